@@ -1,0 +1,166 @@
+"""The requests that the extender makes, over ``KubeClient``: bind, read a pod, events, the Lease."""
+
+import datetime as dt
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.wire import BareMeta, WirePod, pod_of
+from gpushare.contract import EXTENDER_NAME
+from gpushare.errors import ApiError
+from gpushare.model.demand import demand_of
+from gpushare.model.objects import Pod
+from gpushare.ports import LeaseRecord, Note
+
+_TIMEOUT_S: Final = 5.0
+_ADDRESS: Final = "gpushare.io/address"
+_MAX_NOTE: Final = 1024
+
+
+class _LeaseMeta(BareMeta, rename="camel"):
+    annotations: dict[str, str] | None = None
+
+
+class _LeaseSpec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(msgspec.Struct):
+    metadata: _LeaseMeta
+    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
+
+
+class ExtenderApi:
+    """Implements ``gpushare.ports.KubeApi``."""
+
+    def __init__(self, client: KubeClient, *, lease_namespace: str, lease_name: str, identity: str) -> None:
+        self._client = client
+        self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{lease_namespace}/leases"
+        self._lease_name = lease_name
+        self._identity = identity
+
+    async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float) -> None:
+        """POST the Binding."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": pod.name,
+                "namespace": pod.namespace,
+                "uid": pod.uid,
+                "annotations": dict(annotations),
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self._client.request(
+            "POST", f"{_pod_path(pod.namespace, pod.name)}/binding", timeout_s=timeout_s, body=body
+        )
+
+    async def read_pod(self, namespace: str, name: str) -> Pod | None:
+        """GET the pod without a resourceVersion, which is a quorum read."""
+        try:
+            body = await self._client.request("GET", _pod_path(namespace, name), timeout_s=_TIMEOUT_S)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+        try:
+            wire = msgspec.json.decode(body, type=WirePod)
+        except msgspec.DecodeError as error:
+            raise ApiError(f"pod {namespace}/{name} cannot be read: {error}", reason="Unreadable") from error
+        meta = wire.metadata
+        stranger = Pod(meta.uid, meta.namespace, meta.name, demand_of(()), node=wire.spec.node_name or None)
+        return pod_of(wire) or stranger
+
+    async def note(self, note: Note) -> None:
+        """POST an Event; one about a node goes to the default namespace."""
+        namespace = note.namespace or "default"
+        body = _event(note, namespace, self._identity, dt.datetime.now(dt.UTC))
+        await self._client.request(
+            "POST", f"/api/v1/namespaces/{namespace}/events", timeout_s=_TIMEOUT_S, body=body
+        )
+
+    async def read_lease(self) -> LeaseRecord | None:
+        """GET the Lease."""
+        try:
+            body = await self._client.request(
+                "GET", f"{self._leases}/{self._lease_name}", timeout_s=_TIMEOUT_S
+            )
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+        return _record(body)
+
+    async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
+        """POST a new Lease, or PUT over the version that was read."""
+        method, path = (
+            ("PUT", f"{self._leases}/{self._lease_name}") if record.version else ("POST", self._leases)
+        )
+        body = await self._client.request(method, path, timeout_s=_TIMEOUT_S, body=self._lease(record))
+        return _record(body)
+
+    def _lease(self, record: LeaseRecord) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"name": self._lease_name, "annotations": {_ADDRESS: record.address}}
+        if record.version:
+            metadata["resourceVersion"] = record.version
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": record.holder,
+                "leaseDurationSeconds": record.duration_s,
+                "renewTime": record.renewed,
+                "leaseTransitions": record.transitions,
+            },
+        }
+
+
+def _pod_path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+def _event(note: Note, namespace: str, identity: str, now: dt.datetime) -> dict[str, Any]:
+    at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    about = {
+        "apiVersion": "v1",
+        "kind": note.kind,
+        "namespace": note.namespace,
+        "name": note.name,
+        "uid": note.uid,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{note.name[:200]}.{int(now.timestamp() * 1e6):x}", "namespace": namespace},
+        "involvedObject": {key: value for key, value in about.items() if value},
+        "reason": note.reason,
+        "message": note.text[:_MAX_NOTE],
+        "type": "Warning" if note.warning else "Normal",
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+        "source": {"component": EXTENDER_NAME},
+        "reportingComponent": EXTENDER_NAME,
+        "reportingInstance": identity,
+    }
+
+
+def _record(body: bytes) -> LeaseRecord:
+    lease = msgspec.json.decode(body, type=_Lease)
+    spec = lease.spec
+    return LeaseRecord(
+        holder=spec.holder_identity or "",
+        address=(lease.metadata.annotations or {}).get(_ADDRESS, ""),
+        duration_s=spec.lease_duration_seconds or 0,
+        renewed=spec.renew_time or "",
+        transitions=spec.lease_transitions or 0,
+        version=lease.metadata.resource_version,
+    )

@@ -1,0 +1,149 @@
+"""One HTTP client for the Kubernetes API: requests with deadlines, errors in our own terms.
+
+Knows verbs, paths and status codes, not objects.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+
+from gpushare import __version__
+from gpushare.errors import ApiError
+
+_CONNECT_TIMEOUT_S = 3.0
+_USER_AGENT = f"gpushare/{__version__}"
+_MAX_ERROR_TEXT = 500
+
+
+class _Status(msgspec.Struct):
+    """The API's error object, as far as we show it."""
+
+    message: str = ""
+    reason: str = ""
+
+
+class KubeClient:
+    """A connection pool to one API server. Use as an async context manager."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._rest = RESTClientObject(configuration)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._rest.close()
+
+    @property
+    def host(self) -> str:
+        """The API server's URL."""
+        return str(self._configuration.host)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout_s: float,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """The body of a 2xx answer. Raises ApiError for any other answer, or for none in time."""
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_TIMEOUT_S, timeout_s))
+        async with self._response(method, path, timeout, query, body) as response:
+            with _translated(self.host, method, path):
+                return await response.read()
+
+    async def stream(
+        self, path: str, *, silence_s: float, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[bytes]:
+        """The chunks of a long answer, as they come; ends when the server ends it.
+
+        Raises ApiError where nothing came for ``silence_s`` or the connection broke.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=silence_s)
+        async with self._response("GET", path, timeout, query, None) as response:
+            with _translated(self.host, "GET", path):
+                async for chunk in response.content.iter_any():
+                    yield chunk
+
+    @asynccontextmanager
+    async def _response(
+        self,
+        method: str,
+        path: str,
+        patience: aiohttp.ClientTimeout,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
+        with _translated(self.host, method, path):
+            answer = await self._rest.request(
+                method, url, headers=await self._headers(), body=body, _request_timeout=patience
+            )
+        response: aiohttp.ClientResponse = answer.response
+        try:
+            if not response.ok:
+                with _translated(self.host, method, path):
+                    text = await response.read()
+                raise _refused(response, text, method, path)
+            yield response
+        finally:
+            # A watch that is left early must not hold its connection; a read answer is free already.
+            if not response.content.at_eof():
+                response.close()
+            response.release()
+
+    async def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": _USER_AGENT}
+        settings = await self._configuration.auth_settings()
+        token = settings.get("BearerToken")
+        if token and token["value"]:
+            headers["Authorization"] = token["value"]
+        elif self._configuration.username:
+            headers["Authorization"] = self._configuration.get_basic_auth_token()
+        return headers
+
+
+def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: str) -> ApiError:
+    try:
+        status = msgspec.json.decode(text, type=_Status)
+    except msgspec.DecodeError:
+        status = _Status(message=text.decode(errors="replace"))
+    retry_after = response.headers.get("Retry-After", "")
+    message = status.message[:_MAX_ERROR_TEXT] or f"{method} {path}: HTTP {response.status}"
+    return ApiError(
+        message,
+        status=response.status,
+        reason=status.reason,
+        retry_after_s=float(retry_after) if retry_after.isdigit() else 0.0,
+    )
+
+
+class _translated:  # noqa: N801 - reads as a statement
+    """Turns what the transport raises into ApiError without a status: nobody knows what happened."""
+
+    def __init__(self, host: str, method: str, path: str) -> None:
+        self._what = f"{method} {host}{path}"
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, asyncio.TimeoutError):
+            raise ApiError(f"{self._what}: no answer in time", reason="Timeout") from error
+        if isinstance(error, aiohttp.ClientError | OSError):
+            raise ApiError(f"{self._what}: {error or type(error).__name__}", reason="Unreachable") from error

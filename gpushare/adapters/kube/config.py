@@ -1,0 +1,65 @@
+"""Credentials for the Kubernetes API: a kubeconfig, or the pod's service account."""
+
+import os
+from pathlib import Path
+
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from gpushare.errors import ConfigError
+
+DEFAULT_KUBECONFIG = Path("~/.kube/config")
+_MAX_CONNECTIONS = 256
+
+
+async def load_configuration(kubeconfig: str | None = None, context: str | None = None) -> Configuration:
+    """The client configuration for a daemon: the kubeconfig if one is named, else in-cluster.
+
+    Raises ConfigError with the file and the reason.
+    """
+    configuration = Configuration()
+    configuration.connection_pool_maxsize = _MAX_CONNECTIONS
+    if kubeconfig:
+        await _from_file(configuration, kubeconfig, context)
+    else:
+        _from_service_account(configuration)
+    return configuration
+
+
+def user_kubeconfig(flag: str | None) -> str:
+    """The kubeconfig that kubectl would take: the flag, else KUBECONFIG, else ~/.kube/config."""
+    return flag or os.environ.get("KUBECONFIG") or str(DEFAULT_KUBECONFIG.expanduser())
+
+
+async def _from_file(configuration: Configuration, path: str, context: str | None) -> None:
+    _check_readable(path)
+    try:
+        await load_kube_config(
+            config_file=path, context=context, client_configuration=configuration, persist_config=False
+        )
+    except ConfigException as error:
+        raise ConfigError(f"kubeconfig {path}: {error}") from error
+    except Exception as error:  # the loader lets through whatever YAML, TLS or exec plugins raise
+        raise ConfigError(f"kubeconfig {path}: {type(error).__name__}: {error}") from error
+
+
+def _check_readable(paths: str) -> None:
+    """At least one of the files exists and all existing ones can be read (the loader is silent)."""
+    existing = [path for path in paths.split(os.pathsep) if path and Path(path).exists()]
+    if not existing:
+        raise ConfigError(f"kubeconfig {paths}: no such file (set KUBECONFIG or --kubeconfig)")
+    for path in existing:
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as error:
+            raise ConfigError(f"kubeconfig {path}: {error.strerror}") from error
+
+
+def _from_service_account(configuration: Configuration) -> None:
+    try:
+        load_incluster_config(client_configuration=configuration)
+    except ConfigException as error:
+        raise ConfigError(
+            f"no kubeconfig given and not in a cluster ({error}); set KUBECONFIG or --kubeconfig"
+        ) from error

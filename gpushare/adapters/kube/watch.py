@@ -1,0 +1,207 @@
+"""List and watch: a resource followed for ever, as batches of changes.
+
+One list at a consistent read, then a watch from there with bookmarks; a watch that ends is resumed,
+one whose version is too old (410) starts over with a list. A new list reports as gone whatever it
+no longer holds, so the reader needs no memory of its own.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.wire import Bare, Page, WatchEvent
+from gpushare.errors import ApiError
+
+T = TypeVar("T")
+
+_LIST_TIMEOUT_S = 60.0
+_PAGE_SIZE = 2000
+_WATCH_S = 290
+_SILENCE_S = 150.0
+"""Bookmarks come about once a minute; a stream that is silent for longer than this is dead."""
+_FIRST_BACKOFF_S = 0.25
+_LAST_BACKOFF_S = 10.0
+_GONE = 410
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted(Generic[T]):
+    """An object was added or changed."""
+
+    key: str
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object is gone from the API."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """What to follow. ``read`` gives an object's key and value, None to leave it out."""
+
+    name: str
+    path: str
+    kind: Any
+    read: Callable[[Any], tuple[str, T] | None]
+
+
+class Listener(Protocol[T]):
+    """Whoever is told of the changes; all calls come from one task."""
+
+    def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
+        """Take in changes in their order."""
+
+    def synced(self, resource: str) -> None:
+        """The list is complete; from now on changes come as they happen."""
+
+    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        """The API does not answer as it should; it will be tried again."""
+
+
+class Follower(Generic[T]):
+    """Follows one resource and tells one listener."""
+
+    def __init__(self, client: KubeClient, resource: Resource[T], listener: Listener[T]) -> None:
+        self._client = client
+        self._resource = resource
+        self._listener = listener
+        self._known: set[str] = set()
+        self._version = ""
+        self._refresh_wanted = asyncio.Event()
+        self._refreshed: list[asyncio.Future[None]] = []
+        self._page = msgspec.json.Decoder(Page[resource.kind])  # type: ignore[name-defined]
+        self._object = msgspec.json.Decoder(resource.kind)
+        self._event = msgspec.json.Decoder(WatchEvent)
+        self._bare = msgspec.json.Decoder(Bare)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        backoff_s = _FIRST_BACKOFF_S
+        while True:
+            try:
+                if not self._version:
+                    await self._fresh_list()
+                    backoff_s = _FIRST_BACKOFF_S
+                await self._watch_until_refresh()
+                backoff_s = _FIRST_BACKOFF_S
+            except ApiError as error:
+                if error.status == _GONE:
+                    self._version = ""
+                pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter
+                self._listener.troubled(self._resource.name, error, pause_s)
+                await asyncio.sleep(pause_s)
+                backoff_s = min(_LAST_BACKOFF_S, 2 * backoff_s)
+
+    async def refresh(self) -> None:
+        """Return once a list that was begun after this call has been taken in."""
+        future = asyncio.get_running_loop().create_future()
+        self._refreshed.append(future)
+        self._refresh_wanted.set()
+        await future
+
+    async def _fresh_list(self) -> None:
+        waiting, self._refreshed = self._refreshed, []
+        self._refresh_wanted.clear()
+        try:
+            await self._list()
+        except ApiError:
+            self._refreshed += waiting
+            raise
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def _watch_until_refresh(self) -> None:
+        watch = asyncio.ensure_future(self._watch())
+        wanted = asyncio.ensure_future(self._refresh_wanted.wait())
+        try:
+            await asyncio.wait({watch, wanted}, return_when=asyncio.FIRST_COMPLETED)
+            if watch.done():
+                watch.result()
+            else:
+                self._version = ""
+        finally:
+            watch.cancel()
+            wanted.cancel()
+            await asyncio.gather(watch, wanted, return_exceptions=True)
+
+    async def _list(self) -> None:
+        listed: set[str] = set()
+        token = ""
+        while True:
+            page = await self._next_page(token)
+            batch = [Upserted(*found) for item in page.items or () if (found := self._resource.read(item))]
+            listed.update(change.key for change in batch)
+            self._known |= listed
+            self._listener.changed(batch)
+            token = page.metadata.continue_
+            if not token:
+                break
+        self._listener.changed([Deleted(key) for key in self._known - listed])
+        self._known = listed
+        self._version = page.metadata.resource_version
+        self._listener.synced(self._resource.name)
+
+    async def _next_page(self, token: str) -> Page[Any]:
+        query = {"limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
+        body = await self._client.request("GET", self._resource.path, timeout_s=_LIST_TIMEOUT_S, query=query)
+        try:
+            return self._page.decode(body)
+        except msgspec.DecodeError as error:
+            raise ApiError(
+                f"{self._resource.name}: list cannot be read: {error}", reason="Unreadable"
+            ) from error
+
+    async def _watch(self) -> None:
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(_WATCH_S + random.randrange(20)),  # noqa: S311 - spread, not secret
+        }
+        rest = b""
+        async for chunk in self._client.stream(self._resource.path, silence_s=_SILENCE_S, query=query):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if lines:
+                self._take(lines)
+
+    def _take(self, lines: list[bytes]) -> None:
+        batch: list[Upserted[T] | Deleted] = []
+        try:
+            for line in lines:
+                if line:
+                    self._take_line(line, batch)
+        except msgspec.DecodeError as error:
+            raise ApiError(f"{self._resource.name}: watch cannot be read: {error}", status=_GONE) from error
+        finally:
+            if batch:
+                self._listener.changed(batch)
+
+    def _take_line(self, line: bytes, batch: list[Upserted[T] | Deleted]) -> None:
+        event = self._event.decode(line)
+        if event.type == "ERROR":
+            status = self._bare.decode(event.object)
+            raise ApiError(f"{self._resource.name}: watch ended: {status.message}", status=status.code)
+        if event.type != "BOOKMARK":
+            item = self._object.decode(event.object)
+            found = self._resource.read(item)
+            if found is not None:
+                self._note(event.type, *found, batch)
+        self._version = self._bare.decode(event.object).metadata.resource_version
+
+    def _note(self, kind: str, key: str, value: T, batch: list[Upserted[T] | Deleted]) -> None:
+        if kind == "DELETED":
+            self._known.discard(key)
+            batch.append(Deleted(key))
+        else:
+            self._known.add(key)
+            batch.append(Upserted(key, value))

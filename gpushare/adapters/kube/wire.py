@@ -1,0 +1,250 @@
+"""The codec: API JSON → trimmed pods and nodes.
+
+Only the fields that we read are decoded; msgspec skips the rest without building it. Wrong types
+are refused with the path of the field.
+"""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from gpushare import contract
+from gpushare.errors import InvalidRequest
+from gpushare.model.annotations import claim_of
+from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
+from gpushare.model.objects import Node, Pod, node_of
+from gpushare.model.quantity import parse_quantity
+from gpushare.scheduling.placement import POLICIES
+
+T = TypeVar("T")
+
+
+class ListMeta(Struct, rename="camel"):
+    """The metadata of a list page."""
+
+    resource_version: str = ""
+    continue_: str = field(default="", name="continue")
+
+
+class Page(Struct, Generic[T]):
+    """One page of a list."""
+
+    items: list[T] | None = None
+    metadata: ListMeta = field(default_factory=ListMeta)
+
+
+class WatchEvent(Struct):
+    """One line of a watch; ``object`` is decoded once the type is known."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class BareMeta(Struct, rename="camel"):
+    """What every object's metadata has."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Bare(Struct):
+    """An object of which only the metadata matters; also the Status of a failed watch."""
+
+    metadata: BareMeta = field(default_factory=BareMeta)
+    code: int = 0
+    message: str = ""
+
+
+class _PodAnnotations(
+    Struct,
+    rename={
+        "idx": contract.ANN_IDX,
+        "pod": contract.ANN_POD,
+        "allocation": contract.ANN_ALLOCATION,
+        "placement": contract.ANN_PLACEMENT,
+    },
+):
+    idx: str | None = None
+    pod: str | None = None
+    allocation: str | None = None
+    placement: str | None = None
+
+
+class _PodLabels(Struct, rename={"cards": contract.LABEL_CARDS_PER_POD}):
+    cards: str | None = None
+
+
+class _PodMeta(BareMeta, rename="camel"):
+    annotations: _PodAnnotations | None = None
+    labels: _PodLabels | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Limits(Struct, rename={"mem": contract.RESOURCE_MEM, "core": contract.RESOURCE_CORE}):
+    mem: str | int | None = None
+    core: str | int | None = None
+
+
+class _Resources(Struct):
+    limits: _Limits | None = None
+
+
+class _Container(Struct, rename="camel"):
+    name: str = ""
+    restart_policy: str | None = None
+    resources: _Resources | None = None
+
+
+class _PodSpec(Struct, rename="camel"):
+    node_name: str | None = None
+    priority: int | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+
+
+class _Condition(Struct):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _PodStatus(Struct, rename="camel"):
+    phase: str = ""
+    nominated_node_name: str | None = None
+    conditions: list[_Condition] | None = None
+
+
+class WirePod(Struct):
+    """A pod as the API writes it, trimmed."""
+
+    metadata: _PodMeta = field(default_factory=_PodMeta)
+    spec: _PodSpec = field(default_factory=_PodSpec)
+    status: _PodStatus = field(default_factory=_PodStatus)
+
+
+class _NodeAnnotations(Struct, rename={"cards": contract.ANN_CARDS, "assigned": contract.ANN_ASSIGNED_NODE}):
+    cards: str | None = None
+    assigned: str | None = None
+
+
+class _NodeMeta(BareMeta, rename="camel"):
+    annotations: _NodeAnnotations | None = None
+    labels: dict[str, str] | None = None
+
+
+class _Address(Struct):
+    type: str = ""
+    address: str = ""
+
+
+class _NodeStatus(Struct):
+    capacity: dict[str, Any] | None = None
+    allocatable: dict[str, Any] | None = None
+    addresses: list[_Address] | None = None
+    conditions: list[_Condition] | None = None
+
+
+class WireNode(Struct):
+    """A node as the API writes it, trimmed."""
+
+    metadata: _NodeMeta = field(default_factory=_NodeMeta)
+    status: _NodeStatus = field(default_factory=_NodeStatus)
+
+
+class WireConfigMap(Struct):
+    """A ConfigMap."""
+
+    metadata: BareMeta = field(default_factory=BareMeta)
+    data: dict[str, str] | None = None
+
+
+def pod_of(wire: WirePod) -> Pod | None:
+    """The pod as the core sees it; None for a pod that asks for nothing of ours."""
+    demand = _demand(wire)
+    if demand is None:
+        return None
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    return Pod(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        demand=demand,
+        node=spec.node_name or None,
+        finished=status.phase in ("Succeeded", "Failed"),
+        terminating=meta.deletion_timestamp is not None,
+        priority=spec.priority or 0,
+        nominated=status.nominated_node_name or None,
+        claim=_claim(meta.annotations, demand) if spec.node_name else None,
+        placement=meta.annotations.placement if meta.annotations else None,
+        unschedulable=_unschedulable(status),
+    )
+
+
+def _demand(wire: WirePod) -> Demand | Malformed | None:
+    spec = wire.spec
+    if not any(_wants(c) for c in (*(spec.containers or ()), *(spec.init_containers or ()))):
+        return None
+    try:
+        containers = [
+            *(
+                _container(c, Kind.SIDECAR if c.restart_policy == "Always" else Kind.INIT)
+                for c in spec.init_containers or ()
+            ),
+            *(_container(c, Kind.MAIN) for c in spec.containers or ()),
+        ]
+    except InvalidRequest as error:
+        return Malformed(str(error))
+    demand = demand_of(containers, wire.metadata.labels.cards if wire.metadata.labels else None)
+    wish = wire.metadata.annotations.placement if wire.metadata.annotations else None
+    if isinstance(demand, Demand) and wish is not None and wish not in POLICIES:
+        problem = f"annotation {contract.ANN_PLACEMENT}={wish!r} is not one of {', '.join(POLICIES)}"
+        return Malformed(problem, demand)
+    return demand
+
+
+def _wants(container: _Container) -> bool:
+    limits = container.resources and container.resources.limits
+    return bool(limits) and (limits.mem is not None or limits.core is not None)  # type: ignore[union-attr]
+
+
+def _container(container: _Container, kind: Kind) -> ContainerDemand:
+    limits = (container.resources and container.resources.limits) or _Limits()
+    try:
+        mem, core = (parse_quantity(0 if value is None else value) for value in (limits.mem, limits.core))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{kind} {container.name}: {error}") from error
+    return ContainerDemand(container.name, kind, mem, core)
+
+
+def _claim(annotations: _PodAnnotations | None, demand: Demand | Malformed) -> Any:
+    if annotations is None or isinstance(demand, Malformed):
+        return None
+    texts = {
+        contract.ANN_IDX: annotations.idx,
+        contract.ANN_POD: annotations.pod,
+        contract.ANN_ALLOCATION: annotations.allocation,
+    }
+    return claim_of({key: text for key, text in texts.items() if text is not None}, demand)
+
+
+def _unschedulable(status: _PodStatus) -> str | None:
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.message
+    return None
+
+
+def core_node(wire: WireNode) -> Node:
+    """The node as the core sees it."""
+    annotations = wire.metadata.annotations or _NodeAnnotations()
+    return node_of(
+        wire.metadata.name,
+        capacity=wire.status.capacity or {},
+        labels=wire.metadata.labels or {},
+        cards_text=annotations.cards,
+        assigned_text=annotations.assigned,
+    )

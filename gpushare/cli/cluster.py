@@ -1,0 +1,178 @@
+"""Nodes and pods from the API server: once, or again whenever they change."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import DEFAULT_KUBECONFIG, load_configuration, user_kubeconfig
+from gpushare.adapters.kube.watch import Deleted, Follower, Resource, Upserted
+from gpushare.adapters.kube.wire import Bare, Page, WireNode
+from gpushare.cli.records import PodRecord, read_node, read_pod
+from gpushare.errors import ApiError
+from gpushare.model.demand import Malformed
+
+T = TypeVar("T")
+
+_NODES: Final = "/api/v1/nodes"
+_PODS: Final = "/api/v1/pods"
+_RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+_TIMEOUT_S: Final = 30.0
+_PAGE_SIZE: Final = 1000
+_SETTLE_S: Final = 0.5
+"""Changes come in swarms (a Deployment scales); one picture per half second is enough for people."""
+
+_decode_page = msgspec.json.Decoder(Page[msgspec.Raw]).decode
+_decode_bare = msgspec.json.Decoder(Bare).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the API server is said to be."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    def path(self) -> str | None:
+        """What kubectl would read; None, for the service account, in a pod that has nothing of it."""
+        path = user_kubeconfig(self.kubeconfig)
+        default = DEFAULT_KUBECONFIG.expanduser()
+        return None if path == str(default) and not default.exists() else path
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What one look at the cluster found."""
+
+    nodes: tuple[WireNode, ...]
+    pods: tuple[PodRecord, ...]
+    problems: tuple[str, ...]
+
+
+def show_cluster(
+    show: Callable[[Objects], None],
+    report: Callable[[str], None],
+    *,
+    source: Source,
+    node: str | None,
+    watch: bool,
+) -> None:
+    """Show the cluster once, or now and after every change until interrupted.
+
+    Raises ApiError and ConfigError; in a watch, only for the first look.
+    """
+    asyncio.run(_show_cluster(show, report, source=source, node=node, watch=watch))
+
+
+async def _show_cluster(
+    show: Callable[[Objects], None],
+    report: Callable[[str], None],
+    *,
+    source: Source,
+    node: str | None,
+    watch: bool,
+) -> None:
+    async with KubeClient(await load_configuration(source.path(), source.context)) as client:
+        # Once without the watch: an unknown node or a missing right is an error, not a reason to wait.
+        show(await look(client, node))
+        if watch:
+            await follow(client, show, report)
+
+
+async def look(client: KubeClient, name: str | None) -> Objects:
+    """All nodes and their pods, or one node and its pods. Raises ApiError; 404 for an unknown node."""
+    if name:
+        path = f"{_NODES}/{quote(name, safe='')}"
+        nodes = [msgspec.Raw(await client.request("GET", path, timeout_s=_TIMEOUT_S))]
+    else:
+        nodes = await _list(client, _NODES, {})
+    bound = f"spec.nodeName={name}" if name else "spec.nodeName!="
+    pods = await _list(client, _PODS, {"fieldSelector": f"{bound},{_RUNNING}"})
+    return objects_of(map(read_node, nodes), map(read_pod, pods))
+
+
+def objects_of(
+    nodes: Iterable[WireNode | Malformed], pods: Iterable[PodRecord | Malformed | None]
+) -> Objects:
+    """The sound objects apart from the problems of the others."""
+    listed = [*nodes, *pods]
+    return Objects(
+        nodes=tuple(item for item in listed if isinstance(item, WireNode)),
+        pods=tuple(item for item in listed if isinstance(item, PodRecord)),
+        problems=tuple(item.problem for item in listed if isinstance(item, Malformed)),
+    )
+
+
+async def _list(client: KubeClient, path: str, query: dict[str, str]) -> list[msgspec.Raw]:
+    items: list[msgspec.Raw] = []
+    token = ""
+    while True:
+        paging = {"limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
+        body = await client.request("GET", path, timeout_s=_TIMEOUT_S, query=query | paging)
+        try:
+            page = _decode_page(body)
+        except msgspec.DecodeError as error:
+            raise ApiError(f"{path}: list cannot be read: {error}", reason="Unreadable") from error
+        items += page.items or ()
+        token = page.metadata.continue_
+        if not token:
+            return items
+
+
+class _Mirror(Generic[T]):
+    """A resource as the watch last told it."""
+
+    def __init__(self, news: asyncio.Event, report: Callable[[str], None]) -> None:
+        self.items: dict[str, T] = {}
+        self.complete = asyncio.Event()
+        self._news = news
+        self._report = report
+
+    def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
+        for change in batch:
+            if isinstance(change, Deleted):
+                self.items.pop(change.key, None)
+            else:
+                self.items[change.key] = change.value
+            self._news.set()
+
+    def synced(self, resource: str) -> None:
+        del resource
+        self.complete.set()
+
+    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        self._report(f"watch of {resource}: {error}; trying again in {retry_in_s:.0f} s")
+
+
+async def follow(client: KubeClient, show: Callable[[Objects], None], report: Callable[[str], None]) -> None:
+    """Show the cluster now and after every change, until cancelled."""
+    news = asyncio.Event()
+    nodes = _Mirror[WireNode | Malformed](news, report)
+    pods = _Mirror[PodRecord | Malformed](news, report)
+    follow_nodes = Follower[WireNode | Malformed](client, _resource("nodes", _NODES, read_node), nodes)
+    follow_pods = Follower[PodRecord | Malformed](client, _resource("pods", _PODS, read_pod), pods)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(follow_nodes.run())
+        tasks.create_task(follow_pods.run())
+        await nodes.complete.wait()
+        await pods.complete.wait()
+        while True:
+            news.clear()
+            show(objects_of(nodes.items.values(), pods.items.values()))
+            await news.wait()
+            await asyncio.sleep(_SETTLE_S)
+
+
+def _resource(name: str, path: str, read: Callable[[msgspec.Raw], T | None]) -> Resource[T]:
+    def keyed(raw: msgspec.Raw) -> tuple[str, T] | None:
+        value = read(raw)
+        if value is None:
+            return None
+        meta = _decode_bare(raw).metadata
+        return f"{meta.namespace}/{meta.name}", value
+
+    return Resource(name, path, msgspec.Raw, keyed)

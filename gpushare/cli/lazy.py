@@ -1,0 +1,93 @@
+"""Groups whose commands are imported when they are used, and the one way out of a process.
+
+Exit codes: 0 done, 1 it did not work, 2 wrong usage, 130 interrupted. Data goes to stdout, words to
+stderr.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
+
+import click
+
+from gpushare.errors import ConfigError, GpuShareError
+
+CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
+_EXTRA: Final = "cli"
+_FAILED: Final = 1
+_INTERRUPTED: Final = 130
+_PLUGIN_PREFIX: Final = "kubectl-"
+
+
+class Lazy(NamedTuple):
+    """A command by name: where it is (``module:attribute``), its line of help, the extra it needs."""
+
+    target: str
+    help: str
+    extra: str = _EXTRA
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' help without importing them."""
+
+    def __init__(self, name: str, *, lazy: Mapping[str, Lazy], text: str) -> None:
+        super().__init__(name, help=text, context_settings=CONTEXT)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        del ctx
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command. Raises ConfigError where a library is missing."""
+        del ctx
+        lazy = self._lazy.get(cmd_name)
+        if lazy is None:
+            return None
+        module, _, attribute = lazy.target.partition(":")
+        with _libraries_of(lazy.extra):
+            command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in ``--help``, from the table."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.help) for name, lazy in self._lazy.items()])
+
+
+@contextmanager
+def _libraries_of(extra: str) -> Iterator[None]:
+    """Tell which extra a missing library belongs to; a missing module of our own is a defect."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "gpushare":
+            raise
+        raise ConfigError(f"{error.name} is not installed: pip install 'gpushare[{extra}]'") from error
+
+
+def program_name(argv0: str) -> str | None:
+    """How a kubectl plugin is called by its users; None where click finds the name itself."""
+    name = Path(argv0).name
+    return name.replace("-", " ").replace("_", "-") if name.startswith(_PLUGIN_PREFIX) else None
+
+
+def run(command: click.Command) -> NoReturn:
+    """Run the command with the process's arguments and end the process."""
+    try:
+        with _libraries_of(_EXTRA):
+            result = command.main(prog_name=program_name(sys.argv[0]), standalone_mode=False)
+    except click.Abort:
+        sys.exit(_INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except GpuShareError as error:
+        click.echo(f"Failed due to {error}", err=True)
+        sys.exit(_FAILED)
+    sys.exit(result if isinstance(result, int) else 0)

@@ -1,0 +1,43 @@
+"""The flags that ``inspect`` and ``top node`` share, spelled as kubectl spells them.
+
+Only flags: what they lead to is in ``display``, which the commands import when they run, because
+loading the API client takes longer than all the rest.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: Final = (
+    click.argument("node", required=False, metavar="[NODE]"),
+    click.option(
+        "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format."
+    ),
+    click.option("-l", "--selector", default="", metavar="LABELS", help="Only nodes with these labels."),
+    click.option("-w", "--watch", is_flag=True, help="Show again after every change, until interrupted."),
+    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use (else KUBECONFIG, ~/.kube/config)."),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The common flags as given."""
+
+    node: str | None = None
+    output: str | None = None
+    selector: str = ""
+    watch: bool = False
+    kubeconfig: str | None = None
+    context: str | None = None
+
+
+def display_options(function: F) -> F:
+    """Give a command the common flags; it takes them as ``Flags(**flags)``."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function

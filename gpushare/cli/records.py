@@ -1,0 +1,132 @@
+"""From the API's JSON to what the views need; what cannot be read becomes a ``Malformed``.
+
+Objects are decoded one by one, so that one odd object does not hide a cluster.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from gpushare.adapters.kube.wire import Bare, WireNode, WirePod, pod_of
+from gpushare.contract import RESOURCE_WHOLE_GPU
+from gpushare.errors import InvalidRequest
+from gpushare.model.annotations import parse_allocation
+from gpushare.model.demand import Demand, Malformed
+from gpushare.model.objects import Pod
+from gpushare.model.quantity import parse_quantity, parse_small
+
+
+class _Limits(Struct, rename={"gpus": RESOURCE_WHOLE_GPU}):
+    gpus: str | int | None = None
+
+
+class _Resources(Struct):
+    limits: _Limits | None = None
+
+
+class _Container(Struct):
+    resources: _Resources | None = None
+
+
+class _Spec(Struct, rename="camel"):
+    node_name: str | None = None
+    containers: list[_Container] | None = None
+
+
+class _Status(Struct):
+    phase: str = ""
+
+
+class _WholeCardPod(Struct):
+    metadata: Bare | None = None
+    spec: _Spec = field(default_factory=_Spec)
+    status: _Status = field(default_factory=_Status)
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """A pod on a node that holds units of shared cards, or whole cards, or both.
+
+    ``cards`` is where its own annotations put it: card index → units; empty where they do not say.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    finished: bool
+    units: int
+    cards: Mapping[int, int]
+    whole_cards: int
+
+
+_decode_node = msgspec.json.Decoder(WireNode).decode
+_decode_pod = msgspec.json.Decoder(WirePod).decode
+_decode_whole = msgspec.json.Decoder(_WholeCardPod).decode
+_decode_bare = msgspec.json.Decoder(Bare).decode
+
+
+def read_node(raw: Raw | bytes) -> WireNode | Malformed:
+    """A node, whatever its resources."""
+    try:
+        return _decode_node(raw)
+    except msgspec.DecodeError as error:
+        return Malformed(f"node {_who(raw)}: {error}")
+
+
+def read_pod(raw: Raw | bytes) -> PodRecord | Malformed | None:
+    """A pod; None where it is on no node or holds no GPU."""
+    try:
+        wire = _decode_pod(raw)
+        whole_cards = _whole_cards(_decode_whole(raw))
+        units = _units(pod_of(wire))
+    except (msgspec.DecodeError, InvalidRequest) as error:
+        return Malformed(f"pod {_who(raw)}: {error}")
+    if not wire.spec.node_name or not (units or whole_cards):
+        return None
+    return PodRecord(
+        uid=wire.metadata.uid,
+        namespace=wire.metadata.namespace,
+        name=wire.metadata.name,
+        node=wire.spec.node_name,
+        finished=wire.status.phase in ("Succeeded", "Failed"),
+        units=units,
+        cards=_cards(wire, units),
+        whole_cards=whole_cards,
+    )
+
+
+def _who(raw: Raw | bytes) -> str:
+    try:
+        meta = _decode_bare(raw).metadata
+    except msgspec.DecodeError:
+        return "(without a name)"
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+def _units(pod: Pod | None) -> int:
+    """What the pod takes; of an unsound request, what it takes all the same."""
+    if pod is None:
+        return 0
+    if isinstance(pod.demand, Demand):
+        return pod.demand.mem
+    if pod.demand.at_least is None:
+        raise InvalidRequest(pod.demand.problem)
+    return pod.demand.at_least.mem
+
+
+def _whole_cards(pod: _WholeCardPod) -> int:
+    limits = (c.resources.limits for c in pod.spec.containers or () if c.resources and c.resources.limits)
+    return sum(parse_quantity(limit.gpus) for limit in limits if limit.gpus is not None)
+
+
+def _cards(wire: WirePod, units: int) -> Mapping[int, int]:
+    """The allocation annotation if it says anything, else all units on the index annotation's card."""
+    annotations = wire.metadata.annotations
+    if annotations is None or not units:
+        return {}
+    allocation = parse_allocation(annotations.allocation) if annotations.allocation else None
+    index = parse_small(annotations.idx)
+    return allocation or ({index: units} if index is not None else {})

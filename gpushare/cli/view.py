@@ -1,0 +1,205 @@
+"""Nodes as the tools show them: cards, who holds what on them, and what is held on no known card.
+
+Totals come from ``status.allocatable``, sizes of cards from the annotation ``gpushare.io/cards`` or,
+where that is absent, from allocatable ÷ count. A pod counts where the node agent says it is, else
+where its own annotations say. Cards that the node does not have are no cards: such units are
+*pending*. What cannot be read is listed in ``problems`` and never guessed.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from gpushare.adapters.kube.wire import WireNode
+from gpushare.cli.records import PodRecord
+from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_COUNT, RESOURCE_MEM, RESOURCE_WHOLE_GPU
+from gpushare.errors import InvalidRequest
+from gpushare.model.annotations import parse_assigned
+from gpushare.model.cards import Card, equal_cards, parse_cards
+from gpushare.model.demand import Malformed
+from gpushare.model.objects import node_of
+from gpushare.model.quantity import parse_quantity
+from gpushare.scheduling.placement import DEFAULT, POLICIES
+
+UNKNOWN_ADDRESS: Final = "unknown"
+_MAX_CARDS: Final = 128
+_ROLE_LABEL: Final = "node-role.kubernetes.io/"
+_OLD_ROLE_LABEL: Final = "kubernetes.io/role"
+_ROLE_ALIASES: Final = {"control-plane": "master"}
+"""Kubernetes renamed the label in 1.20; scripts of arena's time look for ``master``."""
+
+
+class Gpus(NamedTuple):
+    """Cards of a node, by the piece. On a sharing node ``allocated`` counts the cards in any use."""
+
+    total: int
+    allocated: int
+    unhealthy: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod on its node: the units it asks for, those per card, those on no known card; whole cards."""
+
+    uid: str
+    namespace: str
+    name: str
+    units: int
+    cards: Mapping[int, int]
+    pending: int
+    whole_cards: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node and its pods in order of namespace and name. ``total`` is in units, 0 if it does not share.
+
+    ``described`` says whether the node agent published the cards; else model, UUID and health are unknown.
+    """
+
+    name: str
+    address: str
+    roles: tuple[str, ...]
+    ready: bool
+    total: int
+    cards: tuple[Card, ...]
+    described: bool
+    pods: tuple[PodView, ...]
+    mode: str
+    policy: str
+    closed: str | None
+    whole_cards: Gpus
+    problems: tuple[str, ...]
+
+    @property
+    def shared(self) -> bool:
+        """Whether the node has units to give."""
+        return self.total > 0
+
+    @property
+    def pending(self) -> int:
+        """Units that are on no known card."""
+        return sum(pod.pending for pod in self.pods)
+
+    @property
+    def on_cards(self) -> int:
+        """Units on known cards."""
+        return sum(self.used_on(card.index) for card in self.cards)
+
+    @property
+    def used(self) -> int:
+        """All units, on cards and pending."""
+        return self.on_cards + self.pending
+
+    @property
+    def gpus(self) -> Gpus:
+        """The cards by the piece, shared or whole."""
+        if not self.shared:
+            return self.whole_cards
+        in_use = sum(self.used_on(card.index) > 0 for card in self.cards)
+        return Gpus(len(self.cards), in_use, sum(not card.healthy for card in self.cards))
+
+    def used_on(self, index: int) -> int:
+        """Units on one card."""
+        return sum(pod.cards.get(index, 0) for pod in self.pods)
+
+
+def views_of(nodes: Iterable[WireNode], pods: Iterable[PodRecord]) -> list[NodeView]:
+    """The nodes with the pods that run on them, sorted by name."""
+    by_node: defaultdict[str, list[PodRecord]] = defaultdict(list)
+    for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
+        if not pod.finished:
+            by_node[pod.node].append(pod)
+    views = (view_of(node, by_node[node.metadata.name]) for node in nodes)
+    return sorted(views, key=lambda view: view.name)
+
+
+def view_of(node: WireNode, pods: Iterable[PodRecord]) -> NodeView:
+    """One node; never raises."""
+    problems: list[str] = []
+    labels = node.metadata.labels or {}
+    annotations = node.metadata.annotations
+    cards_text = annotations.cards if annotations else None
+    total = max(0, _amount(node.status.allocatable, RESOURCE_MEM, problems))
+    cards = _cards(node, total, cards_text, problems)
+    assigned = _assigned(annotations.assigned if annotations else None, problems)
+    core = node_of(node.metadata.name, capacity={}, labels=labels)
+    held = tuple(pods)
+    if not total and any(pod.units for pod in held):
+        problems.append(f"pods hold {RESOURCE_MEM}, but none is allocatable: is the node agent running?")
+    return NodeView(
+        name=node.metadata.name,
+        address=_address(node),
+        roles=_roles(labels),
+        ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
+        total=total,
+        cards=cards,
+        described=cards_text is not None,
+        pods=tuple(_pod_view(pod, assigned.get(pod.uid), cards) for pod in held),
+        mode=str(core.mode),
+        policy=core.placement if core.placement in POLICIES and core.placement is not None else DEFAULT,
+        closed=core.closed,
+        whole_cards=_whole_cards(node, held, problems),
+        problems=tuple(f"node {node.metadata.name}: {problem}" for problem in problems),
+    )
+
+
+def _amount(amounts: Mapping[str, Any] | None, name: str, problems: list[str]) -> int:
+    try:
+        return parse_quantity((amounts or {}).get(name, 0))
+    except InvalidRequest as error:
+        problems.append(f"{name}: {error}")
+        return 0
+
+
+def _cards(node: WireNode, total: int, text: str | None, problems: list[str]) -> tuple[Card, ...]:
+    if text is None:
+        count = _amount(node.status.allocatable, RESOURCE_COUNT, problems)
+        cards = equal_cards(total, count) if 0 < count <= _MAX_CARDS else ()
+    else:
+        published = parse_cards(text)
+        if isinstance(published, Malformed):
+            problems.append(f"annotation {ANN_CARDS}: {published.problem}")
+            return ()
+        count, cards = len(published), published if len(published) <= _MAX_CARDS else ()
+    if total and not cards:
+        problems.append(f"{RESOURCE_MEM}={total} on {count} cards: no card size")
+    return cards
+
+
+def _assigned(text: str | None, problems: list[str]) -> Mapping[str, Mapping[int, int]]:
+    word = parse_assigned(text) if text is not None else {}
+    if word is None:
+        problems.append(f"annotation {ANN_ASSIGNED_NODE} cannot be read")
+    return word or {}
+
+
+def _pod_view(pod: PodRecord, assigned: Mapping[int, int] | None, cards: tuple[Card, ...]) -> PodView:
+    claimed = assigned or pod.cards
+    known = {card.index for card in cards}
+    placed = {index: units for index, units in claimed.items() if index in known}
+    pending = sum(claimed.values()) - sum(placed.values()) if claimed else pod.units
+    return PodView(pod.uid, pod.namespace, pod.name, pod.units, placed, pending, pod.whole_cards)
+
+
+def _whole_cards(node: WireNode, pods: Iterable[PodRecord], problems: list[str]) -> Gpus:
+    capacity = _amount(node.status.capacity, RESOURCE_WHOLE_GPU, problems)
+    allocatable = _amount(node.status.allocatable, RESOURCE_WHOLE_GPU, problems)
+    return Gpus(capacity, sum(pod.whole_cards for pod in pods), capacity - allocatable)
+
+
+def _address(node: WireNode) -> str:
+    found = (a.address for a in node.status.addresses or () if a.type == "InternalIP" and a.address)
+    return printable(next(found, UNKNOWN_ADDRESS))
+
+
+def _roles(labels: Mapping[str, str]) -> tuple[str, ...]:
+    roles = {key.removeprefix(_ROLE_LABEL) for key in labels if key.startswith(_ROLE_LABEL)}
+    roles.add(labels.get(_OLD_ROLE_LABEL, ""))
+    return tuple(sorted({_ROLE_ALIASES.get(role, role) for role in roles if role}))
+
+
+def printable(text: str) -> str:
+    """The text without what could move the cursor or break a column."""
+    return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,0 +1,77 @@
+"""Every name that crosses the wire: resources, labels, annotations, routes, objects.
+
+What belongs here: literal strings and numbers that other programs (schedulers, kubelets, users'
+manifests, dashboards, the original gpushare pair) know us by. What does not: defaults of our own
+settings, logic, and anything that only one module needs.
+
+Names of the original pair are kept letter for letter; names that are ours start with
+``gpushare.io/``.
+"""
+
+from typing import Final
+
+# --- extended resources -------------------------------------------------------------------------
+RESOURCE_MEM: Final = "aliyun.com/gpu-mem"
+"""Units of GPU memory (GiB by default, MiB by flag), summed over the cards of a node."""
+RESOURCE_COUNT: Final = "aliyun.com/gpu-count"
+"""Number of cards of a node. Node information only: a pod cannot ask for it."""
+RESOURCE_CORE: Final = "aliyun.com/gpu-core.percentage"
+"""Compute share, 100 per card, asked for in steps of ``CORE_STEP``."""
+RESOURCE_WHOLE_GPU: Final = "nvidia.com/gpu"
+"""Whole cards, served by NVIDIA's own plugin on nodes that do not share."""
+MANAGED_RESOURCES: Final = (RESOURCE_MEM, RESOURCE_CORE)
+"""What makes kube-scheduler call the extender."""
+
+CORE_PER_CARD: Final = 100
+CORE_STEP: Final = 5
+
+# --- pod annotations, written at bind -----------------------------------------------------------
+ANN_IDX: Final = "ALIYUN_COM_GPU_MEM_IDX"
+ANN_DEV: Final = "ALIYUN_COM_GPU_MEM_DEV"
+ANN_POD: Final = "ALIYUN_COM_GPU_MEM_POD"
+ANN_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
+ANN_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+ANN_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
+"""JSON ``{"<containerIdx>": {"<gpuIdx>": <units>}}``; holds the truth for several cards."""
+ANN_CORE_ALLOCATION: Final = "gpushare.alibabacloud.com/core-percentage"
+"""Same shape as ``ANN_ALLOCATION``, in core percent."""
+ANN_PLACEMENT: Final = "gpushare.io/placement"
+"""A pod's own choice of placement policy; beats the node's label."""
+
+# --- node annotations, written by the node agent -----------------------------------------------
+ANN_CARDS: Final = "gpushare.io/cards"
+"""JSON list of every card of the node; see ``gpushare.model.cards``."""
+ANN_ASSIGNED_NODE: Final = "gpushare.io/assigned"
+"""JSON ``{"<podUID>": {"<container>": {"<gpuIdx>": <units>}}}``; outranks pod annotations."""
+
+# --- labels -------------------------------------------------------------------------------------
+LABEL_CARDS_PER_POD: Final = "aliyun.com/gpu-count"
+"""Pod label: spread the pod's units evenly over that many cards of one node."""
+LABEL_GPUSHARE: Final = "gpushare"
+LABEL_CGPU: Final = "cgpu"
+LABEL_MODE: Final = "ack.node.gpu.schedule"
+LABEL_PLACEMENT: Final = "ack.node.gpu.placement"
+
+# --- unhealthy cards ----------------------------------------------------------------------------
+UNHEALTHY_PREFIX: Final = "unhealthy-gpu-"
+UNHEALTHY_KEY: Final = "gpus"
+SYSTEM_NAMESPACE: Final = "kube-system"
+
+# --- the extender's HTTP interface --------------------------------------------------------------
+EXTENDER_PREFIX: Final = "/gpushare-scheduler"
+EXTENDER_VERSION: Final = "0.1.0"
+"""Body of ``GET /version``: the protocol version that the original answers with."""
+EXTENDER_DEFAULT_PORT: Final = 39999
+EXTENDER_SERVICE_PORT: Final = 12345
+EXTENDER_NODE_PORT: Final = 32766
+EXTENDER_NAME: Final = "gpushare-schd-extender"
+MAX_EXTENDER_SCORE: Final = 10
+
+REASON_NOT_SHARED: Final = "The node {node} is not for GPU share, need skip"
+REASON_NO_CARD: Final = "Insufficient GPU Memory in one device"
+
+# --- events -------------------------------------------------------------------------------------
+EVENT_PLACED: Final = "GPUSharePlaced"
+EVENT_REFUSED: Final = "GPUShareRefused"
+EVENT_MALFORMED: Final = "GPUShareMalformed"
+EVENT_OVERCOMMIT: Final = "GPUShareOverCommitted"

@@ -1,0 +1,50 @@
+"""The error tree of gpushare. Expected refusals ("no card has 4 units free") are values, not errors.
+
+    GpuShareError
+    ├── InvalidRequest    input that cannot be understood; the text names the field and the value
+    ├── Conflict          the world changed under us: another UID, bound elsewhere
+    ├── ApiError          the Kubernetes API answered with an error, or not at all
+    └── ConfigError       settings or credentials that cannot work
+
+Adapters translate what their libraries raise into these and chain the cause; entry points map them
+to HTTP answers, gRPC codes and exit codes.
+"""
+
+from http import HTTPStatus
+
+_CLIENT_ERROR = 4
+
+
+class GpuShareError(Exception):
+    """Base of all errors that gpushare raises on purpose."""
+
+
+class InvalidRequest(GpuShareError):
+    """Input that cannot be understood."""
+
+
+class Conflict(GpuShareError):
+    """The object is not the one that was asked about, or is already elsewhere."""
+
+
+class ConfigError(GpuShareError):
+    """A setting, kubeconfig or right that keeps a program from working."""
+
+
+class ApiError(GpuShareError):
+    """The Kubernetes API refused, failed or stayed silent.
+
+    ``status`` is the HTTP status, or 0 where no answer came. ``clear`` is False where the
+    request may or may not have taken effect (timeout, lost connection, 5xx).
+    """
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after_s: float = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+    @property
+    def clear(self) -> bool:
+        """Whether the API server certainly did not carry out the request."""
+        return self.status // 100 == _CLIENT_ERROR and self.status != HTTPStatus.REQUEST_TIMEOUT

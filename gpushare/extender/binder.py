@@ -1,0 +1,307 @@
+"""Bind: decide once, reserve, tell the API in one POST, and never forget an unclear answer.
+
+The order is choose → fence → reserve → POST, with no await before the reservation is in the ledger.
+A POST of unknown outcome keeps its units until the API shows the pod bound or gone, or until the
+API server must have finished with the request and a quorum read shows the pod unbound.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+
+from gpushare.contract import EVENT_MALFORMED, EVENT_PLACED, EVENT_REFUSED
+from gpushare.errors import ApiError
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.settings import Deadlines
+from gpushare.model.annotations import Shares, bind_annotations
+from gpushare.model.demand import Demand, Malformed
+from gpushare.model.objects import Pod
+from gpushare.ports import KubeApi, Note, pod_note
+from gpushare.scheduling.book import Book
+from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.ledger import Confirmed, PodGone, Released, Reserved
+
+log = structlog.get_logger()
+
+_SETTLE_RETRY_S: Final = 2.0
+_WRONG_UID: Final = (
+    "The pod {pod.name} in ns {pod.namespace}'s uid is {pod.uid}, and it's not equal with expected {expected}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BindRequest:
+    """What the scheduler asks: this pod, by UID, on this node."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer: no error means bound. ``reason`` is the failure's class for the metrics."""
+
+    error: str = ""
+    reason: str = "bound"
+
+
+BOUND: Final = Outcome()
+
+
+class Binder:
+    """The only writer of bindings in this process. ``fence`` says why a POST must not begin now."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        api: KubeApi,
+        *,
+        fence: Callable[[], str | None],
+        note: Callable[[Note], None],
+        tasks: asyncio.TaskGroup,
+        deadlines: Deadlines,
+    ) -> None:
+        self._cluster = cluster
+        self._api = api
+        self._fence = fence
+        self._note = note
+        self._tasks = tasks
+        self._deadlines = deadlines
+        self._running: dict[str, tuple[str, asyncio.Task[Outcome]]] = {}
+        self._unclear: dict[str, float] = {}
+        self._settling: set[asyncio.Task[None]] = set()
+
+    @property
+    def unclear(self) -> int:
+        """How many binds have an unknown outcome now."""
+        return len(self._unclear)
+
+    async def bind(self, request: BindRequest) -> Outcome:
+        """Bind, or say why not. A second call for the same pod and node joins the first."""
+        running = self._running.get(request.uid)
+        if running is None:
+            task = self._tasks.create_task(self._bind(request))
+            self._running[request.uid] = (request.node, task)
+            task.add_done_callback(lambda _: self._running.pop(request.uid, None))
+            return await asyncio.shield(task)
+        node, task = running
+        if node != request.node:
+            return Outcome(
+                f"a bind of pod {request.namespace}/{request.name} to node {node} is under way", "under_way"
+            )
+        return await asyncio.shield(task)
+
+    async def drain(self) -> None:
+        """Return when no POST is under way."""
+        while self._running:
+            await asyncio.wait([task for _, task in self._running.values()])
+
+    def cancel_settling(self) -> None:
+        """Stop waiting for unclear binds."""
+        for task in self._settling:
+            task.cancel()
+
+    async def _bind(self, request: BindRequest) -> Outcome:
+        try:
+            return await self._decide(request)
+        except ApiError as error:
+            return Outcome(f"reading pod {request.namespace}/{request.name}: {error}", "api_read")
+        except Exception:  # a defect must cost one bind, not the daemon, and must not lose a reservation
+            log.exception("bind_crashed", pod=f"{request.namespace}/{request.name}", node=request.node)
+            self._keep_if_reserved(request.uid)
+            return Outcome(
+                f"binding pod {request.namespace}/{request.name}: internal error, see the log", "internal"
+            )
+
+    def _keep_if_reserved(self, uid: str) -> None:
+        held = self._cluster.ledger.reservation(uid)
+        pod = self._cluster.pods.get(uid)
+        if held is not None and pod is not None and not held[1].settled:
+            self._watch_over(pod)
+
+    async def _decide(self, request: BindRequest) -> Outcome:
+        pod = self._cluster.pods.get(request.uid)
+        if pod is None:
+            pod = await self._api.read_pod(request.namespace, request.name)
+        if pod is None:
+            return Outcome(f"pod {request.namespace}/{request.name} not found", "not_found")
+        if pod.uid != request.uid:
+            return Outcome(_WRONG_UID.format(pod=pod, expected=request.uid), "wrong_uid")
+        held = self._cluster.ledger.reservation(pod.uid)
+        if held is not None:
+            return await self._again(pod, held[0], request.node)
+        if pod.node is not None:
+            return _bound_already(pod, request.node)
+        return await self._place(pod, request.node)
+
+    async def _again(self, pod: Pod, home: str, node: str) -> Outcome:
+        """A bind of a pod that has a reservation: the same answer, or first settle the old one."""
+        book = self._cluster.ledger.books[home]
+        reservation = book.reservations[pod.uid]
+        if home == node and reservation.settled:
+            return BOUND
+        if home == node:
+            return await self._post(pod, reservation.demand, node, reservation.claim or ())
+        if not reservation.settled:
+            await self._look(pod)
+            if self._cluster.ledger.reservation(pod.uid) is None:
+                return await self._place(pod, node)
+        return Outcome(self._elsewhere(pod, home), "elsewhere")
+
+    def _elsewhere(self, pod: Pod, home: str) -> str:
+        left_s = max(0.0, self._unclear.get(pod.uid, 0.0) - time.monotonic())
+        if pod.uid in self._unclear:
+            return (
+                f"an earlier bind of pod {pod.full_name} to node {home} has no clear outcome; "
+                f"its units stay reserved there for up to {left_s:.0f} s"
+            )
+        return f"pod {pod.full_name} is already bound to node {home}"
+
+    async def _place(self, pod: Pod, node: str) -> Outcome:
+        if isinstance(pod.demand, Malformed):
+            self._note(pod_note(pod, EVENT_MALFORMED, pod.demand.problem, warning=True))
+            return Outcome(pod.demand.problem, "malformed")
+        book = self._cluster.ledger.books.get(node)
+        if book is None:
+            return Outcome(f'node "{node}" not found', "unknown_node")
+        shares = place(book, Seeker(pod.uid, pod.demand, pod.priority, pod.placement))
+        if isinstance(shares, Refusal):
+            text = f"node {node} cannot take pod {pod.full_name}: {shares.text}"
+            self._note(pod_note(pod, EVENT_REFUSED, text, warning=True))
+            return Outcome(text, "no_fit")
+        return await self._post(pod, pod.demand, node, shares)
+
+    async def _post(self, pod: Pod, demand: Demand, node: str, shares: Shares) -> Outcome:
+        fenced = self._fence()
+        if fenced:
+            return Outcome(fenced, "fenced")
+        if self._cluster.ledger.reservation(pod.uid) is None:
+            self._cluster.apply(Reserved(pod, demand, node, shares))
+        units = _units(self._cluster.ledger.books[node], shares)
+        try:
+            await self._api.bind(
+                pod,
+                node,
+                bind_annotations(demand, shares, units, time.time_ns()),
+                timeout_s=self._deadlines.post_s,
+            )
+        except ApiError as error:
+            return await self._failed(pod, node, shares, error)
+        return self._succeeded(pod, node, shares)
+
+    def _succeeded(self, pod: Pod, node: str, shares: Shares) -> Outcome:
+        self._unclear.pop(pod.uid, None)
+        self._cluster.apply(Confirmed(pod.uid))
+        self._note(pod_note(pod, EVENT_PLACED, _placed(node, self._cluster.ledger.books.get(node), shares)))
+        return BOUND
+
+    async def _failed(self, pod: Pod, node: str, shares: Shares, error: ApiError) -> Outcome:
+        where = f"binding pod {pod.full_name} to node {node}"
+        if not error.clear:
+            self._watch_over(pod)
+            return Outcome(f"{where}: {error}; outcome unknown, its units stay reserved", "unclear")
+        if error.status == HTTPStatus.CONFLICT:
+            return await self._conflict(pod, node, shares, error)
+        if pod.uid in self._unclear:
+            # An earlier POST of the same decision may still take effect.
+            return Outcome(f"{where}: {error}; an earlier attempt has no clear outcome", "unclear")
+        self._cluster.apply(Released(pod.uid))
+        return Outcome(
+            f"{where}: {error}",
+            "not_found" if error.status == HTTPStatus.NOT_FOUND else f"api_{error.status}",
+        )
+
+    async def _conflict(self, pod: Pod, node: str, shares: Shares, error: ApiError) -> Outcome:
+        """409: somebody bound it first (perhaps our own earlier POST), or the UID is another's."""
+        where = f"binding pod {pod.full_name} to node {node}"
+        try:
+            await self._look(pod, conflict=True)
+        except ApiError as failure:
+            self._watch_over(pod)
+            return Outcome(f"{where}: {error}; reading the pod: {failure}", "unclear")
+        held = self._cluster.ledger.reservation(pod.uid)
+        if held is not None and held[0] == node and held[1].settled and held[1].claim == shares:
+            return self._succeeded(pod, node, shares)
+        return Outcome(f"{where}: {error}", "conflict")
+
+    async def _look(self, pod: Pod, *, conflict: bool = False) -> None:
+        """Read the pod from etcd and settle its reservation if that settles it.
+
+        After a conflict an unbound pod settles it too: the API refused, and no older POST is open.
+        """
+        found = await self._api.read_pod(pod.namespace, pod.name)
+        if found is None or found.uid != pod.uid:
+            self._forget(pod.uid)
+        elif found.node is not None:
+            self._unclear.pop(pod.uid, None)
+            self._cluster.see_pod(found)
+        elif (conflict and pod.uid not in self._unclear) or time.monotonic() >= self._unclear.get(
+            pod.uid, float("inf")
+        ):
+            self._unclear.pop(pod.uid, None)
+            self._cluster.apply(Released(pod.uid))
+
+    def _forget(self, uid: str) -> None:
+        self._unclear.pop(uid, None)
+        self._cluster.pods.pop(uid, None)
+        self._cluster.apply(PodGone(uid))
+
+    def _watch_over(self, pod: Pod) -> None:
+        """Keep the reservation until its outcome is known. A later POST moves the deadline."""
+        first = pod.uid not in self._unclear
+        self._unclear[pod.uid] = time.monotonic() + self._deadlines.api_request_s
+        if first:
+            task = self._tasks.create_task(self._settle(pod))
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
+
+    async def _settle(self, pod: Pod) -> None:
+        """Wait for the watch to show the outcome; at the deadline ask etcd, until it answers."""
+        while pod.uid in self._unclear:
+            left_s = max(_SETTLE_RETRY_S, self._unclear[pod.uid] - time.monotonic())
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._cluster.next_change(pod.uid)
+                self._settled_by_watch(pod)
+            except TimeoutError:
+                await self._ask(pod)
+
+    def _settled_by_watch(self, pod: Pod) -> None:
+        held = self._cluster.ledger.reservation(pod.uid)
+        if held is None or held[1].settled:
+            self._unclear.pop(pod.uid, None)
+            log.info("unclear_bind_settled", pod=pod.full_name, node=held[0] if held else None)
+
+    async def _ask(self, pod: Pod) -> None:
+        try:
+            await self._look(pod)
+        except ApiError as error:
+            log.warning("unclear_bind_unread", pod=pod.full_name, reason=str(error))
+
+
+def _bound_already(pod: Pod, node: str) -> Outcome:
+    if pod.node == node:
+        return BOUND
+    return Outcome(f"pod {pod.full_name} is already bound to node {pod.node}", "elsewhere")
+
+
+def _units(book: Book, shares: Shares) -> int:
+    """The size of the lowest card, for the original's DEV annotation."""
+    return next((room.total.mem for room in book.rooms if room.card.index == shares[0][0]), 0)
+
+
+def _placed(node: str, book: Book | None, shares: Shares) -> str:
+    rooms = {room.card.index: room for room in (book.rooms if book else ())}
+    parts = []
+    for index, share in shares:
+        room = rooms.get(index)
+        left = f" ({room.free.mem} of {room.total.mem} left)" if room else ""
+        parts.append(f"{share.mem} units on card {index}{left}")
+    return f"placed on node {node}: {', '.join(parts)}"

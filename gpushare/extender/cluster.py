@@ -1,0 +1,85 @@
+"""The live state: one ledger and the pods behind it, fed by watches and by our own binds.
+
+All calls come from one event loop and none of them awaits, so choosing and reserving need no lock.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from gpushare.adapters.kube.watch import Deleted, Upserted
+from gpushare.model.cards import parse_indices
+from gpushare.model.objects import Node, Pod
+from gpushare.scheduling.ledger import (
+    EMPTY_LEDGER,
+    Event,
+    Ledger,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    UnhealthySeen,
+    apply,
+)
+
+Observer = Callable[[Pod], None]
+
+
+class Cluster:
+    """The one owner of the ledger."""
+
+    def __init__(self) -> None:
+        self.ledger: Ledger = EMPTY_LEDGER
+        self.pods: dict[str, Pod] = {}
+        self._changed: dict[str, list[asyncio.Future[None]]] = {}
+
+    def apply(self, *events: Event) -> None:
+        """Swap in the ledger after the events."""
+        self.ledger = apply(self.ledger, *events)
+
+    def see_pod(self, pod: Pod) -> None:
+        """Take in a pod that was read outside the watch."""
+        self.pods[pod.uid] = pod
+        self.apply(PodSeen(pod))
+
+    def change_pods(self, batch: Iterable[Upserted[Pod] | Deleted]) -> list[Pod]:
+        """Take in a batch of the pod watch; returns the pods that were added or changed."""
+        events: list[Event] = []
+        seen: list[Pod] = []
+        for change in batch:
+            if isinstance(change, Deleted):
+                self.pods.pop(change.key, None)
+                events.append(PodGone(change.key))
+            else:
+                self.pods[change.key] = change.value
+                seen.append(change.value)
+                events.append(PodSeen(change.value))
+            self._wake(change.key)
+        self.apply(*events)
+        return seen
+
+    def change_nodes(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
+        """Take in a batch of the node watch."""
+        self.apply(*(NodeGone(c.key) if isinstance(c, Deleted) else NodeSeen(c.value) for c in batch))
+
+    def change_unhealthy(self, batch: Iterable[Upserted[str] | Deleted]) -> dict[str, tuple[str, ...]]:
+        """Take in a batch of the ConfigMap watch; returns the entries that name no card, per node."""
+        junk = {}
+        for change in batch:
+            indices, odd = (
+                (frozenset[int](), ()) if isinstance(change, Deleted) else parse_indices(change.value)
+            )
+            self.apply(UnhealthySeen(change.key, indices))
+            if odd:
+                junk[change.key] = odd
+        return junk
+
+    async def next_change(self, uid: str) -> None:
+        """Return when the watch next says something about the pod."""
+        future = asyncio.get_running_loop().create_future()
+        self._changed.setdefault(uid, []).append(future)
+        await future
+
+    def _wake(self, uid: str) -> None:
+        for future in self._changed.pop(uid, ()):
+            if not future.done():
+                future.set_result(None)

@@ -1,0 +1,194 @@
+"""The scheduler's JSON: extender/v1 requests and answers, byte for byte what Go clients read.
+
+Keys are Go field names; old schedulers send them in lower case, so keys are looked up without case
+where the exact ones are not there. Errors that callers of the original know keep their text.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from gpushare.adapters.kube.wire import Bare, WirePod
+from gpushare.errors import InvalidRequest
+from gpushare.scheduling.screen import Verdict
+
+T = TypeVar("T", bound=Struct)
+
+
+class NodeItems(Struct):
+    """A NodeList whose nodes are passed through unread."""
+
+    items: list[Raw] | None = None
+
+
+class FilterArgs(Struct, rename="pascal", forbid_unknown_fields=True):
+    """ExtenderArgs, for filter and prioritize."""
+
+    pod: WirePod | None = None
+    nodes: NodeItems | None = None
+    node_names: list[str] | None = None
+
+
+class BindArgs(
+    Struct,
+    rename={"name": "PodName", "namespace": "PodNamespace", "uid": "PodUID", "node": "Node"},
+    forbid_unknown_fields=True,
+):
+    """ExtenderBindingArgs."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    node: str = ""
+
+
+class MetaPod(Struct, rename={"uid": "UID"}):
+    """A victim by UID."""
+
+    uid: str = ""
+
+
+class MetaVictims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}):
+    """Victims by UID, and how many of them break a disruption budget."""
+
+    pods: list[MetaPod] | None = None
+    violations: int = 0
+
+
+class Victims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}):
+    """Victims as whole pods, as schedulers send them to extenders without a node cache."""
+
+    pods: list[Bare] | None = None
+    violations: int = 0
+
+
+class PreemptArgs(
+    Struct,
+    rename={"pod": "Pod", "victims": "NodeNameToVictims", "meta": "NodeNameToMetaVictims"},
+    forbid_unknown_fields=True,
+):
+    """ExtenderPreemptionArgs."""
+
+    pod: WirePod | None = None
+    victims: dict[str, Victims] | None = None
+    meta: dict[str, MetaVictims] | None = None
+
+
+class FilterResult(
+    Struct,
+    rename={
+        "nodes": "Nodes",
+        "node_names": "NodeNames",
+        "failed": "FailedNodes",
+        "hopeless": "FailedAndUnresolvableNodes",
+        "error": "Error",
+    },
+):
+    """ExtenderFilterResult."""
+
+    nodes: dict[str, Any] | None = None
+    node_names: list[str] | None = None
+    failed: dict[str, str] | None = None
+    hopeless: dict[str, str] | None = None
+    error: str = ""
+
+
+_encode = msgspec.json.Encoder().encode
+_raw_object = msgspec.json.Decoder(dict[str, Raw])
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    """A request of the given kind. Raises InvalidRequest with the original's or a clearer text."""
+    if not body.strip():
+        raise InvalidRequest("EOF")
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError:
+        return _decode_without_case(body, kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"request body is not JSON: {error}") from error
+
+
+def _decode_without_case(body: bytes, kind: type[T]) -> T:
+    names = {name.lower(): name for name in kind.__struct_encode_fields__}
+    try:
+        given = _raw_object.decode(body)
+        known = {names[key.lower()]: value for key, value in given.items() if key.lower() in names}
+        return msgspec.json.decode(_encode(known), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"request body cannot be read: {error}") from error
+
+
+def asked_nodes(args: FilterArgs) -> list[str]:
+    """The names of the nodes that are asked about. Raises InvalidRequest where there are none."""
+    if args.node_names is not None:
+        return args.node_names
+    if args.nodes is None:
+        raise InvalidRequest("cannot get node names")
+    return [_name_of(item) for item in args.nodes.items or ()]
+
+
+def _name_of(item: Raw) -> str:
+    try:
+        return msgspec.json.decode(item, type=Bare).metadata.name
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"Nodes: a node cannot be read: {error}") from error
+
+
+def filter_answer(args: FilterArgs, verdict: Verdict) -> bytes:
+    """The verdict as the scheduler reads it.
+
+    Hopeless nodes stand in both maps: schedulers that know the second one prefer it, older ones
+    would otherwise see no reason at all.
+    """
+    return _encode(
+        FilterResult(
+            nodes=_passed_items(args, verdict),
+            node_names=verdict.passed,
+            failed=verdict.failed | verdict.hopeless,
+            hopeless=verdict.hopeless or None,
+        )
+    )
+
+
+def _passed_items(args: FilterArgs, verdict: Verdict) -> dict[str, Any] | None:
+    if args.nodes is None:
+        return None
+    passed = set(verdict.passed)
+    return {"metadata": {}, "items": [item for item in args.nodes.items or () if _name_of(item) in passed]}
+
+
+def filter_error(text: str) -> bytes:
+    """A filter answer that is an error."""
+    return _encode(FilterResult(error=text))
+
+
+def bind_answer(error: str) -> bytes:
+    """ExtenderBindingResult; an empty error is success."""
+    return _encode({"Error": error})
+
+
+def scores_answer(scores: dict[str, int]) -> bytes:
+    """HostPriorityList."""
+    return _encode([{"Host": host, "Score": score} for host, score in scores.items()])
+
+
+def proposed_victims(args: PreemptArgs) -> dict[str, list[str]]:
+    """Node → UIDs of the victims that the scheduler has in mind, from either form."""
+    if args.meta is not None:
+        return {node: [pod.uid for pod in v.pods or ()] for node, v in args.meta.items()}
+    return {node: [pod.metadata.uid for pod in v.pods or ()] for node, v in (args.victims or {}).items()}
+
+
+def preempt_answer(args: PreemptArgs, chosen: dict[str, tuple[str, ...]]) -> bytes:
+    """ExtenderPreemptionResult: always by UID, budget violations as the scheduler counted them."""
+    asked = args.meta if args.meta is not None else (args.victims or {})
+    return _encode(
+        {
+            "NodeNameToMetaVictims": {
+                node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": asked[node].violations}
+                for node, uids in chosen.items()
+            }
+        }
+    )

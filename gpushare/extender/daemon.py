@@ -1,0 +1,156 @@
+"""The extender put together: clients, watches, election, servers; started and stopped in order.
+
+Stop order: no new requests, then the POSTs under way end, then the Lease is given back.
+"""
+
+import asyncio
+import gc
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+import structlog
+
+from gpushare.adapters.kube.api import ExtenderApi
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import load_configuration
+from gpushare.adapters.kube.resources import NODES, PODS, UNHEALTHY
+from gpushare.adapters.kube.watch import Follower
+from gpushare.adapters.peer import Peers
+from gpushare.extender.binder import Binder
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.intake import ConfigMapIntake, Feeds, NodeIntake, PodIntake
+from gpushare.extender.leadership import Leadership
+from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.notes import Notebook
+from gpushare.extender.routes import operators_app, scheduler_app
+from gpushare.extender.service import Service
+from gpushare.extender.settings import Settings
+from gpushare.extender.watchdog import watch_overcommit
+from gpushare.runtime.serving import Server, bind_socket, make_server, stop_event
+from gpushare.runtime.tls import client_context, server_context
+
+log = structlog.get_logger()
+
+
+async def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises ConfigError where it cannot start."""
+    stop = stop_event()
+    sockets = bind_socket(settings.host, settings.port), bind_socket(settings.ops_host, settings.ops_port)
+    server_tls = server_context(settings.tls) if settings.tls else None
+    client_tls = client_context(settings.tls) if settings.tls else None
+    configuration = await load_configuration(settings.kubeconfig)
+    async with KubeClient(configuration) as client, Peers(client_tls) as peers, asyncio.TaskGroup() as tasks:
+        extender = Extender(settings, client, peers, tasks)
+        servers = make_server(extender.scheduler_app, server_tls), make_server(extender.operators_app)
+        background = [tasks.create_task(job) for job in extender.jobs()]
+        serving = [
+            tasks.create_task(server.serve(sockets=[listener]))
+            for server, listener in zip(servers, sockets, strict=True)
+        ]
+        log.info(
+            "started", port=sockets[0].getsockname()[1], ops_port=sockets[1].getsockname()[1], api=client.host
+        )
+        await stop.wait()
+        await _stop(extender, servers, serving, background)
+
+
+async def _stop(
+    extender: "Extender",
+    servers: Iterable[Server],
+    serving: Iterable["asyncio.Task[None]"],
+    background: Iterable["asyncio.Task[None]"],
+) -> None:
+    log.info("stopping")
+    for server in servers:
+        server.should_exit = True
+    await asyncio.gather(*serving)
+    await extender.close()
+    for task in background:
+        task.cancel()
+
+
+class Extender:
+    """All parts of one replica, wired but not running."""
+
+    def __init__(
+        self, settings: Settings, client: KubeClient, peers: Peers, tasks: asyncio.TaskGroup
+    ) -> None:
+        self.metrics = ExtenderMetrics()
+        self.cluster = Cluster()
+        api = ExtenderApi(
+            client,
+            lease_namespace=settings.lease_namespace,
+            lease_name=settings.lease_name,
+            identity=settings.identity,
+        )
+        self.notebook = Notebook(self.cluster, api, self.metrics, per_second=settings.events_per_second)
+        self.feeds = Feeds(self.metrics)
+        self._pods = Follower(client, PODS, PodIntake(self.cluster, self.notebook, self.feeds, self._leads))
+        self._nodes = Follower(client, NODES, NodeIntake(self.cluster, self.feeds))
+        self._unhealthy = Follower(
+            client, UNHEALTHY, ConfigMapIntake(self.cluster, self.notebook, self.feeds)
+        )
+        self.leadership = Leadership(
+            api,
+            identity=settings.identity,
+            address=settings.advertise,
+            terms=settings.terms,
+            catch_up=self._catch_up,
+        )
+        self.binder = Binder(
+            self.cluster,
+            api,
+            fence=self.leadership.refusal,
+            note=self.notebook.write,
+            tasks=tasks,
+            deadlines=settings.deadlines,
+        )
+        service = Service(
+            self.cluster,
+            binder=self.binder,
+            leadership=self.leadership,
+            peers=peers,
+            metrics=self.metrics,
+            readiness=self.feeds,
+        )
+        self.scheduler_app = scheduler_app(service)
+        self.operators_app = operators_app(self.metrics.registry, live=lambda: None, ready=self.feeds.missing)
+        self._watch_gauges()
+
+    def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What runs in the background until it is cancelled."""
+        yield self._pods.run()
+        yield self._nodes.run()
+        yield self._unhealthy.run()
+        yield self._lead_when_synced()
+        yield self.notebook.run()
+        yield watch_overcommit(self.cluster, self.notebook)
+
+    async def close(self) -> None:
+        """End the POSTs under way. A Lease whose holder leaves an unclear bind behind is not given back.
+
+        The next holder then waits as it does for one that died.
+        """
+        await self.binder.drain()
+        if self.binder.unclear:
+            self.leadership.keep_lease()
+        self.binder.cancel_settling()
+
+    async def _lead_when_synced(self) -> None:
+        await self.feeds.synced_once.wait()
+        # What the lists left behind lives as long as the process: keep the collector off it.
+        gc.collect()
+        gc.freeze()
+        await self.leadership.run()
+
+    async def _catch_up(self) -> None:
+        await asyncio.gather(self._pods.refresh(), self._nodes.refresh())
+
+    def _leads(self) -> bool:
+        return self.leadership.leads
+
+    def _watch_gauges(self) -> None:
+        self.metrics.watch_ledger(lambda: self.cluster.ledger)
+        self.metrics.leads.set_function(lambda: float(self.leadership.leads))
+        self.metrics.unclear.set_function(lambda: float(self.binder.unclear))
+        self.metrics.reduced.labels("leases").set_function(lambda: float(self.leadership.alone))

@@ -1,0 +1,160 @@
+"""Who may bind: holds the Lease, renews it, gives it back, and knows the holder's address.
+
+Without the right to the Lease this replica binds as if it were alone: a reduced mode that is logged
+and measured, meant for one replica.
+"""
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from http import HTTPStatus
+
+import structlog
+
+from gpushare.errors import ApiError
+from gpushare.extender.lease import Move, Sight, Terms, bind_from, decide, lapses_at, look
+from gpushare.ports import KubeApi, LeaseRecord
+
+log = structlog.get_logger()
+
+
+class Leadership:
+    """This replica's part in the election."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        identity: str,
+        address: str,
+        terms: Terms,
+        catch_up: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._api = api
+        self._identity = identity
+        self._address = address
+        self._terms = terms
+        self._catch_up = catch_up
+        self._sight: Sight | None = None
+        self._lapses = 0.0
+        self._ready = False
+        self._joining: asyncio.Task[None] | None = None
+        self._keep = False
+        self.alone = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica holds the Lease and has caught up."""
+        return self.refusal() is None
+
+    @property
+    def holder(self) -> LeaseRecord | None:
+        """The holder as last seen, if it is another replica."""
+        record = self._sight.record if self._sight else None
+        return record if record and record.holder not in ("", self._identity) else None
+
+    def refusal(self) -> str | None:
+        """Why a POST must not begin now; None where it may. To be asked right before each POST."""
+        if self.alone:
+            return None
+        if time.monotonic() >= self._lapses:
+            return "this extender does not hold the Lease"
+        return (
+            None
+            if self._ready
+            else "this extender took the Lease over and is waiting for the last holder's binds"
+        )
+
+    def keep_lease(self) -> None:
+        """Let the Lease lapse at the end instead of giving it back."""
+        self._keep = True
+
+    async def run(self) -> None:
+        """Take part until cancelled; then give the Lease back."""
+        try:
+            while True:
+                await self._round()
+                await asyncio.sleep(self._terms.retry_s)
+        finally:
+            if self._joining:
+                self._joining.cancel()
+            await self._give_back()
+
+    async def _round(self) -> None:
+        try:
+            async with asyncio.timeout(self._terms.renew_deadline_s):
+                await self._step()
+        except TimeoutError:
+            log.warning("lease_unreachable", reason="no answer in time")
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                self._go_alone(error)
+            else:
+                log.warning("lease_unreachable", status=error.status, reason=str(error))
+
+    async def _step(self) -> None:
+        self._sight = look(self._sight, await self._api.read_lease(), time.monotonic())
+        now = time.monotonic()
+        move = decide(self._sight, self._identity, now)
+        if move is Move.FOLLOW:
+            self._step_down()
+            return
+        sight = self._sight
+        written = await self._api.write_lease(self._record(sight.record))
+        self._sight = look(sight, written, time.monotonic())
+        self._lapses = lapses_at(now, self._terms)
+        if not self._ready and (self._joining is None or self._joining.done()):
+            self._joining = asyncio.create_task(self._join(bind_from(move, sight, self._terms, now)))
+        self.alone = False
+
+    def _record(self, seen: LeaseRecord | None) -> LeaseRecord:
+        transitions = (seen.transitions if seen else 0) + (seen is None or seen.holder != self._identity)
+        return LeaseRecord(
+            holder=self._identity,
+            address=self._address,
+            duration_s=round(self._terms.lease_s),
+            renewed=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            transitions=transitions,
+            version=seen.version if seen else "",
+        )
+
+    async def _join(self, earliest: float) -> None:
+        """Wait out the last holder's binds, then see the world as it is before the first own bind."""
+        log.info("lease_taken", wait_s=round(max(0.0, earliest - time.monotonic()), 1))
+        await asyncio.sleep(max(0.0, earliest - time.monotonic()))
+        await self._catch_up()
+        self._ready = True
+        log.info("leading")
+
+    def _step_down(self) -> None:
+        if self._ready or self._joining:
+            log.warning("lease_lost", holder=self._sight and self._sight.record and self._sight.record.holder)
+        if self._joining:
+            self._joining.cancel()
+        self._joining = None
+        self._ready = False
+        self._lapses = 0.0
+        self.alone = False
+
+    def _go_alone(self, error: ApiError) -> None:
+        if not self.alone:
+            log.warning(
+                "reduced_mode",
+                right="leases",
+                effect="binds as if it were the only replica",
+                reason=str(error),
+            )
+        self.alone = True
+
+    async def _give_back(self) -> None:
+        """Only a Lease that is ours is given back, so that the next holder need not wait."""
+        record = self._sight.record if self._sight else None
+        self._lapses = 0.0
+        if self._keep or record is None or record.holder != self._identity:
+            return
+        try:
+            await self._api.write_lease(replace(record, holder="", address="", duration_s=1))
+        except ApiError as error:
+            log.warning("lease_not_given_back", reason=str(error))

@@ -1,0 +1,74 @@
+"""Leader election as decisions on values; ``leadership`` performs them.
+
+Times are monotonic seconds of this process. The rules: a lease that did not change for its own
+duration, as seen by our clock, may be taken; what we hold lapses, for us, ``renew_deadline_s``
+after the start of the last renewal that succeeded, which is before anybody else may take it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpushare.ports import LeaseRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Durations in seconds: retry < renew deadline < lease; a bind POST takes at most ``post_s``."""
+
+    lease_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_s: float = 2.0
+    post_s: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A reading of the Lease, and when this content was first seen."""
+
+    record: LeaseRecord | None
+    since: float
+
+
+class Move(StrEnum):
+    """What to do about the Lease now."""
+
+    CREATE = "create"
+    RENEW = "renew"
+    TAKE = "take"
+    FOLLOW = "follow"
+
+
+def look(before: Sight | None, record: LeaseRecord | None, now: float) -> Sight:
+    """The new sight: content that did not change keeps the time when it was first seen."""
+    if before is not None and before.record == record:
+        return before
+    return Sight(record, now)
+
+
+def decide(sight: Sight, identity: str, now: float) -> Move:
+    """What this replica does about what it sees."""
+    record = sight.record
+    if record is None:
+        return Move.CREATE
+    if record.holder == identity:
+        return Move.RENEW
+    if not record.holder or now >= sight.since + record.duration_s:
+        return Move.TAKE
+    return Move.FOLLOW
+
+
+def bind_from(move: Move, sight: Sight, terms: Terms, now: float) -> float:
+    """When a new holder may bind at the earliest.
+
+    After a holder that fell silent, its last POST must have ended: its lease, then a POST's time,
+    after its last sign of life. A lease that was given back, or never held, needs no wait.
+    """
+    record = sight.record
+    if move is Move.CREATE or record is None or not record.holder:
+        return now
+    return max(now, sight.since + record.duration_s + terms.post_s)
+
+
+def lapses_at(renewal_began: float, terms: Terms) -> float:
+    """Until when a POST may *begin*: it must end before the renewal's deadline."""
+    return renewal_began + terms.renew_deadline_s - terms.post_s

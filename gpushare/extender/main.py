@@ -1,0 +1,190 @@
+"""``gpushare extender``: flags and environment to settings, errors to exit codes."""
+
+import asyncio
+import os
+import socket
+import sys
+import uuid
+from typing import Any
+
+import click
+
+from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, SYSTEM_NAMESPACE
+from gpushare.errors import ConfigError, GpuShareError
+from gpushare.extender.lease import Terms
+from gpushare.extender.settings import Deadlines, Settings
+from gpushare.runtime.tls import TlsFiles
+
+_TERMS = Terms()
+_DEADLINES = Deadlines()
+_LEVELS = ("debug", "info", "warn", "error")
+
+
+class _Port(click.ParamType[int]):
+    """The original's PORT: what is not an integer selects the default."""
+
+    name = "port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002 - click's signature
+        try:
+            return int(value)
+        except ValueError:
+            click.echo(f"PORT={value!r} is not a number, listening on {EXTENDER_DEFAULT_PORT}", err=True)
+            return EXTENDER_DEFAULT_PORT
+
+
+@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.option("--host", default="0.0.0.0", help="Address for the scheduler's requests.")  # noqa: S104 - as the original
+@click.option(
+    "--port",
+    envvar="PORT",
+    type=_Port(),
+    default=EXTENDER_DEFAULT_PORT,
+    help="Port for the scheduler's requests; 0 takes a free one.",
+)
+@click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics.")  # noqa: S104 - probes come from outside
+@click.option(
+    "--ops-port",
+    envvar="OPS_PORT",
+    type=int,
+    default=12346,
+    help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
+)
+@click.option(
+    "--kubeconfig", envvar="KUBECONFIG", help="Path of a kubeconfig; without one the pod's service account."
+)
+@click.option(
+    "--log-level",
+    envvar="LOG_LEVEL",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    default="warn",
+    help="How much to log.",
+)
+@click.option(
+    "--threadness",
+    envvar="THREADNESS",
+    hidden=True,
+    help="Accepted for compatibility; there are no workers to count.",
+)
+@click.option(
+    "--advertise-address",
+    envvar="ADVERTISE_ADDRESS",
+    help="host:port where other replicas reach this one.  [default: POD_IP or the host's name, and the port]",
+)
+@click.option("--lease-namespace", default=SYSTEM_NAMESPACE, help="Namespace of the Lease.")
+@click.option(
+    "--lease-name", default=EXTENDER_NAME, help="Name of the Lease that the replica which binds holds."
+)
+@click.option(
+    "--lease-duration",
+    type=float,
+    default=_TERMS.lease_s,
+    help="Seconds of silence after which another replica takes over.",
+)
+@click.option(
+    "--renew-deadline",
+    type=float,
+    default=_TERMS.renew_deadline_s,
+    help="Seconds after a renewal during which this replica may bind.",
+)
+@click.option(
+    "--retry-period", type=float, default=_TERMS.retry_s, help="Seconds between looks at the Lease."
+)
+@click.option(
+    "--bind-timeout",
+    type=float,
+    default=_DEADLINES.post_s,
+    help="Seconds for one bind request to the API server; less than the scheduler's httpTimeout.",
+)
+@click.option(
+    "--api-request-timeout",
+    type=float,
+    default=_DEADLINES.api_request_s,
+    help="The API server's own --request-timeout, in seconds.",
+)
+@click.option(
+    "--events-per-second",
+    type=click.FloatRange(min=0.1),
+    default=20.0,
+    help="Pod events written per second at most.",
+)
+@click.option(
+    "--tls-cert", help="Certificate; with --tls-key and --client-ca the scheduler's port speaks mutual TLS."
+)
+@click.option("--tls-key", help="Key of the certificate.")
+@click.option("--client-ca", help="CA that clients must be signed by.")
+def command(**flags: Any) -> None:
+    """Answer kube-scheduler: filter, prioritize, preempt, bind, inspect."""
+    from gpushare.extender.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
+    from gpushare.runtime.logs import configure  # noqa: PLC0415
+
+    try:
+        settings = settings_of(flags, os.environ)
+        configure(settings.log_level)
+        _event_loop_runner(run(settings))
+    except* GpuShareError as group:
+        click.echo(f"gpushare extender: {_first(group)}", err=True)
+        sys.exit(1)
+
+
+def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, str]") -> Settings:
+    """Settings from parsed flags. Raises ConfigError for combinations that cannot work."""
+    terms = Terms(
+        flags["lease_duration"], flags["renew_deadline"], flags["retry_period"], flags["bind_timeout"]
+    )
+    _check(terms)
+    address = flags["advertise_address"] or f"{environ.get('POD_IP') or socket.gethostname()}:{flags['port']}"
+    return Settings(
+        host=flags["host"],
+        port=flags["port"],
+        ops_host=flags["ops_host"],
+        ops_port=flags["ops_port"],
+        kubeconfig=flags["kubeconfig"],
+        log_level=flags["log_level"],
+        advertise=address,
+        identity=f"{environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+        lease_namespace=flags["lease_namespace"],
+        lease_name=flags["lease_name"],
+        terms=terms,
+        deadlines=Deadlines(flags["bind_timeout"], flags["api_request_timeout"]),
+        events_per_second=flags["events_per_second"],
+        tls=_tls(flags["tls_cert"], flags["tls_key"], flags["client_ca"]),
+    )
+
+
+def _check(terms: Terms) -> None:
+    """The order of the durations is what makes two binders impossible."""
+    if not 0 < terms.post_s < terms.renew_deadline_s < terms.lease_s:
+        raise ConfigError(
+            "durations must rise: 0 < --bind-timeout < --renew-deadline < --lease-duration; "
+            f"given {terms.post_s:g}, {terms.renew_deadline_s:g}, {terms.lease_s:g}"
+        )
+    if not 0 < terms.retry_s < terms.renew_deadline_s - terms.post_s:
+        raise ConfigError(
+            f"--retry-period {terms.retry_s:g} must be less than --renew-deadline minus --bind-timeout, "
+            f"{terms.renew_deadline_s - terms.post_s:g}"
+        )
+
+
+def _tls(cert: str | None, key: str | None, client_ca: str | None) -> TlsFiles | None:
+    given = [path for path in (cert, key, client_ca) if path]
+    if not given:
+        return None
+    if cert and key and client_ca:
+        return TlsFiles(cert, key, client_ca)
+    raise ConfigError("--tls-cert, --tls-key and --client-ca go together: give all three or none")
+
+
+def _event_loop_runner(main: Any) -> None:
+    import uvloop  # noqa: PLC0415 - as above
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
+
+
+def _first(group: BaseExceptionGroup[GpuShareError]) -> BaseException:
+    """The first plain error of a group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

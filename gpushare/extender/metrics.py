@@ -1,0 +1,101 @@
+"""The extender's metrics: counters that the code bumps, and gauges read from the ledger at scrape.
+
+Names come from ``gpushare.monitoring.catalogue``.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import Metric as Family
+from prometheus_client.registry import Collector
+
+from gpushare.monitoring import catalogue
+from gpushare.scheduling.book import Book, shares_of
+from gpushare.scheduling.ledger import Ledger, sharing
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class ExtenderMetrics:
+    """All families on a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = self._counter(catalogue.EXTENDER_REQUESTS)
+        self.latency = Histogram(*_head(catalogue.EXTENDER_LATENCY), registry=self.registry, buckets=_BUCKETS)
+        self.binds = self._counter(catalogue.EXTENDER_BINDS)
+        self.forwarded = self._counter(catalogue.EXTENDER_FORWARDED)
+        self.unclear = self._gauge(catalogue.EXTENDER_UNCLEAR)
+        self.leads = self._gauge(catalogue.EXTENDER_LEADS)
+        self.reduced = self._gauge(catalogue.EXTENDER_REDUCED)
+        self.synced = self._gauge(catalogue.EXTENDER_SYNCED)
+        self.watch_restarts = self._counter(catalogue.EXTENDER_WATCH_RESTARTS)
+        self.events_dropped = self._counter(catalogue.EXTENDER_EVENTS_DROPPED)
+
+    def watch_ledger(self, read: Callable[[], Ledger]) -> None:
+        """Serve the gauges of the ledger too."""
+        self.registry.register(LedgerCollector(read))
+
+    def _counter(self, metric: catalogue.Metric) -> Counter:
+        return Counter(*_head(metric), registry=self.registry)
+
+    def _gauge(self, metric: catalogue.Metric) -> Gauge:
+        return Gauge(*_head(metric), registry=self.registry)
+
+
+def _head(metric: catalogue.Metric) -> tuple[str, str, tuple[str, ...]]:
+    return metric.name, metric.help, metric.labels
+
+
+class LedgerCollector(Collector):
+    """Gauges counted from the ledger as it is at the scrape."""
+
+    def __init__(self, read: Callable[[], Ledger]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterable[Family]:
+        """All families, from one reading of the ledger."""
+        books = list(sharing(self._read().books.values()))
+        yield from _cards(books)
+        yield _states(books)
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: registration must not need a ledger."""
+        return ()
+
+
+def _cards(books: list[Book]) -> Iterable[Family]:
+    units = _family(catalogue.CARD_UNITS)
+    free = _family(catalogue.CARD_FREE_UNITS)
+    closed = _family(catalogue.CARDS_CLOSED)
+    overcommitted = _family(catalogue.CARDS_OVERCOMMITTED)
+    for book in books:
+        for room in book.rooms:
+            labels = (book.name, str(room.card.index))
+            units.add_metric(labels, room.total.mem)
+            free.add_metric(labels, room.free.mem)
+        closed.add_metric((book.name,), sum(not room.open for room in book.rooms))
+    overcommitted.add_metric((), sum(len(book.overcommitted) for book in books))
+    return units, free, closed, overcommitted
+
+
+def _states(books: list[Book]) -> Family:
+    states = Tally({"bound": 0, "unsettled": 0, "unplaced": 0})
+    for book in books:
+        for reservation in book.reservations.values():
+            if not reservation.settled:
+                states["unsettled"] += 1
+            elif book.node is None or shares_of(reservation, book.node) is None:
+                states["unplaced"] += 1
+            else:
+                states["bound"] += 1
+    family = _family(catalogue.RESERVATIONS)
+    for state, number in states.items():
+        family.add_metric((state,), number)
+    return family
+
+
+def _family(metric: catalogue.Metric) -> GaugeMetricFamily:
+    return GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)

@@ -1,0 +1,119 @@
+"""One request of the scheduler, from body to answer: readiness, the verb, metrics, logs.
+
+Knows nothing of HTTP; ``routes`` does.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from gpushare.adapters.peer import Peers
+from gpushare.contract import EXTENDER_PREFIX
+from gpushare.errors import ApiError, InvalidRequest
+from gpushare.extender import codec, verbs
+from gpushare.extender.binder import Binder, Outcome
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.leadership import Leadership
+from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.scheduling.inspection import inspect
+from gpushare.scheduling.ledger import Ledger
+
+log = structlog.get_logger()
+
+Verb = Callable[[bytes, Ledger], tuple[bytes, str]]
+
+_VERBS: Final[dict[str, Verb]] = {
+    "filter": verbs.filter_verb,
+    "prioritize": verbs.prioritize_verb,
+    "preempt": verbs.preempt_verb,
+}
+
+
+class Readiness(Protocol):
+    """Whether the caches hold the cluster."""
+
+    def missing(self) -> str | None:
+        """What is not listed yet, in words; None once everything is."""
+
+
+class Service:
+    """Answers the scheduler."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        binder: Binder,
+        leadership: Leadership,
+        peers: Peers,
+        metrics: ExtenderMetrics,
+        readiness: Readiness,
+    ) -> None:
+        self._cluster = cluster
+        self._binder = binder
+        self._leadership = leadership
+        self._peers = peers
+        self._metrics = metrics
+        self._readiness = readiness
+
+    def answer(self, verb: str, body: bytes) -> bytes:
+        """filter, prioritize or preempt."""
+        began = time.perf_counter()
+        missing = self._readiness.missing()
+        result, error = (verbs.error_answer(verb, missing), missing) if missing else self._judge(verb, body)
+        self._record(verb, began, error)
+        return result
+
+    def _judge(self, verb: str, body: bytes) -> tuple[bytes, str]:
+        try:
+            return _VERBS[verb](body, self._cluster.ledger)
+        except Exception as error:  # a defect must cost one request, not the daemon
+            log.exception("verb_crashed", verb=verb)
+            text = f"internal error: {type(error).__name__}, see the log"
+            return verbs.error_answer(verb, text), text
+
+    async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
+        """Bind here if this replica may, else through the one that may."""
+        began = time.perf_counter()
+        try:
+            request = verbs.bind_request(body)
+            missing = self._readiness.missing()
+            if missing:
+                outcome = Outcome(missing, "not_ready")
+            elif self._leadership.leads or forwarded or self._leadership.holder is None:
+                outcome = await self._binder.bind(request)
+            else:
+                outcome = await self._forward(body)
+        except InvalidRequest as error:
+            outcome = Outcome(str(error), "invalid")
+        self._metrics.binds.labels(outcome.reason).inc()
+        self._record("bind", began, outcome.error)
+        return codec.bind_answer(outcome.error)
+
+    async def _forward(self, body: bytes) -> Outcome:
+        holder = self._leadership.holder
+        if holder is None or not holder.address:
+            return Outcome("another extender holds the Lease and its address is not known", "no_leader")
+        try:
+            answer = await self._peers.post(holder.address, f"{EXTENDER_PREFIX}/bind", body)
+            error = str(msgspec.json.decode(answer, type=dict[str, str]).get("Error", ""))
+        except (ApiError, msgspec.DecodeError) as failure:
+            self._metrics.forwarded.labels("error").inc()
+            return Outcome(
+                f"the extender that holds the Lease ({holder.holder}) did not answer: {failure}", "forward"
+            )
+        self._metrics.forwarded.labels("error" if error else "ok").inc()
+        return Outcome(error, "forwarded")
+
+    def inspect(self, node: str | None) -> bytes:
+        """The original's inspect document."""
+        return msgspec.json.encode(inspect(self._cluster.ledger, node))
+
+    def _record(self, verb: str, began: float, error: str) -> None:
+        self._metrics.requests.labels(verb, "error" if error else "ok").inc()
+        self._metrics.latency.labels(verb).observe(time.perf_counter() - began)
+        if error:
+            log.warning("request_refused", verb=verb, error=error)

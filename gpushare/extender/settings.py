@@ -1,0 +1,34 @@
+"""The extender's settings: what can be set, its unit, its default and why."""
+
+from dataclasses import dataclass, field
+
+from gpushare.extender.lease import Terms
+from gpushare.runtime.tls import TlsFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds: for one bind POST, and after which the API server has surely dropped a request."""
+
+    post_s: float = 3.0
+    api_request_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Made by the command line (``main``); every field has a flag or an environment variable."""
+
+    host: str
+    port: int
+    ops_host: str
+    ops_port: int
+    kubeconfig: str | None
+    log_level: str
+    advertise: str
+    identity: str
+    lease_namespace: str
+    lease_name: str
+    terms: Terms = field(default_factory=Terms)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    events_per_second: float = 20.0
+    tls: TlsFiles | None = None

@@ -1,0 +1,98 @@
+"""The scheduler's verbs as functions: request body and ledger in, answer body out. No I/O.
+
+Bad input becomes an answer with ``Error`` filled, never an exception: schedulers show that text,
+and they discard the body of anything but a 200.
+"""
+
+from collections.abc import Mapping
+
+from gpushare.adapters.kube.wire import WirePod, pod_of
+from gpushare.errors import InvalidRequest
+from gpushare.extender import codec
+from gpushare.extender.binder import BindRequest
+from gpushare.model.demand import Malformed, demand_of
+from gpushare.model.objects import Pod
+from gpushare.scheduling.fitting import Seeker
+from gpushare.scheduling.ledger import Ledger
+from gpushare.scheduling.preemption import preempt
+from gpushare.scheduling.screen import Verdict, score, screen
+
+
+def error_answer(verb: str, text: str) -> bytes:
+    """The answer of a verb that could not be carried out. Only filter's has room for the reason."""
+    match verb:
+        case "filter":
+            return codec.filter_error(text)
+        case "prioritize":
+            return codec.scores_answer({})
+        case _:
+            return codec.preempt_answer(codec.PreemptArgs(), {})
+
+
+def filter_verb(body: bytes, ledger: Ledger) -> tuple[bytes, str]:
+    """The answer, and the error in it for logs and metrics."""
+    try:
+        args = codec.decode(body, codec.FilterArgs)
+        return codec.filter_answer(args, _verdict(args, ledger)), ""
+    except InvalidRequest as error:
+        return error_answer("filter", str(error)), str(error)
+
+
+def _verdict(args: codec.FilterArgs, ledger: Ledger) -> Verdict:
+    """A pod whose demand is malformed fits nowhere, and the reason says why."""
+    pod = _pod(args.pod)
+    names = codec.asked_nodes(args)
+    if isinstance(pod.demand, Malformed):
+        return Verdict(hopeless=dict.fromkeys(names, pod.demand.problem))
+    return screen(ledger, seeker_of(pod), names)
+
+
+def prioritize_verb(body: bytes, ledger: Ledger) -> tuple[bytes, str]:
+    """Scores 0–10; a request that cannot be read scores nothing, as this verb has no error field."""
+    try:
+        args = codec.decode(body, codec.FilterArgs)
+        seeker = seeker_of(_pod(args.pod))
+        return codec.scores_answer(
+            {name: score(ledger, seeker, name) for name in codec.asked_nodes(args)}
+        ), ""
+    except InvalidRequest as error:
+        return error_answer("prioritize", str(error)), str(error)
+
+
+def preempt_verb(body: bytes, ledger: Ledger) -> tuple[bytes, str]:
+    """Victims per node; a request that cannot be read evicts nobody."""
+    try:
+        args = codec.decode(body, codec.PreemptArgs)
+        chosen = preempt(ledger, seeker_of(_pod(args.pod)), codec.proposed_victims(args))
+        return codec.preempt_answer(args, chosen), ""
+    except InvalidRequest as error:
+        return error_answer("preempt", str(error)), str(error)
+
+
+def bind_request(body: bytes) -> BindRequest:
+    """Raises InvalidRequest that names what is missing."""
+    args = codec.decode(body, codec.BindArgs)
+    given: Mapping[str, str] = {
+        "PodName": args.name,
+        "PodNamespace": args.namespace,
+        "PodUID": args.uid,
+        "Node": args.node,
+    }
+    missing = [key for key, value in given.items() if not value]
+    if missing:
+        raise InvalidRequest(f"bind request without {', '.join(missing)}")
+    return BindRequest(args.namespace, args.name, args.uid, args.node)
+
+
+def _pod(wire: WirePod | None) -> Pod:
+    if wire is None:
+        raise InvalidRequest("arg or pod is nil")
+    meta = wire.metadata
+    return pod_of(wire) or Pod(meta.uid, meta.namespace, meta.name, demand_of(()))
+
+
+def seeker_of(pod: Pod) -> Seeker:
+    """The pod as one that looks for a place. Raises InvalidRequest where its demand is malformed."""
+    if isinstance(pod.demand, Malformed):
+        raise InvalidRequest(f"pod {pod.full_name}: {pod.demand.problem}")
+    return Seeker(pod.uid, pod.demand, pod.priority, pod.placement)

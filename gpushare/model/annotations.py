@@ -1,0 +1,126 @@
+"""The annotations that publish a placement: written at bind, read at start-up and by the tools.
+
+Reading is strict where the answer is believed (``claim_of``): every annotation that is there must
+agree with the others and with the pod's own limits, or the claim is void. The *shares* of a pod
+are ``((card index, Share), …)`` in index order.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from gpushare.contract import (
+    ANN_ALLOCATION,
+    ANN_ASSIGNED,
+    ANN_ASSUME_TIME,
+    ANN_CORE_ALLOCATION,
+    ANN_DEV,
+    ANN_IDX,
+    ANN_POD,
+)
+from gpushare.model.demand import ContainerDemand, Demand, Kind, Share
+from gpushare.model.quantity import parse_small
+
+Shares = tuple[tuple[int, Share], ...]
+
+_decode_json = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
+_decode_assigned = msgspec.json.Decoder(dict[str, dict[str, dict[str, int]]]).decode
+
+
+def even_shares(demand: Demand, cards: tuple[int, ...]) -> Shares:
+    """The demand spread over the chosen cards."""
+    return tuple((index, demand.per_card) for index in sorted(cards))
+
+
+def bind_annotations(demand: Demand, shares: Shares, card_units: int, now_ns: int) -> dict[str, str]:
+    """What the Binding carries into the pod. ``card_units`` is the size of the lowest card."""
+    cards = [index for index, _ in shares]
+    annotations = {
+        ANN_IDX: str(cards[0]),
+        ANN_DEV: str(card_units),
+        ANN_POD: str(demand.mem),
+        ANN_ASSIGNED: "false",
+        ANN_ASSUME_TIME: str(now_ns),
+        ANN_ALLOCATION: _allocation(demand, cards, "mem"),
+    }
+    if demand.core:
+        annotations[ANN_CORE_ALLOCATION] = _allocation(demand, cards, "core")
+    return annotations
+
+
+def _allocation(demand: Demand, cards: list[int], resource: str) -> str:
+    """Container index → card → amount.
+
+    One entry after the last container holds what init containers and sidecars reserve beyond the
+    regular containers, so that the entries of a card always add up to the pod's reservation.
+    """
+    amounts = [_amount(c, resource) for c in demand.containers if c.kind is Kind.MAIN]
+    beyond: int = getattr(demand, resource) - sum(amounts)
+    entries = dict(enumerate([*amounts, beyond] if beyond else amounts))
+    return msgspec.json.encode(
+        {str(i): {str(card): n // demand.cards for card in cards} for i, n in entries.items() if n}
+    ).decode()
+
+
+def _amount(container: ContainerDemand, resource: str) -> int:
+    amount: int = getattr(container, resource)
+    return amount
+
+
+def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
+    """The cards that a bound pod's annotations name; None where they are absent, odd or at odds."""
+    index = parse_small(annotations.get(ANN_IDX))
+    if index is None or annotations.get(ANN_POD) != str(demand.mem):
+        return None
+    text = annotations.get(ANN_ALLOCATION)
+    if text is None:
+        return ((index, demand.per_card),) if demand.cards == 1 else None
+    per_card = parse_allocation(text)
+    if not per_card or min(per_card) != index or len(per_card) != demand.cards:
+        return None
+    if any(amount != demand.per_card.mem for amount in per_card.values()):
+        return None
+    return even_shares(demand, tuple(per_card))
+
+
+def parse_allocation(text: str) -> dict[int, int] | None:
+    """Units per card, summed over the containers, or None where the text is not an allocation."""
+    try:
+        per_container = _decode_json(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    total: Counter[int] = Counter()
+    for cards in per_container.values():
+        if not _add_cards(total, cards):
+            return None
+    return dict(total)
+
+
+def _add_cards(total: Counter[int], cards: Mapping[str, int]) -> bool:
+    for text, amount in cards.items():
+        index = parse_small(text)
+        if index is None or amount < 0:
+            return False
+        total[index] += amount
+    return True
+
+
+def parse_assigned(text: str) -> dict[str, dict[int, int]] | None:
+    """The node agent's word: pod UID → card → units; None where the text cannot be read."""
+    try:
+        pods = _decode_assigned(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    result: dict[str, dict[int, int]] = {}
+    for uid, containers in pods.items():
+        total: Counter[int] = Counter()
+        if not all(_add_cards(total, cards) for cards in containers.values()):
+            return None
+        result[uid] = dict(total)
+    return result
+
+
+def shares_from_units(per_card: Mapping[int, int], core: int = 0) -> Shares:
+    """Shares for units that somebody else decided; ``core`` percent is spread evenly."""
+    return tuple((index, Share(units, core // len(per_card))) for index, units in sorted(per_card.items()))

@@ -1,0 +1,120 @@
+"""What a pod asks for: units of GPU memory and core percent, per container, per card and in all.
+
+Amounts come from the containers' *limits* and nowhere else. The sum follows Kubernetes' own rule
+for pods (KEP-753): the larger of what runs together at the end (containers and sidecars) and what
+each plain init container needs while it runs (itself and the sidecars declared before it).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from gpushare.contract import CORE_PER_CARD, CORE_STEP, LABEL_CARDS_PER_POD, RESOURCE_CORE, RESOURCE_MEM
+from gpushare.model.quantity import parse_small
+
+
+class Share(NamedTuple):
+    """An amount on one card: memory in units, compute in percent of the card."""
+
+    mem: int
+    core: int = 0
+
+
+class Kind(StrEnum):
+    """How a container takes part in the pod's life."""
+
+    MAIN = "container"
+    SIDECAR = "sidecar"
+    INIT = "init container"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDemand:
+    """The limits of one container, in declaration order within its pod's list."""
+
+    name: str
+    kind: Kind
+    mem: int
+    core: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A sound request. ``containers`` holds init containers and sidecars first, as declared."""
+
+    containers: tuple[ContainerDemand, ...]
+    mem: int
+    core: int
+    cards: int
+
+    @property
+    def per_card(self) -> Share:
+        """What the pod takes on each of its cards."""
+        return Share(self.mem // self.cards, self.core // self.cards)
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Something that cannot be understood, said for the person who wrote it.
+
+    ``at_least`` is what a pod takes all the same once it runs, as far as its limits can be read.
+    """
+
+    problem: str
+    at_least: Demand | None = None
+
+
+def demand_of(containers: Iterable[ContainerDemand], cards_label: str | None = None) -> Demand | Malformed:
+    """The demand of a pod from its containers, init containers and sidecars first, as declared.
+
+    ``cards_label`` is the value of the pod label ``aliyun.com/gpu-count``, None where it is absent.
+    """
+    listed = tuple(containers)
+    cards = 1 if cards_label is None else parse_small(cards_label)
+    total = Demand(listed, _peak(listed, "mem"), _peak(listed, "core"), cards or 1)
+    if not cards:
+        problem: str | None = (
+            f"label {LABEL_CARDS_PER_POD}={cards_label!r} is not a number of cards (1, 2, …)"
+        )
+    else:
+        problem = _problem(total)
+    return Malformed(problem, replace(total, cards=1)) if problem else total
+
+
+def _peak(containers: tuple[ContainerDemand, ...], resource: str) -> int:
+    """Σ containers + Σ sidecars, or a plain init container + the sidecars before it, if larger."""
+    together = peak = 0
+    for container in containers:
+        amount = max(0, getattr(container, resource))
+        if container.kind is Kind.INIT:
+            peak = max(peak, together + amount)
+        else:
+            together += amount
+    return max(peak, together)
+
+
+def _problem(demand: Demand) -> str | None:
+    return next((text for c in demand.containers if (text := _container_problem(c, demand.cards))), None) or (
+        _pod_problem(demand)
+    )
+
+
+def _container_problem(container: ContainerDemand, cards: int) -> str | None:
+    who = f"{container.kind} {container.name}"
+    for name, amount in ((RESOURCE_MEM, container.mem), (RESOURCE_CORE, container.core)):
+        if amount < 0:
+            return f"{who}: limit {name}={amount} is negative"
+        if amount % cards:
+            return f"{who}: limit {name}={amount} cannot be spread evenly over {cards} cards"
+    if container.core and not container.mem:
+        return f"{who}: asks for {RESOURCE_CORE} without {RESOURCE_MEM} on the same card"
+    if container.core // cards % CORE_STEP:
+        return f"{who}: limit {RESOURCE_CORE}={container.core} is not a multiple of {CORE_STEP} on each card"
+    return None
+
+
+def _pod_problem(demand: Demand) -> str | None:
+    if demand.per_card.core > CORE_PER_CARD:
+        return f"limits {RESOURCE_CORE}={demand.core} exceed {CORE_PER_CARD} on each of {demand.cards} cards"
+    return None

@@ -1,0 +1,139 @@
+"""Pods and nodes as the scheduling core sees them: trimmed, parsed, immutable.
+
+Adapters make these from API objects. Nothing here knows the API's JSON.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from gpushare.contract import (
+    ANN_ASSIGNED_NODE,
+    ANN_CARDS,
+    CORE_PER_CARD,
+    LABEL_CGPU,
+    LABEL_GPUSHARE,
+    LABEL_MODE,
+    LABEL_PLACEMENT,
+    RESOURCE_COUNT,
+    RESOURCE_MEM,
+)
+from gpushare.errors import InvalidRequest
+from gpushare.model.annotations import Shares, parse_assigned
+from gpushare.model.cards import Card, equal_cards, parse_cards
+from gpushare.model.demand import Demand, Malformed
+from gpushare.model.quantity import parse_quantity
+
+EMPTY: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod that asks for GPU memory, or tried to.
+
+    ``claim`` is where its annotations say that it is, None where they say nothing sound.
+    ``unschedulable`` is the scheduler's last message about a pod that it could not place.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    demand: Demand | Malformed
+    node: str | None = None
+    finished: bool = False
+    terminating: bool = False
+    priority: int = 0
+    nominated: str | None = None
+    claim: Shares | None = None
+    placement: str | None = None
+    unschedulable: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Mode(StrEnum):
+    """How a node shares its cards (label ``ack.node.gpu.schedule``)."""
+
+    WHOLE = "default"
+    TOPOLOGY = "topology"
+    SHARE = "share"
+    CGPU = "cgpu"
+    CORE_MEM = "core_mem"
+    MPS = "mps"
+
+
+SHARING = frozenset({Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
+WITH_CORE = frozenset({Mode.CORE_MEM, Mode.MPS})
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node and its cards. ``closed`` says why nothing can be placed there, None where it can."""
+
+    name: str
+    cards: tuple[Card, ...] = ()
+    mode: Mode = Mode.SHARE
+    placement: str | None = None
+    closed: str | None = None
+    assigned: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    @property
+    def core_per_card(self) -> int:
+        """Percent of compute that a card of this node has to give; 0 where it is not divided."""
+        return CORE_PER_CARD if self.mode in WITH_CORE else 0
+
+
+def node_of(
+    name: str,
+    *,
+    capacity: Mapping[str, object],
+    labels: Mapping[str, str] = EMPTY,
+    cards_text: str | None = None,
+    assigned_text: str | None = None,
+) -> Node:
+    """A node from the parts of its API object that matter here; never raises."""
+    mode, closed = _mode(labels)
+    found = _cards(capacity, cards_text)
+    word = parse_assigned(assigned_text) if assigned_text is not None else {}
+    if isinstance(found, Malformed):
+        closed = closed or found.problem
+    if word is None:
+        closed = closed or f"its annotation {ANN_ASSIGNED_NODE} cannot be read"
+    cards = () if isinstance(found, Malformed) else found
+    return Node(name, cards, mode, labels.get(LABEL_PLACEMENT), closed, word or {})
+
+
+def _mode(labels: Mapping[str, str]) -> tuple[Mode, str | None]:
+    """The mode, and why the node is closed if its labels close it."""
+    text = labels.get(LABEL_MODE)
+    if text is not None and text not in set(Mode):
+        return Mode.SHARE, f"label {LABEL_MODE}={text!r} is not one of {', '.join(Mode)}"
+    mode = Mode(text) if text else Mode.SHARE
+    if mode not in SHARING:
+        return mode, f"label {LABEL_MODE}={mode} gives out whole cards"
+    for key in (LABEL_GPUSHARE, LABEL_CGPU):
+        if text is None and labels.get(key) == "false":
+            return mode, f"label {key}=false"
+    return mode, None
+
+
+def _cards(capacity: Mapping[str, object], text: str | None) -> tuple[Card, ...] | Malformed:
+    if text is not None:
+        cards = parse_cards(text)
+        return (
+            Malformed(f"annotation {ANN_CARDS}: {cards.problem}") if isinstance(cards, Malformed) else cards
+        )
+    try:
+        units = parse_quantity(capacity.get(RESOURCE_MEM, 0))
+        count = parse_quantity(capacity.get(RESOURCE_COUNT, 0))
+    except InvalidRequest as error:
+        return Malformed(f"capacity: {error}")
+    if units <= 0:
+        return ()
+    if count <= 0:
+        return Malformed(f"capacity {RESOURCE_MEM}={units} on {RESOURCE_COUNT}={count} cards: no card size")
+    return equal_cards(units, count)

@@ -1,0 +1,108 @@
+"""Every metric, once: name, kind, labels and meaning. Exporters, rules and docs read it from here.
+
+Names carry base units. A metric that is not here does not exist.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric family. Counters are named without the ``_total`` that the text format adds."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+EXTENDER_REQUESTS: Final = Metric(
+    "gpushare_extender_requests",
+    "counter",
+    "Requests of the scheduler by verb and result (ok, error).",
+    ("verb", "result"),
+)
+EXTENDER_LATENCY: Final = Metric(
+    "gpushare_extender_request_duration_seconds",
+    "histogram",
+    "Time to answer the scheduler, by verb.",
+    ("verb",),
+)
+EXTENDER_BINDS: Final = Metric(
+    "gpushare_extender_binds",
+    "counter",
+    "Binds by outcome: bound, or the reason of the failure.",
+    ("reason",),
+)
+EXTENDER_FORWARDED: Final = Metric(
+    "gpushare_extender_forwarded_binds",
+    "counter",
+    "Binds passed on to the replica that holds the Lease.",
+    ("result",),
+)
+EXTENDER_UNCLEAR: Final = Metric(
+    "gpushare_extender_unclear_binds", "gauge", "Binds whose outcome is unknown; their units stay reserved."
+)
+EXTENDER_LEADS: Final = Metric("gpushare_extender_leader", "gauge", "1 on the replica that may bind, else 0.")
+EXTENDER_REDUCED: Final = Metric(
+    "gpushare_extender_reduced_mode", "gauge", "1 for each right that is missing.", ("right",)
+)
+EXTENDER_SYNCED: Final = Metric(
+    "gpushare_extender_cache_synced", "gauge", "1 once the resource is listed.", ("resource",)
+)
+EXTENDER_WATCH_RESTARTS: Final = Metric(
+    "gpushare_extender_watch_restarts",
+    "counter",
+    "Lists and watches that failed and were begun again.",
+    ("resource",),
+)
+EXTENDER_EVENTS_DROPPED: Final = Metric(
+    "gpushare_extender_events_dropped",
+    "counter",
+    "Pod events that were not written, because of a full queue or an error.",
+)
+RESERVATIONS: Final = Metric(
+    "gpushare_reservations",
+    "gauge",
+    "Pods that hold units, by state (bound, unsettled, unplaced).",
+    ("state",),
+)
+CARD_UNITS: Final = Metric(
+    "gpushare_card_units", "gauge", "Units of gpu-mem that a card has.", ("node", "card")
+)
+CARD_FREE_UNITS: Final = Metric(
+    "gpushare_card_free_units",
+    "gauge",
+    "Units that are free on a card; negative where it is over-committed.",
+    ("node", "card"),
+)
+CARDS_CLOSED: Final = Metric(
+    "gpushare_cards_closed",
+    "gauge",
+    "Cards on which nothing is placed: unhealthy or over-committed.",
+    ("node",),
+)
+CARDS_OVERCOMMITTED: Final = Metric(
+    "gpushare_cards_overcommitted", "gauge", "Cards that are promised beyond their size. Must be 0."
+)
+
+EXTENDER: Final = (
+    EXTENDER_REQUESTS,
+    EXTENDER_LATENCY,
+    EXTENDER_BINDS,
+    EXTENDER_FORWARDED,
+    EXTENDER_UNCLEAR,
+    EXTENDER_LEADS,
+    EXTENDER_REDUCED,
+    EXTENDER_SYNCED,
+    EXTENDER_WATCH_RESTARTS,
+    EXTENDER_EVENTS_DROPPED,
+    RESERVATIONS,
+    CARD_UNITS,
+    CARD_FREE_UNITS,
+    CARDS_CLOSED,
+    CARDS_OVERCOMMITTED,
+)

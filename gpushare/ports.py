@@ -1,0 +1,64 @@
+"""What the daemons need from the outside world, as protocols. Adapters implement them.
+
+No implementation and no decision belongs here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpushare.model.objects import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An event about an object, as users read it in ``kubectl describe``."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    text: str
+    warning: bool = False
+
+
+def pod_note(pod: Pod, reason: str, text: str, *, warning: bool = False) -> Note:
+    """A note about a pod."""
+    return Note("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning)
+
+
+def node_note(node: str, reason: str, text: str) -> Note:
+    """A warning about a node. Its UID is its name, as kubelet's own events have it."""
+    return Note("Node", "", node, node, reason, text, warning=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """A coordination Lease. ``version`` is the resourceVersion of this reading."""
+
+    holder: str
+    address: str
+    duration_s: int
+    renewed: str
+    transitions: int
+    version: str = ""
+
+
+class KubeApi(Protocol):
+    """The API server. Every method raises ApiError where it does not succeed."""
+
+    async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float) -> None:
+        """POST a Binding with the pod's UID: sets node and annotations in one write."""
+
+    async def read_pod(self, namespace: str, name: str) -> Pod | None:
+        """The pod as etcd has it now (quorum read); None where there is none."""
+
+    async def note(self, note: Note) -> None:
+        """Write an event."""
+
+    async def read_lease(self) -> LeaseRecord | None:
+        """The extender's Lease; None where there is none yet."""
+
+    async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
+        """Create the Lease (no version) or replace that version of it; 409 if somebody was first."""

@@ -1,0 +1,1 @@
+"""Plumbing that every daemon shares: logs, signals, HTTP servers. Nothing about GPUs."""

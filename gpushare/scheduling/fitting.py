@@ -1,0 +1,118 @@
+"""Whether and where a demand fits on one node, and if not, why: named cards, asked and free.
+
+Room that a nominated pod of equal or higher priority waits for is not given to others: a card must
+fit the demand as things are now, and also once the terminating pods are gone and the nominee is in.
+"""
+
+from dataclasses import dataclass
+
+from gpushare.contract import REASON_NO_CARD, REASON_NOT_SHARED, RESOURCE_CORE
+from gpushare.model.annotations import Shares, even_shares
+from gpushare.model.demand import Demand
+from gpushare.model.objects import Mode
+from gpushare.scheduling.book import Book, Nominee, Reservation, Room, with_reservation, without
+from gpushare.scheduling.placement import choose
+
+
+@dataclass(frozen=True, slots=True)
+class Seeker:
+    """A pod that looks for a place."""
+
+    uid: str
+    demand: Demand
+    priority: int = 0
+    placement: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node is no place. ``hopeless``: evicting pods there would not help."""
+
+    text: str
+    hopeless: bool = False
+
+
+def place(book: Book, seeker: Seeker) -> Shares | Refusal:
+    """The cards that the seeker gets on this node, or why it gets none. Decides, changes nothing."""
+    refusal = unfit(book, seeker.demand)
+    if refusal:
+        return refusal
+    rooms = fitting_rooms(book, seeker)
+    cards = choose(book, rooms, seeker.demand, seeker.placement)
+    return even_shares(seeker.demand, cards) if cards else full(book, seeker)
+
+
+def fitting_rooms(book: Book, seeker: Seeker) -> list[Room]:
+    """The cards that fit one card's part of the demand, nominated pods considered."""
+    share = seeker.demand.per_card
+    rooms = [room for room in book.rooms if room.holds(share)]
+    rivals = _rivals(book, seeker)
+    if not rivals or not rooms:
+        return rooms
+    later = {room.card.index: room for room in _once_nominees_are_in(book, rivals).rooms}
+    return [room for room in rooms if later[room.card.index].holds(share)]
+
+
+def unfit(book: Book, demand: Demand) -> Refusal | None:
+    """Why the node could not take the demand even if it were empty."""
+    node = book.node
+    if node is None:
+        return Refusal(f'node "{book.name}" not found')
+    if node.closed or not node.cards:
+        reason = REASON_NOT_SHARED.format(node=book.name)
+        return Refusal(f"{reason}: {node.closed}" if node.closed else reason, hopeless=True)
+    if demand.core and not node.core_per_card:
+        return Refusal(f"node mode {node.mode} does not divide compute ({RESOURCE_CORE})", hopeless=True)
+    if node.mode is Mode.CORE_MEM and not demand.core:
+        return Refusal(f"node mode {node.mode} takes only pods that ask for {RESOURCE_CORE}", hopeless=True)
+    return _too_large(book, demand)
+
+
+def _too_large(book: Book, demand: Demand) -> Refusal | None:
+    """Larger than any card, or more cards than there are."""
+    if demand.per_card.mem > book.largest:
+        return Refusal(f"{asked(demand)}, the largest card has {book.largest}", hopeless=True)
+    if demand.cards > len(book.rooms):
+        return Refusal(f"{asked(demand)}, the node has {len(book.rooms)}", hopeless=True)
+    return None
+
+
+def full(book: Book, seeker: Seeker) -> Refusal:
+    """Why no card has room now. Short: the scheduler joins these of all nodes into one line."""
+    demand = seeker.demand
+    fitting = [room for room in book.rooms if room.holds(demand.per_card)]
+    held = "; held for a pod that preempts" if len(fitting) >= demand.cards else ""
+    core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
+    return Refusal(f"{asked(demand)}, {book.most}{core}{held}")
+
+
+def _core_free(book: Book) -> str:
+    return ", ".join(f"{room.free.core} on card {room.card.index}" for room in book.rooms if room.open)
+
+
+def asked(demand: Demand) -> str:
+    """The first half of a refusal: what was asked of one card."""
+    core = f" and {demand.per_card.core} % of compute" if demand.core else ""
+    cards = f" on each of {demand.cards} cards" if demand.cards > 1 else ""
+    return f"{REASON_NO_CARD}: asked {demand.per_card.mem}{core}{cards}"
+
+
+def _rivals(book: Book, seeker: Seeker) -> list[Nominee]:
+    if not book.nominees:
+        return []
+    rivals = [n for n in book.nominees.values() if n.uid != seeker.uid and n.priority >= seeker.priority]
+    return sorted(rivals, key=lambda n: (-n.priority, n.uid))
+
+
+def _once_nominees_are_in(book: Book, nominees: list[Nominee]) -> Book:
+    """The node as it will be: terminating pods gone, nominees placed as they will be placed."""
+    future = without(book, frozenset(r.uid for r in book.reservations.values() if r.terminating))
+    for nominee in nominees:
+        rooms = [room for room in future.rooms if room.holds(nominee.demand.per_card)]
+        cards = choose(future, rooms, nominee.demand, nominee.placement)
+        if cards:
+            shares = even_shares(nominee.demand, cards)
+            future = with_reservation(
+                future, Reservation(nominee.uid, "", nominee.demand, shares, settled=False)
+            )
+    return future

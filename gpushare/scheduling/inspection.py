@@ -1,0 +1,96 @@
+"""The books as data for people: the original's inspect JSON, and why a pod fits nowhere."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpushare.contract import RESOURCE_MEM
+from gpushare.model.demand import Demand
+from gpushare.scheduling.book import Book, Reservation, shares_of
+from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.ledger import Ledger, sharing
+
+_SHOWN_NODES = 3
+
+
+def inspect(ledger: Ledger, name: str | None = None) -> dict[str, Any]:
+    """All sharing nodes sorted by name, or one, in the shape of the original's ``/inspect``.
+
+    One key is ours: ``unplaced`` lists pods whose card is not known; they count on every card.
+    """
+    if name is None:
+        return {"nodes": [_node(book) for book in sharing(ledger.books.values())]}
+    book = ledger.books.get(name)
+    if book is None or book.node is None:
+        return {"nodes": [], "error": f'node "{name}" not found'}
+    return {"nodes": [_node(book)]}
+
+
+def _node(book: Book) -> dict[str, Any]:
+    placed, unplaced = _pods_by_card(book)
+    devices = [
+        {
+            "id": room.card.index,
+            "totalGPU": room.total.mem,
+            "usedGPU": room.total.mem - room.free.mem,
+            "pods": placed.get(room.card.index, []),
+        }
+        for room in book.rooms
+    ]
+    node = {
+        "name": book.name,
+        "totalGPU": sum(room.total.mem for room in book.rooms),
+        "usedGPU": sum(reservation.demand.mem for reservation in book.reservations.values()),
+        "devs": devices,
+    }
+    return node | ({"unplaced": unplaced} if unplaced else {})
+
+
+def _pods_by_card(book: Book) -> tuple[dict[int, list[dict[str, Any]]], list[dict[str, Any]]]:
+    placed: dict[int, list[dict[str, Any]]] = {}
+    unplaced = []
+    for reservation in sorted(book.reservations.values(), key=lambda r: r.pod):
+        shares = shares_of(reservation, book.node) if book.node else None
+        if shares is None:
+            unplaced.append(_pod(reservation, reservation.demand.mem))
+        for index, share in shares or ():
+            placed.setdefault(index, []).append(_pod(reservation, share.mem))
+    return placed, unplaced
+
+
+def _pod(reservation: Reservation, units: int) -> dict[str, Any]:
+    namespace, _, name = reservation.pod.partition("/")
+    return {"name": name, "namespace": namespace, "usedGPU": units}
+
+
+def explain(ledger: Ledger, seeker: Seeker) -> str | None:
+    """Why no node has room for the pod, the least hopeless nodes first; None where one has room."""
+    refusals = []
+    for book in ledger.books.values():
+        if book.node is None or not book.node.cards:
+            continue
+        if seeker.demand.cards == 1 and not seeker.demand.core and 0 <= seeker.demand.mem <= book.widest:
+            return None
+        refusals.append(book)
+    found = [_why(book, seeker) for book in _least_full(refusals)[:_SHOWN_NODES]]
+    if any(why is None for why in found):
+        return None
+    return _summary(seeker.demand, [why for why in found if why], len(refusals) - len(found))
+
+
+def _least_full(books: Iterable[Book]) -> list[Book]:
+    return sorted(
+        books,
+        key=lambda book: (-max((room.free.mem for room in book.rooms if room.open), default=-1), book.name),
+    )
+
+
+def _why(book: Book, seeker: Seeker) -> str | None:
+    result = place(book, seeker)
+    return f"{book.name}: {result.text}" if isinstance(result, Refusal) else None
+
+
+def _summary(demand: Demand, found: list[str], more: int) -> str:
+    if not found:
+        return f"asked {demand.mem} of {RESOURCE_MEM}, and no node shares its cards"
+    rest = f"; and {more} more nodes" if more else ""
+    return "; ".join(found) + rest

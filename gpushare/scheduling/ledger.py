@@ -1,0 +1,240 @@
+"""The ledger: cluster → node → card → who holds what. ``new = apply(old, *events)``.
+
+Invariants kept here: a reservation is keyed by pod UID and ends when the pod is gone or finished,
+not when it is being deleted; amounts come from the pod's limits; a later annotation never moves or
+frees a reservation; a pod is on one node at a time.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from immutables import Map
+
+from gpushare.model.annotations import Shares
+from gpushare.model.demand import Demand
+from gpushare.model.objects import Node, Pod
+from gpushare.scheduling.book import Book, Nominee, Reservation, make_book
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A node was added or changed."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    """A node was deleted. Its pods hold what they hold until they are gone themselves."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod was added or changed."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """A pod is deleted from the API."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnhealthySeen:
+    """The cards of a node that are out of service now."""
+
+    node: str
+    indices: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """We decided where a pod goes and are about to tell the API."""
+
+    pod: Pod
+    demand: Demand
+    node: str
+    shares: Shares
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The API said yes to our bind."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Our bind certainly did not take place."""
+
+    uid: str
+
+
+Event = NodeSeen | NodeGone | PodSeen | PodGone | UnhealthySeen | Reserved | Confirmed | Released
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All books, and in which book a pod's reservation or nomination stands."""
+
+    books: Map[str, Book] = field(default_factory=Map)
+    home: Map[str, str] = field(default_factory=Map)
+    nominated: Map[str, str] = field(default_factory=Map)
+
+    def reservation(self, uid: str) -> tuple[str, Reservation] | None:
+        """The node and the reservation of a pod."""
+        node = self.home.get(uid)
+        return None if node is None else (node, self.books[node].reservations[uid])
+
+
+EMPTY_LEDGER = Ledger()
+
+
+def apply(ledger: Ledger, *events: Event) -> Ledger:
+    """The ledger after the events, in their order. Each touched book is counted once."""
+    draft = _Draft(ledger)
+    for event in events:
+        draft.take(event)
+    return draft.finish()
+
+
+class _Page:
+    """A book under change."""
+
+    __slots__ = ("name", "node", "nominees", "reservations", "unhealthy")
+
+    def __init__(self, name: str, book: Book | None) -> None:
+        self.name = name
+        self.node = book.node if book else None
+        self.unhealthy = book.unhealthy if book else frozenset()
+        self.reservations = dict(book.reservations) if book else {}
+        self.nominees = dict(book.nominees) if book else {}
+
+    @property
+    def blank(self) -> bool:
+        return not (self.node or self.unhealthy or self.reservations or self.nominees)
+
+    def book(self) -> Book:
+        return make_book(self.name, self.node, self.unhealthy, self.reservations, self.nominees)
+
+
+class _Draft:
+    """A ledger under change: pages copied on first touch, written back by ``finish``."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._books = ledger.books
+        self._home = ledger.home.mutate()
+        self._nominated = ledger.nominated.mutate()
+        self._pages: dict[str, _Page] = {}
+
+    def finish(self) -> Ledger:
+        books = self._books.mutate()
+        for name, page in self._pages.items():
+            if not page.blank:
+                books[name] = page.book()
+            elif name in self._books:
+                del books[name]
+        return Ledger(books.finish(), self._home.finish(), self._nominated.finish())
+
+    def take(self, event: Event) -> None:
+        match event:
+            case PodSeen(pod):
+                self._pod(pod)
+            case PodGone(uid):
+                self._drop(uid)
+                self._unnominate(uid)
+            case NodeSeen(node):
+                self._page(node.name).node = node
+            case NodeGone(name):
+                self._page(name).node = None
+            case UnhealthySeen(name, indices):
+                self._page(name).unhealthy = indices
+            case Reserved():
+                self._reserve(event)
+            case Confirmed(uid):
+                self._confirm(uid)
+            case Released(uid):
+                self._release(uid)
+
+    def _page(self, name: str) -> _Page:
+        if name not in self._pages:
+            self._pages[name] = _Page(name, self._books.get(name))
+        return self._pages[name]
+
+    def _pod(self, pod: Pod) -> None:
+        self._unnominate(pod.uid)
+        demand = pod.demand if isinstance(pod.demand, Demand) else pod.demand.at_least
+        if pod.finished or demand is None:
+            self._drop(pod.uid)
+        elif pod.node is not None:
+            self._bound(pod, demand, pod.node)
+        elif pod.nominated is not None and not pod.terminating and demand is pod.demand:
+            self._nominate(pod, demand, pod.nominated)
+
+    def _bound(self, pod: Pod, demand: Demand, node: str) -> None:
+        """A bound pod keeps the first word on its cards, whatever its annotations say later."""
+        home = self._home.get(pod.uid)
+        known = self._page(node).reservations.get(pod.uid) if home == node else None
+        if home is not None and home != node:
+            self._drop(pod.uid)
+        self._page(node).reservations[pod.uid] = Reservation(
+            pod.uid,
+            pod.full_name,
+            demand,
+            known.claim if known and known.settled else pod.claim,
+            terminating=pod.terminating,
+            priority=pod.priority,
+        )
+        self._home[pod.uid] = node
+
+    def _reserve(self, event: Reserved) -> None:
+        pod = event.pod
+        self._drop(pod.uid)
+        self._page(event.node).reservations[pod.uid] = Reservation(
+            pod.uid, pod.full_name, event.demand, event.shares, settled=False, priority=pod.priority
+        )
+        self._home[pod.uid] = event.node
+
+    def _confirm(self, uid: str) -> None:
+        node = self._home.get(uid)
+        if node is not None:
+            reservations = self._page(node).reservations
+            reservations[uid] = replace(reservations[uid], settled=True)
+
+    def _release(self, uid: str) -> None:
+        """Only what the API has not shown bound can be taken back."""
+        node = self._home.get(uid)
+        if node is not None and not self._page(node).reservations[uid].settled:
+            self._drop(uid)
+
+    def _drop(self, uid: str) -> None:
+        node = self._home.pop(uid, None)
+        if node is not None:
+            del self._page(node).reservations[uid]
+
+    def _nominate(self, pod: Pod, demand: Demand, node: str) -> None:
+        self._page(node).nominees[pod.uid] = Nominee(pod.uid, demand, pod.priority, pod.placement)
+        self._nominated[pod.uid] = node
+
+    def _unnominate(self, uid: str) -> None:
+        node = self._nominated.pop(uid, None)
+        if node is not None:
+            del self._page(node).nominees[uid]
+
+
+def overcommitted(ledger: Ledger) -> Iterator[tuple[str, int]]:
+    """Every card that is promised beyond its size: (node, card index)."""
+    for name, book in ledger.books.items():
+        for room in book.overcommitted:
+            yield name, room.card.index
+
+
+def sharing(books: Iterable[Book]) -> Iterator[Book]:
+    """The books of nodes that have cards to share, in the order of their names."""
+    return (book for book in sorted(books, key=lambda b: b.name) if book.node is not None and book.node.cards)

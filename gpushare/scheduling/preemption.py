@@ -1,0 +1,99 @@
+"""Preempt: which pods of a node must go so that a pod of higher priority gets *one card's* room.
+
+kube-scheduler picks victims by node totals and does not know cards: its victims may free units on
+different cards and die for nothing. Here its choice is kept where it frees enough on one card, and
+replaced by the least costly set on one card where it does not.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from gpushare.model.demand import Demand
+from gpushare.scheduling.book import Book, Reservation, shares_of, without
+from gpushare.scheduling.fitting import Refusal, Seeker, fitting_rooms, place, unfit
+from gpushare.scheduling.ledger import Ledger
+
+Cost = tuple[int, int, int]
+
+
+def preempt(
+    ledger: Ledger, seeker: Seeker, proposed: Mapping[str, Iterable[str]]
+) -> dict[str, tuple[str, ...]]:
+    """For each proposed node the UIDs of the pods to evict; nodes where none would help are left out."""
+    answer = {}
+    for name, uids in proposed.items():
+        book = ledger.books.get(name)
+        victims = victims_on(book, seeker, tuple(uids)) if book else None
+        if victims is not None:
+            answer[name] = victims
+    return answer
+
+
+def victims_on(book: Book, seeker: Seeker, proposed: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The victims on one node, None where evicting every lower pod would not make room."""
+    if unfit(book, seeker.demand):
+        return None
+    going = frozenset(r.uid for r in book.reservations.values() if r.terminating)
+    if not isinstance(place(without(book, going | frozenset(proposed)), seeker), Refusal):
+        return proposed
+    ours = _cheapest(without(book, going), seeker, frozenset(proposed))
+    if ours is None:
+        return None
+    strangers = tuple(uid for uid in proposed if uid not in book.reservations)
+    return strangers + tuple(sorted(ours))
+
+
+def _cheapest(book: Book, seeker: Seeker, preferred: frozenset[str]) -> frozenset[str] | None:
+    """The least costly union of victims on as many cards as the demand needs."""
+    per_card = [
+        victims
+        for room in book.rooms
+        if (victims := _victims_on_card(book, seeker, room.card.index, preferred)) is not None
+    ]
+    per_card.sort(key=lambda victims: _cost(book, victims))
+    if len(per_card) < seeker.demand.cards:
+        return None
+    union = frozenset[str]().union(*per_card[: seeker.demand.cards])
+    return None if isinstance(place(without(book, union), seeker), Refusal) else union
+
+
+def _victims_on_card(
+    book: Book, seeker: Seeker, index: int, preferred: frozenset[str]
+) -> frozenset[str] | None:
+    """All lower pods of the card, minus those that can stay: the highest in priority stay first."""
+    lower = [r for r in _on_card(book, index) if r.priority < seeker.priority]
+    victims = frozenset(r.uid for r in lower)
+    if not _fits(book, victims, seeker, index):
+        return None
+    for reservation in sorted(lower, key=lambda r: (-r.priority, r.uid in preferred, r.uid)):
+        fewer = victims - {reservation.uid}
+        if _fits(book, fewer, seeker, index):
+            victims = fewer
+    return victims
+
+
+def _on_card(book: Book, index: int) -> list[Reservation]:
+    """Reservations that count against a card, those of unknown card among them."""
+    assert book.node is not None  # noqa: S101 - rooms exist only where the node does
+    found = []
+    for reservation in book.reservations.values():
+        shares = shares_of(reservation, book.node)
+        if shares is None or any(card == index for card, _ in shares):
+            found.append(reservation)
+    return found
+
+
+def _fits(book: Book, gone: frozenset[str], seeker: Seeker, index: int) -> bool:
+    one_card = Seeker(seeker.uid, _single(seeker.demand), seeker.priority)
+    return any(room.card.index == index for room in fitting_rooms(without(book, gone), one_card))
+
+
+def _single(demand: Demand) -> Demand:
+    """The part of the demand that one card carries."""
+    share = demand.per_card
+    return Demand((), share.mem, share.core, 1)
+
+
+def _cost(book: Book, victims: frozenset[str]) -> Cost:
+    """Kubernetes' own order: the lowest top priority, then the lowest sum, then the fewest pods."""
+    priorities = [book.reservations[uid].priority for uid in victims]
+    return max(priorities, default=-(2**31)), sum(priorities), len(priorities)

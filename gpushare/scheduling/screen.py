@@ -1,0 +1,89 @@
+"""Filter and prioritize: which of the named nodes can take a pod, why not, and how well.
+
+Nothing is reserved here. The usual case (one card, memory only, nobody nominated) is decided by one
+comparison per node, because the scheduler asks about thousands of nodes at a time.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gpushare.contract import MAX_EXTENDER_SCORE
+from gpushare.model.models import is_listed
+from gpushare.scheduling.book import Book
+from gpushare.scheduling.fitting import Refusal, Seeker, asked, place
+from gpushare.scheduling.ledger import Ledger
+from gpushare.scheduling.placement import policy_of
+
+
+@dataclass(slots=True)
+class Verdict:
+    """``passed`` keeps the order asked; ``failed`` and ``hopeless`` give the reason per node."""
+
+    passed: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    hopeless: dict[str, str] = field(default_factory=dict)
+
+    def refuse(self, node: str, refusal: Refusal) -> None:
+        """Note a node as refused."""
+        (self.hopeless if refusal.hopeless else self.failed)[node] = refusal.text
+
+
+def screen(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> Verdict:
+    """Judge every named node for the pod."""
+    mine = ledger.reservation(seeker.uid)
+    if mine is not None:
+        return _already_placed(mine[0], names)
+    verdict = Verdict()
+    demand = seeker.demand
+    simple = demand.cards == 1 and not demand.core
+    units, prefix = demand.mem, asked(demand)
+    for name in names:
+        book = ledger.books.get(name)
+        if book is None:
+            verdict.refuse(name, Refusal(f'node "{name}" not found'))
+        elif not simple or book.widest < 0 or units > book.largest:
+            _judge(verdict, book, seeker)
+        elif units <= book.widest:
+            verdict.passed.append(name)
+        else:
+            verdict.failed[name] = f"{prefix}, {book.most}"
+    return verdict
+
+
+def _judge(verdict: Verdict, book: Book, seeker: Seeker) -> None:
+    result = place(book, seeker)
+    if isinstance(result, Refusal):
+        verdict.refuse(book.name, result)
+    else:
+        verdict.passed.append(book.name)
+
+
+def _already_placed(node: str, names: Iterable[str]) -> Verdict:
+    """A pod whose bind is under way, or of unknown outcome, can only go where it was sent."""
+    verdict = Verdict()
+    for name in names:
+        if name == node:
+            verdict.passed.append(name)
+        else:
+            verdict.failed[name] = f"a bind of this pod to node {node} is not settled yet"
+    return verdict
+
+
+def score(ledger: Ledger, seeker: Seeker, name: str) -> int:
+    """0 to 10: how well the pod sits there by the node's policy; 0 where it does not fit.
+
+    Binpack prefers the node whose chosen card is left with the least free part, spread the most.
+    Cards of a known model outside the table come last.
+    """
+    book = ledger.books.get(name)
+    shares = place(book, seeker) if book else None
+    if book is None or shares is None or isinstance(shares, Refusal):
+        return 0
+    rooms = {room.card.index: room for room in book.rooms}
+    chosen = [rooms[index] for index, _ in shares]
+    if any(room.card.model and not is_listed(room.card.model) for room in chosen):
+        return 0
+    left = sum(room.free.mem for room in chosen) - seeker.demand.mem
+    part = left / max(1, sum(room.total.mem for room in chosen))
+    wish = part if policy_of(book, seeker.placement) == "spread" else 1 - part
+    return 1 + round((MAX_EXTENDER_SCORE - 1) * wish)

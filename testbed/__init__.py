@@ -1,0 +1,29 @@
+"""A real Kubernetes on one machine with simulated cards, for tests, demos and benchmarks.
+
+What belongs here: running the real control plane with simulated nodes. What does not: tests, and
+anything that a daemon of gpushare needs at run time. Everything listens on loopback only.
+
+    async with Testbed(name="s0") as bed:
+        await bed.add_nodes([SimNode("n1", cards=[Card(), Card()])])
+        await bed.create_pods([gpu_pod("p", 4)])
+"""
+
+from testbed.bed import Bed
+from testbed.errors import TestbedError
+from testbed.nodes import Card, SimNode, gpu_pod
+from testbed.process import Process
+from testbed.scheduler import SchedulerSpec
+from testbed.start import Testbed
+from testbed.waiting import until
+
+__all__ = [
+    "Bed",
+    "Card",
+    "Process",
+    "SchedulerSpec",
+    "SimNode",
+    "Testbed",
+    "TestbedError",
+    "gpu_pod",
+    "until",
+]

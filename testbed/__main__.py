@@ -1,0 +1,122 @@
+"""``python -m testbed``: a bed that stays up without a program around it.
+
+What belongs here: arguments and what is printed. What does not: everything else. Paths and lists go
+to stdout, progress and errors to stderr; the exit status is 1 where something failed.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from gpushare.errors import GpuShareError
+from testbed import build, pids
+from testbed.binaries import TOOLS
+from testbed.folders import bed_folder, cache_root
+from testbed.home import note_of, take_down
+from testbed.layout import COMPONENTS
+from testbed.nodes import Card, SimNode
+from testbed.process import tail
+from testbed.scheduler import CURRENT, LEGACY, SchedulerSpec
+from testbed.start import Testbed
+
+_NAME = click.option("--name", default="main", show_default=True, help="Name of the bed.")
+
+
+@click.group()
+def cli() -> None:
+    """Run a real Kubernetes with simulated cards on this machine, on loopback only."""
+
+
+@cli.command()
+@_NAME
+@click.option(
+    "--scheduler",
+    type=click.Choice([CURRENT, LEGACY, "none"]),
+    default=CURRENT,
+    show_default=True,
+    help="Version of kube-scheduler.",
+)
+@click.option(
+    "--scheduler-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="KubeSchedulerConfiguration (1.36) or Policy (1.22).",
+)
+@click.option("--audit", is_flag=True, help="Keep a history of all writes in audit.jsonl.")
+@click.option("--nodes", default=0, show_default=True, help="How many simulated nodes to add.")
+@click.option("--cards", default=4, show_default=True, help="Tesla T4 cards of each simulated node.")
+def up(
+    name: str, scheduler: str, scheduler_config: Path | None, *, audit: bool, nodes: int, cards: int
+) -> None:
+    """Start a bed, leave it running, and print the path of its kubeconfig."""
+    config = scheduler_config.read_text() if scheduler_config else None
+    version = None if scheduler == "none" else scheduler
+    plan = Testbed(name, SchedulerSpec(version, config=config), audit=audit, bound=False)
+    simulated = [SimNode(f"sim-{index}", [Card()] * cards) for index in range(nodes)]
+    click.echo(asyncio.run(_up(plan, simulated)))
+
+
+@cli.command()
+@_NAME
+def down(name: str) -> None:
+    """End a bed that was left running; its logs stay."""
+    killed = take_down(bed_folder(name, cache_root()))
+    click.echo(f"ended: {', '.join(killed) or 'nothing was running'}")
+
+
+@cli.command()
+def status() -> None:
+    """List the beds and what runs in them."""
+    for folder in sorted((cache_root() / "beds").glob("*/")):
+        alive = ", ".join(pids.running(folder)) or "nothing runs"
+        note = note_of(folder) or {}
+        click.echo(f"{folder.name}: {alive}" + (f" (KUBECONFIG={note['kubeconfig']})" if note else ""))
+
+
+@cli.command()
+@click.argument("name")
+@click.argument("component", metavar="COMPONENT")
+@click.option("--lines", default=50, show_default=True, help="How many of the last lines.")
+def logs(name: str, component: str, lines: int) -> None:
+    """Print the end of a component's log."""
+    folder = bed_folder(name, cache_root()) / "logs"
+    path = folder / f"{component}.log"
+    if not path.is_file():
+        known = ", ".join(sorted(each.stem for each in folder.glob("*.log"))) or "none"
+        raise click.ClickException(f"{path} does not exist: logs of this bed are {known}")
+    click.echo(tail(path, lines))
+
+
+@cli.command(name="bin")
+@click.argument("names", nargs=-1, type=click.Choice(list(TOOLS)))
+@click.option("--all", "everything", is_flag=True, help="All tools.")
+def bin_path(names: tuple[str, ...], *, everything: bool) -> None:
+    """Print the paths of tools; those that are missing are built first."""
+    wanted = list(TOOLS) if everything else list(names)
+    for installed in asyncio.run(build.ensure(wanted)).values():
+        click.echo(installed.path)
+
+
+async def _up(plan: Testbed, nodes: list[SimNode]) -> Path:
+    bed = await plan.open()
+    try:
+        await bed.add_nodes(nodes)
+        await bed.leave_up()
+    except BaseException:
+        await bed.close()
+        raise
+    return bed.kubeconfig
+
+
+def main() -> None:
+    """Run the command line; expected failures are one line on stderr."""
+    try:
+        cli(prog_name="python -m testbed")
+    except GpuShareError as error:
+        click.echo(f"testbed: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

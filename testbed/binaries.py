@@ -1,0 +1,160 @@
+"""The programs that a testbed runs: which versions, where they are kept, what replaces them.
+
+What belongs here: the table of tools, cache keys, build commands, and the user's own binaries, all
+without running anything. What does not: building (``testbed.build``).
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpushare.errors import ConfigError
+
+SOURCES = Path(__file__).parent / "tools"
+_KUBERNETES = "k8s.io/kubernetes/cmd"
+_VERSION = "k8s.io/component-base/version"
+BUILD_ENV: Mapping[str, str] = {
+    "CGO_ENABLED": "0",
+    "GOTOOLCHAIN": "local",
+    "GOFLAGS": "-trimpath -mod=readonly",
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One program: its Go module under ``tools/``, its package, and the measured build time.
+
+    ``seconds`` is the wall time on 2 cores after the tools above it in the table. ``oldest_go`` is
+    the first minor version of Go 1 that builds it, ``first_bad_go`` the first later one that does not.
+    ``stages_of`` names the Go module whose stage files lie beside the program.
+    """
+
+    name: str
+    version: str
+    module: str
+    package: str
+    seconds: int
+    oldest_go: int = 26
+    first_bad_go: int | None = None
+    stages_of: str | None = None
+
+    @property
+    def ldflags(self) -> str:
+        """Linker flags: no symbol tables, and for Kubernetes' programs their version stamp."""
+        if not self.package.startswith(_KUBERNETES):
+            return "-s -w"
+        major, minor, _ = self.version.split(".")
+        stamp = {
+            "gitVersion": f"v{self.version}",
+            "gitMajor": major,
+            "gitMinor": minor,
+            "gitTreeState": "clean",
+        }
+        return " ".join(["-s -w", *(f"-X {_VERSION}.{name}={value}" for name, value in stamp.items())])
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A program that is ready to run; ``stages`` is where kwok's stage files are."""
+
+    path: Path
+    stages: Path
+
+
+_KWOK_MODULE = "sigs.k8s.io/kwok"
+_TABLE = (
+    Tool("etcd", "3.6.8", "kubernetes", "go.etcd.io/etcd/server/v3", 45),
+    Tool("kube-apiserver", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-apiserver", 160),
+    Tool("kube-scheduler", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-scheduler", 20),
+    Tool("kubectl", "1.36.3", "kubernetes", f"{_KUBERNETES}/kubectl", 20),
+    Tool("kube-controller-manager", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-controller-manager", 40),
+    Tool("kwok", "0.8.0", "kwok", f"{_KWOK_MODULE}/cmd/kwok", 85, stages_of=_KWOK_MODULE),
+    Tool(
+        "kube-scheduler-1.22",
+        "1.22.17",
+        "kube-scheduler-1.22",
+        f"{_KUBERNETES}/kube-scheduler",
+        180,
+        oldest_go=24,
+        # Go 1.27's encoding/json overflows the stack when this scheduler reads a Policy.
+        first_bad_go=27,
+    ),
+)
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TABLE}
+
+
+def tool(name: str) -> Tool:
+    """Return the tool called ``name``; raise ConfigError where there is none."""
+    if name not in TOOLS:
+        raise ConfigError(f"no tool is called {name!r}: use one of {', '.join(TOOLS)}")
+    return TOOLS[name]
+
+
+def cache_key(item: Tool, sources: Path = SOURCES) -> str:
+    """Return version and hash of everything that decides what is built, except the Go version."""
+    digest = hashlib.sha256()
+    for name in ("go.mod", "go.sum"):
+        digest.update((sources / item.module / name).read_bytes())
+    flags = [item.package, item.ldflags, *(f"{key}={value}" for key, value in sorted(BUILD_ENV.items()))]
+    digest.update("\0".join(flags).encode())
+    return f"{item.version}-{digest.hexdigest()[:10]}"
+
+
+def cached(item: Tool, root: Path, sources: Path = SOURCES) -> Installed:
+    """Return where the cache keeps the tool, whether or not it is there."""
+    folder = root / "bin" / f"{item.name}-{cache_key(item, sources)}"
+    return Installed(folder / item.name, folder / "stages")
+
+
+def own(item: Tool, env: Mapping[str, str] = os.environ) -> Installed | None:
+    """Return the user's own binary, or None where the environment names none.
+
+    ``TESTBED_<TOOL>`` names one program; ``TESTBED_ASSETS`` and ``KUBEBUILDER_ASSETS`` name a folder
+    that may hold some. kwok's stage files are in ``TESTBED_KWOK_STAGES``, or else beside it. Raises
+    ConfigError where what is named does not exist or cannot be run.
+    """
+    variable = variable_of(item.name)
+    if given := env.get(variable):
+        return _installed(_runnable(Path(given), variable), env)
+    for folder_variable in ("TESTBED_ASSETS", "KUBEBUILDER_ASSETS"):
+        if (given := env.get(folder_variable)) and (
+            path := _in_folder(Path(given), item.name, folder_variable)
+        ):
+            return _installed(path, env)
+    return None
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable that names the user's own binary of a tool."""
+    return "TESTBED_" + name.upper().replace("-", "_").replace(".", "_")
+
+
+def build_command(item: Tool, go: Path, target: Path) -> list[str]:
+    """Return the command that builds the tool; it runs in the tool's module folder."""
+    return [str(go), "build", "-ldflags", item.ldflags, "-o", str(target), item.package]
+
+
+def accepts(item: Tool, go_minor: int) -> bool:
+    """Whether Go 1.``go_minor`` builds a working tool."""
+    return go_minor >= item.oldest_go and (item.first_bad_go is None or go_minor < item.first_bad_go)
+
+
+def _in_folder(folder: Path, name: str, variable: str) -> Path | None:
+    if not folder.is_dir():
+        raise ConfigError(f"{variable} names {folder}, which is no folder: correct or unset it")
+    path = folder / name
+    return _runnable(path, variable) if path.exists() else None
+
+
+def _runnable(path: Path, variable: str) -> Path:
+    if not path.is_file():
+        raise ConfigError(f"{variable} names {path}, which is no file: correct or unset it")
+    if not os.access(path, os.X_OK):
+        raise ConfigError(f"{path} (from {variable}) is not executable: chmod +x it, or correct the variable")
+    return path.absolute()
+
+
+def _installed(path: Path, env: Mapping[str, str]) -> Installed:
+    return Installed(path, Path(env.get("TESTBED_KWOK_STAGES") or path.with_name("stages")).absolute())

@@ -1,0 +1,44 @@
+"""Where the testbed keeps things: binaries, beds, etcd's data.
+
+What belongs here: paths computed from the environment and a bed's name. What does not: creating,
+locking or removing them.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpushare.errors import ConfigError
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?")
+_MEMORY = Path("/dev/shm")  # noqa: S108
+ANONYMOUS_PREFIX = "tmp-"
+"""Beds without a name of their own; removed when they stop, or by the next start after a crash."""
+
+
+def cache_root(env: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of everything that the testbed keeps, outside the checkout."""
+    if chosen := env.get("GPUSHARE_CACHE"):
+        return Path(chosen).absolute()
+    base = env.get("XDG_CACHE_HOME") or str(Path(env.get("HOME", "/root")) / ".cache")
+    return Path(base).absolute() / "gpushare"
+
+
+def bed_folder(name: str, root: Path) -> Path:
+    """Return the folder of the bed ``name``; raise ConfigError where the name is no plain word."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"testbed name {name!r} cannot be a folder: use 1 to 40 of a-z, 0-9, '.' and '-', "
+            "beginning and ending with a letter or digit"
+        )
+    return root / "beds" / name
+
+
+def etcd_folder(bed: Path, memory: Path = _MEMORY) -> Path:
+    """Return where the bed's etcd keeps its data: in memory where the machine offers that."""
+    if not (memory.is_dir() and os.access(memory, os.W_OK)):
+        return bed / "etcd"
+    digest = hashlib.sha256(str(bed).encode()).hexdigest()[:16]
+    return memory / f"gpushare-testbed-{os.getuid()}-{digest}"

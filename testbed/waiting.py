@@ -1,0 +1,48 @@
+"""Waiting: for a condition with a deadline, and for several things at once.
+
+What belongs here: the one polling loop of the testbed and its tests. What does not: conditions.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from gpushare.errors import ApiError
+from testbed.errors import TestbedError
+
+T = TypeVar("T")
+_POLL_S = 0.05
+
+
+async def until(
+    condition: Callable[[], Awaitable[T]], what: str, timeout_s: float = 30.0, poll_s: float = _POLL_S
+) -> T:
+    """Return the first truthy answer of ``condition``, asked every ``poll_s`` seconds.
+
+    An ApiError counts as "not yet". Raises TestbedError, with ``what`` and the last answer or error,
+    after ``timeout_s`` seconds.
+    """
+    deadline = time.monotonic() + timeout_s
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            answer = await asyncio.wait_for(condition(), max(deadline - time.monotonic(), poll_s))
+        except (ApiError, TimeoutError) as error:
+            last = error
+        else:
+            if answer:
+                return answer
+            last = answer
+        await asyncio.sleep(poll_s)
+    raise TestbedError(f"waited {timeout_s:g} s in vain for {what}; last seen: {last!r}")
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return the results of coroutines that run at once; the first error cancels the others."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in work]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

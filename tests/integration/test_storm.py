@@ -1,0 +1,223 @@
+"""Many pods at once, and everything that can die does: no card is ever promised more than it has."""
+
+import asyncio
+import random
+import signal
+import ssl
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed.api import Object
+from testbed.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
+from tests.support.faultproxy import fault_proxy, on_bind
+from tests.support.history import Recorder, cards_of, holds, overcommits, units_of
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+NODES, CARDS, SIZE = 10, 8, 14
+CAPACITY = NODES * CARDS * SIZE
+QUICK_LEASE = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
+
+
+@dataclass
+class Arena:
+    """A bed with 10 nodes of 8 cards, a recorder of its history, and one or two extenders."""
+
+    bed: Bed
+    recorder: Recorder
+    extenders: list[ExtenderSpec]
+
+    async def pods(self) -> list[Object]:
+        return await self.bed.api.items("/api/v1/pods")
+
+    async def bound(self) -> int:
+        return sum(1 for pod in await self.pods() if pod["spec"].get("nodeName"))
+
+    async def until_bound(self, number: int, timeout_s: float = 120) -> None:
+        async def enough() -> bool:
+            return await self.bound() >= number
+
+        await until(enough, f"{number} bound pods", timeout_s, 0.2)
+
+    async def no_card_was_over_its_size(self) -> None:
+        history = await self.recorder.caught_up()
+        assert overcommits(history, SIZE) == []
+        assert any(holds(pod) for _, pod in history), "the history holds no bound pod: it proves nothing"
+
+
+@asynccontextmanager
+async def arena(*extenders: ExtenderSpec) -> AsyncIterator[Arena]:
+    scheduler = SchedulerSpec(extenders=[component_config(extenders[0].url)], backoff_s=1, max_backoff_s=2)
+    async with Testbed(scheduler=scheduler) as bed:
+        await grant(bed)
+        for spec in extenders:
+            await start_extender(bed, spec)
+        await bed.add_nodes([SimNode(f"node-{i}", [Card()] * CARDS) for i in range(NODES)])
+        async with Recorder(bed.api) as recorder:
+            yield Arena(bed, recorder, list(extenders))
+
+
+def seeded_pods(share_of_capacity: float, seed: int) -> list[Object]:
+    """Pods of 1 to 8 units whose sizes sum to the given part of all cards."""
+    rng = random.Random(seed)
+    pods: list[Object] = []
+    left = int(CAPACITY * share_of_capacity)
+    while left > 0:
+        units = min(left, rng.randint(1, 8))
+        pods.append(gpu_pod(f"p{len(pods):04}", units))
+        left -= units
+    return pods
+
+
+def free_per_card(pods: list[Object]) -> dict[tuple[str, int], int]:
+    """An independent recount from API objects."""
+    used: dict[tuple[str, int], int] = defaultdict(int)
+    for pod in pods:
+        if holds(pod):
+            for card, units in cards_of(pod).items():
+                used[pod["spec"]["nodeName"], card] += units
+    return {(f"node-{n}", c): SIZE - used[f"node-{n}", c] for n in range(NODES) for c in range(CARDS)}
+
+
+async def at_rest(ring: Arena) -> list[Object]:
+    """The pods, once none of those that wait fits any card."""
+
+    async def settled() -> list[Object] | None:
+        pods = await ring.pods()
+        widest = max(free_per_card(pods).values())
+        waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
+        return pods if all(units_of(pod) > widest for pod in waiting) else None
+
+    return await until(settled, "no pending pod to fit any card", 120, 0.5) or []
+
+
+async def test_at_110_percent_no_card_is_overcommitted_and_no_pending_pod_fits() -> None:
+    async with arena(ExtenderSpec()) as ring:
+        pods = seeded_pods(1.1, seed=1)
+        await ring.bed.create_pods(pods)
+        final = await at_rest(ring)
+        assert any(not pod["spec"].get("nodeName") for pod in final)
+        await ring.no_card_was_over_its_size()
+
+
+async def test_at_60_percent_none_pends() -> None:
+    async with arena(ExtenderSpec()) as ring:
+        pods = seeded_pods(0.6, seed=2)
+        await ring.bed.create_pods(pods)
+        await ring.until_bound(len(pods))
+        await ring.no_card_was_over_its_size()
+
+
+async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing() -> None:
+    spec = ExtenderSpec(flags=QUICK_LEASE)
+    async with arena(spec) as ring:
+        pods = seeded_pods(1.1, seed=3)
+        step = len(pods) // 5
+        for start in range(0, 5 * step, step):
+            before = await ring.bound()
+            await ring.bed.create_pods(pods[start : start + step])
+            await ring.until_bound(before + 1)
+            await ring.bed.kill(spec.name, signal.SIGKILL)
+            await ring.bed.start(spec.name)
+        await at_rest(ring)
+        await ring.no_card_was_over_its_size()
+
+
+async def test_an_api_server_that_is_away_for_ten_seconds_loses_nothing() -> None:
+    async with arena(ExtenderSpec(flags=QUICK_LEASE)) as ring:
+        pods = seeded_pods(1.1, seed=4)
+        half = len(pods) // 2
+        await ring.bed.create_pods(pods[:half])
+        await ring.until_bound(10)
+        await ring.bed.stop("kube-apiserver")
+        await asyncio.sleep(10)  # the outage itself, not a wait for a condition
+        await ring.bed.start("kube-apiserver")
+        await ring.bed.create_pods(pods[half:])
+        await at_rest(ring)
+        await ring.no_card_was_over_its_size()
+
+
+async def test_a_killed_leader_is_followed_by_the_other_replica() -> None:
+    leader, follower = ExtenderSpec("leader", flags=QUICK_LEASE), ExtenderSpec("follower", flags=QUICK_LEASE)
+    async with arena(leader, follower) as ring:
+        await ring.bed.restart_scheduler(SchedulerSpec(extenders=[component_config(follower.url)]))
+        pods = seeded_pods(1.1, seed=5)
+        half = len(pods) // 2
+        await ring.bed.create_pods(pods[:half])
+        await ring.until_bound(20)  # through the follower, which forwards to the leader
+        await ring.bed.kill("leader", signal.SIGKILL)
+        await ring.bed.create_pods(pods[half:])
+        await at_rest(ring)
+        await ring.no_card_was_over_its_size()
+
+
+async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_overcommits_nothing() -> None:
+    frozen, other = ExtenderSpec("frozen", flags=QUICK_LEASE), ExtenderSpec("other", flags=QUICK_LEASE)
+    async with _arena_behind_proxy(frozen, other) as (ring, posting):
+        pods = seeded_pods(1.1, seed=6)
+        await ring.bed.create_pods(pods[:40])
+        await asyncio.wait_for(posting.wait(), 30)
+        await ring.bed.pause("frozen")
+        await ring.bed.restart_scheduler(SchedulerSpec(extenders=[component_config(other.url)]))
+        await ring.bed.create_pods(pods[40:])
+        await ring.until_bound(100)
+        await ring.bed.resume("frozen")
+        await at_rest(ring)
+        await ring.no_card_was_over_its_size()
+
+
+@asynccontextmanager
+async def _arena_behind_proxy(
+    first: ExtenderSpec, second: ExtenderSpec
+) -> AsyncIterator[tuple[Arena, asyncio.Event]]:
+    """The first extender reaches the API through a proxy that tells when a bind POST is under way."""
+    posting = asyncio.Event()
+    scheduler = SchedulerSpec(extenders=[component_config(first.url)])
+    async with Testbed(scheduler=scheduler) as bed:
+        await grant(bed)
+        async with fault_proxy(bed.api_url, tls_of(bed)) as proxy:
+
+            async def tell(_: object) -> None:
+                if len([line for line in proxy.seen if line.endswith("/binding")]) > 5:
+                    posting.set()
+
+            proxy.faults.append(on_bind(tell, times=10_000))
+            await start_extender(bed, first, proxy.kubeconfig(bed.folder))
+            await start_extender(bed, second)
+            await bed.add_nodes([SimNode(f"node-{i}", [Card()] * CARDS) for i in range(NODES)])
+            async with Recorder(bed.api) as recorder:
+                yield Arena(bed, recorder, [first, second]), posting
+
+
+async def test_bind_posts_that_arrive_ten_seconds_late_overcommit_nothing() -> None:
+    spec = ExtenderSpec(flags=(*QUICK_LEASE, "--api-request-timeout=20"))
+    async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as bed:
+        await grant(bed)
+        async with fault_proxy(bed.api_url, tls_of(bed)) as proxy:
+
+            async def late(request):  # type: ignore[no-untyped-def]
+                proxy.later(request, 10)
+                await asyncio.sleep(30)
+
+            proxy.faults.append(on_bind(late, times=6))
+            await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
+            await bed.add_nodes([SimNode("node-0", [Card()])])
+            async with Recorder(bed.api) as recorder:
+                await bed.create_pods([gpu_pod(f"p{i}", 4) for i in range(6)])
+
+                async def three() -> bool:
+                    pods = await bed.api.items("/api/v1/pods")
+                    return sum(bool(p["spec"].get("nodeName")) for p in pods) >= 3
+
+                await until(three, "three of the six pods bound", 90, 0.5)
+                assert overcommits(await recorder.caught_up(), SIZE) == []
+                assert sum(line.endswith("/binding") for line in proxy.seen) >= 3
+
+
+def tls_of(bed: Bed) -> ssl.SSLContext:
+    return bed.credentials.context(ACCOUNT)

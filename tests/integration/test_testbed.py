@@ -1,0 +1,398 @@
+"""What the testbed promises: a real control plane, simulated nodes, and nothing left behind."""
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import testbed
+from gpushare import contract
+from gpushare.errors import ApiError, ConfigError
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, audit, gpu_pod, pids, until
+from testbed.folders import bed_folder, cache_root, etcd_folder
+from testbed.home import clean, lock_file
+from testbed.ports import free_ports
+from testbed.stages import SLOW_DELETE, SLOW_START
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+StartBed = Callable[[Testbed], Awaitable[Bed]]
+NODE = "cn-zhangjiakou.192.168.3.184"
+PODS = "/api/v1/namespaces/default/pods"
+ROOT = Path(testbed.__file__).parents[1]
+OWNER = """
+import asyncio, sys
+from testbed import Testbed
+
+async def main():
+    async with Testbed(name=sys.argv[1], kwok=False):
+        print("open", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def bed_name() -> Iterator[str]:
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield name
+    folder = bed_folder(name, cache_root())
+    clean(folder)
+    lock_file(folder).unlink(missing_ok=True)
+
+
+def node(name: str = NODE, **fields: Any) -> SimNode:
+    return SimNode(name, [Card(), Card()], address="192.168.3.184", **fields)
+
+
+async def until_phase(bed: Bed, name: str, phase: str) -> dict[str, Any]:
+    async def reached() -> dict[str, Any] | None:
+        pod = await bed.api.get(f"{PODS}/{name}")
+        return pod if pod["status"].get("phase") == phase else None
+
+    pod = await until(reached, f"pod {name} to be {phase}")
+    assert pod is not None
+    return pod
+
+
+async def until_gone(bed: Bed, path: str) -> None:
+    async def gone() -> bool:
+        try:
+            await bed.api.get(path)
+        except ApiError as error:
+            return error.status == 404
+        return False
+
+    await until(gone, f"{path} to be gone")
+
+
+async def ensure_node(bed: Bed) -> None:
+    try:
+        await bed.api.get(f"/api/v1/nodes/{NODE}")
+    except ApiError:
+        await bed.add_nodes([node()])
+
+
+async def test_a_simulated_node_is_ready_and_offers_its_cards(shared_bed: Bed) -> None:
+    await ensure_node(shared_bed)
+    stored = await shared_bed.api.get(f"/api/v1/nodes/{NODE}")
+    assert stored["status"]["allocatable"][contract.RESOURCE_MEM] == "28"
+    assert stored["status"]["capacity"][contract.RESOURCE_COUNT] == "2"
+    assert len(json.loads(stored["metadata"]["annotations"][contract.ANN_CARDS])) == 2
+    assert {"type": "InternalIP", "address": "192.168.3.184"} in stored["status"]["addresses"]
+
+
+async def test_a_node_that_lost_readiness_gets_it_back_and_keeps_its_resources(shared_bed: Bed) -> None:
+    bed = shared_bed
+    await bed.add_nodes([node("unwell")])
+    before = await bed.api.get("/api/v1/nodes/unwell")
+    lost = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
+    await bed.api.patch("/api/v1/nodes/unwell/status", {"status": {"conditions": lost}})
+
+    async def ready() -> dict[str, Any] | None:
+        seen = await bed.api.get("/api/v1/nodes/unwell")
+        states = {each["type"]: each["status"] for each in seen["status"]["conditions"]}
+        return seen if states["Ready"] == "True" else None
+
+    after = await until(ready, "the node to be Ready again")
+    assert after is not None
+    for part in ("capacity", "allocatable", "addresses"):
+        assert after["status"][part] == before["status"][part]
+    await bed.delete_node("unwell")
+
+
+async def test_a_pod_that_asks_for_gpu_memory_is_scheduled_and_runs(shared_bed: Bed) -> None:
+    await ensure_node(shared_bed)
+    await shared_bed.create_pods([gpu_pod("asks", 4)])
+    pod = await until_phase(shared_bed, "asks", "Running")
+    assert pod["spec"]["nodeName"] == NODE
+    await shared_bed.api.delete(f"{PODS}/asks")
+    await until_gone(shared_bed, f"{PODS}/asks")
+
+
+async def test_a_pod_that_no_node_can_hold_is_unschedulable(shared_bed: Bed) -> None:
+    await ensure_node(shared_bed)
+    await shared_bed.create_pods([gpu_pod("too-big", 29)])
+
+    async def refused() -> bool:
+        pod = await shared_bed.api.get(f"{PODS}/too-big")
+        return any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions", ()))
+
+    await until(refused, "the scheduler to refuse the pod")
+    await shared_bed.api.delete(f"{PODS}/too-big")
+
+
+async def test_a_pod_with_a_brake_starts_and_ends_when_the_brake_goes(shared_bed: Bed) -> None:
+    bed, path = shared_bed, f"{PODS}/slow"
+    await ensure_node(bed)
+    await bed.create_pods([gpu_pod("slow", 1, annotations={SLOW_START: "true", SLOW_DELETE: "true"})])
+    # A pod without brakes that was created later has gone through both stages.
+    await bed.create_pods([gpu_pod("quick", 1)])
+    await until_phase(bed, "quick", "Running")
+    assert (await bed.api.get(path))["status"]["phase"] == "Pending"
+    await bed.api.patch(path, {"metadata": {"annotations": {SLOW_START: None}}})
+    await until_phase(bed, "slow", "Running")
+    await bed.api.delete(path)
+    await bed.api.delete(f"{PODS}/quick")
+    await until_gone(bed, f"{PODS}/quick")
+    assert "deletionTimestamp" in (await bed.api.get(path))["metadata"]
+    await bed.api.patch(path, {"metadata": {"annotations": {SLOW_DELETE: None}}})
+    await until_gone(bed, path)
+
+
+async def test_a_service_account_has_only_the_rights_that_were_granted(shared_bed: Bed) -> None:
+    bed, user = shared_bed, f"system:serviceaccount:kube-system:{contract.EXTENDER_NAME}"
+    async with bed.api_for(user) as api:
+        with pytest.raises(ApiError) as refused:
+            await api.get("/api/v1/nodes")
+        assert refused.value.status == 403
+        await bed.kubectl(
+            "create", "clusterrolebinding", "reads", "--clusterrole=system:node", f"--user={user}"
+        )
+        await until(lambda: api.get("/api/v1/nodes"), "the granted right")
+    await bed.kubectl("delete", "clusterrolebinding", "reads")
+
+
+async def test_a_group_gives_the_rights_that_were_granted_to_it(shared_bed: Bed) -> None:
+    kubeconfig = shared_bed.kubeconfig_for("jane", ["system:masters"])
+    answer = await shared_bed.kubectl(f"--kubeconfig={kubeconfig}", "auth", "can-i", "*", "*")
+    assert answer.strip() == "yes"
+
+
+async def test_kubectl_applies_manifests_and_reports_what_it_could_not_do(shared_bed: Bed) -> None:
+    await shared_bed.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {key: value}\n")
+    stored = await shared_bed.api.get("/api/v1/namespaces/default/configmaps/applied")
+    assert stored["data"] == {"key": "value"}
+    with pytest.raises(TestbedError, match="not found"):
+        await shared_bed.kubectl("get", "configmap", "missing")
+
+
+async def test_pods_can_be_created_in_a_new_namespace_at_once(shared_bed: Bed) -> None:
+    await shared_bed.create_namespace("team-a")
+    await shared_bed.create_pods([gpu_pod("first", 1, namespace="team-a")])
+    await shared_bed.api.delete("/api/v1/namespaces/team-a")
+
+
+async def test_a_stopped_api_server_comes_back_with_its_objects(shared_bed: Bed) -> None:
+    await ensure_node(shared_bed)
+    await shared_bed.stop("kube-apiserver")
+    with pytest.raises(ApiError) as silent:
+        await shared_bed.api.get("/api/v1/nodes")
+    assert silent.value.status == 0
+    await shared_bed.start("kube-apiserver")
+    assert (await shared_bed.api.get(f"/api/v1/nodes/{NODE}"))["metadata"]["name"] == NODE
+
+
+async def test_a_killed_etcd_comes_back_with_its_objects(shared_bed: Bed) -> None:
+    await ensure_node(shared_bed)
+    await shared_bed.kill("etcd")
+    await shared_bed.start("etcd")
+    stored = await until(lambda: shared_bed.api.get(f"/api/v1/nodes/{NODE}"), "the node")
+    assert stored["metadata"]["name"] == NODE
+
+
+async def test_a_paused_api_server_is_silent_until_it_goes_on(shared_bed: Bed) -> None:
+    await shared_bed.pause("kube-apiserver")
+    with pytest.raises(ApiError) as silent:
+        await shared_bed.api.request("GET", "/readyz", timeout_s=0.5)
+    assert silent.value.status == 0
+    await shared_bed.resume("kube-apiserver")
+    await until(lambda: shared_bed.api.get("/api/v1/nodes"), "an answer")
+
+
+async def test_a_replaced_scheduler_reads_its_new_configuration(shared_bed: Bed) -> None:
+    await ensure_node(shared_bed)
+    profile = {"profiles": [{"schedulerName": "other"}], "leaderElection": {"leaderElect": False}}
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    await shared_bed.restart_scheduler(SchedulerSpec(config=json.dumps({**header, **profile})))
+    await shared_bed.create_pods([gpu_pod("named", 1, schedulerName="other")])
+    await until_phase(shared_bed, "named", "Running")
+    assert "scheduler_schedule_attempts_total" in await shared_bed.scheduler_metrics()
+    await shared_bed.api.delete(f"{PODS}/named")
+    await shared_bed.restart_scheduler(SchedulerSpec())
+
+
+async def test_every_write_of_a_pod_is_in_the_history_with_request_and_answer(shared_bed: Bed) -> None:
+    await ensure_node(shared_bed)
+    await shared_bed.create_pods([gpu_pod("told", 1)])
+    await until_phase(shared_bed, "told", "Running")
+    events = [each for each in audit.read(shared_bed.audit_log) if each["objectRef"].get("name") == "told"]
+    told = {(each["verb"], each["objectRef"].get("subresource", "")): each for each in events}
+    assert told["create", ""]["responseObject"]["metadata"]["resourceVersion"]
+    assert told["create", "binding"]["requestObject"]["target"]["name"] == NODE
+    assert told["patch", "status"]["responseObject"]["status"]
+    await shared_bed.api.delete(f"{PODS}/told")
+
+
+async def test_a_spawned_program_logs_restarts_and_is_known_by_name(shared_bed: Bed) -> None:
+    marker = shared_bed.folder / "marker"
+
+    async def ready() -> bool:
+        return marker.exists()
+
+    script = f'echo "for $WHO"; touch {marker}; exec sleep 600'
+    process = await shared_bed.spawn("helper", ["/bin/sh", "-c", script], env={"WHO": "me"}, ready=ready)
+    first = process.pid
+    with pytest.raises(ConfigError, match="already has a process 'helper'"):
+        await shared_bed.spawn("helper", ["/bin/true"])
+    marker.unlink()
+    await process.restart()
+    assert process.pid != first
+    assert process.command.log.read_text() == "for me\n" * 2
+    await shared_bed.kill("helper")
+    assert await process.wait() == -signal.SIGKILL
+
+
+async def test_a_program_that_ends_before_it_is_ready_is_an_error_with_its_last_words(
+    shared_bed: Bed,
+) -> None:
+    with pytest.raises(TestbedError, match=r"(?s)ended with 3.*last words"):
+        await shared_bed.spawn(
+            "short", ["/bin/sh", "-c", "echo last words; exit 3"], ready="http://127.0.0.1:9/"
+        )
+
+
+async def test_children_of_a_spawned_program_end_with_it(shared_bed: Bed) -> None:
+    note = shared_bed.folder / "child"
+    script = f"sleep 600 & echo $! > {note}; wait"
+
+    async def ready() -> bool:
+        return note.exists() and note.read_text().endswith("\n")
+
+    process = await shared_bed.spawn("parent", ["/bin/sh", "-c", script], ready=ready)
+    child = int(note.read_text())
+    await process.stop()
+    await until(lambda: _dead(child), "the child to be dead")
+
+
+async def test_servers_listen_on_loopback_only(shared_bed: Bed) -> None:
+    addresses = {
+        address
+        for process in shared_bed.processes.values()
+        if process.running
+        for address in listening(process.pid)
+    }
+    assert addresses == {"127.0.0.1"}
+
+
+async def test_two_beds_run_side_by_side(start_bed: StartBed) -> None:
+    one, two = await asyncio.gather(
+        start_bed(Testbed(scheduler=SchedulerSpec(version=None), kwok=False)),
+        start_bed(Testbed(scheduler=SchedulerSpec(version=None), kwok=False)),
+    )
+    await one.add_nodes([node("only-here")])
+    assert [each["metadata"]["name"] for each in await one.api.items("/api/v1/nodes")] == ["only-here"]
+    assert await two.api.items("/api/v1/nodes") == []
+
+
+async def test_a_bed_starts_again_on_other_ports_when_one_was_taken_meanwhile(
+    start_bed: StartBed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        choices = iter([[*free_ports(5), taken.getsockname()[1]], free_ports(6)])
+        monkeypatch.setattr("testbed.start.free_ports", lambda _: next(choices))
+        bed = await start_bed(Testbed(scheduler=SchedulerSpec(version=None)))
+    assert bed.process("kwok").running
+
+
+async def test_a_bed_in_use_is_not_taken_by_a_second_one(start_bed: StartBed, bed_name: str) -> None:
+    await start_bed(Testbed(bed_name, scheduler=SchedulerSpec(version=None), kwok=False))
+    with pytest.raises(TestbedError, match=f"testbed '{bed_name}' is in use"):
+        await Testbed(bed_name).open()
+
+
+async def test_scheduler_1_22_with_a_policy_schedules_a_pod(start_bed: StartBed) -> None:
+    policy = json.dumps({"kind": "Policy", "apiVersion": "v1", "extenders": []})
+    bed = await start_bed(Testbed(scheduler=SchedulerSpec(version="1.22", config=policy)))
+    await bed.add_nodes([node(annotate_cards=False)])
+    await bed.create_pods([gpu_pod("old-style", 4)])
+    await until_phase(bed, "old-style", "Running")
+    assert bed.layout.scheduler_config.read_text() == policy
+
+
+async def test_nothing_is_left_when_the_owner_is_killed_and_the_next_start_cleans_up(bed_name: str) -> None:
+    folder = bed_folder(bed_name, cache_root())
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OWNER, bed_name, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert owner.stdout is not None
+        assert await asyncio.wait_for(owner.stdout.readline(), 60) == b"open\n"
+        processes = [entry.pid for entries in pids.running(folder).values() for entry in entries]
+        assert len(processes) == 4
+    finally:
+        owner.kill()
+        await owner.communicate()
+    for pid in processes:
+        await until(partial(_dead, pid), f"process {pid} to end with its owner")
+    assert etcd_folder(folder).exists()
+    bed = await Testbed(bed_name, scheduler=SchedulerSpec(version=None), kwok=False).open()
+    assert await bed.api.items("/api/v1/nodes") == []
+    await bed.close()
+    assert not etcd_folder(folder).exists()
+    assert pids.running(folder) == {}
+
+
+async def test_a_bed_that_was_left_up_runs_until_it_is_taken_down(bed_name: str) -> None:
+    async def command(*arguments: str) -> str:
+        return await testbed.process.run_text([sys.executable, "-m", "testbed", *arguments], 60, cwd=ROOT)
+
+    kubeconfig = (await command("up", f"--name={bed_name}", "--scheduler=none", "--nodes=1")).strip()
+    try:
+        with pytest.raises(TestbedError, match=f"testbed '{bed_name}' is up"):
+            await Testbed(bed_name).open()
+        kubectl = (await command("bin", "kubectl")).strip()
+        names = [kubectl, f"--kubeconfig={kubeconfig}", "get", "nodes", "-o", "name"]
+        assert await testbed.process.run_text(names, 60) == "node/sim-0\n"
+        assert (
+            f"{bed_name}: etcd, kube-apiserver, kube-controller-manager, kwok (KUBECONFIG="
+            in await command("status")
+        )
+    finally:
+        ended = await command("down", f"--name={bed_name}")
+    assert ended == "ended: etcd, kube-apiserver, kube-controller-manager, kwok\n"
+    assert pids.running(Path(kubeconfig).parent) == {}
+
+
+def listening(pid: int) -> set[str]:
+    """Return the local addresses that a process listens on."""
+    links = [_link(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    sockets = {
+        link.removeprefix("socket:[").removesuffix("]") for link in links if link.startswith("socket:[")
+    }
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in sockets:
+                found.add(_address(fields[1].partition(":")[0]))
+    return found
+
+
+def _address(text: str) -> str:
+    if len(text) > 8:
+        return text
+    return ".".join(str(octet) for octet in reversed(bytes.fromhex(text)))
+
+
+def _link(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return ""
+
+
+async def _dead(pid: int) -> bool:
+    try:
+        return pids.state_of(pid) in "ZX"
+    except FileNotFoundError:
+        return True

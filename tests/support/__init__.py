@@ -1,0 +1,1 @@
+"""What tests share: builders, checkers, a proxy that misbehaves. No tests here."""

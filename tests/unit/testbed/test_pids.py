@@ -1,0 +1,78 @@
+"""Leftovers are found, and nobody else's process ever is."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from testbed import pids
+from testbed.pids import Entry, Record, leftovers, parse_stat
+
+BOOT = "boot"
+RECORD = Record(pid=100, start_ticks=5000, boot_id=BOOT)
+LEADER = Entry(pid=100, session=100, start_ticks=5000, marked=True)
+CHILD = Entry(pid=101, session=100, start_ticks=5001, marked=True)
+STRANGER = Entry(pid=102, session=102, start_ticks=5002, marked=False)
+
+
+def test_a_recorded_process_and_its_children_are_leftovers() -> None:
+    assert leftovers(RECORD, [STRANGER, LEADER, CHILD], BOOT) == [LEADER, CHILD]
+
+
+def test_children_are_leftovers_after_their_parent_ended() -> None:
+    assert leftovers(RECORD, [CHILD], BOOT) == [CHILD]
+
+
+def test_a_reused_pid_is_nobody_of_ours() -> None:
+    reused = Entry(pid=100, session=100, start_ticks=9000, marked=False)
+    others = Entry(pid=103, session=100, start_ticks=9001, marked=False)
+    assert leftovers(RECORD, [reused, others], BOOT) == []
+
+
+def test_a_session_that_reused_the_pid_and_lost_its_leader_is_nobody_of_ours() -> None:
+    assert leftovers(RECORD, [Entry(pid=103, session=100, start_ticks=9001, marked=False)], BOOT) == []
+
+
+def test_nothing_is_left_from_before_the_last_boot() -> None:
+    assert leftovers(RECORD, [LEADER], "another boot") == []
+
+
+def test_a_command_name_with_spaces_and_brackets_is_read_past() -> None:
+    fields = " ".join(str(number) for number in range(5, 53))
+    stat = parse_stat(f"7 (a) R (b) T 1 2 {fields}")
+    assert (stat.state, stat.session, stat.start_ticks) == ("T", 5, 21)
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"pid": 1, "other": 2}', "[1]"])
+def test_an_unreadable_pid_file_is_no_record(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    assert pids.read(path) is None
+
+
+def test_a_sweep_kills_a_leftover_and_forgets_it(tmp_path: Path) -> None:
+    process = sleeper(tmp_path)
+    pids.write(tmp_path / "pids" / "etcd.json", pids.record_of(process.pid))
+    assert pids.sweep(tmp_path) == ["etcd"]
+    assert process.wait() == -signal.SIGKILL
+    assert pids.running(tmp_path) == {}
+    assert not (tmp_path / "pids" / "etcd.json").exists()
+
+
+def test_a_sweep_spares_a_process_that_has_the_pid_now(tmp_path: Path) -> None:
+    process = sleeper(tmp_path)
+    mine = pids.record_of(process.pid)
+    pids.write(tmp_path / "pids" / "etcd.json", Record(mine.pid, mine.start_ticks - 1, mine.boot_id))
+    try:
+        assert pids.sweep(tmp_path) == []
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+def sleeper(folder: Path) -> "subprocess.Popen[bytes]":
+    environment = {**os.environ, pids.MARK: str(folder)}
+    return subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, env=environment)
