@@ -13,10 +13,13 @@ from testbed.errors import TestbedError
 from testbed.nodes import Card, SimNode, gpu_pod
 from testbed.process import Process
 from testbed.scheduler import SchedulerSpec
+from testbed.stages import SLOW_DELETE, SLOW_START
 from testbed.start import Testbed
 from testbed.waiting import until
 
 __all__ = [
+    "SLOW_DELETE",
+    "SLOW_START",
     "Bed",
     "Card",
     "Process",

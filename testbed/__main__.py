@@ -15,7 +15,6 @@ from testbed import build, pids
 from testbed.binaries import TOOLS
 from testbed.folders import bed_folder, cache_root
 from testbed.home import note_of, take_down
-from testbed.layout import COMPONENTS
 from testbed.nodes import Card, SimNode
 from testbed.process import tail
 from testbed.scheduler import CURRENT, LEGACY, SchedulerSpec
@@ -89,10 +88,12 @@ def logs(name: str, component: str, lines: int) -> None:
 
 
 @cli.command(name="bin")
-@click.argument("names", nargs=-1, type=click.Choice(list(TOOLS)))
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice(list(TOOLS)))
 @click.option("--all", "everything", is_flag=True, help="All tools.")
 def bin_path(names: tuple[str, ...], *, everything: bool) -> None:
     """Print the paths of tools; those that are missing are built first."""
+    if not names and not everything:
+        raise click.UsageError(f"name a tool ({', '.join(TOOLS)}), or --all")
     wanted = list(TOOLS) if everything else list(names)
     for installed in asyncio.run(build.ensure(wanted)).values():
         click.echo(installed.path)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from gpushare.contract import EVENT_PLACED
 from gpushare.errors import GpuShareError
 from testbed import build
 from testbed.bed import Bed
@@ -39,23 +40,26 @@ async def main() -> None:
 async def _play(story: Story, stack: AsyncExitStack, began: float) -> Bed:
     _title(story.title)
     bed = await stack.enter_async_context(stage(story))
+    told: set[tuple[str, str, str]] = set()
     for number, step in enumerate(story.steps):
         click.secho(f"\n# {step.says}", dim=True)
         await perform(bed, step)
         if story.name == "s0" and number == 0:
             click.secho(f"# the first pods run {time.monotonic() - began:.1f} s after the start", dim=True)
-        await _events(bed, step)
+        told |= await _events(bed, step, told)
     for command in story.commands:
         click.secho(f"\n$ {command}", fg="green")
         click.echo(await show(bed, command))
     return bed
 
 
-async def _events(bed: Bed, step: Step) -> None:
-    """The placement events so far; for pods that wait, why."""
-    for pod, reason, message in await pod_events(bed):
-        if reason == "GPUSharePlaced" or any(pod.startswith(prefix) for prefix in step.waiting):
+async def _events(bed: Bed, step: Step, told: set[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+    """Print the placement events that are new; for pods that wait, why."""
+    new = [event for event in await pod_events(bed) if event not in told]
+    for pod, reason, message in new:
+        if reason == EVENT_PLACED or any(pod.startswith(prefix) for prefix in step.waiting):
             click.echo(f"  {reason:<16} {pod:<34} {message}")
+    return set(new)
 
 
 def _title(text: str) -> None:

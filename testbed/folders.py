@@ -22,8 +22,9 @@ def cache_root(env: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of everything that the testbed keeps, outside the checkout."""
     if chosen := env.get("GPUSHARE_CACHE"):
         return Path(chosen).absolute()
-    base = env.get("XDG_CACHE_HOME") or str(Path(env.get("HOME", "/root")) / ".cache")
-    return Path(base).absolute() / "gpushare"
+    if base := env.get("XDG_CACHE_HOME"):
+        return Path(base).absolute() / "gpushare"
+    return Path(env.get("HOME") or Path.home()) / ".cache" / "gpushare"
 
 
 def bed_folder(name: str, root: Path) -> Path:

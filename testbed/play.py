@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from gpushare.contract import EVENT_REFUSED
 from testbed.bed import Bed
 from testbed.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.process import run_text
@@ -21,11 +22,13 @@ _SETTLE_S = 60.0
 
 
 @asynccontextmanager
-async def stage(story: Story, *, version: str = "1.36") -> AsyncIterator[Bed]:
+async def stage(
+    story: Story, *, extender: ExtenderSpec | None = None, scheduler: SchedulerSpec | None = None
+) -> AsyncIterator[Bed]:
     """The story's cluster: nodes, scheduler and extender run, nothing is placed yet."""
-    extender = ExtenderSpec()
-    scheduler = SchedulerSpec(version, extenders=[component_config(extender.url)])
-    async with Testbed(scheduler=scheduler) as bed:
+    extender = extender or ExtenderSpec()
+    current = SchedulerSpec(extenders=[component_config(extender.url)])
+    async with Testbed(scheduler=scheduler or current) as bed:
         await grant(bed)
         await start_extender(bed, extender)
         await bed.add_nodes(story.nodes)
@@ -58,7 +61,7 @@ async def until_running(bed: Bed, number: int) -> None:
 
 async def _refused(bed: Bed, prefix: str) -> bool:
     return any(
-        reason == "GPUShareRefused" for name, reason, _ in await pod_events(bed) if name.startswith(prefix)
+        reason == EVENT_REFUSED for name, reason, _ in await pod_events(bed) if name.startswith(prefix)
     )
 
 

@@ -100,7 +100,7 @@ class Screen:
     def show(self, text: str) -> None:
         """Show a whole text."""
         if text != self._shown:
-            click.echo((_CLEAR if self._redraw else "") + text, nl=False)
+            click.echo((_CLEAR if self._redraw else "") + text, nl=False, color=self._redraw)
         self._shown = text
 
     def warn(self, problems: Iterable[str]) -> None:

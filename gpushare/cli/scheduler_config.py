@@ -21,6 +21,7 @@ from gpushare.model.scheduler_config import (
     render,
 )
 
+_FORMATS = [form.value for form in Format]
 _NO_PLACE = (
     "note: a Policy cannot say percentageOfNodesToScore; above 100 nodes the extender sees a sample only"
 )
@@ -31,7 +32,7 @@ _NO_PLACE = (
 @click.option(
     "--url", default=DEFAULT_URL, show_default=True, help="Of the extender, as the scheduler sees it."
 )
-@click.option("--format", "form", type=click.Choice(list(Format)), default=Format.AUTO, show_default=True)
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="auto", show_default=True)
 @click.option("--minimal", "bare", is_flag=True, help="Filter and bind only; a Policy where there are any.")
 @click.option("--weight", default=DEFAULT_WEIGHT, show_default=True, help="Of the extender's scores.")
 @click.option("--ca-file", help="Whom the scheduler trusts; needed for https.")
@@ -52,7 +53,7 @@ def command(**flags: Any) -> None:
         percentage_of_nodes=flags["percentage_of_nodes"],
         leader_elect=flags["leader_elect"],
     )
-    form = flags["form"]
+    form = Format(flags["form"])
     if form is Format.AUTO and flags["bare"] and reads_policy(version):
         form = Format.POLICY
     result = render(_extender(flags), version, options=options, form=form)

@@ -55,6 +55,22 @@ class Outcome:
 BOUND: Final = Outcome()
 
 
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """Where a pod goes. ``text`` tells users."""
+
+    pod: Pod
+    node: str
+    demand: Demand
+    shares: Shares
+    text: str
+
+    @property
+    def what(self) -> str:
+        """For errors."""
+        return f"binding pod {self.pod.full_name} to node {self.node}"
+
+
 class Binder:
     """The only writer of bindings in this process. ``fence`` says why a POST must not begin now."""
 
@@ -148,7 +164,7 @@ class Binder:
         if home == node and reservation.settled:
             return BOUND
         if home == node:
-            return await self._post(pod, reservation.demand, node, reservation.claim or ())
+            return await self._post(_decision(pod, book, reservation.demand, reservation.claim or ()))
         if not reservation.settled:
             await self._look(pod)
             if self._cluster.ledger.reservation(pod.uid) is None:
@@ -176,60 +192,56 @@ class Binder:
             text = f"node {node} cannot take pod {pod.full_name}: {shares.text}"
             self._note(pod_note(pod, EVENT_REFUSED, text, warning=True))
             return Outcome(text, "no_fit")
-        return await self._post(pod, pod.demand, node, shares)
+        return await self._post(_decision(pod, book, pod.demand, shares))
 
-    async def _post(self, pod: Pod, demand: Demand, node: str, shares: Shares) -> Outcome:
+    async def _post(self, decision: _Decision) -> Outcome:
         fenced = self._fence()
         if fenced:
             return Outcome(fenced, "fenced")
+        pod, node, shares = decision.pod, decision.node, decision.shares
         if self._cluster.ledger.reservation(pod.uid) is None:
-            self._cluster.apply(Reserved(pod, demand, node, shares))
+            self._cluster.apply(Reserved(pod, decision.demand, node, shares))
         units = _units(self._cluster.ledger.books[node], shares)
+        annotations = bind_annotations(decision.demand, shares, units, time.time_ns())
         try:
-            await self._api.bind(
-                pod,
-                node,
-                bind_annotations(demand, shares, units, time.time_ns()),
-                timeout_s=self._deadlines.post_s,
-            )
+            await self._api.bind(pod, node, annotations, timeout_s=self._deadlines.post_s)
         except ApiError as error:
-            return await self._failed(pod, node, shares, error)
-        return self._succeeded(pod, node, shares)
+            return await self._failed(decision, error)
+        return self._succeeded(decision)
 
-    def _succeeded(self, pod: Pod, node: str, shares: Shares) -> Outcome:
-        self._unclear.pop(pod.uid, None)
-        self._cluster.apply(Confirmed(pod.uid))
-        self._note(pod_note(pod, EVENT_PLACED, _placed(node, self._cluster.ledger.books.get(node), shares)))
+    def _succeeded(self, decision: _Decision) -> Outcome:
+        self._unclear.pop(decision.pod.uid, None)
+        self._cluster.apply(Confirmed(decision.pod.uid))
+        self._note(pod_note(decision.pod, EVENT_PLACED, decision.text))
         return BOUND
 
-    async def _failed(self, pod: Pod, node: str, shares: Shares, error: ApiError) -> Outcome:
-        where = f"binding pod {pod.full_name} to node {node}"
+    async def _failed(self, decision: _Decision, error: ApiError) -> Outcome:
+        pod = decision.pod
         if not error.clear:
             self._watch_over(pod)
-            return Outcome(f"{where}: {error}; outcome unknown, its units stay reserved", "unclear")
+            return Outcome(f"{decision.what}: {error}; outcome unknown, its units stay reserved", "unclear")
         if error.status == HTTPStatus.CONFLICT:
-            return await self._conflict(pod, node, shares, error)
+            return await self._conflict(decision, error)
         if pod.uid in self._unclear:
             # An earlier POST of the same decision may still take effect.
-            return Outcome(f"{where}: {error}; an earlier attempt has no clear outcome", "unclear")
+            return Outcome(f"{decision.what}: {error}; an earlier attempt has no clear outcome", "unclear")
         self._cluster.apply(Released(pod.uid))
-        return Outcome(
-            f"{where}: {error}",
-            "not_found" if error.status == HTTPStatus.NOT_FOUND else f"api_{error.status}",
-        )
+        reason = "not_found" if error.status == HTTPStatus.NOT_FOUND else f"api_{error.status}"
+        return Outcome(f"{decision.what}: {error}", reason)
 
-    async def _conflict(self, pod: Pod, node: str, shares: Shares, error: ApiError) -> Outcome:
+    async def _conflict(self, decision: _Decision, error: ApiError) -> Outcome:
         """409: somebody bound it first (perhaps our own earlier POST), or the UID is another's."""
-        where = f"binding pod {pod.full_name} to node {node}"
+        pod = decision.pod
         try:
             await self._look(pod, conflict=True)
         except ApiError as failure:
             self._watch_over(pod)
-            return Outcome(f"{where}: {error}; reading the pod: {failure}", "unclear")
+            return Outcome(f"{decision.what}: {error}; reading the pod: {failure}", "unclear")
         held = self._cluster.ledger.reservation(pod.uid)
-        if held is not None and held[0] == node and held[1].settled and held[1].claim == shares:
-            return self._succeeded(pod, node, shares)
-        return Outcome(f"{where}: {error}", "conflict")
+        bound = held is not None and held[0] == decision.node and held[1].settled
+        if held is not None and bound and held[1].claim == decision.shares:
+            return self._succeeded(decision)
+        return Outcome(f"{decision.what}: {error}", "conflict")
 
     async def _look(self, pod: Pod, *, conflict: bool = False) -> None:
         """Read the pod from etcd and settle its reservation if that settles it.
@@ -297,11 +309,15 @@ def _units(book: Book, shares: Shares) -> int:
     return next((room.total.mem for room in book.rooms if room.card.index == shares[0][0]), 0)
 
 
-def _placed(node: str, book: Book | None, shares: Shares) -> str:
-    rooms = {room.card.index: room for room in (book.rooms if book else ())}
+def _decision(pod: Pod, book: Book, demand: Demand, shares: Shares) -> _Decision:
+    """``book`` may hold the reservation already or not yet: what is left is said for after it."""
+    taken = pod.uid in book.reservations
+    rooms = {room.card.index: room for room in book.rooms}
     parts = []
     for index, share in shares:
         room = rooms.get(index)
-        left = f" ({room.free.mem} of {room.total.mem} left)" if room else ""
-        parts.append(f"{share.mem} units on card {index}{left}")
-    return f"placed on node {node}: {', '.join(parts)}"
+        left = room.free.mem - (0 if taken else share.mem) if room else 0
+        of = f" ({left} of {room.total.mem} left)" if room else ""
+        parts.append(f"{share.mem} units on card {index}{of}")
+    text = f"placed on node {book.name}: {', '.join(parts)}"
+    return _Decision(pod, book.name, demand, shares, text)

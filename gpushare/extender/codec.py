@@ -108,6 +108,8 @@ def decode(body: bytes, kind: type[T]) -> T:
         return _decode_without_case(body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"request body is not JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidRequest("request body is nested too deep") from error
 
 
 def _decode_without_case(body: bytes, kind: type[T]) -> T:

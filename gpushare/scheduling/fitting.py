@@ -71,7 +71,7 @@ def unfit(book: Book, demand: Demand) -> Refusal | None:
 def _too_large(book: Book, demand: Demand) -> Refusal | None:
     """Larger than any card, or more cards than there are."""
     if demand.per_card.mem > book.largest:
-        return Refusal(f"{asked(demand)}, the largest card has {book.largest}", hopeless=True)
+        return Refusal(f"{asked(demand)}, {too_large(book)}", hopeless=True)
     if demand.cards > len(book.rooms):
         return Refusal(f"{asked(demand)}, the node has {len(book.rooms)}", hopeless=True)
     return None
@@ -88,6 +88,11 @@ def full(book: Book, seeker: Seeker) -> Refusal:
 
 def _core_free(book: Book) -> str:
     return ", ".join(f"{room.free.core} on card {room.card.index}" for room in book.rooms if room.open)
+
+
+def too_large(book: Book) -> str:
+    """The second half of a refusal for what no card of the node could ever hold."""
+    return f"the largest card has {book.largest}"
 
 
 def asked(demand: Demand) -> str:

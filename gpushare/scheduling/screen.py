@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from gpushare.contract import MAX_EXTENDER_SCORE
 from gpushare.model.models import is_listed
 from gpushare.scheduling.book import Book
-from gpushare.scheduling.fitting import Refusal, Seeker, asked, place
+from gpushare.scheduling.fitting import Refusal, Seeker, asked, place, too_large
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import policy_of
 
@@ -41,10 +41,12 @@ def screen(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> Verdict:
         book = ledger.books.get(name)
         if book is None:
             verdict.refuse(name, Refusal(f'node "{name}" not found'))
-        elif not simple or book.widest < 0 or units > book.largest:
+        elif not simple or book.widest < 0:
             _judge(verdict, book, seeker)
         elif units <= book.widest:
             verdict.passed.append(name)
+        elif units > book.largest:
+            verdict.hopeless[name] = f"{prefix}, {too_large(book)}"
         else:
             verdict.failed[name] = f"{prefix}, {book.most}"
     return verdict

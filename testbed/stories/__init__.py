@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from gpushare.contract import ANN_PLACEMENT
 from testbed.api import Object
 from testbed.nodes import Card, SimNode, gpu_pod
 
@@ -102,7 +103,10 @@ def pictures() -> Story:
     return Story(
         "s3-pictures",
         "S3's pictures: cards of 16276 MiB, a pod that asks for 8138",
-        [*(SimNode(name, pair) for name in ("n1", "n2", "n3")), SimNode("n4", [CARD_IN_MIB] * 4)],
+        [
+            *(SimNode(f"n{i}", pair, f"192.168.0.{i}") for i in (1, 2, 3)),
+            SimNode("n4", [CARD_IN_MIB] * 4, "192.168.0.4"),
+        ],
         [
             Step(
                 "N1 is left with 4069 on one card, N2 with 4069 on each of two, N3 with 8138 on one",
@@ -126,15 +130,13 @@ def pictures() -> Story:
 
 
 def _filled(node: str, *amounts: int, placement: str = "binpack") -> list[Object]:
-    return [
-        _picky(f"{node}-{index}", amount, [node], placement) for index, amount in enumerate(amounts)
-    ]
+    return [_picky(f"{node}-{index}", amount, [node], placement) for index, amount in enumerate(amounts)]
 
 
 def _picky(name: str, amount: int, nodes: list[str], placement: str = "binpack") -> Object:
     """A pod that accepts certain nodes only."""
     pod = gpu_pod(name, amount)
-    pod["metadata"].setdefault("annotations", {})["gpushare.io/placement"] = placement
+    pod["metadata"].setdefault("annotations", {})[ANN_PLACEMENT] = placement
     wanted = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": nodes}]}
     pod["spec"]["affinity"] = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]}}

@@ -13,7 +13,10 @@ from testbed import Bed, Testbed
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def start_bed() -> AsyncIterator[Callable[[Testbed], Awaitable[Bed]]]:
-    """Return a function that starts a bed; all beds it started end with the test."""
+    """Return a function that starts a bed; all beds it started end with the test.
+
+    For tests with ``loop_scope="module"``: a bed's client lives in the loop that started it.
+    """
     async with AsyncExitStack() as stack:
         yield stack.enter_async_context
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 
@@ -89,7 +89,7 @@ class Recorder:
     _known: dict[str, dict[str, Any]] = field(default_factory=dict)
     _task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "Recorder":
+    async def __aenter__(self) -> Self:
         await self._list()
         self._task = asyncio.create_task(self._follow())
         return self

@@ -1,0 +1,611 @@
+"""The scheduler's port, spoken to directly: exact answers, bad input, an API server that misbehaves.
+
+One real control plane for the module, reached through a proxy that spoils answers on request.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from gpushare.contract import EXTENDER_PREFIX
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed.api import Object
+from testbed.extender import ACCOUNT, ExtenderSpec, grant, start_extender
+from tests.support.faultproxy import FaultProxy, fault_proxy, on_bind, status_answer
+from tests.support.history import cards_of
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+FLAGS = (
+    "--bind-timeout=1",
+    "--api-request-timeout=3",
+    "--lease-duration=5",
+    "--renew-deadline=4",
+    "--retry-period=1",
+)
+
+
+@dataclass
+class Rig:
+    """One extender behind a proxy, and what a scheduler would do to it."""
+
+    bed: Bed
+    proxy: FaultProxy
+    spec: ExtenderSpec
+    session: aiohttp.ClientSession
+
+    async def post(self, verb: str, body: Any) -> tuple[int, Any]:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with self.session.post(f"{self.spec.url}/{verb}", data=data) as reply:
+            return reply.status, json.loads(await reply.read())
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with self.session.get(
+            f"http://127.0.0.1:{self.spec.port}{path}", allow_redirects=False
+        ) as reply:
+            return reply.status, await reply.text()
+
+    async def filter(self, pod: Object, *nodes: str) -> Any:
+        status, answer = await self.post("filter", {"Pod": pod, "NodeNames": list(nodes)})
+        assert status == 200
+        return answer
+
+    async def bind(self, pod: Object, node: str, **changes: str) -> str:
+        meta = pod["metadata"]
+        args = {
+            "PodName": meta["name"],
+            "PodNamespace": meta["namespace"],
+            "PodUID": meta["uid"],
+            "Node": node,
+        } | changes
+        status, answer = await self.post("bind", args)
+        assert status == 200
+        return str(answer["Error"])
+
+    async def create(self, units: int | str, **kwargs: Any) -> Object:
+        """A pending pod that the extender has seen."""
+        pod = gpu_pod(f"p-{uuid4().hex[:8]}", None, resources={"aliyun.com/gpu-mem": units}, **kwargs)
+        return (await self.bed.create_pods([pod]))[0]
+
+    async def node(self, *units: int, **kwargs: Any) -> str:
+        """A new node that the extender has seen, so that tests do not share cards."""
+        name = f"node-{uuid4().hex[:8]}"
+        cards = [Card(units=each) for each in units]
+        await self.bed.add_nodes([SimNode(name, cards, **kwargs)])
+        await self.until_inspected(name, lambda node: bool(node))
+        return name
+
+    async def inspect(self, name: str) -> Any:
+        _, text = await self.get(f"{EXTENDER_PREFIX}/inspect/{name}")
+        nodes = json.loads(text)["nodes"]
+        return nodes[0] if nodes else None
+
+    async def until_inspected(self, name: str, condition: Callable[[Any], bool]) -> None:
+        async def met() -> bool:
+            node = await self.inspect(name)
+            return node is not None and condition(node)
+
+        await until(met, f"the extender's view of {name}", 30)
+
+    async def used(self, node: str) -> list[int]:
+        return [dev["usedGPU"] for dev in (await self.inspect(node))["devs"]]
+
+    async def stored(self, pod: Object) -> Object:
+        meta = pod["metadata"]
+        return await self.bed.api.get(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}")
+
+    async def alive(self) -> None:
+        status, text = await self.get("/version")
+        assert (status, text) == (200, "0.1.0")
+        assert self.bed.process(self.spec.name).running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rig() -> AsyncIterator[Rig]:
+    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
+        await grant(bed)
+        async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy:
+            spec = ExtenderSpec(flags=FLAGS)
+            await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
+            async with aiohttp.ClientSession() as session:
+                ready = Rig(bed, proxy, spec, session)
+                await until(lambda: _leads(ready), "the extender to lead")
+                yield ready
+
+
+async def _leads(rig: Rig) -> bool:
+    async with rig.session.get(f"{rig.spec.ops_url}/metrics") as reply:
+        return "gpushare_extender_leader 1.0" in await reply.text()
+
+
+# --- the wire -----------------------------------------------------------------------------------
+
+
+async def test_filter_passes_nodes_with_room_in_the_order_asked(rig: Rig) -> None:
+    small, large = await rig.node(4), await rig.node(14)
+    answer = await rig.filter(gpu_pod("x", 4), large, small)
+    assert answer == {
+        "Nodes": None,
+        "NodeNames": [large, small],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": None,
+        "Error": "",
+    }
+
+
+async def test_a_pod_larger_than_any_card_is_unresolvable_and_the_reason_names_the_numbers(rig: Rig) -> None:
+    node = await rig.node(14, 14)
+    answer = await rig.filter(gpu_pod("x", 15), node)
+    assert answer["NodeNames"] == []
+    assert answer["FailedAndUnresolvableNodes"] == {
+        node: "Insufficient GPU Memory in one device: asked 15, the largest card has 14"
+    }
+
+
+async def test_old_schedulers_with_lower_case_keys_are_understood(rig: Rig) -> None:
+    node = await rig.node(14)
+    _, answer = await rig.post("filter", {"pod": gpu_pod("x", 4), "nodenames": [node], "nodes": None})
+    assert answer["NodeNames"] == [node]
+
+
+async def test_whole_nodes_are_passed_back_to_a_scheduler_without_a_cache(rig: Rig) -> None:
+    node = await rig.node(14)
+    whole = {"metadata": {"name": node, "labels": {"kept": "as-is"}}, "status": {}}
+    _, answer = await rig.post("filter", {"Pod": gpu_pod("x", 4), "Nodes": {"items": [whole]}})
+    assert answer["Nodes"]["items"] == [whole]
+
+
+async def test_prioritize_scores_every_node_from_0_to_10(rig: Rig) -> None:
+    half, empty = await rig.node(8), await rig.node(80)
+    _, scores = await rig.post("prioritize", {"Pod": gpu_pod("x", 4), "NodeNames": [half, empty]})
+    assert {s["Host"] for s in scores} == {half, empty}
+    assert all(0 <= s["Score"] <= 10 for s in scores)
+    by_host = {s["Host"]: s["Score"] for s in scores}
+    assert by_host[half] > by_host[empty]
+
+
+async def test_inspect_has_the_shape_of_the_original(rig: Rig) -> None:
+    node = await rig.node(14)
+    pod = await rig.create(4)
+    assert await rig.bind(pod, node) == ""
+    assert await rig.inspect(node) == {
+        "name": node,
+        "totalGPU": 14,
+        "usedGPU": 4,
+        "devs": [
+            {
+                "id": 0,
+                "totalGPU": 14,
+                "usedGPU": 4,
+                "pods": [{"name": pod["metadata"]["name"], "namespace": "default", "usedGPU": 4}],
+            }
+        ],
+    }
+
+
+async def test_inspect_of_an_unknown_node_says_so(rig: Rig) -> None:
+    _, text = await rig.get(f"{EXTENDER_PREFIX}/inspect/no-such-node")
+    assert json.loads(text) == {"nodes": [], "error": 'node "no-such-node" not found'}
+
+
+async def test_routes_answer_as_the_original_router_does(rig: Rig) -> None:
+    assert (await rig.get("/version"))[0] == 200
+    assert (await rig.get(f"{EXTENDER_PREFIX}/inspect/"))[0] == 301
+    assert (await rig.get("/no-such-path"))[0] == 404
+    async with rig.session.get(f"{rig.spec.url}/filter") as reply:
+        assert (reply.status, reply.headers["Allow"]) == (405, "POST")
+
+
+async def test_answers_carry_a_content_length_so_that_connections_are_kept(rig: Rig) -> None:
+    async with rig.session.post(f"{rig.spec.url}/filter", data=b"{}") as reply:
+        assert reply.headers["Content-Length"] == str(len(await reply.read()))
+        assert reply.headers["Content-Type"] == "application/json"
+
+
+async def test_health_and_metrics_are_on_another_port(rig: Rig) -> None:
+    assert (await rig.get("/metrics"))[0] == 404
+    async with rig.session.get(f"{rig.spec.ops_url}/healthz") as reply:
+        assert await reply.text() == "ok"
+    async with rig.session.get(f"{rig.spec.ops_url}/metrics") as reply:
+        text = await reply.text()
+    for name in (
+        "gpushare_card_free_units",
+        "gpushare_extender_binds_total",
+        "gpushare_cards_overcommitted 0.0",
+    ):
+        assert name in text
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+EMPTY_FILTER = {"Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAndUnresolvableNodes": None}
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b"", "EOF"),
+        (b"not json", "request body is not JSON"),
+        (b"[1, 2]", "request body cannot be read"),
+        (b'{"Pod": 7, "NodeNames": ["n"]}', "request body cannot be read"),
+        (b'{"Pod": null, "NodeNames": ["n"]}', "arg or pod is nil"),
+        (b'{"Pod": {}, "NodeNames": null, "Nodes": null}', "cannot get node names"),
+        (b"\xff\xfe", "request body is not JSON"),
+        (b'{"Pod":{"deep":' + b"[" * 100_000, "nested too deep"),
+    ],
+    ids=["empty", "text", "list", "pod-number", "pod-null", "no-nodes", "no-utf8", "deep"],
+)
+async def test_a_filter_that_cannot_be_read_is_answered_with_its_error(
+    rig: Rig, body: bytes, error: str
+) -> None:
+    status, answer = await rig.post("filter", body)
+    assert status == 200
+    assert error in answer.pop("Error")
+    assert answer == EMPTY_FILTER
+    await rig.alive()
+
+
+async def test_a_body_of_100_mb_is_refused_and_costs_no_memory(rig: Rig) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 2**20
+
+    try:
+        async with rig.session.post(f"{rig.spec.url}/filter", data=chunks()) as reply:
+            assert "larger than 32 MiB" in (await reply.json())["Error"]
+    except aiohttp.ClientConnectionError:
+        pass  # the connection may be closed before all of it is sent
+    await rig.alive()
+
+
+@pytest.mark.parametrize(
+    ("amount", "says"),
+    [
+        ("-1", "gpu-mem=-1 is negative"),
+        ("four", "quantity 'four' is not a Kubernetes quantity"),
+        ("10G", "asked 10000000000"),
+        ("4Gi", "asked 4294967296"),
+    ],
+)
+async def test_odd_quantities_are_refused_by_name(rig: Rig, amount: str, says: str) -> None:
+    node = await rig.node(14)
+    answer = await rig.filter(gpu_pod("x", None, resources={"aliyun.com/gpu-mem": amount}), node)
+    assert says in answer["FailedAndUnresolvableNodes"][node]
+    await rig.alive()
+
+
+async def test_one_and_a_half_units_are_two_as_in_go(rig: Rig) -> None:
+    node = await rig.node(1)
+    answer = await rig.filter(gpu_pod("x", None, resources={"aliyun.com/gpu-mem": "1.5"}), node)
+    assert "asked 2" in answer["FailedAndUnresolvableNodes"][node]
+
+
+async def test_an_unknown_node_fails_by_name(rig: Rig) -> None:
+    answer = await rig.filter(gpu_pod("x", 4), "ghost")
+    assert answer["FailedNodes"] == {"ghost": 'node "ghost" not found'}
+    pod = await rig.create(4)
+    assert await rig.bind(pod, "ghost") == 'node "ghost" not found'
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "annotate", "says"),
+    [
+        ({"aliyun.com/gpu-mem": "0"}, False, "is not for GPU share"),
+        ({"aliyun.com/gpu-count": "0"}, False, "no card size"),
+    ],
+)
+async def test_nodes_without_a_card_size_are_closed_and_say_why(
+    rig: Rig, allocatable: dict[str, str], annotate: bool, says: str
+) -> None:
+    name = f"node-{uuid4().hex[:8]}"
+    await rig.bed.add_nodes([SimNode(name, [Card()], annotate_cards=annotate)])
+    await rig.bed.api.request(
+        "PATCH",
+        f"/api/v1/nodes/{name}/status",
+        {"status": {"capacity": allocatable, "allocatable": allocatable}},
+        content_type="application/merge-patch+json",
+    )
+
+    async def refused() -> bool:
+        answer = await rig.filter(gpu_pod("x", 4), name)
+        return says in str(answer["FailedAndUnresolvableNodes"])
+
+    await until(refused, f"{name} to be closed: {says}", 15)
+
+
+async def test_a_card_list_that_cannot_be_read_closes_the_node_by_name(rig: Rig) -> None:
+    name = f"node-{uuid4().hex[:8]}"
+    await rig.bed.add_nodes(
+        [SimNode(name, [Card()], annotate_cards=False, annotations={"gpushare.io/cards": "[{]"})]
+    )
+
+    async def refused() -> bool:
+        answer = await rig.filter(gpu_pod("x", 4), name)
+        return "gpushare.io/cards" in str(answer["FailedAndUnresolvableNodes"])
+
+    await until(refused, "the node to be closed", 15)
+
+
+async def test_bind_without_its_fields_names_them(rig: Rig) -> None:
+    _, answer = await rig.post("bind", {"PodName": "x"})
+    assert answer["Error"] == "bind request without PodNamespace, PodUID, Node"
+
+
+async def test_bind_with_a_wrong_uid_is_refused_in_the_original_words(rig: Rig) -> None:
+    node, pod = await rig.node(14), await rig.create(4)
+    error = await rig.bind(pod, node, PodUID="another")
+    uid = pod["metadata"]["uid"]
+    assert error.endswith(f"uid is {uid}, and it's not equal with expected another")
+
+
+async def test_bind_of_a_pod_that_is_not_there_says_so(rig: Rig) -> None:
+    node, pod = await rig.node(14), await rig.create(4)
+    assert "not found" in await rig.bind(pod, node, PodName="gone", PodUID="gone")
+
+
+# --- bind decides once --------------------------------------------------------------------------
+
+
+async def test_asking_again_gives_the_same_answer_and_one_post(rig: Rig) -> None:
+    node, pod = await rig.node(14, 14), await rig.create(4)
+    before = len(_binds(rig))
+    assert [await rig.bind(pod, node) for _ in range(3)] == ["", "", ""]
+    assert len(_binds(rig)) == before + 1
+    assert await rig.used(node) == [4, 0]
+
+
+async def test_calls_at_the_same_time_join(rig: Rig) -> None:
+    node, pod = await rig.node(14), await rig.create(4)
+    before = len(_binds(rig))
+    assert await asyncio.gather(*(rig.bind(pod, node) for _ in range(8))) == [""] * 8
+    assert len(_binds(rig)) == before + 1
+
+
+async def test_a_pod_bound_elsewhere_is_not_bound_again(rig: Rig) -> None:
+    here, there, pod = await rig.node(14), await rig.node(14), await rig.create(4)
+    assert await rig.bind(pod, here) == ""
+    assert f"is already bound to node {here}" in await rig.bind(pod, there)
+    assert await rig.used(there) == [0]
+
+
+async def test_a_full_card_refuses_with_numbers(rig: Rig) -> None:
+    node, first, second = await rig.node(14), await rig.create(12), await rig.create(4)
+    assert await rig.bind(first, node) == ""
+    assert "asked 4, at most 2 of 14 free on card 0" in await rig.bind(second, node)
+    assert (await rig.stored(second))["spec"].get("nodeName") is None
+
+
+async def test_a_node_that_vanishes_between_filter_and_bind_is_named(rig: Rig) -> None:
+    node, pod = await rig.node(14), await rig.create(4)
+    assert (await rig.filter(pod, node))["NodeNames"] == [node]
+    await rig.bed.delete_node(node)
+
+    async def gone() -> bool:
+        return (await rig.inspect(node)) is None
+
+    await until(gone, "the node to be gone", 15)
+    assert await rig.bind(pod, node) == f'node "{node}" not found'
+
+
+async def test_annotations_forged_before_the_bind_gain_nothing(rig: Rig) -> None:
+    node = await rig.node(14, 14)
+    forged = {
+        "ALIYUN_COM_GPU_MEM_IDX": "1",
+        "ALIYUN_COM_GPU_MEM_POD": "0",
+        "ALIYUN_COM_GPU_MEM_ASSIGNED": "true",
+        "scheduler.framework.gpushare.allocation": '{"0":{"1":0}}',
+    }
+    pod = await rig.create(4, annotations=forged)
+    assert await rig.used(node) == [0, 0]
+    assert await rig.bind(pod, node) == ""
+    assert await rig.used(node) == [4, 0]
+    assert cards_of(await rig.stored(pod)) == {0: 4}
+
+
+async def test_annotations_edited_after_the_bind_free_nothing(rig: Rig) -> None:
+    node, pod = await rig.node(14, 14), await rig.create(10)
+    assert await rig.bind(pod, node) == ""
+    path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
+    for edit in (
+        {"ALIYUN_COM_GPU_MEM_IDX": "1"},
+        {"ALIYUN_COM_GPU_MEM_POD": "0"},
+        dict.fromkeys(forgeable()),
+    ):
+        await rig.bed.api.patch(path, {"metadata": {"annotations": edit}})
+    later = await rig.create(14)
+    # The watch has brought the edits once it has brought this pod, which came after them.
+    assert await rig.bind(later, node) == ""
+    assert await rig.used(node) == [10, 14]
+
+
+def forgeable() -> list[str]:
+    return ["ALIYUN_COM_GPU_MEM_IDX", "ALIYUN_COM_GPU_MEM_POD", "scheduler.framework.gpushare.allocation"]
+
+
+async def test_a_pod_placed_by_node_name_counts_on_every_card(rig: Rig) -> None:
+    node = await rig.node(14, 14)
+    await rig.create(10, nodeName=node)
+    await rig.until_inspected(node, lambda n: [d["usedGPU"] for d in n["devs"]] == [10, 10])
+    answer = await rig.filter(gpu_pod("x", 5), node)
+    assert "at most 4 of 14 free" in answer["FailedNodes"][node]
+
+
+# --- an API server that misbehaves --------------------------------------------------------------
+
+
+def _binds(rig: Rig) -> list[str]:
+    return [line for line in rig.proxy.seen if line.endswith("/binding")]
+
+
+def _refuse(status: int, reason: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return status_answer(status, reason, f"spoiled: {reason}")
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(429, "TooManyRequests"), (403, "Forbidden"), (422, "Invalid")]
+)
+async def test_a_clear_refusal_of_the_api_frees_the_units_and_is_passed_on(
+    rig: Rig, status: int, reason: str
+) -> None:
+    node, pod = await rig.node(14), await rig.create(4)
+    rig.proxy.faults[:] = [on_bind(_refuse(status, reason))]
+    assert f"spoiled: {reason}" in await rig.bind(pod, node)
+    assert await rig.used(node) == [0]
+    assert await rig.bind(pod, node) == ""
+
+
+async def test_a_500_keeps_the_units_until_a_quorum_read_shows_the_pod_unbound(rig: Rig) -> None:
+    node, pod = await rig.node(14), await rig.create(4)
+    rig.proxy.faults[:] = [on_bind(_refuse(500, "InternalError"))]
+    assert "outcome unknown, its units stay reserved" in await rig.bind(pod, node)
+    assert await rig.used(node) == [4]
+    await rig.until_inspected(node, lambda n: n["usedGPU"] == 0)  # after --api-request-timeout
+
+
+async def test_a_timeout_whose_post_took_effect_ends_bound(rig: Rig) -> None:
+    node, pod = await rig.node(14), await rig.create(4)
+
+    async def late(request: web.Request) -> None:
+        rig.proxy.later(request, 1.5)
+        await asyncio.sleep(5)
+
+    rig.proxy.faults[:] = [on_bind(late)]
+    assert "outcome unknown" in await rig.bind(pod, node)
+    assert (await rig.filter(pod, node, "other"))["NodeNames"] == [node]
+
+    async def bound() -> bool:
+        return (await rig.stored(pod))["spec"].get("nodeName") == node
+
+    await until(bound, "the late POST to take effect", 15)
+    assert await rig.bind(pod, node) == ""
+    assert await rig.used(node) == [4]
+
+
+async def test_an_unclear_bind_blocks_another_node_until_it_is_settled(rig: Rig) -> None:
+    first, second, pod = await rig.node(14), await rig.node(14), await rig.create(4)
+    rig.proxy.faults[:] = [on_bind(_refuse(504, "Timeout"))]
+    assert "outcome unknown" in await rig.bind(pod, first)
+    assert "has no clear outcome" in await rig.bind(pod, second)
+    assert await rig.used(second) == [0]
+
+    async def elsewhere() -> bool:
+        return await rig.bind(pod, second) == ""
+
+    await until(elsewhere, "the old bind to be settled", 20, 0.5)
+    assert (await rig.used(first), await rig.used(second)) == ([0], [4])
+
+
+async def test_a_409_for_our_own_earlier_post_is_a_success(rig: Rig) -> None:
+    node, pod = await rig.node(14), await rig.create(4)
+
+    async def carried_out_but_lost(request: web.Request) -> web.StreamResponse:
+        rig.proxy.later(request, 0)
+        return status_answer(500, "InternalError", "spoiled: lost")
+
+    rig.proxy.faults[:] = [on_bind(carried_out_but_lost)]
+    assert "outcome unknown" in await rig.bind(pod, node)
+
+    async def bound() -> bool:
+        return bool((await rig.stored(pod))["spec"].get("nodeName"))
+
+    await until(bound, "the POST to take effect")
+    assert await rig.bind(pod, node) == ""
+    assert await rig.used(node) == [4]
+
+
+async def test_a_409_because_somebody_else_was_first_is_told_and_counted_there(rig: Rig) -> None:
+    here, there, pod = await rig.node(14), await rig.node(14), await rig.create(4)
+
+    async def overtaken(_: web.Request) -> web.StreamResponse | None:
+        meta = pod["metadata"]
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta["name"]},
+            "target": {"name": there},
+        }
+        await rig.bed.api.create(f"/api/v1/namespaces/default/pods/{meta['name']}/binding", binding)
+        return None
+
+    rig.proxy.faults[:] = [on_bind(overtaken)]
+    assert "already assigned to node" in await rig.bind(pod, here)
+    await rig.until_inspected(there, lambda n: n["usedGPU"] == 4)
+    assert await rig.used(here) == [0]
+
+
+async def test_dropped_watches_lose_nothing(rig: Rig) -> None:
+    node = await rig.node(14)
+    rig.proxy.drop_streams()
+    pod = await rig.create(4, nodeName=node)
+    await rig.until_inspected(node, lambda n: n["usedGPU"] == 4)
+    await rig.bed.api.delete(
+        f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", gracePeriodSeconds="0"
+    )
+    rig.proxy.drop_streams()
+    await rig.until_inspected(node, lambda n: n["usedGPU"] == 0)
+
+
+async def test_a_watch_that_is_too_old_starts_over_with_a_list(rig: Rig) -> None:
+    node = await rig.node(14)
+    told = 0
+
+    async def gone(request: web.Request) -> web.StreamResponse | None:
+        nonlocal told
+        if "watch" in request.query and request.path == "/api/v1/pods" and told < 2:
+            told += 1
+            return status_answer(410, "Expired", "too old resource version")
+        return None
+
+    rig.proxy.faults[:] = [gone]
+    rig.proxy.drop_streams()
+    await until(lambda: _true(told == 2), "two refused watches")
+    await rig.create(4, nodeName=node)
+    await rig.until_inspected(node, lambda n: n["usedGPU"] == 4)
+
+
+async def _true(condition: bool) -> bool:
+    return condition
+
+
+# --- unhealthy cards ----------------------------------------------------------------------------
+
+
+async def test_unhealthy_cards_take_no_pod_and_junk_disables_nothing(rig: Rig) -> None:
+    node = await rig.node(14, 14)
+    await rig.bed.api.create(
+        "/api/v1/namespaces/kube-system/configmaps",
+        {"metadata": {"name": f"unhealthy-gpu-{node}"}, "data": {"gpus": " 0 , junk,"}},
+    )
+
+    async def closed() -> bool:
+        return "closed: card 0" in str(await rig.filter(gpu_pod("x", 15), node) | await full(rig, node))
+
+    await until(closed, "card 0 to be closed", 15)
+    pod = await rig.create(4)
+    assert await rig.bind(pod, node) == ""
+    assert await rig.used(node) == [0, 4]
+
+    async def told() -> bool:
+        events = await rig.bed.api.items("/api/v1/namespaces/default/events")
+        return any(
+            "'junk' is no card index" in e["message"] and e["involvedObject"]["name"] == node for e in events
+        )
+
+    await until(told, "an event that names the junk", 15)
+
+
+async def full(rig: Rig, node: str) -> dict[str, Any]:
+    """The refusal of a pod that only an empty pair of cards could take."""
+    pod = gpu_pod("x", 28, labels={"aliyun.com/gpu-count": "2"})
+    return dict(await rig.filter(pod, node))

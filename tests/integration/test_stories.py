@@ -1,0 +1,123 @@
+"""The source documents' workloads, placed card by card by real schedulers through our extender."""
+
+import json
+
+import pytest
+
+from gpushare.contract import EVENT_PLACED, EVENT_REFUSED
+from testbed import Bed, SchedulerSpec
+from testbed.extender import ExtenderSpec
+from testbed.play import perform, pod_events, show, stage
+from testbed.stories import Story, notebooks, pictures, replicas, sample
+from tests.support.history import cards_of
+
+pytestmark = pytest.mark.integration
+
+S3_POLICY = """{
+"kind": "Policy",
+"apiVersion": "v1",
+"extenders": [
+{
+"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler",
+"filterVerb": "filter",
+"bindVerb": "bind",
+"enableHttps": false,
+"nodeCacheCapable": true,
+"managedResources": [
+{
+"name": "aliyun.com/gpu-mem",
+"ignoredByScheduler": false
+}
+],
+"ignorable": false
+}
+]
+}"""
+"""S3's own file: no prioritize, no preempt, the NodePort of the source documents."""
+
+
+def current() -> tuple[ExtenderSpec | None, SchedulerSpec | None]:
+    return None, None
+
+
+def of_the_sources() -> tuple[ExtenderSpec, SchedulerSpec]:
+    return ExtenderSpec(port=32766), SchedulerSpec("1.22", config=S3_POLICY)
+
+
+SETUPS = pytest.mark.parametrize("setup", [current, of_the_sources], ids=["1.36", "1.22-policy"])
+
+
+async def played(story: Story, bed: Bed) -> None:
+    for step in story.steps:
+        await perform(bed, step)
+
+
+async def card_of(bed: Bed, name: str) -> tuple[str, dict[int, int]]:
+    pod = await bed.api.get(f"/api/v1/namespaces/default/pods/{name}")
+    return pod["spec"]["nodeName"], cards_of(pod)
+
+
+@SETUPS
+async def test_s0_three_notebooks_fill_12_of_14_and_the_fourth_is_told_why(setup) -> None:  # type: ignore[no-untyped-def]
+    extender, scheduler = setup()
+    async with stage(notebooks(), extender=extender, scheduler=scheduler) as bed:
+        await played(notebooks(), bed)
+        text = await show(bed, "kubectl gpushare top node -s")
+        assert "cn-zhangjiakou.192.168.3.184  192.168.3.184  12/14" in text
+        assert "12/14 (GiB) (85%)" in text
+        refused = [m for pod, reason, m in await pod_events(bed) if reason == EVENT_REFUSED]
+        assert any("asked 4" in m and "2 of 14 free on card 0" in m for m in refused)
+
+
+@SETUPS
+async def test_s2_two_replicas_share_card_0(setup) -> None:  # type: ignore[no-untyped-def]
+    extender, scheduler = setup()
+    async with stage(replicas(), extender=extender, scheduler=scheduler) as bed:
+        await played(replicas(), bed)
+        text = await show(bed, "kubectl inspect cgpu -d")
+        assert [line.split() for line in text.splitlines() if line.startswith("app-3g")] == [
+            ["app-3g-v1-0", "default", "4"],
+            ["app-3g-v1-1", "default", "4"],
+        ]
+        assert "Allocated/Total GPU Memory In Cluster:  8/15 (53%)" in text
+
+
+@SETUPS
+async def test_s3_binpack_1_sits_on_the_p40_node(setup) -> None:  # type: ignore[no-untyped-def]
+    extender, scheduler = setup()
+    async with stage(sample(), extender=extender, scheduler=scheduler) as bed:
+        await played(sample(), bed)
+        text = await show(bed, "kubectl inspect gpushare -d")
+        p40, _, titan = text.partition("10.0.33.21")
+        assert "Allocated :" in p40
+        assert "1 (1%)" in p40
+        assert "Total :                     88" in p40
+        assert "0 (0%)" in titan
+        assert "Allocated/Total GPU Memory In Cluster:  1/165 (0%)" in text
+
+
+@SETUPS
+async def test_s3_pictures_only_n3_fits_and_binpack_takes_card_1(setup) -> None:  # type: ignore[no-untyped-def]
+    extender, scheduler = setup()
+    async with stage(pictures(), extender=extender, scheduler=scheduler) as bed:
+        await played(pictures(), bed)
+        assert await card_of(bed, "picture-1") == ("n3", {0: 8138})
+        assert await card_of(bed, "picture-2") == ("n4", {1: 8138})
+
+
+async def test_a_bind_writes_all_annotations_of_the_original_and_one_event() -> None:
+    async with stage(replicas()) as bed:
+        await played(replicas(), bed)
+        pod = await bed.api.get("/api/v1/namespaces/default/pods/app-3g-v1-0")
+        written = pod["metadata"]["annotations"]
+        assert written["ALIYUN_COM_GPU_MEM_IDX"] == "0"
+        assert written["ALIYUN_COM_GPU_MEM_DEV"] == "15"
+        assert written["ALIYUN_COM_GPU_MEM_POD"] == "4"
+        assert written["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "false"
+        assert len(written["ALIYUN_COM_GPU_MEM_ASSUME_TIME"]) == 19
+        assert json.loads(written["scheduler.framework.gpushare.allocation"]) == {"0": {"0": 4}}
+        placed = [
+            m for name, reason, m in await pod_events(bed) if reason == EVENT_PLACED and name == "app-3g-v1-0"
+        ]
+        assert len(placed) == 1
+        assert "4 units on card 0" in placed[0]

@@ -1,0 +1,101 @@
+"""Nodes and pods as the API writes them, and the views that the tools make of them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from textwrap import dedent
+from typing import Any
+
+from gpushare.cli.cluster import objects_of
+from gpushare.cli.records import read_node, read_pod
+from gpushare.cli.view import NodeView, views_of
+from gpushare.contract import (
+    ANN_ALLOCATION,
+    ANN_IDX,
+    RESOURCE_COUNT,
+    RESOURCE_MEM,
+    RESOURCE_WHOLE_GPU,
+)
+
+Json = dict[str, Any]
+
+
+def node(
+    name: str,
+    amounts: Mapping[str, Any] | None = None,
+    *,
+    address: str | None = "10.0.0.1",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    ready: bool = True,
+    capacity: Mapping[str, Any] | None = None,
+) -> Json:
+    addresses = [{"type": "Hostname", "address": name}]
+    if address is not None:
+        addresses.append({"type": "InternalIP", "address": address})
+    return {
+        "metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}},
+        "status": {
+            "capacity": amounts if capacity is None else capacity,
+            "allocatable": amounts,
+            "addresses": addresses,
+            "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],
+        },
+    }
+
+
+def share(mem: Any, count: Any = 1) -> Json:
+    """Amounts of a node that shares its cards."""
+    return {RESOURCE_MEM: mem, RESOURCE_COUNT: count}
+
+
+def whole(count: int) -> Json:
+    """Amounts of a node that gives out whole cards."""
+    return {RESOURCE_WHOLE_GPU: str(count)}
+
+
+def pod(  # noqa: PLR0913 - what a pod can differ in
+    name: str,
+    on: str | None,
+    mem: Any = None,
+    *,
+    namespace: str = "default",
+    index: str | None = None,
+    allocation: str | None = None,
+    gpus: int | None = None,
+    phase: str = "Running",
+) -> Json:
+    limits = {RESOURCE_MEM: mem, RESOURCE_WHOLE_GPU: gpus}
+    annotations = {ANN_IDX: index, ANN_ALLOCATION: allocation}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{name}",
+            "annotations": {key: value for key, value in annotations.items() if value is not None},
+        },
+        "spec": {
+            "nodeName": on,
+            "containers": [
+                {
+                    "name": "main",
+                    "resources": {"limits": {k: v for k, v in limits.items() if v is not None}},
+                }
+            ],
+        },
+        "status": {"phase": phase},
+    }
+
+
+def views(nodes: Iterable[Json], pods: Iterable[Json] = ()) -> list[NodeView]:
+    """What the tools make of the objects."""
+    found = objects_of(
+        (read_node(json.dumps(item).encode()) for item in nodes),
+        (read_pod(json.dumps(item).encode()) for item in pods),
+    )
+    assert not found.problems
+    return views_of(found.nodes, found.pods)
+
+
+def literal(text: str) -> str:
+    """A text as documents show it, without its indentation; ``·`` is a blank that would be lost."""
+    return dedent(text).removeprefix("\n").replace("·", " ")

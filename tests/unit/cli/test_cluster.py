@@ -1,0 +1,233 @@
+"""The tools against an API server that knows two lists, over loopback."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from gpushare.cli.display import Screen
+from tests.unit.cli.objects import Json, literal, node, pod, share, whole
+
+LINE_BY_LINE = 1
+
+
+class Api:
+    """Lists, single nodes, and watches that tell what is put into ``news``."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.pods: list[Any] = []
+        self.page_size = 100
+        self.queries: list[dict[str, str]] = []
+        self.news: asyncio.Queue[Json] = asyncio.Queue()
+        self.kubeconfig = ""
+
+    def application(self) -> web.Application:
+        application = web.Application()
+        application.router.add_get("/api/v1/nodes", self._nodes)
+        application.router.add_get("/api/v1/nodes/{name}", self._node)
+        application.router.add_get("/api/v1/pods", self._pods)
+        return application
+
+    async def _nodes(self, request: web.Request) -> web.StreamResponse:
+        return await self._serve(request, self.nodes, asyncio.Queue())
+
+    async def _pods(self, request: web.Request) -> web.StreamResponse:
+        return await self._serve(request, self.pods, self.news)
+
+    async def _serve(
+        self, request: web.Request, items: list[Any], news: asyncio.Queue[Json]
+    ) -> web.StreamResponse:
+        self.queries.append(dict(request.query))
+        if "watch" in request.query:
+            return await self._watch(request, news)
+        start = int(request.query.get("continue", "0"))
+        end = start + self.page_size
+        token = str(end) if end < len(items) else ""
+        return web.json_response(
+            {"items": items[start:end], "metadata": {"resourceVersion": "1", "continue": token}}
+        )
+
+    async def _watch(self, request: web.Request, news: asyncio.Queue[Json]) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(json.dumps(await news.get()).encode() + b"\n")
+
+    async def _node(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        for item in self.nodes:
+            if item["metadata"]["name"] == name:
+                return web.json_response(item)
+        refusal = {"message": f'nodes "{name}" not found', "reason": "NotFound", "code": 404}
+        return web.json_response(refusal, status=404)
+
+
+@pytest_asyncio.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    server = Api()
+    runner = web.AppRunner(server.application(), shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    server.kubeconfig = kubeconfig(tmp_path, f"http://{host}:{port}")
+    yield server
+    await runner.cleanup()
+
+
+def kubeconfig(folder: Path, server: str) -> str:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+async def start(api: Api, *arguments: str) -> asyncio.subprocess.Process:
+    command = [sys.executable, "-m", "gpushare", *arguments, "--kubeconfig", api.kubeconfig]
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+
+
+async def call(api: Api, *arguments: str) -> tuple[int | None, str, str]:
+    process = await start(api, *arguments)
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_inspect_shows_sharing_nodes_over_all_pages(api: Api) -> None:
+    api.nodes = [node("n1", share(15)), node("n2", {}), node("n3", share(15))]
+    api.pods = [pod(f"p{i}", "n3", 2, index="0") for i in range(5)]
+    api.page_size = 2
+    code, out, err = await call(api, "inspect")
+    assert (code, err) == (0, "")
+    assert out == literal(
+        """
+        NAME  IPADDRESS  GPU0(Allocated/Total)  GPU Memory(GiB)
+        n1    10.0.0.1   0/15                   0/15
+        n3    10.0.0.1   10/15                  10/15
+        -----------------------------------------
+        Allocated/Total GPU Memory In Cluster:
+        10/30 (33%)··
+        """
+    )
+
+
+async def test_only_running_pods_that_are_on_a_node_are_asked_for(api: Api) -> None:
+    api.nodes = [node("n1", share(15))]
+    await call(api, "inspect")
+    await call(api, "inspect", "n1")
+    asked = [query["fieldSelector"] for query in api.queries if "fieldSelector" in query]
+    ended = "status.phase!=Succeeded,status.phase!=Failed"
+    assert asked == [f"spec.nodeName!=,{ended}", f"spec.nodeName=n1,{ended}"]
+
+
+async def test_one_node_is_shown_alone_and_also_if_it_does_not_share(api: Api) -> None:
+    api.nodes = [node("n1", share(15)), node("n2", {})]
+    assert (await call(api, "inspect", "n1", "-o", "name"))[1] == "node/n1\n"
+    assert (await call(api, "inspect", "n2", "-o", "name"))[1] == "node/n2\n"
+
+
+async def test_an_unknown_node_is_an_error(api: Api) -> None:
+    for arguments in (["inspect", "x"], ["inspect", "-w", "x"], ["top", "node", "x"]):
+        assert await call(api, *arguments) == (1, "", 'Failed due to nodes "x" not found\n')
+
+
+async def test_a_selector_chooses_nodes(api: Api) -> None:
+    api.nodes = [node("n1", share(15), labels={"zone": "a"}), node("n2", share(15), labels={"zone": "b"})]
+    assert (await call(api, "inspect", "-l", "zone notin (a)", "-o", "name"))[1] == "node/n2\n"
+
+
+async def test_top_node_shows_all_nodes_and_with_s_those_that_share(api: Api) -> None:
+    api.nodes = [node("n1", share(15)), node("n2", whole(1)), node("n3", {})]
+    assert (await call(api, "top", "node", "-o", "name"))[1] == "node/n1\nnode/n2\nnode/n3\n"
+    assert (await call(api, "top", "node", "-s", "-o", "name"))[1] == "node/n1\n"
+
+
+async def test_top_node_refuses_a_node_whose_cards_are_given_out_twice(api: Api) -> None:
+    api.nodes = [node("n1", share(15) | whole(1))]
+    code, out, err = await call(api, "top", "node")
+    assert (code, out) == (1, "")
+    assert err == (
+        "Failed due to nvidia.com/gpu and aliyun.com/gpu-mem are both used in node n1 ."
+        "Please use one kind resource of them\n"
+    )
+
+
+async def test_odd_objects_are_told_and_do_not_hide_the_rest(api: Api) -> None:
+    api.nodes = [node("n1", share(15)), node("n2", share("many")), {"metadata": {"name": "n3"}, "status": 7}]
+    api.pods = [pod("p", "n1", {"a": 1})]
+    code, out, err = await call(api, "inspect", "-o", "name")
+    assert (code, out) == (0, "node/n1\n")
+    lines = err.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("warning: node n3: ")
+    assert lines[1].startswith("warning: pod default/p: ")
+    assert lines[2].startswith("warning: node n2: aliyun.com/gpu-mem: quantity 'many'")
+
+
+async def test_an_answer_that_is_no_list_is_an_error(api: Api) -> None:
+    api.nodes = [7]
+    code, out, err = await call(api, "inspect")
+    assert (code, out) == (0, literal("NAME  IPADDRESS  GPU Memory()\n\n") + out.partition("\n\n")[2])
+    assert err.startswith("warning: node (without a name): ")
+
+
+async def test_a_server_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    gone = Api()
+    gone.kubeconfig = kubeconfig(tmp_path, "http://127.0.0.1:9")
+    code, out, err = await call(gone, "inspect")
+    assert (code, out) == (1, "")
+    assert err.startswith("Failed due to GET http://127.0.0.1:9/api/v1/nodes: ")
+    assert err.count("\n") == 1
+
+
+async def test_an_unknown_context_is_an_error(api: Api) -> None:
+    code, out, err = await call(api, "inspect", "--context", "elsewhere")
+    assert (code, out) == (1, "")
+    assert "elsewhere" in err
+
+
+async def test_a_watch_appends_every_change_and_ends_with_130(api: Api) -> None:
+    api.nodes = [node("n1", share(15))]
+    process = await start(api, "top", "node", "-s", "-w")
+    assert process.stdout is not None
+    first = [(await process.stdout.readline()).decode() for _ in range(5)]
+    assert first[-1] == "0/15 (GiB) (0%)  \n"
+    await api.news.put({"type": "ADDED", "object": pod("p", "n1", 4, index="0")})
+    second = [(await process.stdout.readline()).decode() for _ in range(5)]
+    assert second[-1] == "4/15 (GiB) (26%)  \n"
+    await api.news.put({"type": "DELETED", "object": pod("p", "n1", 4, index="0")})
+    third = [(await process.stdout.readline()).decode() for _ in range(5)]
+    assert third == first
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+    assert (process.returncode, out, err.strip()) == (130, b"", b"")
+
+
+def test_a_terminal_is_redrawn_and_the_same_text_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(redraw=True)
+    for text in ("one\n", "one\n", "two\n"):
+        screen.show(text)
+    assert capsys.readouterr().out == "\x1b[H\x1b[2J\x1b[3Jone\n\x1b[H\x1b[2J\x1b[3Jtwo\n"
+
+
+def test_a_problem_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(redraw=False)
+    screen.warn(["a"])
+    screen.warn(["a", "b"])
+    assert capsys.readouterr() == ("", "warning: a\nwarning: b\n")

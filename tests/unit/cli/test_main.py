@@ -1,0 +1,129 @@
+"""The programs as processes: names, help, exit codes."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from gpushare import __version__
+from gpushare.cli.lazy import Lazy, LazyGroup, program_name
+from gpushare.errors import ConfigError
+
+PLUGIN = "kubectl_main"
+INSPECT = "inspect_main"
+
+
+def gpushare(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return run(["-m", "gpushare", *arguments])
+
+
+def installed_as(name: str, entry: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; sys.argv[0] = '/usr/bin/{name}'; from gpushare.cli.main import {entry}; {entry}()"
+    return run(["-c", code, *arguments])
+
+
+def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    code = (
+        "import sys, gpushare.__main__ as program\n"
+        "try: program.command.main(['--help'], prog_name='gpushare')\n"
+        "except SystemExit: pass\n"
+        "heavy = {'kubernetes', 'aiohttp', 'msgspec', 'asyncio', 'yaml', 'starlette'} & sys.modules.keys()\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+    )
+    done = run(["-c", code])
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in ("extender", "inspect", "top", "scheduler-config", "version"):
+        assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["inspect"], ["top"], ["top", "node"], ["scheduler-config"], ["version"]]
+)
+def test_every_command_of_ours_has_help_without_the_api_client(arguments: list[str]) -> None:
+    code = (
+        "import sys, gpushare.__main__ as program\n"
+        f"try: program.command.main([*{arguments}, '-h'], prog_name='gpushare')\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "assert not {'kubernetes', 'aiohttp', 'msgspec'} & sys.modules.keys()"
+    )
+    done = run(["-c", code])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: gpushare {' '.join(arguments)} ")
+
+
+@pytest.mark.parametrize(
+    ("file", "entry", "called"),
+    [
+        ("kubectl-gpushare", PLUGIN, "kubectl gpushare"),
+        ("kubectl-inspect-gpushare", INSPECT, "kubectl inspect gpushare"),
+        ("kubectl-inspect-cgpu", INSPECT, "kubectl inspect cgpu"),
+    ],
+)
+def test_help_of_a_plugin_shows_how_kubectl_calls_it(file: str, entry: str, called: str) -> None:
+    done = installed_as(file, entry, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: {called} ")
+
+
+def test_a_dash_in_a_plugins_name_is_written_as_underscore() -> None:
+    assert program_name("/opt/bin/kubectl-gpu_share-top") == "kubectl gpu-share top"
+    assert program_name("/opt/bin/gpushare") is None
+
+
+def test_version() -> None:
+    assert gpushare("version").stdout == f"gpushare {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["inspect", "--nonsense"],
+        ["inspect", "-o", "xml"],
+        ["inspect", "one", "two"],
+        ["top", "pod"],
+        ["scheduler-config"],
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
+    done = gpushare(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Usage: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["inspect"], "no kubeconfig given and not in a cluster"),
+        (["inspect", "--kubeconfig", "/nowhere/config"], "kubeconfig /nowhere/config: no such file"),
+        (["top", "node", "-l", "a b"], "selector 'a b' is not like"),
+        (["scheduler-config", "--kubernetes-version", "1.12"], "Kubernetes 1.12 is not supported"),
+    ],
+)
+def test_what_does_not_work_ends_with_1_and_one_line(arguments: list[str], words: str) -> None:
+    done = gpushare(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Failed due to {words}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_missing_library_is_told_with_the_extra_that_has_it() -> None:
+    group = LazyGroup("g", lazy={"x": Lazy("no_such_library:command", "", "extender")}, text="")
+    with pytest.raises(
+        ConfigError, match=r"no_such_library is not installed: pip install 'gpushare\[extender\]'"
+    ):
+        group.get_command(click.Context(group), "x")
+
+
+def test_a_missing_module_of_our_own_is_a_defect() -> None:
+    group = LazyGroup("g", lazy={"x": Lazy("gpushare.no_such_module:command", "")}, text="")
+    with pytest.raises(ModuleNotFoundError):
+        group.get_command(click.Context(group), "x")

@@ -1,0 +1,50 @@
+import pytest
+
+from gpushare.cli.selector import parse_selector
+from gpushare.errors import InvalidRequest
+
+LABELS = {"gpushare": "true", "zone": "b", "node-role.kubernetes.io/master": ""}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "gpushare=true",
+        "gpushare == true",
+        "gpushare,zone",
+        "!cgpu",
+        "zone!=a",
+        "cgpu!=true",
+        "zone in (a, b),gpushare=true",
+        "zone notin (a,c)",
+        "cgpu notin (true)",
+        "node-role.kubernetes.io/master",
+        "node-role.kubernetes.io/master=",
+    ],
+)
+def test_a_selector_that_holds(text: str) -> None:
+    assert parse_selector(text)(LABELS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpushare=false",
+        "cgpu",
+        "!gpushare",
+        "zone!=b",
+        "zone in (a,c)",
+        "zone notin (b)",
+        "gpushare=true,zone=a",
+    ],
+)
+def test_a_selector_that_does_not_hold(text: str) -> None:
+    assert not parse_selector(text)(LABELS)
+
+
+@pytest.mark.parametrize("text", ["=true", "a=b=c", "a in b", "a in (b", "a,,b", "a>1", "a b", ","])
+def test_what_is_no_selector_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="selector"):
+        parse_selector(text)

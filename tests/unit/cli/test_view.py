@@ -1,0 +1,200 @@
+"""What the tools make of sound and of odd objects."""
+
+import json
+
+import pytest
+
+from gpushare.cli.records import read_node, read_pod
+from gpushare.cli.view import Gpus, NodeView
+from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_MEM
+from gpushare.model.demand import Malformed
+from tests.unit.cli.objects import Json, node, pod, share, views, whole
+
+
+def one(a_node: Json, *pods: Json) -> NodeView:
+    [view] = views([a_node], pods)
+    return view
+
+
+def placed(view: NodeView) -> dict[str, tuple[dict[int, int], int]]:
+    return {pod.name: (dict(pod.cards), pod.pending) for pod in view.pods}
+
+
+def cards_json(*units: int) -> dict[str, str]:
+    return {ANN_CARDS: json.dumps([{"index": i, "units": n, "mib": n * 1024} for i, n in enumerate(units)])}
+
+
+def test_totals_are_what_is_allocatable_and_cards_share_it_evenly() -> None:
+    view = one(node("n", share("31", "2"), capacity=share("40", "2")))
+    assert (view.total, [card.units for card in view.cards]) == (31, [15, 15])
+
+
+def test_described_cards_have_their_own_sizes() -> None:
+    view = one(node("n", share(26, 2), annotations=cards_json(15, 11)))
+    assert [card.units for card in view.cards] == [15, 11]
+    assert view.described
+
+
+def test_a_pod_is_on_the_card_of_its_index() -> None:
+    assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index="1"))) == {"p": ({1: 4}, 0)}
+
+
+def test_the_allocation_outranks_the_index() -> None:
+    many = pod("p", "n", 4, index="0", allocation='{"0":{"0":1,"1":2},"1":{"1":1}}')
+    assert placed(one(node("n", share(30, 2)), many)) == {"p": ({0: 1, 1: 3}, 0)}
+
+
+@pytest.mark.parametrize(
+    "junk", ["", "{", "[]", "{}", '{"0":{}}', '{"0":{"x":1}}', '{"0":{"0":"4"}}', "9" * 5000]
+)
+def test_an_allocation_that_says_nothing_leaves_the_index(junk: str) -> None:
+    assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index="1", allocation=junk))) == {
+        "p": ({1: 4}, 0)
+    }
+
+
+@pytest.mark.parametrize("index", [None, "", "-1", "x", "2", "99999", "1" * 40, "１"])
+def test_an_index_that_is_no_card_of_the_node_is_pending(index: str | None) -> None:
+    assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index=index))) == {"p": ({}, 4)}
+
+
+def test_units_on_cards_that_the_node_lacks_are_pending() -> None:
+    view = one(node("n", share(30, 2)), pod("p", "n", 4, allocation='{"0":{"0":1,"77777":3}}'))
+    assert placed(view) == {"p": ({0: 1}, 3)}
+    assert (view.on_cards, view.pending, view.used) == (1, 3, 4)
+
+
+def test_the_node_agents_word_outranks_the_pods_annotations() -> None:
+    word = {ANN_ASSIGNED_NODE: json.dumps({"uid-p": {"main": {"1": 4}}})}
+    view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
+    assert placed(view) == {"p": ({1: 4}, 0)}
+
+
+def test_finished_pods_hold_nothing() -> None:
+    pods = [pod("done", "n", 4, index="0", phase="Succeeded"), pod("dead", "n", 4, index="0", phase="Failed")]
+    assert one(node("n", share(15)), *pods).used == 0
+
+
+def test_pods_are_in_order_of_namespace_and_name_and_nodes_in_order_of_name() -> None:
+    pods = [pod("b", "n2", 1), pod("a", "n2", 1, namespace="z"), pod("a", "n2", 1)]
+    first, second = views([node("n2", share(15)), node("n1", share(15))], pods)
+    assert (first.name, second.name) == ("n1", "n2")
+    assert [(p.namespace, p.name) for p in second.pods] == [("default", "a"), ("default", "b"), ("z", "a")]
+
+
+def test_only_an_internal_address_counts() -> None:
+    assert one(node("n", share(15), address=None)).address == "unknown"
+    bare = read_node(b'{"metadata":{"name":"n"}}')
+    assert not isinstance(bare, Malformed)
+
+
+def test_an_address_cannot_move_the_cursor() -> None:
+    assert one(node("n", share(15), address="10\t.0\x1b[2J")).address == "10?.0?[2J"
+
+
+@pytest.mark.parametrize(
+    ("labels", "roles"),
+    [
+        ({}, ()),
+        ({"node-role.kubernetes.io/master": ""}, ("master",)),
+        ({"node-role.kubernetes.io/control-plane": ""}, ("master",)),
+        ({"node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/master": ""}, ("master",)),
+        ({"kubernetes.io/role": "edge", "node-role.kubernetes.io/gpu": "true"}, ("edge", "gpu")),
+        ({"node-role.kubernetes.io/": "", "kubernetes.io/role": ""}, ()),
+    ],
+)
+def test_roles(labels: dict[str, str], roles: tuple[str, ...]) -> None:
+    assert one(node("n", share(15), labels=labels)).roles == roles
+
+
+def test_cards_by_the_piece_of_a_sharing_node_are_those_in_any_use() -> None:
+    view = one(
+        node("n", share(45, 3)), pod("p", "n", 4, index="0"), pod("q", "n", 4, index="0"), pod("r", "n", 1)
+    )
+    assert view.gpus == Gpus(total=3, allocated=1, unhealthy=0)
+
+
+def test_cards_by_the_piece_of_another_node_are_its_whole_cards() -> None:
+    view = one(node("n", whole(3), capacity=whole(4)), pod("p", "n", gpus=2))
+    assert view.gpus == Gpus(total=4, allocated=2, unhealthy=1)
+
+
+def test_published_health_is_counted() -> None:
+    cards = json.dumps([{"index": 0, "units": 15, "healthy": False}, {"index": 1, "units": 15}])
+    assert one(node("n", share(30, 2), annotations={ANN_CARDS: cards})).gpus.unhealthy == 1
+
+
+@pytest.mark.parametrize(
+    ("amounts", "annotations", "problem"),
+    [
+        (share("much"), {}, "aliyun.com/gpu-mem: quantity 'much'"),
+        (share({"a": 1}), {}, "aliyun.com/gpu-mem: quantity"),
+        (share(15, 0), {}, "aliyun.com/gpu-mem=15 on 0 cards"),
+        (share(15, "-1"), {}, "on -1 cards"),
+        (share(15, "1G"), {}, "on 1000000000 cards"),
+        (share(15, "x"), {}, "aliyun.com/gpu-count: quantity 'x'"),
+        (share(15), {ANN_CARDS: "[{}]"}, "annotation gpushare.io/cards: "),
+        (share(15), {ANN_CARDS: "[]"}, "on 0 cards"),
+        (share(15), cards_json(*[1] * 500), "on 500 cards"),
+        (share(15), {ANN_ASSIGNED_NODE: "?"}, "annotation gpushare.io/assigned cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_the_nodes_name(
+    amounts: Json, annotations: dict[str, str], problem: str
+) -> None:
+    view = one(node("n", amounts, annotations=annotations))
+    assert problem in "; ".join(view.problems)
+    assert all(text.startswith("node n: ") for text in view.problems)
+
+
+def test_units_of_a_node_without_cards_are_pending() -> None:
+    view = one(node("n", share(15, 0)), pod("p", "n", 4, index="0"))
+    assert (view.cards, view.pending) == ((), 4)
+
+
+def test_a_node_whose_agent_is_gone_is_told() -> None:
+    view = one(node("n", share(0)), pod("p", "n", 4, index="0"))
+    assert not view.shared
+    assert "is the node agent running?" in view.problems[0]
+
+
+def test_nothing_is_told_of_a_sound_node() -> None:
+    assert one(node("n", share(15)), pod("p", "n", 4, index="0")).problems == ()
+
+
+def raw(item: Json) -> bytes:
+    return json.dumps(item).encode()
+
+
+def test_a_pod_without_gpu_or_without_a_node_is_left_out() -> None:
+    assert read_pod(raw(pod("p", "n"))) is None
+    assert read_pod(raw(pod("p", None, 4))) is None
+    assert read_pod(b"{}") is None
+
+
+def test_an_unsound_request_counts_with_what_it_takes_all_the_same() -> None:
+    item = pod("p", "n", 4)
+    item["metadata"]["labels"] = {"aliyun.com/gpu-count": "3"}
+    record = read_pod(raw(item))
+    assert record is not None
+    assert not isinstance(record, Malformed)
+    assert record.units == 4
+
+
+@pytest.mark.parametrize("amount", ["4 GiB", {"a": 1}, [4], 1.5])
+def test_limits_that_cannot_be_read_are_a_problem_and_no_number(amount: object) -> None:
+    found = read_pod(raw(pod("p", "n", amount)))
+    assert isinstance(found, Malformed)
+    assert "default/p" in found.problem
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b'{"metadata":7}', b'{"metadata":{"name":"n"},"status":[]}', b"\xff"]
+)
+def test_an_odd_object_is_a_problem_and_no_crash(body: bytes) -> None:
+    assert isinstance(read_node(body), Malformed)
+
+
+def test_a_huge_amount_stays_a_number() -> None:
+    view = one(node("n", {RESOURCE_MEM: "9E", "aliyun.com/gpu-count": 1}))
+    assert view.total == 9 * 10**18
