@@ -74,9 +74,8 @@ def _interactive() -> bool:
 async def _keep(bed: Bed) -> None:
     bin_folder = Path(sys.executable).parent
     click.secho("\nThe last cluster is yours until Ctrl-C:", bold=True)
-    click.echo(
-        f"  export KUBECONFIG={bed.kubeconfig} PATH={bin_folder}:{bed.components.tools['kubectl'].path.parent}:$PATH"
-    )
+    kubectl = bed.components.tools["kubectl"].path.parent
+    click.echo(f"  export KUBECONFIG={bed.kubeconfig} PATH={bin_folder}:{kubectl}:$PATH")
     click.echo("  kubectl get nodes,pods -o wide\n  kubectl inspect gpushare -d")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -7,6 +7,7 @@ is printed (``testbed.demo``).
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from gpushare.contract import EVENT_REFUSED
@@ -46,7 +47,7 @@ async def perform(bed: Bed, step: Step) -> None:
         await until_running(bed, running)
     await until_running(bed, step.running)
     for prefix in step.waiting:
-        await until(lambda p=prefix: _refused(bed, p), f"an event that says why {prefix}… waits", _SETTLE_S)
+        await until(partial(_refused, bed, prefix), f"an event that says why {prefix}… waits", _SETTLE_S)
 
 
 async def until_running(bed: Bed, number: int) -> None:
@@ -54,7 +55,7 @@ async def until_running(bed: Bed, number: int) -> None:
 
     async def enough() -> bool:
         pods = (await bed.api.get("/api/v1/namespaces/default/pods"))["items"]
-        return sum(pod["status"].get("phase") == "Running" for pod in pods) >= number
+        return [pod["status"].get("phase") for pod in pods].count("Running") >= number
 
     await until(enough, f"{number} running pods", _SETTLE_S)
 

@@ -149,30 +149,43 @@ class _Mirror(Generic[T]):
 
 
 async def follow(client: KubeClient, show: Callable[[Objects], None], report: Callable[[str], None]) -> None:
-    """Show the cluster now and after every change, until cancelled."""
+    """Show the cluster now and after every change, until cancelled or until ``show`` raises."""
     news = asyncio.Event()
     nodes = _Mirror[WireNode | Malformed](news, report)
     pods = _Mirror[PodRecord | Malformed](news, report)
     follow_nodes = Follower[WireNode | Malformed](client, _resource("nodes", _NODES, read_node), nodes)
     follow_pods = Follower[PodRecord | Malformed](client, _resource("pods", _PODS, read_pod), pods)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(follow_nodes.run())
-        tasks.create_task(follow_pods.run())
-        await nodes.complete.wait()
-        await pods.complete.wait()
-        while True:
-            news.clear()
-            show(objects_of(nodes.items.values(), pods.items.values()))
-            await news.wait()
-            await asyncio.sleep(_SETTLE_S)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(follow_nodes.run())
+            tasks.create_task(follow_pods.run())
+            await _show_news(nodes, pods, news, show)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group
+
+
+async def _show_news(
+    nodes: _Mirror[WireNode | Malformed],
+    pods: _Mirror[PodRecord | Malformed],
+    news: asyncio.Event,
+    show: Callable[[Objects], None],
+) -> None:
+    await nodes.complete.wait()
+    await pods.complete.wait()
+    while True:
+        news.clear()
+        show(objects_of(nodes.items.values(), pods.items.values()))
+        await news.wait()
+        await asyncio.sleep(_SETTLE_S)
 
 
 def _resource(name: str, path: str, read: Callable[[msgspec.Raw], T | None]) -> Resource[T]:
     def keyed(raw: msgspec.Raw) -> tuple[str, T] | None:
         value = read(raw)
-        if value is None:
-            return None
-        meta = _decode_bare(raw).metadata
-        return f"{meta.namespace}/{meta.name}", value
+        try:
+            meta = _decode_bare(raw).metadata
+        except msgspec.DecodeError:
+            return None  # the first look has told of it
+        return None if value is None else (f"{meta.namespace}/{meta.name}", value)
 
     return Resource(name, path, msgspec.Raw, keyed)

@@ -21,10 +21,11 @@ _CLUSTER: Final = "Allocated/Total GPU Memory In Cluster:"
 def summary(nodes: Sequence[NodeView], *, wide: bool = False) -> str:
     """One line per sharing node, then the cluster."""
     common = common_unit(nodes)
+    indices = card_indices(nodes)
     pending = any(node.pending for node in nodes if node.shared)
     header = [
         *("NAME", "IPADDRESS"),
-        *(f"GPU{index}(Allocated/Total)" for index in card_indices(nodes)),
+        *(f"GPU{index}(Allocated/Total)" for index in indices),
         *(["PENDING(Allocated)"] if pending else []),
         "GPU Memory" if common is None else f"GPU Memory({common})",
         *(WIDE_HEADER if wide else ()),
@@ -32,7 +33,7 @@ def summary(nodes: Sequence[NodeView], *, wide: bool = False) -> str:
     rows = [
         [
             *(node.name, node.address),
-            *card_cells(node, card_indices(nodes)),
+            *card_cells(node, indices),
             *([str(node.pending or "")] if pending else []),
             f"{node.used}/{node.total}{label(unit_of(node), common)}",
             *(wide_cells(node) if wide else ()),

@@ -5,7 +5,7 @@ stderr.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -77,11 +77,11 @@ def program_name(argv0: str) -> str | None:
     return name.replace("-", " ").replace("_", "-") if name.startswith(_PLUGIN_PREFIX) else None
 
 
-def run(command: click.Command) -> NoReturn:
-    """Run the command with the process's arguments and end the process."""
+def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command with the arguments, by default the process's, and end the process."""
     try:
         with _libraries_of(_EXTRA):
-            result = command.main(prog_name=program_name(sys.argv[0]), standalone_mode=False)
+            result = command.main(arguments, program_name(sys.argv[0]), standalone_mode=False)
     except click.Abort:
         sys.exit(_INTERRUPTED)
     except click.ClickException as error:

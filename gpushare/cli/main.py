@@ -8,7 +8,7 @@ from typing import Final
 
 from gpushare.cli.lazy import Lazy, LazyGroup, run
 
-COMMANDS: Final = {
+TOOLS: Final = {
     "inspect": Lazy("gpushare.cli.inspect:command", "Show the GPU memory of nodes and who holds it."),
     "top": Lazy("gpushare.cli.top:command", "Show cards by node, as arena top does."),
     "scheduler-config": Lazy(
@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "version": Lazy("gpushare.cli.version:command", "Print the version."),
 }
 
-plugin = LazyGroup("kubectl-gpushare", lazy=COMMANDS, text="Look at shared GPUs and set up their scheduler.")
+plugin = LazyGroup("kubectl-gpushare", lazy=TOOLS, text="Look at shared GPUs and set up their scheduler.")
 
 
 def kubectl_main() -> None:

@@ -5,6 +5,7 @@ Objects are decoded one by one, so that one odd object does not hide a cluster.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -16,6 +17,8 @@ from gpushare.model.annotations import parse_allocation
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.objects import Pod
 from gpushare.model.quantity import parse_quantity, parse_small
+
+_MAX_INT64: Final = 2**63 - 1
 
 
 class _Limits(Struct, rename={"gpus": RESOURCE_WHOLE_GPU}):
@@ -129,4 +132,9 @@ def _cards(wire: WirePod, units: int) -> Mapping[int, int]:
         return {}
     allocation = parse_allocation(annotations.allocation) if annotations.allocation else None
     index = parse_small(annotations.idx)
-    return allocation or ({index: units} if index is not None else {})
+    return believable(allocation) or ({index: units} if index is not None else {})
+
+
+def believable(per_card: Mapping[int, int] | None) -> Mapping[int, int]:
+    """The units per card; nothing where an amount is larger than the original could read."""
+    return per_card if per_card and max(per_card.values()) <= _MAX_INT64 else {}

@@ -15,7 +15,7 @@ Selector = Callable[[Labels], bool]
 _KEY: Final = r"(?P<key>[A-Za-z0-9][A-Za-z0-9_./-]*)"
 _EXISTS: Final = re.compile(rf"(?P<no>!?)\s*{_KEY}", re.ASCII)
 _EQUALS: Final = re.compile(rf"{_KEY}\s*(?P<op>==?|!=)\s*(?P<value>[A-Za-z0-9_.-]*)", re.ASCII)
-_IN: Final = re.compile(rf"{_KEY}\s+(?P<op>in|notin)\s*\((?P<values>[A-Za-z0-9_., -]*)\)", re.ASCII)
+_IN: Final = re.compile(rf"{_KEY}\s+(?P<op>(?:not)?in)\s*\((?P<values>[A-Za-z0-9_., -]*)\)", re.ASCII)
 _COMMA_OUTSIDE_PARENTHESES: Final = re.compile(r",(?![^()]*\))")
 
 
@@ -41,5 +41,5 @@ def _exists(key: str, *, wanted: bool) -> Selector:
 
 
 def _one_of(key: str, values: set[str], *, wanted: bool) -> Selector:
-    """A label that is absent has no value: ``!=`` and ``notin`` hold for it."""
+    """A label that is absent has no value, so what is not wanted of it is not there."""
     return lambda labels: (labels.get(key) in values) is wanted

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from gpushare.adapters.kube.wire import WireNode
-from gpushare.cli.records import PodRecord
+from gpushare.cli.records import PodRecord, believable
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_COUNT, RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import InvalidRequest
 from gpushare.model.annotations import parse_assigned
@@ -176,7 +176,7 @@ def _assigned(text: str | None, problems: list[str]) -> Mapping[str, Mapping[int
 
 
 def _pod_view(pod: PodRecord, assigned: Mapping[int, int] | None, cards: tuple[Card, ...]) -> PodView:
-    claimed = assigned or pod.cards
+    claimed = believable(assigned) or pod.cards
     known = {card.index for card in cards}
     placed = {index: units for index, units in claimed.items() if index in known}
     pending = sum(claimed.values()) - sum(placed.values()) if claimed else pod.units

@@ -1,8 +1,7 @@
 """Bind: decide once, reserve, tell the API in one POST, and never forget an unclear answer.
 
 The order is choose → fence → reserve → POST, with no await before the reservation is in the ledger.
-A POST of unknown outcome keeps its units until the API shows the pod bound or gone, or until the
-API server must have finished with the request and a quorum read shows the pod unbound.
+What happens to a POST of unknown outcome is ``settling``'s.
 """
 
 import asyncio
@@ -18,17 +17,17 @@ from gpushare.contract import EVENT_MALFORMED, EVENT_PLACED, EVENT_REFUSED
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.settings import Deadlines
+from gpushare.extender.settling import Settling
 from gpushare.model.annotations import Shares, bind_annotations
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.objects import Pod
 from gpushare.ports import KubeApi, Note, pod_note
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import Refusal, Seeker, place
-from gpushare.scheduling.ledger import Confirmed, PodGone, Released, Reserved
+from gpushare.scheduling.ledger import Confirmed, Released, Reserved
 
 log = structlog.get_logger()
 
-_SETTLE_RETRY_S: Final = 2.0
 _WRONG_UID: Final = (
     "The pod {pod.name} in ns {pod.namespace}'s uid is {pod.uid}, and it's not equal with expected {expected}"
 )
@@ -89,15 +88,9 @@ class Binder:
         self._fence = fence
         self._note = note
         self._tasks = tasks
-        self._deadlines = deadlines
+        self._post_s = deadlines.post_s
         self._running: dict[str, tuple[str, asyncio.Task[Outcome]]] = {}
-        self._unclear: dict[str, float] = {}
-        self._settling: set[asyncio.Task[None]] = set()
-
-    @property
-    def unclear(self) -> int:
-        """How many binds have an unknown outcome now."""
-        return len(self._unclear)
+        self.unclear = Settling(cluster, api, tasks=tasks, api_request_s=deadlines.api_request_s)
 
     async def bind(self, request: BindRequest) -> Outcome:
         """Bind, or say why not. A second call for the same pod and node joins the first."""
@@ -119,11 +112,6 @@ class Binder:
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
 
-    def cancel_settling(self) -> None:
-        """Stop waiting for unclear binds."""
-        for task in self._settling:
-            task.cancel()
-
     async def _bind(self, request: BindRequest) -> Outcome:
         try:
             return await self._decide(request)
@@ -140,7 +128,7 @@ class Binder:
         held = self._cluster.ledger.reservation(uid)
         pod = self._cluster.pods.get(uid)
         if held is not None and pod is not None and not held[1].settled:
-            self._watch_over(pod)
+            self.unclear.keep(pod)
 
     async def _decide(self, request: BindRequest) -> Outcome:
         pod = self._cluster.pods.get(request.uid)
@@ -166,17 +154,16 @@ class Binder:
         if home == node:
             return await self._post(_decision(pod, book, reservation.demand, reservation.claim or ()))
         if not reservation.settled:
-            await self._look(pod)
+            await self.unclear.look(pod)
             if self._cluster.ledger.reservation(pod.uid) is None:
                 return await self._place(pod, node)
         return Outcome(self._elsewhere(pod, home), "elsewhere")
 
     def _elsewhere(self, pod: Pod, home: str) -> str:
-        left_s = max(0.0, self._unclear.get(pod.uid, 0.0) - time.monotonic())
-        if pod.uid in self._unclear:
+        if pod.uid in self.unclear:
             return (
                 f"an earlier bind of pod {pod.full_name} to node {home} has no clear outcome; "
-                f"its units stay reserved there for up to {left_s:.0f} s"
+                f"its units stay reserved there for up to {self.unclear.left_s(pod.uid):.0f} s"
             )
         return f"pod {pod.full_name} is already bound to node {home}"
 
@@ -203,14 +190,15 @@ class Binder:
             self._cluster.apply(Reserved(pod, decision.demand, node, shares))
         units = _units(self._cluster.ledger.books[node], shares)
         annotations = bind_annotations(decision.demand, shares, units, time.time_ns())
+        self.unclear.posting(pod.uid)
         try:
-            await self._api.bind(pod, node, annotations, timeout_s=self._deadlines.post_s)
+            await self._api.bind(pod, node, annotations, timeout_s=self._post_s)
         except ApiError as error:
             return await self._failed(decision, error)
         return self._succeeded(decision)
 
     def _succeeded(self, decision: _Decision) -> Outcome:
-        self._unclear.pop(decision.pod.uid, None)
+        self.unclear.known(decision.pod.uid)
         self._cluster.apply(Confirmed(decision.pod.uid))
         self._note(pod_note(decision.pod, EVENT_PLACED, decision.text))
         return BOUND
@@ -218,11 +206,11 @@ class Binder:
     async def _failed(self, decision: _Decision, error: ApiError) -> Outcome:
         pod = decision.pod
         if not error.clear:
-            self._watch_over(pod)
+            self.unclear.keep(pod)
             return Outcome(f"{decision.what}: {error}; outcome unknown, its units stay reserved", "unclear")
         if error.status == HTTPStatus.CONFLICT:
             return await self._conflict(decision, error)
-        if pod.uid in self._unclear:
+        if pod.uid in self.unclear:
             # An earlier POST of the same decision may still take effect.
             return Outcome(f"{decision.what}: {error}; an earlier attempt has no clear outcome", "unclear")
         self._cluster.apply(Released(pod.uid))
@@ -233,69 +221,15 @@ class Binder:
         """409: somebody bound it first (perhaps our own earlier POST), or the UID is another's."""
         pod = decision.pod
         try:
-            await self._look(pod, conflict=True)
+            await self.unclear.look(pod, refused=True)
         except ApiError as failure:
-            self._watch_over(pod)
+            self.unclear.keep(pod)
             return Outcome(f"{decision.what}: {error}; reading the pod: {failure}", "unclear")
         held = self._cluster.ledger.reservation(pod.uid)
         bound = held is not None and held[0] == decision.node and held[1].settled
         if held is not None and bound and held[1].claim == decision.shares:
             return self._succeeded(decision)
         return Outcome(f"{decision.what}: {error}", "conflict")
-
-    async def _look(self, pod: Pod, *, conflict: bool = False) -> None:
-        """Read the pod from etcd and settle its reservation if that settles it.
-
-        After a conflict an unbound pod settles it too: the API refused, and no older POST is open.
-        """
-        found = await self._api.read_pod(pod.namespace, pod.name)
-        if found is None or found.uid != pod.uid:
-            self._forget(pod.uid)
-        elif found.node is not None:
-            self._unclear.pop(pod.uid, None)
-            self._cluster.see_pod(found)
-        elif (conflict and pod.uid not in self._unclear) or time.monotonic() >= self._unclear.get(
-            pod.uid, float("inf")
-        ):
-            self._unclear.pop(pod.uid, None)
-            self._cluster.apply(Released(pod.uid))
-
-    def _forget(self, uid: str) -> None:
-        self._unclear.pop(uid, None)
-        self._cluster.pods.pop(uid, None)
-        self._cluster.apply(PodGone(uid))
-
-    def _watch_over(self, pod: Pod) -> None:
-        """Keep the reservation until its outcome is known. A later POST moves the deadline."""
-        first = pod.uid not in self._unclear
-        self._unclear[pod.uid] = time.monotonic() + self._deadlines.api_request_s
-        if first:
-            task = self._tasks.create_task(self._settle(pod))
-            self._settling.add(task)
-            task.add_done_callback(self._settling.discard)
-
-    async def _settle(self, pod: Pod) -> None:
-        """Wait for the watch to show the outcome; at the deadline ask etcd, until it answers."""
-        while pod.uid in self._unclear:
-            left_s = max(_SETTLE_RETRY_S, self._unclear[pod.uid] - time.monotonic())
-            try:
-                async with asyncio.timeout(left_s):
-                    await self._cluster.next_change(pod.uid)
-                self._settled_by_watch(pod)
-            except TimeoutError:
-                await self._ask(pod)
-
-    def _settled_by_watch(self, pod: Pod) -> None:
-        held = self._cluster.ledger.reservation(pod.uid)
-        if held is None or held[1].settled:
-            self._unclear.pop(pod.uid, None)
-            log.info("unclear_bind_settled", pod=pod.full_name, node=held[0] if held else None)
-
-    async def _ask(self, pod: Pod) -> None:
-        try:
-            await self._look(pod)
-        except ApiError as error:
-            log.warning("unclear_bind_unread", pod=pod.full_name, reason=str(error))
 
 
 def _bound_already(pod: Pod, node: str) -> Outcome:

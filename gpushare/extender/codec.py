@@ -75,6 +75,13 @@ class PreemptArgs(
     meta: dict[str, MetaVictims] | None = None
 
 
+class HostPriority(Struct, rename="pascal", gc=False):
+    """One node's score."""
+
+    host: str
+    score: int
+
+
 class FilterResult(
     Struct,
     rename={
@@ -172,8 +179,13 @@ def bind_answer(error: str) -> bytes:
 
 
 def scores_answer(scores: dict[str, int]) -> bytes:
-    """HostPriorityList."""
-    return _encode([{"Host": host, "Score": score} for host, score in scores.items()])
+    """HostPriorityList, counted from the lowest score: nodes at the bottom are left out.
+
+    A node that is not in the list gets 0, and only differences count for the scheduler, which
+    otherwise reads thousands of equal scores for every pod.
+    """
+    floor = min(scores.values(), default=0)
+    return _encode([HostPriority(host, score - floor) for host, score in scores.items() if score > floor])
 
 
 def proposed_victims(args: PreemptArgs) -> dict[str, list[str]]:

@@ -134,7 +134,7 @@ class Extender:
         await self.binder.drain()
         if self.binder.unclear:
             self.leadership.keep_lease()
-        self.binder.cancel_settling()
+        self.binder.unclear.cancel()
 
     async def _lead_when_synced(self) -> None:
         await self.feeds.synced_once.wait()
@@ -152,5 +152,5 @@ class Extender:
     def _watch_gauges(self) -> None:
         self.metrics.watch_ledger(lambda: self.cluster.ledger)
         self.metrics.leads.set_function(lambda: float(self.leadership.leads))
-        self.metrics.unclear.set_function(lambda: float(self.binder.unclear))
+        self.metrics.unclear.set_function(lambda: float(len(self.binder.unclear)))
         self.metrics.reduced.labels("leases").set_function(lambda: float(self.leadership.alone))

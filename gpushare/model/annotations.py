@@ -53,13 +53,15 @@ def _allocation(demand: Demand, cards: list[int], resource: str) -> str:
     """Container index → card → amount.
 
     One entry after the last container holds what init containers and sidecars reserve beyond the
-    regular containers, so that the entries of a card always add up to the pod's reservation.
+    regular containers, so that the entries of a card always add up to the pod's reservation. Containers
+    that take nothing are left out, unless none takes anything: the cards would be lost with them.
     """
     amounts = [_amount(c, resource) for c in demand.containers if c.kind is Kind.MAIN]
     beyond: int = getattr(demand, resource) - sum(amounts)
     entries = dict(enumerate([*amounts, beyond] if beyond else amounts))
+    nothing = not any(entries.values())
     return msgspec.json.encode(
-        {str(i): {str(card): n // demand.cards for card in cards} for i, n in entries.items() if n}
+        {str(i): {str(card): n // demand.cards for card in cards} for i, n in entries.items() if n or nothing}
     ).decode()
 
 
@@ -74,12 +76,13 @@ def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
     if index is None or annotations.get(ANN_POD) != str(demand.mem):
         return None
     text = annotations.get(ANN_ALLOCATION)
-    if text is None:
-        return ((index, demand.per_card),) if demand.cards == 1 else None
-    per_card = parse_allocation(text)
+    per_card = {index: demand.mem} if text is None else parse_allocation(text)
     if not per_card or min(per_card) != index or len(per_card) != demand.cards:
         return None
     if any(amount != demand.per_card.mem for amount in per_card.values()):
+        return None
+    core = annotations.get(ANN_CORE_ALLOCATION)
+    if core is not None and parse_allocation(core) != dict.fromkeys(per_card, demand.per_card.core):
         return None
     return even_shares(demand, tuple(per_card))
 

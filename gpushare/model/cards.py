@@ -36,7 +36,7 @@ def parse_cards(text: str) -> tuple[Card, ...] | Malformed:
     """The cards in index order, or what is wrong with the text."""
     try:
         cards = _decode_cards(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         return Malformed(str(error))
     if any(card.index < 0 or card.units < 0 for card in cards):
         return Malformed("an index or a size is negative")

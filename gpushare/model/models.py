@@ -7,10 +7,14 @@ them by name.
 import re
 from typing import Final
 
-LISTED: Final = frozenset(
-    "P4 P6 P40 P100 V100 V100S T4 T4G A2 A10 A10G A10M A16 A30 A30X A40 A100 A100X A800 "
-    "L2 L4 L20 L40 L40S L40G H20 H100 H200 H800 GH200 B100 B200 B300 GB200 GB300".split()
-)
+_PASCAL: Final = ("P4", "P6", "P40", "P100")
+_VOLTA: Final = ("V100", "V100S")
+_TURING: Final = ("T4", "T4G")
+_AMPERE: Final = ("A2", "A10", "A10G", "A10M", "A16", "A30", "A30X", "A40", "A100", "A100X", "A800")
+_ADA: Final = ("L2", "L4", "L20", "L40", "L40S", "L40G")
+_HOPPER: Final = ("H20", "H100", "H200", "H800", "GH200")
+_BLACKWELL: Final = ("B100", "B200", "B300", "GB200", "GB300")
+LISTED: Final = frozenset((*_PASCAL, *_VOLTA, *_TURING, *_AMPERE, *_ADA, *_HOPPER, *_BLACKWELL))
 """Names as NVML spells them, without maker, family, bus and size (``Tesla V100-SXM2-16GB``)."""
 
 _SEPARATORS: Final = re.compile(r"[\s\-_/]+")

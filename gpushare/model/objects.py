@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 from gpushare.contract import (
     ANN_ASSIGNED_NODE,
@@ -26,6 +27,8 @@ from gpushare.model.demand import Demand, Malformed
 from gpushare.model.quantity import parse_quantity
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
+_MAX_CARDS: Final = 1024
+"""More than any machine has: a count beyond it is a mistake, and must not become that many objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,6 @@ def _cards(capacity: Mapping[str, object], text: str | None) -> tuple[Card, ...]
         return Malformed(f"capacity: {error}")
     if units <= 0:
         return ()
-    if count <= 0:
+    if not 0 < count <= _MAX_CARDS:
         return Malformed(f"capacity {RESOURCE_MEM}={units} on {RESOURCE_COUNT}={count} cards: no card size")
     return equal_cards(units, count)

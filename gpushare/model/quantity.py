@@ -18,8 +18,8 @@ _PATTERN: Final = re.compile(
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _MAX_INT64: Final = 2**63 - 1
-_MAX_EXPONENT: Final = 30
 _MAX_LENGTH: Final = 64
+_MAX_EXPONENT: Final = 100  # outweighs the digits and the cap: beyond it nothing changes
 _SMALL_DIGITS: Final = 5
 
 

@@ -62,7 +62,7 @@ class Book:
     Made by ``make_book``, which fills the derived part: ``rooms`` in card order; ``widest``: a pod
     of one card and memory only that asks for no more than this many units fits for sure (-1 where
     that takes a closer look); ``largest``: the size of the largest card; ``most``: the most free
-    card in words, for refusals.
+    card in words, for refusals. ``scores`` remembers what ``screen`` worked out from this very book.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Book:
     widest: int = field(default=-1, compare=False)
     largest: int = field(default=-1, compare=False)
     most: str = field(default="", compare=False)
+    scores: dict[tuple[int, int, int, str | None], int] = field(default_factory=dict, compare=False)
 
     @property
     def overcommitted(self) -> tuple[Room, ...]:

@@ -105,7 +105,8 @@ def asked(demand: Demand) -> str:
 def _rivals(book: Book, seeker: Seeker) -> list[Nominee]:
     if not book.nominees:
         return []
-    rivals = [n for n in book.nominees.values() if n.uid != seeker.uid and n.priority >= seeker.priority]
+    waiting = (n for n in book.nominees.values() if n.uid not in book.reservations)
+    rivals = [n for n in waiting if n.uid != seeker.uid and n.priority >= seeker.priority]
     return sorted(rivals, key=lambda n: (-n.priority, n.uid))
 
 

@@ -6,8 +6,9 @@ from typing import Any
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.demand import Demand
 from gpushare.scheduling.book import Book, Reservation, shares_of
-from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.fitting import Seeker
 from gpushare.scheduling.ledger import Ledger, sharing
+from gpushare.scheduling.screen import screen
 
 _SHOWN_NODES = 3
 
@@ -64,17 +65,14 @@ def _pod(reservation: Reservation, units: int) -> dict[str, Any]:
 
 def explain(ledger: Ledger, seeker: Seeker) -> str | None:
     """Why no node has room for the pod, the least hopeless nodes first; None where one has room."""
-    refusals = []
-    for book in ledger.books.values():
-        if book.node is None or not book.node.cards:
-            continue
-        if seeker.demand.cards == 1 and not seeker.demand.core and 0 <= seeker.demand.mem <= book.widest:
-            return None
-        refusals.append(book)
-    found = [_why(book, seeker) for book in _least_full(refusals)[:_SHOWN_NODES]]
-    if any(why is None for why in found):
+    books = [book for book in ledger.books.values() if book.node is not None and book.node.cards]
+    verdict = screen(ledger, seeker, [book.name for book in books])
+    if verdict.passed:
         return None
-    return _summary(seeker.demand, [why for why in found if why], len(refusals) - len(found))
+    reasons = verdict.failed | verdict.hopeless
+    told = sorted(_least_full(books), key=lambda book: book.name in verdict.hopeless)
+    found = [f"{book.name}: {reasons[book.name]}" for book in told[:_SHOWN_NODES]]
+    return _summary(seeker.demand, found, len(told) - len(found))
 
 
 def _least_full(books: Iterable[Book]) -> list[Book]:
@@ -82,11 +80,6 @@ def _least_full(books: Iterable[Book]) -> list[Book]:
         books,
         key=lambda book: (-max((room.free.mem for room in book.rooms if room.open), default=-1), book.name),
     )
-
-
-def _why(book: Book, seeker: Seeker) -> str | None:
-    result = place(book, seeker)
-    return f"{book.name}: {result.text}" if isinstance(result, Refusal) else None
 
 
 def _summary(demand: Demand, found: list[str], more: int) -> str:

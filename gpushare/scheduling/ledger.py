@@ -178,7 +178,10 @@ class _Draft:
             self._nominate(pod, demand, pod.nominated)
 
     def _bound(self, pod: Pod, demand: Demand, node: str) -> None:
-        """A bound pod keeps the first word on its cards, whatever its annotations say later."""
+        """A bound pod keeps the first word on its cards, whatever its annotations and labels say later.
+
+        Limits never change, so a demand that did change comes from an edited label.
+        """
         home = self._home.get(pod.uid)
         known = self._page(node).reservations.get(pod.uid) if home == node else None
         if home is not None and home != node:
@@ -186,7 +189,7 @@ class _Draft:
         self._page(node).reservations[pod.uid] = Reservation(
             pod.uid,
             pod.full_name,
-            demand,
+            known.demand if known else demand,
             known.claim if known and known.settled else pod.claim,
             terminating=pod.terminating,
             priority=pod.priority,

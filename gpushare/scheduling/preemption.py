@@ -5,7 +5,8 @@ different cards and die for nothing. Here its choice is kept where it frees enou
 replaced by the least costly set on one card where it does not.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from gpushare.model.demand import Demand
 from gpushare.scheduling.book import Book, Reservation, shares_of, without
@@ -13,6 +14,7 @@ from gpushare.scheduling.fitting import Refusal, Seeker, fitting_rooms, place, u
 from gpushare.scheduling.ledger import Ledger
 
 Cost = tuple[int, int, int]
+_LOWEST: Final = -(2**31)
 
 
 def preempt(
@@ -39,35 +41,51 @@ def victims_on(book: Book, seeker: Seeker, proposed: tuple[str, ...]) -> tuple[s
     if ours is None:
         return None
     strangers = tuple(uid for uid in proposed if uid not in book.reservations)
-    return strangers + tuple(sorted(ours))
+    # A node without victims would make kube-scheduler drop the preemption on all nodes.
+    return strangers + tuple(sorted(ours)) or None
 
 
 def _cheapest(book: Book, seeker: Seeker, preferred: frozenset[str]) -> frozenset[str] | None:
-    """The least costly union of victims on as many cards as the demand needs."""
+    """The least costly victims on as many cards as the demand needs, else on any cards at all."""
+
+    def fits(gone: frozenset[str]) -> bool:
+        return not isinstance(place(without(book, gone), seeker), Refusal)
+
     per_card = [
         victims
         for room in book.rooms
         if (victims := _victims_on_card(book, seeker, room.card.index, preferred)) is not None
     ]
     per_card.sort(key=lambda victims: _cost(book, victims))
-    if len(per_card) < seeker.demand.cards:
-        return None
-    union = frozenset[str]().union(*per_card[: seeker.demand.cards])
-    return None if isinstance(place(without(book, union), seeker), Refusal) else union
+    everybody = _lower(book.reservations.values(), seeker)
+    cheap = frozenset[str]().union(*per_card[: seeker.demand.cards])
+    return next((_spared(book, some, preferred, fits) for some in (cheap, everybody) if fits(some)), None)
 
 
 def _victims_on_card(
     book: Book, seeker: Seeker, index: int, preferred: frozenset[str]
 ) -> frozenset[str] | None:
-    """All lower pods of the card, minus those that can stay: the highest in priority stay first."""
-    lower = [r for r in _on_card(book, index) if r.priority < seeker.priority]
-    victims = frozenset(r.uid for r in lower)
-    if not _fits(book, victims, seeker, index):
-        return None
-    for reservation in sorted(lower, key=lambda r: (-r.priority, r.uid in preferred, r.uid)):
-        fewer = victims - {reservation.uid}
-        if _fits(book, fewer, seeker, index):
-            victims = fewer
+    """Lower pods of the card that must go for one card's part of the demand."""
+
+    def fits(gone: frozenset[str]) -> bool:
+        return _fits(book, gone, seeker, index)
+
+    lower = _lower(_on_card(book, index), seeker)
+    return _spared(book, lower, preferred, fits) if fits(lower) else None
+
+
+def _lower(reservations: Iterable[Reservation], seeker: Seeker) -> frozenset[str]:
+    """Who may go: pods of lower priority, and bound ones, as kube-scheduler knows no others."""
+    return frozenset(r.uid for r in reservations if r.settled and r.priority < seeker.priority)
+
+
+def _spared(
+    book: Book, victims: frozenset[str], preferred: frozenset[str], fits: Callable[[frozenset[str]], bool]
+) -> frozenset[str]:
+    """The victims minus those that can stay: the highest in priority stay first."""
+    for uid in sorted(victims, key=lambda u: (-book.reservations[u].priority, u in preferred, u)):
+        if fits(victims - {uid}):
+            victims -= {uid}
     return victims
 
 
@@ -94,6 +112,10 @@ def _single(demand: Demand) -> Demand:
 
 
 def _cost(book: Book, victims: frozenset[str]) -> Cost:
-    """Kubernetes' own order: the lowest top priority, then the lowest sum, then the fewest pods."""
+    """Kubernetes' own order: the lowest top priority, then the lowest sum, then the fewest pods.
+
+    As there, the sum counts from the lowest priority that can be, so that more victims never cost less.
+    """
     priorities = [book.reservations[uid].priority for uid in victims]
-    return max(priorities, default=-(2**31)), sum(priorities), len(priorities)
+    top = max(priorities, default=_LOWEST)
+    return top, sum(priority - _LOWEST for priority in priorities), len(priorities)

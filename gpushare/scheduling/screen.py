@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpushare.contract import MAX_EXTENDER_SCORE
+from gpushare.model.annotations import Shares
 from gpushare.model.models import is_listed
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import Refusal, Seeker, asked, place, too_large
@@ -75,12 +76,25 @@ def score(ledger: Ledger, seeker: Seeker, name: str) -> int:
     """0 to 10: how well the pod sits there by the node's policy; 0 where it does not fit.
 
     Binpack prefers the node whose chosen card is left with the least free part, spread the most.
-    Cards of a known model outside the table come last.
+    Cards of a known model outside the table come last. A book remembers its scores, unless
+    nominated pods make them depend on who asks.
     """
     book = ledger.books.get(name)
-    shares = place(book, seeker) if book else None
-    if book is None or shares is None or isinstance(shares, Refusal):
+    if book is None:
         return 0
+    demand = seeker.demand
+    key = (demand.mem, demand.core, demand.cards, seeker.placement)
+    known = book.scores.get(key)
+    if known is not None:
+        return known
+    shares = place(book, seeker)
+    value = 0 if isinstance(shares, Refusal) else _fullness(book, seeker, shares)
+    if not book.nominees:
+        book.scores[key] = value
+    return value
+
+
+def _fullness(book: Book, seeker: Seeker, shares: Shares) -> int:
     rooms = {room.card.index: room for room in book.rooms}
     chosen = [rooms[index] for index, _ in shares]
     if any(room.card.model and not is_listed(room.card.model) for room in chosen):

@@ -2,6 +2,8 @@
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
@@ -19,16 +21,26 @@ async def load_configuration(kubeconfig: str | None = None, context: str | None 
     """
     configuration = Configuration()
     configuration.connection_pool_maxsize = _MAX_CONNECTIONS
+    # Else aiohttp looks for a .netrc file in a thread at every request; see _use_proxy_of_environment.
+    configuration.client_session_kwargs = {"trust_env": False}
     if kubeconfig:
         await _from_file(configuration, kubeconfig, context)
     else:
         _from_service_account(configuration)
+    _use_proxy_of_environment(configuration)
     return configuration
 
 
 def user_kubeconfig(flag: str | None) -> str:
     """The kubeconfig that kubectl would take: the flag, else KUBECONFIG, else ~/.kube/config."""
     return flag or os.environ.get("KUBECONFIG") or str(DEFAULT_KUBECONFIG.expanduser())
+
+
+def _use_proxy_of_environment(configuration: Configuration) -> None:
+    """Honour HTTPS_PROXY and NO_PROXY as kubectl does, unless the kubeconfig names a proxy."""
+    url = urlsplit(configuration.host)
+    if configuration.proxy is None and not proxy_bypass(url.hostname or ""):
+        configuration.proxy = getproxies().get(url.scheme)
 
 
 async def _from_file(configuration: Configuration, path: str, context: str | None) -> None:

@@ -64,12 +64,14 @@ class _PodAnnotations(
         "idx": contract.ANN_IDX,
         "pod": contract.ANN_POD,
         "allocation": contract.ANN_ALLOCATION,
+        "core": contract.ANN_CORE_ALLOCATION,
         "placement": contract.ANN_PLACEMENT,
     },
 ):
     idx: str | None = None
     pod: str | None = None
     allocation: str | None = None
+    core: str | None = None
     placement: str | None = None
 
 
@@ -227,6 +229,7 @@ def _claim(annotations: _PodAnnotations | None, demand: Demand | Malformed) -> A
         contract.ANN_IDX: annotations.idx,
         contract.ANN_POD: annotations.pod,
         contract.ANN_ALLOCATION: annotations.allocation,
+        contract.ANN_CORE_ALLOCATION: annotations.core,
     }
     return claim_of({key: text for key, text in texts.items() if text is not None}, demand)
 

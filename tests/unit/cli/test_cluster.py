@@ -1,10 +1,12 @@
 """The tools against an API server that knows two lists, over loopback."""
 
 import asyncio
+import io
 import json
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,10 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from gpushare.__main__ import command
 from gpushare.cli.display import Screen
+from gpushare.cli.lazy import run
 from tests.unit.cli.objects import Json, literal, node, pod, share, whole
-
-LINE_BY_LINE = 1
 
 
 class Api:
@@ -25,8 +27,10 @@ class Api:
         self.nodes: list[Any] = []
         self.pods: list[Any] = []
         self.page_size = 100
+        self.garbage = False
         self.queries: list[dict[str, str]] = []
         self.news: asyncio.Queue[Json] = asyncio.Queue()
+        self.node_news: asyncio.Queue[Json] = asyncio.Queue()
         self.kubeconfig = ""
 
     def application(self) -> web.Application:
@@ -37,7 +41,7 @@ class Api:
         return application
 
     async def _nodes(self, request: web.Request) -> web.StreamResponse:
-        return await self._serve(request, self.nodes, asyncio.Queue())
+        return await self._serve(request, self.nodes, self.node_news)
 
     async def _pods(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, self.pods, self.news)
@@ -48,6 +52,8 @@ class Api:
         self.queries.append(dict(request.query))
         if "watch" in request.query:
             return await self._watch(request, news)
+        if self.garbage:
+            return web.json_response({"items": 7})
         start = int(request.query.get("continue", "0"))
         end = start + self.page_size
         token = str(end) if end < len(items) else ""
@@ -73,7 +79,7 @@ class Api:
 @pytest_asyncio.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     server = Api()
-    runner = web.AppRunner(server.application(), shutdown_timeout=0)
+    runner = web.AppRunner(server.application(), handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -97,16 +103,17 @@ def kubeconfig(folder: Path, server: str) -> str:
     return str(path)
 
 
-async def start(api: Api, *arguments: str) -> asyncio.subprocess.Process:
-    command = [sys.executable, "-m", "gpushare", *arguments, "--kubeconfig", api.kubeconfig]
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+async def call(api: Api, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a program that ends by itself."""
+    return await asyncio.to_thread(_call, [*arguments, "--kubeconfig", api.kubeconfig])
 
 
-async def call(api: Api, *arguments: str) -> tuple[int | None, str, str]:
-    process = await start(api, *arguments)
-    out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
+def _call(arguments: list[str]) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as end:
+        run(command, arguments)
+    assert isinstance(end.value.code, int)
+    return end.value.code, out.getvalue(), err.getvalue()
 
 
 async def test_inspect_shows_sharing_nodes_over_all_pages(api: Api) -> None:
@@ -120,7 +127,7 @@ async def test_inspect_shows_sharing_nodes_over_all_pages(api: Api) -> None:
         NAME  IPADDRESS  GPU0(Allocated/Total)  GPU Memory(GiB)
         n1    10.0.0.1   0/15                   0/15
         n3    10.0.0.1   10/15                  10/15
-        -----------------------------------------
+        ------------------------------------------
         Allocated/Total GPU Memory In Cluster:
         10/30 (33%)··
         """
@@ -149,7 +156,7 @@ async def test_an_unknown_node_is_an_error(api: Api) -> None:
 
 async def test_a_selector_chooses_nodes(api: Api) -> None:
     api.nodes = [node("n1", share(15), labels={"zone": "a"}), node("n2", share(15), labels={"zone": "b"})]
-    assert (await call(api, "inspect", "-l", "zone notin (a)", "-o", "name"))[1] == "node/n2\n"
+    assert (await call(api, "inspect", "-l", "zone in (b)", "-o", "name"))[1] == "node/n2\n"
 
 
 async def test_top_node_shows_all_nodes_and_with_s_those_that_share(api: Api) -> None:
@@ -181,9 +188,16 @@ async def test_odd_objects_are_told_and_do_not_hide_the_rest(api: Api) -> None:
 
 
 async def test_an_answer_that_is_no_list_is_an_error(api: Api) -> None:
-    api.nodes = [7]
+    api.garbage = True
     code, out, err = await call(api, "inspect")
-    assert (code, out) == (0, literal("NAME  IPADDRESS  GPU Memory()\n\n") + out.partition("\n\n")[2])
+    assert (code, out) == (1, "")
+    assert err.startswith("Failed due to /api/v1/nodes: list cannot be read: ")
+
+
+async def test_an_item_that_is_no_object_is_told(api: Api) -> None:
+    api.nodes = [7, node("n1", share(15))]
+    code, out, err = await call(api, "inspect", "-o", "name")
+    assert (code, out) == (0, "node/n1\n")
     assert err.startswith("warning: node (without a name): ")
 
 
@@ -204,7 +218,9 @@ async def test_an_unknown_context_is_an_error(api: Api) -> None:
 
 async def test_a_watch_appends_every_change_and_ends_with_130(api: Api) -> None:
     api.nodes = [node("n1", share(15))]
-    process = await start(api, "top", "node", "-s", "-w")
+    arguments = ["-m", "gpushare", "top", "node", "-s", "-w", "--kubeconfig", api.kubeconfig]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=pipe, stderr=pipe)
     assert process.stdout is not None
     first = [(await process.stdout.readline()).decode() for _ in range(5)]
     assert first[-1] == "0/15 (GiB) (0%)  \n"
@@ -217,6 +233,15 @@ async def test_a_watch_appends_every_change_and_ends_with_130(api: Api) -> None:
     process.send_signal(signal.SIGINT)
     out, err = await process.communicate()
     assert (process.returncode, out, err.strip()) == (130, b"", b"")
+
+
+async def test_a_watch_ends_where_the_cluster_can_no_longer_be_shown(api: Api) -> None:
+    api.nodes = [node("n1", share(15))]
+    watching = asyncio.create_task(call(api, "top", "node", "-w"))
+    await api.node_news.put({"type": "MODIFIED", "object": node("n1", share(15) | whole(1))})
+    code, out, err = await watching
+    assert (code, out.count("NAME")) == (1, 1)
+    assert err.startswith("Failed due to nvidia.com/gpu and aliyun.com/gpu-mem are both used in node n1")
 
 
 def test_a_terminal_is_redrawn_and_the_same_text_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:

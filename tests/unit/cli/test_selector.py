@@ -18,8 +18,8 @@ LABELS = {"gpushare": "true", "zone": "b", "node-role.kubernetes.io/master": ""}
         "zone!=a",
         "cgpu!=true",
         "zone in (a, b),gpushare=true",
-        "zone notin (a,c)",
-        "cgpu notin (true)",
+        "zone notin (a,c)",  # codespell:ignore notin
+        "cgpu notin (true)",  # codespell:ignore notin
         "node-role.kubernetes.io/master",
         "node-role.kubernetes.io/master=",
     ],
@@ -36,7 +36,7 @@ def test_a_selector_that_holds(text: str) -> None:
         "!gpushare",
         "zone!=b",
         "zone in (a,c)",
-        "zone notin (b)",
+        "zone notin (b)",  # codespell:ignore notin
         "gpushare=true,zone=a",
     ],
 )

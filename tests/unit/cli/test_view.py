@@ -10,6 +10,8 @@ from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_MEM
 from gpushare.model.demand import Malformed
 from tests.unit.cli.objects import Json, node, pod, share, views, whole
 
+HUGE = f'{{"0":{{"0":{"9" * 400}}}}}'
+
 
 def one(a_node: Json, *pods: Json) -> NodeView:
     [view] = views([a_node], pods)
@@ -45,7 +47,7 @@ def test_the_allocation_outranks_the_index() -> None:
 
 
 @pytest.mark.parametrize(
-    "junk", ["", "{", "[]", "{}", '{"0":{}}', '{"0":{"x":1}}', '{"0":{"0":"4"}}', "9" * 5000]
+    "junk", ["", "{", "[]", "{}", '{"0":{}}', '{"0":{"x":1}}', '{"0":{"0":"4"}}', "9" * 5000, HUGE]
 )
 def test_an_allocation_that_says_nothing_leaves_the_index(junk: str) -> None:
     assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index="1", allocation=junk))) == {
@@ -68,6 +70,12 @@ def test_the_node_agents_word_outranks_the_pods_annotations() -> None:
     word = {ANN_ASSIGNED_NODE: json.dumps({"uid-p": {"main": {"1": 4}}})}
     view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
     assert placed(view) == {"p": ({1: 4}, 0)}
+
+
+def test_a_word_of_the_node_agent_that_is_no_amount_leaves_the_annotations() -> None:
+    word = {ANN_ASSIGNED_NODE: f'{{"uid-p":{HUGE}}}'}
+    view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
+    assert placed(view) == {"p": ({0: 4}, 0)}
 
 
 def test_finished_pods_hold_nothing() -> None:

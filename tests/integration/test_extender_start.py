@@ -1,0 +1,220 @@
+"""Starting, stopping, missing rights: what is wrong is said, and what can still be done is done."""
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed.api import read_text
+from testbed.extender import ExtenderSpec, grant, start_extender
+from testbed.process import Process
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/gpushare-schd-extender"
+GPUSHARE = str(Path(sys.executable).with_name("gpushare"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed() -> AsyncIterator[Bed]:
+    async with Testbed(scheduler=SchedulerSpec(None)) as running:
+        await grant(running)
+        await running.add_nodes([SimNode("n", [Card(units=10_000)])])
+        yield running
+
+
+async def fails_with(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str]:
+    """Run the extender to its end; returns exit code and stderr."""
+    process = await asyncio.create_subprocess_exec(
+        "env",
+        *(f"{key}={value}" for key, value in (env or {}).items()),
+        *(GPUSHARE, "extender", "--port=0", "--ops-port=0", "--host=127.0.0.1", "--ops-host=127.0.0.1"),
+        *arguments,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, text = await asyncio.wait_for(process.communicate(), 20)
+    return process.returncode or 0, text.decode()
+
+
+async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
+    code, text = await fails_with(f"--kubeconfig={tmp_path}/none")
+    assert (code, text.strip()) == (
+        1,
+        f"gpushare extender: kubeconfig {tmp_path}/none: no such file (set KUBECONFIG or --kubeconfig)",
+    )
+
+
+async def test_a_kubeconfig_that_is_no_yaml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("{nothing: [")
+    code, text = await fails_with(env={"KUBECONFIG": f"{tmp_path}/bad"})
+    assert code == 1
+    assert f"kubeconfig {tmp_path}/bad: " in text
+    assert "Traceback" not in text
+
+
+async def test_a_kubeconfig_that_is_a_folder_is_named(tmp_path: Path) -> None:
+    code, text = await fails_with(f"--kubeconfig={tmp_path}")
+    assert code == 1
+    assert f"kubeconfig {tmp_path}: Is a directory" in text
+
+
+async def test_without_kubeconfig_and_cluster_both_ways_out_are_named() -> None:
+    code, text = await fails_with()
+    assert code == 1
+    assert "set KUBECONFIG or --kubeconfig" in text
+
+
+async def test_durations_that_cannot_work_are_refused_by_value(tmp_path: Path) -> None:
+    code, text = await fails_with("--bind-timeout=20", f"--kubeconfig={tmp_path}/x")
+    assert code == 1
+    assert "0 < --bind-timeout < --renew-deadline < --lease-duration; given 20, 10, 15" in text
+
+
+async def test_a_port_that_is_taken_is_named(bed: Bed) -> None:
+    taken = int(bed.api_url.rsplit(":", 1)[1])
+    code, text = await fails_with(f"--port={taken}", f"--kubeconfig={bed.kubeconfig}")
+    assert code == 1
+    assert f"cannot listen on 127.0.0.1:{taken}: Address already in use" in text
+
+
+async def test_half_of_the_tls_files_are_refused(bed: Bed) -> None:
+    code, text = await fails_with("--tls-cert=/x", f"--kubeconfig={bed.kubeconfig}")
+    assert code == 1
+    assert "--tls-cert, --tls-key and --client-ca go together" in text
+
+
+async def test_a_port_variable_that_is_no_number_selects_the_default_of_the_original(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        "env", "PORT=twelve", GPUSHARE, "extender", f"--kubeconfig={tmp_path}/none",
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, text = await asyncio.wait_for(process.communicate(), 20)
+    assert "PORT='twelve' is not a number, listening on 39999" in text.decode()
+
+
+async def readyz(spec: ExtenderSpec) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"{spec.ops_url}/readyz") as reply:
+        return reply.status, await reply.text()
+
+
+async def metric(spec: ExtenderSpec, line: str) -> bool:
+    return line in await read_text(f"{spec.ops_url}/metrics")
+
+
+async def test_without_the_right_to_list_it_lives_is_not_ready_and_names_the_verb(bed: Bed) -> None:
+    spec = ExtenderSpec("stranger")
+    process = await bed.spawn(
+        spec.name, spec.argv(bed.kubeconfig_for("stranger")), ready=lambda: metric(spec, "gpushare_extender_")
+    )
+
+    async def told() -> bool:
+        status, text = await readyz(spec)
+        return status == 503 and 'User "stranger" cannot list resource "pods"' in text
+
+    await until(told, "readyz to name the missing right")
+    answer = await read_text(f"{spec.url}/filter", post='{"Pod": {}, "NodeNames": []}')
+    assert "the extender has not listed nodes and pods yet" in answer
+    assert process.running
+    await process.stop()
+
+
+@pytest.mark.parametrize(
+    ("right", "role", "rules"),
+    [
+        ("leases", "Role", "configmaps"),
+        ("configmaps", "Role", "leases"),
+    ],
+)
+async def test_a_missing_optional_right_is_a_reduced_mode_that_is_named(
+    bed: Bed, right: str, role: str, rules: str
+) -> None:
+    user, spec = f"without-{right}", ExtenderSpec(f"without-{right}", flags=[f"--lease-name=lease-{right}"])
+    await bed.apply(_rights(user, role, rules))
+    process = await start_extender(bed, spec, bed.kubeconfig_for(user))
+    await until(lambda: metric(spec, f'gpushare_extender_reduced_mode{{right="{right}"}} 1.0'), "the metric")
+    assert await _binds(bed, spec) == ""
+    assert re.search(rf"{right}", process.command.log.read_text())
+    await process.stop()
+
+
+def _rights(user: str, role: str, resource: str) -> str:
+    group = "coordination.k8s.io" if resource == "leases" else ""
+    return f"""
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: {user}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gpushare-schd-extender}}
+subjects: [{{kind: User, name: {user}, apiGroup: rbac.authorization.k8s.io}}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {role}
+metadata: {{name: {user}, namespace: kube-system}}
+rules: [{{apiGroups: ["{group}"], resources: [{resource}], verbs: ["*"]}}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: {user}, namespace: kube-system}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {role}, name: {user}}}
+subjects: [{{kind: User, name: {user}, apiGroup: rbac.authorization.k8s.io}}]
+"""
+
+
+async def _binds(bed: Bed, spec: ExtenderSpec) -> str:
+    """Bind a new pod, once the extender may; returns the last error."""
+    pod = (await bed.create_pods([gpu_pod(f"pod-of-{spec.name}", 1)]))[0]["metadata"]
+    body = {"PodName": pod["name"], "PodNamespace": "default", "PodUID": pod["uid"], "Node": "n"}
+    last = ""
+
+    async def bound() -> bool:
+        nonlocal last
+        async with aiohttp.ClientSession() as session, session.post(f"{spec.url}/bind", json=body) as reply:
+            last = (await reply.json())["Error"]
+        return not last
+
+    await until(bound, "a bind")
+    return last
+
+
+async def holder(bed: Bed) -> str:
+    return str((await bed.api.get(LEASE))["spec"]["holderIdentity"])
+
+
+async def test_sigterm_gives_the_lease_back_and_the_next_one_binds_at_once(bed: Bed) -> None:
+    first, second = ExtenderSpec("first"), ExtenderSpec("second")
+    process = await start_extender(bed, first)
+    assert await _binds(bed, first) == ""
+    assert await holder(bed)
+    await process.stop()
+    assert process_left_nothing(process)
+    assert await holder(bed) == ""
+    following = await start_extender(bed, second)
+    await until(lambda: metric(second, "gpushare_extender_leader 1.0"), "the second to lead", 5)
+    await following.stop()
+
+
+def process_left_nothing(process: Process) -> bool:
+    return not process.running and "Traceback" not in process.command.log.read_text()
+
+
+async def test_a_follower_forwards_binds_and_says_so_where_it_cannot(bed: Bed) -> None:
+    leader, follower = ExtenderSpec("leader"), ExtenderSpec("follower")
+    leading = await start_extender(bed, leader)
+    await until(lambda: metric(leader, "gpushare_extender_leader 1.0"), "a leader")
+    following = await start_extender(bed, follower)
+    assert await _binds(bed, follower) == ""
+    await until(
+        lambda: metric(follower, 'gpushare_extender_forwarded_binds_total{result="ok"} 1.0'), "the metric"
+    )
+    await leading.pause()
+    body = '{"PodName": "x", "PodNamespace": "default", "PodUID": "u", "Node": "n"}'
+    answer = await read_text(f"{follower.url}/bind", post=body, timeout_s=10)
+    assert "the extender that holds the Lease" in answer
+    assert f"127.0.0.1:{leader.port}" in answer
+    await leading.resume()
+    await asyncio.gather(leading.stop(), following.stop())

@@ -1,0 +1,170 @@
+"""Names that come back, pods that take their time to go, and pods that make others go."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed.api import Object
+from testbed.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.stories import manifest
+from tests.support.history import Recorder, cards_of, overcommits
+
+pytestmark = pytest.mark.integration
+
+
+def policy_config(url: str) -> dict[str, Any]:
+    """The same extender in the words of a Policy, all verbs included."""
+    config = component_config(url)
+    config["enableHttps"] = config.pop("enableHTTPS")
+    config["httpTimeout"] = 5_000_000_000
+    return config
+
+
+@asynccontextmanager
+async def cluster(*nodes: SimNode, version: str = "1.36") -> AsyncIterator[Bed]:
+    spec = ExtenderSpec()
+    entry = component_config(spec.url) if version == "1.36" else policy_config(spec.url)
+    async with Testbed(scheduler=SchedulerSpec(version, extenders=[entry])) as bed:
+        await grant(bed)
+        await start_extender(bed, spec)
+        await bed.add_nodes(nodes)
+        yield bed
+
+
+async def pod(bed: Bed, name: str) -> Object | None:
+    return next((p for p in await bed.api.items("/api/v1/pods") if p["metadata"]["name"] == name), None)
+
+
+async def until_placed(bed: Bed, *names: str, timeout_s: float = 30) -> None:
+    for name in names:
+
+        async def placed(name: str = name) -> bool:
+            found = await pod(bed, name)
+            return bool(found and found["spec"].get("nodeName"))
+
+        await until(placed, f"pod {name} to be placed", timeout_s, 0.1)
+
+
+async def until_event(bed: Bed, name: str, says: Callable[[str], bool]) -> None:
+    async def told() -> bool:
+        events = await bed.api.items("/api/v1/namespaces/default/events")
+        return any(e["involvedObject"].get("name") == name and says(e["message"]) for e in events)
+
+    await until(told, f"an event of pod {name}", 30)
+
+
+async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_once() -> None:
+    async with cluster(SimNode("n", [Card(units=15)])) as bed, Recorder(bed.api) as recorder:
+        await bed.apply(manifest("app-3g-v1"))
+        await until_placed(bed, "app-3g-v1-0", "app-3g-v1-1")
+        for _ in range(8):
+            old = await pod(bed, "app-3g-v1-0")
+            assert old is not None
+            await bed.api.delete("/api/v1/namespaces/default/pods/app-3g-v1-0", gracePeriodSeconds="0")
+
+            async def back(uid: str = old["metadata"]["uid"]) -> bool:
+                new = await pod(bed, "app-3g-v1-0")
+                return bool(new and new["metadata"]["uid"] != uid and new["spec"].get("nodeName"))
+
+            await until(back, "the replica to be placed again")
+        assert overcommits(await recorder.caught_up(), 15) == []
+        # 8 of 15 are used by two replicas: exactly 7 fit, which a leaked or lost reservation would deny.
+        await bed.create_pods([gpu_pod("seven", 7)])
+        await until_placed(bed, "seven")
+
+
+async def test_a_pod_with_a_long_grace_period_keeps_its_units_until_it_is_gone() -> None:
+    async with cluster(SimNode("n", [Card()])) as bed, Recorder(bed.api) as recorder:
+        await bed.create_pods(
+            [gpu_pod("slow", 14, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)]
+        )
+        await until_placed(bed, "slow")
+        await bed.api.delete("/api/v1/namespaces/default/pods/slow")
+        await bed.create_pods([gpu_pod("next", 14)])
+        await until_event(bed, "next", lambda text: "at most 0 of 14 free on card 0" in text)
+        assert not (await pod(bed, "next") or {})["spec"].get("nodeName")
+        await bed.api.delete("/api/v1/namespaces/default/pods/slow", gracePeriodSeconds="0")
+        await until_placed(bed, "next")
+        assert overcommits(await recorder.caught_up(), 14) == []
+
+
+# --- preemption ---------------------------------------------------------------------------------
+
+PRIORITY = """
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+"""
+VERSIONS = pytest.mark.parametrize("version", ["1.36", "1.22"])
+
+
+async def important(bed: Bed, name: str, units: int) -> None:
+    await bed.apply(PRIORITY)
+    await bed.create_pods([gpu_pod(name, units, priorityClassName="high")])
+
+
+@VERSIONS
+async def test_with_node_totals_short_the_victims_are_on_one_card(version: str) -> None:
+    async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed, Recorder(bed.api) as recorder:
+        for index in range(4):  # binpack: two of 7 on card 0, then two on card 1
+            await bed.create_pods([gpu_pod(f"low-{index}", 7)])
+            await until_placed(bed, f"low-{index}")
+        before = {p["metadata"]["name"]: cards_of(p) for p in await bed.api.items("/api/v1/pods")}
+        await important(bed, "high", 14)
+        await until_placed(bed, "high")
+        left = {p["metadata"]["name"] for p in await bed.api.items("/api/v1/pods")} - {"high"}
+        assert len(left) == 2
+        assert len({tuple(before[name]) for name in left}) == 1, "the survivors share the other card"
+        assert overcommits(await recorder.caught_up(), 14) == []
+
+
+@VERSIONS
+async def test_the_freed_card_is_not_stolen_while_the_victim_goes(version: str) -> None:
+    async with cluster(SimNode("n", [Card()]), version=version) as bed:
+        slow = gpu_pod("low", 10, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)
+        await bed.create_pods([slow])
+        await until_placed(bed, "low")
+        await important(bed, "high", 14)
+
+        async def nominated() -> bool:
+            found = await pod(bed, "high")
+            return bool(found and found["status"].get("nominatedNodeName") == "n")
+
+        await until(nominated, "the preemptor to be nominated")
+        # Four units are free now, and the thief has the preemptor's own priority.
+        await bed.create_pods([gpu_pod("thief", 4, priorityClassName="high")])
+        await until_event(
+            bed, "thief", lambda text: "fit" in text or "Insufficient" in text or "held" in text
+        )
+        await bed.api.delete("/api/v1/namespaces/default/pods/low", gracePeriodSeconds="0")
+        await until_placed(bed, "high")
+        assert not (await pod(bed, "thief") or {})["spec"].get("nodeName")
+
+
+async def test_a_pod_larger_than_any_card_evicts_nobody() -> None:
+    async with cluster(SimNode("n", [Card(), Card()])) as bed:
+        await bed.create_pods([gpu_pod("low", 10)])
+        await until_placed(bed, "low")
+        await important(bed, "huge", 15)
+        await until_event(bed, "huge", lambda text: "asked 15, the largest card has 14" in text)
+        assert (await pod(bed, "low") or {})["metadata"].get("deletionTimestamp") is None
+
+
+@VERSIONS
+async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(version: str) -> None:
+    """Totals are enough, no card is: schedulers see no victims to take and never ask the extender.
+
+    The pod waits, and says why by card; nothing is evicted and nothing is over-committed.
+    """
+    async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed:
+        for name, units in (("a", 8), ("b", 8)):
+            await bed.create_pods([gpu_pod(name, units)])
+            await until_placed(bed, name)
+        await important(bed, "high", 12)
+        await until_event(bed, "high", lambda text: "asked 12, at most 6 of 14 free on card 0" in text)
+        pods = {p["metadata"]["name"]: p for p in await bed.api.items("/api/v1/pods")}
+        assert all(pods[name]["metadata"].get("deletionTimestamp") is None for name in ("a", "b"))

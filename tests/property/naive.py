@@ -1,0 +1,94 @@
+"""The books as a slow clerk keeps them: facts about pods and nodes, and everything recounted when asked.
+
+Written from the design's sentences, not from the ledger's code; the ledger must agree with it.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from gpushare.model.annotations import Shares
+from gpushare.model.demand import Demand
+from gpushare.model.objects import Node, Pod
+
+
+@dataclass(frozen=True)
+class Held:
+    """A pod that holds units on a node."""
+
+    node: str
+    demand: Demand
+    claim: Shares | None
+    settled: bool
+
+
+@dataclass
+class Clerk:
+    """What is known. ``nodes`` holds those that exist now."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    unhealthy: dict[str, frozenset[int]] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+
+    def sees(self, pod: Pod) -> None:
+        """The API shows a pod with sound demand."""
+        assert isinstance(pod.demand, Demand)
+        self.waiting.pop(pod.uid, None)
+        before = self.held.get(pod.uid)
+        if pod.finished:
+            self.held.pop(pod.uid, None)
+        elif pod.node is None:
+            if pod.nominated is not None and not pod.terminating:
+                self.waiting[pod.uid] = pod.nominated
+        elif before is None or before.node != pod.node:
+            self.held[pod.uid] = Held(pod.node, pod.demand, pod.claim, settled=True)
+        elif not before.settled:
+            self.held[pod.uid] = replace(before, claim=pod.claim, settled=True)
+
+    def reserves(self, uid: str, held: Held) -> None:
+        """Bind has decided."""
+        self.held[uid] = held
+
+    def hears_yes(self, uid: str) -> None:
+        """The API has accepted the bind."""
+        if uid in self.held:
+            self.held[uid] = replace(self.held[uid], settled=True)
+
+    def hears_no(self, uid: str) -> None:
+        """The API has certainly not carried out the bind."""
+        if uid in self.held and not self.held[uid].settled:
+            del self.held[uid]
+
+    def loses(self, uid: str) -> None:
+        """The pod is gone."""
+        self.held.pop(uid, None)
+        self.waiting.pop(uid, None)
+
+    def lies_on(self, uid: str) -> set[int]:
+        """The cards that a pod counts on: the agent's word, else the claim; all of them if in doubt."""
+        held = self.held[uid]
+        node = self.nodes[held.node]
+        everywhere = {card.index for card in node.cards}
+        if uid in node.assigned:
+            said = dict(node.assigned[uid])
+        else:
+            said = {index: share.mem for index, share in held.claim or ()}
+        part = held.demand.mem // held.demand.cards
+        sound = len(said) == held.demand.cards and said.keys() <= everywhere and set(said.values()) == {part}
+        return set(said) if sound else everywhere
+
+    def free(self, name: str, index: int) -> tuple[int, int]:
+        """Units and percent of compute that a card has left; less than nothing if it is over-committed."""
+        node = self.nodes[name]
+        mem = next(card.units for card in node.cards if card.index == index)
+        core = 100 if node.mode in ("core_mem", "mps") else 0
+        for uid, held in self.held.items():
+            if held.node == name and index in self.lies_on(uid):
+                mem -= held.demand.mem // held.demand.cards
+                core -= held.demand.core // held.demand.cards
+        return mem, core
+
+    def is_open(self, name: str, index: int) -> bool:
+        """Whether a card takes pods: in health, and promised no more than it has."""
+        healthy = next(card.healthy for card in self.nodes[name].cards if card.index == index)
+        listed = index in self.unhealthy.get(name, ())
+        return healthy and not listed and min(self.free(name, index)) >= 0

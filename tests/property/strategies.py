@@ -1,0 +1,183 @@
+"""Small clusters in great variety: few cards of few units, so that everything collides."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from gpushare.model.objects import Mode, Node, Pod
+from gpushare.scheduling.fitting import Seeker
+from gpushare.scheduling.ledger import Ledger
+from tests.support.builders import cluster, demand, main, node, pod
+
+NODES = ("n0", "n1")
+MODES = (Mode.SHARE, Mode.CORE_MEM, Mode.MPS)
+PLACEMENTS = (None, "binpack", "spread")
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@st.composite
+def containers(draw: st.DrawFn, amounts: st.SearchStrategy[int]) -> tuple[ContainerDemand, ...]:
+    """Init containers and sidecars in any order, then containers."""
+    kinds = [
+        *draw(st.lists(st.sampled_from((Kind.INIT, Kind.SIDECAR)), max_size=4)),
+        *([Kind.MAIN] * draw(st.integers(1, 3))),
+    ]
+    return tuple(
+        ContainerDemand(f"c{i}", kind, draw(amounts), draw(st.sampled_from((0, 0, 10, 20))))
+        for i, kind in enumerate(kinds)
+    )
+
+
+@st.composite
+def rich_demands(draw: st.DrawFn) -> Demand:
+    """Sound demands of every shape: init containers, sidecars, several cards, compute, nothing at all."""
+    cards = draw(st.integers(1, 3))
+    listed = tuple(
+        ContainerDemand(c.name, c.kind, c.mem * cards, c.core * cards if c.mem else 0)
+        for c in draw(containers(st.integers(0, 6)))
+    )
+    found = demand_of(listed, str(cards))
+    if not isinstance(found, Demand):  # too much compute in all: only memory then
+        found = demand_of([ContainerDemand(c.name, c.kind, c.mem) for c in listed], str(cards))
+    assert isinstance(found, Demand)
+    return found
+
+
+@st.composite
+def small_demands(draw: st.DrawFn, most: int = 10) -> Demand:
+    """One container, mostly one card and memory only."""
+    cards = draw(st.sampled_from((1, 1, 1, 2)))
+    mem = draw(st.integers(0, most))
+    core = draw(st.sampled_from((0, 0, 0, 30, 60))) if mem else 0
+    found = demand_of([main(mem * cards, core * cards)], str(cards))
+    assert isinstance(found, Demand)
+    return found
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str, modes: tuple[Mode, ...] = MODES) -> Node:
+    """A node of up to three cards, one of which may be broken."""
+    sizes = draw(st.lists(st.integers(0, 12), min_size=1, max_size=3))
+    return node(
+        name,
+        *sizes,
+        mode=draw(st.sampled_from(modes)),
+        placement=draw(st.sampled_from(PLACEMENTS)),
+        closed=draw(st.sampled_from((None, None, None, "label"))),
+        broken=draw(st.sampled_from(((), (), (0,)))),
+    )
+
+
+@st.composite
+def bound_pods(draw: st.DrawFn, uid: str, names: tuple[str, ...]) -> Pod:
+    """A pod on a node; where it lies is known, unknown or wrong."""
+    wanted = draw(small_demands())
+    cards = tuple(range(wanted.cards)) if draw(st.booleans()) else tuple(range(1, 1 + wanted.cards))
+    return pod(
+        uid,
+        wanted,
+        at=draw(st.sampled_from(names)),
+        card=draw(st.sampled_from((cards, cards, None))),
+        priority=draw(st.integers(-1, 3)),
+        terminating=draw(st.sampled_from((False, False, True))),
+    )
+
+
+@st.composite
+def pending_pods(draw: st.DrawFn, uid: str, names: tuple[str, ...]) -> Pod:
+    """A pod that has been nominated."""
+    return pod(
+        uid, draw(small_demands()), nominated=draw(st.sampled_from(names)), priority=draw(st.integers(0, 3))
+    )
+
+
+def several(
+    make: Callable[[str], st.SearchStrategy[Pod]], prefix: str, most: int
+) -> st.SearchStrategy[list[Pod]]:
+    """Up to ``most`` pods with UIDs of their own."""
+    return st.integers(0, most).flatmap(
+        lambda count: st.tuples(*(make(f"{prefix}{i}") for i in range(count))).map(list)
+    )
+
+
+@st.composite
+def ledgers(
+    draw: st.DrawFn, names: tuple[str, ...] = NODES, modes: tuple[Mode, ...] = MODES, nominees: int = 2
+) -> Ledger:
+    """A cluster in some state, sound or not."""
+    return cluster(
+        *(draw(nodes(name, modes)) for name in names),
+        *draw(several(lambda uid: bound_pods(uid, names), "p", 6)),
+        *draw(several(lambda uid: pending_pods(uid, names), "q", nominees)),
+    )
+
+
+@st.composite
+def seekers(draw: st.DrawFn, least: int = 0) -> Seeker:
+    """A pod that looks for a place; now and then it is one of the nominated ones."""
+    return Seeker(
+        draw(st.sampled_from(("seeker", "seeker", "q0"))),
+        draw(small_demands()),
+        draw(st.integers(least, 4)),
+        draw(st.sampled_from(PLACEMENTS)),
+    )
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Ledger:
+    """One open node whose cards are mostly taken by pods of every priority."""
+    sizes = draw(st.lists(st.integers(6, 12), min_size=1, max_size=3))
+    cards = tuple(range(len(sizes)))
+    taken = [
+        pod(
+            f"p{i}",
+            demand(units * (1 if card is None else len(card)), cards=1 if card is None else len(card)),
+            at="n0",
+            card=card,
+            priority=draw(st.integers(-2, 3)),
+            terminating=draw(st.sampled_from((False, False, False, True))),
+        )
+        for i, (units, card) in enumerate(
+            draw(
+                st.lists(
+                    st.tuples(
+                        st.integers(1, 8), st.sampled_from((*((c,) for c in cards), cards, cards[-2:], None))
+                    ),
+                    min_size=2,
+                    max_size=6,
+                )
+            )
+        )
+    ]
+    nominees = draw(several(lambda uid: pending_pods(uid, ("n0",)), "q", 1))
+    return cluster(node("n0", *sizes, placement=draw(st.sampled_from(PLACEMENTS))), *taken, *nominees)
+
+
+@st.composite
+def preemptors(draw: st.DrawFn) -> Seeker:
+    """A pod of some priority that needs much of a card, or of two."""
+    cards = draw(st.sampled_from((1, 1, 1, 2)))
+    return Seeker("seeker", demand(draw(st.integers(4, 12)) * cards, cards=cards), draw(st.integers(1, 4)))
+
+
+@st.composite
+def waited_for(draw: st.DrawFn) -> Ledger:
+    """One open node, some of it being cleared, and pods that wait for that."""
+    sizes = draw(st.lists(st.integers(6, 12), min_size=1, max_size=3))
+    going = [
+        pod(f"p{card}", draw(st.integers(1, size)), at="n0", card=card, terminating=True)
+        for card, size in enumerate(sizes)
+        if draw(st.booleans())
+    ]
+    waiting = [
+        pod(f"q{i}", draw(st.integers(1, 12)), nominated="n0", priority=draw(st.integers(1, 3)))
+        for i in range(draw(st.integers(1, 2)))
+    ]
+    return cluster(node("n0", *sizes, placement=draw(st.sampled_from(PLACEMENTS))), *going, *waiting)

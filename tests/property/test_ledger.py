@@ -1,0 +1,343 @@
+"""The ledger under any interleaving of what a cluster can do, against a clerk who recounts everything.
+
+``HonestCluster`` holds only what can happen while one extender binds and nodes do not lose cards:
+there no card is ever promised more than it has. ``HostileCluster`` adds everything else: other
+writers, users who edit, agents that err, nodes that shrink. There the books must still be right.
+"""
+
+from dataclasses import replace
+from functools import reduce
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from gpushare.model.cards import Card
+from gpushare.model.demand import Demand, demand_of
+from gpushare.model.objects import Node, Pod
+from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.ledger import (
+    EMPTY_LEDGER,
+    Confirmed,
+    Event,
+    Ledger,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    Released,
+    Reserved,
+    UnhealthySeen,
+    apply,
+    overcommitted,
+)
+from tests.property.naive import Clerk, Held
+from tests.property.strategies import NODES, PLACEMENTS, nodes, small_demands
+from tests.support.builders import pod
+
+names = st.sampled_from(NODES)
+picks = st.integers(0, 50)
+some_cards = st.frozensets(st.integers(0, 3), max_size=2)
+claims = st.sampled_from(((0,), (1,), (2,), (0, 1), (1, 2), None))
+MOST_PODS = 7
+
+
+class HonestCluster(RuleBasedStateMachine):
+    """One extender, sound users, nodes that only grow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = EMPTY_LEDGER
+        self.clerk = Clerk()
+        self.events: list[Event] = []
+        self.machines: dict[str, Node] = {}
+        self.pods: dict[str, Pod] = {}
+        self.born = 0
+
+    def happens(self, event: Event) -> None:
+        self.events.append(event)
+        self.ledger = apply(self.ledger, event)
+
+    def shows(self, seen: Pod) -> None:
+        self.pods[seen.uid] = seen
+        self.clerk.sees(seen)
+        self.happens(PodSeen(seen))
+
+    def shows_node(self, node: Node) -> None:
+        self.machines[node.name] = self.clerk.nodes[node.name] = node
+        self.happens(NodeSeen(node))
+
+    def picked(self, pick: int) -> Pod:
+        return self.pods[sorted(self.pods)[pick % len(self.pods)]]
+
+    def some_pods(self) -> bool:
+        return bool(self.pods)
+
+    def few_pods(self) -> bool:
+        return len(self.pods) < MOST_PODS
+
+    def a_new_uid(self) -> str:
+        self.born += 1
+        return f"p{self.born}"
+
+    # --- nodes ---
+
+    @initialize(first=nodes(NODES[0]), second=nodes(NODES[1]))
+    def nodes_come_up(self, first: Node, second: Node) -> None:
+        self.shows_node(first)
+        self.shows_node(second)
+
+    @rule(name=names, card=st.integers(0, 3), more=st.integers(0, 4), broken=st.booleans())
+    def a_node_grows_or_a_card_breaks(self, name: str, card: int, more: int, broken: bool) -> None:  # noqa: FBT001
+        cards = {c.index: c for c in self.machines[name].cards}
+        old = cards.get(card, Card(card, 0))
+        cards[card] = replace(old, units=old.units + more, healthy=not broken)
+        self.shows_node(
+            replace(self.machines[name], cards=tuple(sorted(cards.values(), key=lambda c: c.index)))
+        )
+
+    @rule(name=names, placement=st.sampled_from(PLACEMENTS), closed=st.sampled_from((None, "label")))
+    def a_node_is_relabelled(self, name: str, placement: str | None, closed: str | None) -> None:
+        self.shows_node(replace(self.machines[name], placement=placement, closed=closed))
+
+    @rule(name=names)
+    def a_node_is_deleted(self, name: str) -> None:
+        self.clerk.nodes.pop(name, None)
+        self.happens(NodeGone(name))
+
+    @rule(name=names)
+    def a_node_comes_back(self, name: str) -> None:
+        self.shows_node(self.machines[name])
+
+    @rule(name=names, cards=some_cards)
+    def cards_are_listed_as_unhealthy(self, name: str, cards: frozenset[int]) -> None:
+        self.clerk.unhealthy[name] = cards
+        self.happens(UnhealthySeen(name, cards))
+
+    @rule(name=names)
+    def the_agent_tells_the_truth(self, name: str) -> None:
+        said = {
+            uid: {index: share.mem for index, share in held.claim}
+            for uid, held in self.clerk.held.items()
+            if held.node == name and held.claim is not None
+        }
+        self.shows_node(replace(self.machines[name], assigned=said))
+
+    # --- pods ---
+
+    @precondition(few_pods)
+    @rule(wanted=small_demands(), priority=st.integers(0, 3), name=names, nominated=st.booleans())
+    def a_pod_is_created(self, wanted: Demand, priority: int, name: str, nominated: bool) -> None:  # noqa: FBT001
+        uid = self.a_new_uid()
+        self.shows(pod(uid, wanted, priority=priority, nominated=name if nominated else None))
+
+    @precondition(some_pods)
+    @rule(pick=picks, name=names)
+    def bind_decides(self, pick: int, name: str) -> None:
+        who = self.picked(pick)
+        book = self.ledger.books.get(name)
+        if who.uid in self.clerk.held or who.node is not None or book is None:
+            return
+        assert isinstance(who.demand, Demand)
+        shares = place(book, Seeker(who.uid, who.demand, who.priority, who.placement))
+        if not isinstance(shares, Refusal):
+            self.clerk.reserves(who.uid, Held(name, who.demand, shares, settled=False))
+            self.happens(Reserved(who, who.demand, name, shares))
+
+    @precondition(some_pods)
+    @rule(pick=picks)
+    def the_api_says_yes(self, pick: int) -> None:
+        uid = self.picked(pick).uid
+        self.clerk.hears_yes(uid)
+        self.happens(Confirmed(uid))
+
+    @precondition(some_pods)
+    @rule(pick=picks)
+    def the_api_says_no(self, pick: int) -> None:
+        uid = self.picked(pick).uid
+        self.clerk.hears_no(uid)
+        self.happens(Released(uid))
+
+    @precondition(some_pods)
+    @rule(pick=picks, terminating=st.booleans())
+    def the_watch_shows_a_bound_pod(self, pick: int, terminating: bool) -> None:  # noqa: FBT001
+        who = self.picked(pick)
+        held = self.clerk.held.get(who.uid)
+        if held is not None:
+            self.shows(
+                replace(who, node=held.node, claim=held.claim, terminating=who.terminating or terminating)
+            )
+
+    @precondition(some_pods)
+    @rule(pick=picks)
+    def the_watch_is_late(self, pick: int) -> None:
+        seen = self.picked(pick)
+        self.shows(seen)
+
+    @precondition(some_pods)
+    @rule(pick=picks, cards=claims, label=st.sampled_from(("1", "2", "3")))
+    def a_user_edits_a_bound_pod(self, pick: int, cards: tuple[int, ...] | None, label: str) -> None:
+        who = self.picked(pick)
+        held = self.clerk.held.get(who.uid)
+        if who.node is None or held is None or not held.settled:
+            return
+        assert isinstance(who.demand, Demand)
+        relabelled = demand_of(who.demand.containers, label)
+        wanted = relabelled if isinstance(relabelled, Demand) else who.demand
+        self.clerk.sees(replace(who, demand=wanted))
+        self.happens(PodSeen(replace(pod(who.uid, wanted, at=who.node, card=cards), priority=who.priority)))
+
+    @precondition(some_pods)
+    @rule(pick=picks)
+    def a_pod_is_gone(self, pick: int) -> None:
+        who = self.picked(pick)
+        del self.pods[who.uid]
+        self.clerk.loses(who.uid)
+        self.happens(PodGone(who.uid))
+
+    @precondition(some_pods)
+    @rule(pick=picks)
+    def a_pod_finishes(self, pick: int) -> None:
+        who = self.picked(pick)
+        self.shows(replace(who, finished=True))
+        del self.pods[who.uid]
+
+    # --- what must be true ---
+
+    @invariant()
+    def no_card_is_promised_more_than_it_has(self) -> None:
+        assert list(overcommitted(self.ledger)) == []
+        for name, node in self.clerk.nodes.items():
+            for card in node.cards:
+                assert min(self.clerk.free(name, card.index)) >= 0
+
+    @invariant()
+    def the_rooms_are_what_a_recount_says(self) -> None:
+        for name, book in self.ledger.books.items():
+            node = self.clerk.nodes.get(name)
+            assert book.node == node
+            assert [room.card for room in book.rooms] == list(node.cards if node else ())
+            for room in book.rooms:
+                assert tuple(room.free) == self.clerk.free(name, room.card.index)
+                assert room.open == self.clerk.is_open(name, room.card.index)
+
+    @invariant()
+    def the_quick_answer_of_filter_is_the_thorough_one(self) -> None:
+        for book in self.ledger.books.values():
+            assert book.largest == max((room.total.mem for room in book.rooms), default=-1)
+            if book.widest >= 0:
+                assert fits(book.name, self.ledger, book.widest)
+                assert not fits(book.name, self.ledger, book.widest + 1)
+
+    @invariant()
+    def the_indices_agree_with_the_books(self) -> None:
+        books = self.ledger.books
+        held = {uid: name for name, book in books.items() for uid in book.reservations}
+        waiting = {uid: name for name, book in books.items() for uid in book.nominees}
+        assert held == dict(self.ledger.home) == {uid: h.node for uid, h in self.clerk.held.items()}
+        assert waiting == dict(self.ledger.nominated) == self.clerk.waiting
+        for uid, name in held.items():
+            found = self.ledger.reservation(uid)
+            assert found == (name, books[name].reservations[uid])
+            assert found[1].settled == self.clerk.held[uid].settled
+
+    def teardown(self) -> None:
+        assert apply(EMPTY_LEDGER, *self.events) == self.ledger
+
+
+def fits(name: str, ledger: Ledger, units: int) -> bool:
+    found = place(ledger.books[name], Seeker("nobody", Demand((), units, 0, 1)))
+    return not isinstance(found, Refusal)
+
+
+class HostileCluster(HonestCluster):
+    """Everything else that can come over a watch."""
+
+    @rule(node=names.flatmap(nodes))
+    def a_node_becomes_another(self, node: Node) -> None:
+        self.shows_node(node)
+
+    @precondition(lambda self: self.few_pods())
+    @rule(wanted=small_demands(), name=names, cards=claims)
+    def somebody_else_binds_a_pod(self, wanted: Demand, name: str, cards: tuple[int, ...] | None) -> None:
+        self.shows(pod(self.a_new_uid(), wanted, at=name, card=cards))
+
+    @precondition(lambda self: self.some_pods())
+    @rule(pick=picks, name=names, cards=claims)
+    def the_api_has_another_word_on_our_bind(
+        self, pick: int, name: str, cards: tuple[int, ...] | None
+    ) -> None:
+        who = self.picked(pick)
+        assert isinstance(who.demand, Demand)
+        self.shows(replace(pod(who.uid, who.demand, at=name, card=cards), priority=who.priority))
+
+    @precondition(lambda self: self.some_pods())
+    @rule(
+        pick=picks,
+        name=names,
+        word=st.dictionaries(st.integers(0, 3), st.integers(0, 10), max_size=2),
+        right=st.booleans(),
+    )
+    def the_agent_says_something(self, pick: int, name: str, word: dict[int, int], right: bool) -> None:  # noqa: FBT001
+        who = self.picked(pick)
+        assert isinstance(who.demand, Demand)
+        said = dict.fromkeys(word, who.demand.per_card.mem) if right else word
+        before = self.machines[name]
+        self.shows_node(replace(before, assigned={**before.assigned, who.uid: said}))
+
+    @invariant()
+    def no_card_is_promised_more_than_it_has(self) -> None:
+        """Others promise here; but what is promised beyond a card is found, and the card closed."""
+        assert set(overcommitted(self.ledger)) == {
+            (name, card.index)
+            for name, node in self.clerk.nodes.items()
+            for card in node.cards
+            if min(self.clerk.free(name, card.index)) < 0
+        }
+
+
+TestHonestCluster = HonestCluster.TestCase
+TestHostileCluster = HostileCluster.TestCase
+TestHonestCluster.settings = TestHostileCluster.settings = settings(
+    stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+pods = st.builds(
+    pod,
+    st.sampled_from(("a", "b", "c")),
+    small_demands(),
+    at=st.none() | names,
+    card=st.sampled_from((0, 1, None)),
+    terminating=st.booleans(),
+    finished=st.booleans(),
+    nominated=st.none() | names,
+)
+uids = st.sampled_from(("a", "b", "c", "d"))
+events: st.SearchStrategy[Event] = st.one_of(
+    names.flatmap(nodes).map(NodeSeen),
+    names.map(NodeGone),
+    pods.map(PodSeen),
+    uids.map(PodGone),
+    uids.map(Confirmed),
+    uids.map(Released),
+    st.builds(UnhealthySeen, names, some_cards),
+)
+
+
+@given(st.lists(events, max_size=8), st.lists(events, max_size=8))
+def test_a_batch_is_its_events_one_by_one(before: list[Event], batch: list[Event]) -> None:
+    start = apply(EMPTY_LEDGER, *before)
+    one_by_one = reduce(apply, batch, start)
+    at_once = apply(start, *batch)
+    assert at_once == one_by_one
+    assert {name: book.rooms for name, book in at_once.books.items()} == {
+        name: book.rooms for name, book in one_by_one.books.items()
+    }
+
+
+@given(st.lists(events, max_size=8), st.lists(events, max_size=4))
+def test_the_old_ledger_stays_as_it_was(before: list[Event], batch: list[Event]) -> None:
+    start = apply(EMPTY_LEDGER, *before)
+    apply(start, *batch)
+    assert start == apply(EMPTY_LEDGER, *before)

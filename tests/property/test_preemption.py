@@ -1,0 +1,87 @@
+"""Preempt, in any cluster: its victims are enough, none is spare, and nobody important is among them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.scheduling.book import Book, without
+from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.ledger import Ledger
+from gpushare.scheduling.preemption import preempt, victims_on
+from tests.property.strategies import crowded, preemptors
+
+proposals = st.lists(st.sampled_from(("p0", "p1", "p2", "p3", "stranger")), unique=True, max_size=4)
+
+
+def fits(book: Book, who: Seeker, gone: frozenset[str]) -> bool:
+    """Whether the pod has room once these, and all that are being deleted, are gone."""
+    going = frozenset(r.uid for r in book.reservations.values() if r.terminating)
+    return not isinstance(place(without(book, going | gone), who), Refusal)
+
+
+def lower(book: Book, who: Seeker) -> frozenset[str]:
+    return frozenset(r.uid for r in book.reservations.values() if r.priority < who.priority)
+
+
+@given(crowded(), preemptors(), proposals)
+def test_the_victims_are_enough(ledger: Ledger, who: Seeker, proposed: list[str]) -> None:
+    for name, victims in preempt(ledger, who, {"n0": proposed, "unknown": proposed}).items():
+        assert fits(ledger.books[name], who, frozenset(victims))
+
+
+@given(crowded(), preemptors(), proposals)
+def test_a_node_is_left_out_only_where_evicting_every_lower_pod_is_not_enough(
+    ledger: Ledger, who: Seeker, proposed: list[str]
+) -> None:
+    book = ledger.books["n0"]
+    if victims_on(book, who, ("stranger", *proposed)) is None:
+        assert not fits(book, who, lower(book, who))
+        assert not fits(book, who, frozenset(proposed))
+
+
+@given(crowded(), preemptors(), proposals)
+def test_an_answer_names_at_least_one_victim(ledger: Ledger, who: Seeker, proposed: list[str]) -> None:
+    """kube-scheduler drops the whole preemption over a node with no victims."""
+    if proposed:
+        assert victims_on(ledger.books["n0"], who, tuple(proposed)) != ()
+
+
+@given(crowded(), preemptors(), proposals)
+def test_a_choice_that_is_enough_is_kept_as_it_is(ledger: Ledger, who: Seeker, proposed: list[str]) -> None:
+    book = ledger.books["n0"]
+    found = victims_on(book, who, tuple(proposed))
+    assert (found == tuple(proposed)) or not fits(book, who, frozenset(proposed))
+
+
+@given(crowded(), preemptors(), proposals)
+def test_of_our_own_choice_nobody_is_spare_and_nobody_is_too_important(
+    ledger: Ledger, who: Seeker, proposed: list[str]
+) -> None:
+    book = ledger.books["n0"]
+    found = victims_on(book, who, tuple(proposed))
+    if found is None or found == tuple(proposed):
+        return
+    ours = frozenset(found) & book.reservations.keys()
+    assert ours <= lower(book, who)
+    assert not any(book.reservations[uid].terminating for uid in ours)
+    for uid in ours:
+        assert not fits(book, who, ours - {uid})
+
+
+@given(crowded(), preemptors(), proposals)
+def test_pods_that_we_do_not_know_stay_in_every_answer(
+    ledger: Ledger, who: Seeker, proposed: list[str]
+) -> None:
+    book = ledger.books["n0"]
+    found = victims_on(book, who, tuple(proposed))
+    if found is None:
+        return
+    assert [uid for uid in found if uid not in book.reservations] == [
+        uid for uid in proposed if uid not in book.reservations
+    ]
+
+
+@given(crowded(), preemptors(), proposals)
+def test_preempt_changes_nothing(ledger: Ledger, who: Seeker, proposed: list[str]) -> None:
+    before = {name: (book, book.rooms) for name, book in ledger.books.items()}
+    preempt(ledger, who, {"n0": proposed})
+    assert {name: (book, book.rooms) for name, book in ledger.books.items()} == before

@@ -1,0 +1,134 @@
+"""Demands, cards, nodes, pods and ledgers in few words, so that a test shows only what it is about.
+
+A node is told by its card sizes, ``node("n", 14, 14)``; a pod by what it asks for and where it lies,
+``pod("a", 4, at="n", card=0)``. A pod that is on a node without a card is of unknown card.
+"""
+
+from gpushare.model.annotations import Shares, even_shares
+from gpushare.model.cards import Card
+from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
+from gpushare.model.objects import Mode, Node, Pod
+from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, NodeSeen, PodSeen, Reserved, apply
+
+T4 = 14
+"""Units of the T4 in the source documents: 15079 MiB, in whole GiB."""
+V16 = 16276
+"""MiB of the 16 GiB cards in the source documents' pictures."""
+
+
+def main(mem: int, core: int = 0, name: str = "main") -> ContainerDemand:
+    return ContainerDemand(name, Kind.MAIN, mem, core)
+
+
+def sidecar(mem: int, core: int = 0, name: str = "side") -> ContainerDemand:
+    return ContainerDemand(name, Kind.SIDECAR, mem, core)
+
+
+def init(mem: int, core: int = 0, name: str = "init") -> ContainerDemand:
+    return ContainerDemand(name, Kind.INIT, mem, core)
+
+
+def sound(found: Demand | Malformed) -> Demand:
+    """The demand, where it must be one."""
+    assert isinstance(found, Demand), found.problem
+    return found
+
+
+def demand(mem: int = 4, *, core: int = 0, cards: int = 1) -> Demand:
+    """The demand of a pod with one container."""
+    return sound(demand_of([main(mem, core)], str(cards)))
+
+
+def node(
+    name: str,
+    *units: int,
+    mode: Mode = Mode.SHARE,
+    placement: str | None = None,
+    closed: str | None = None,
+    assigned: dict[str, dict[int, int]] | None = None,
+    broken: tuple[int, ...] = (),
+) -> Node:
+    """A node with one card per size; ``broken`` are the cards that its agent calls unhealthy."""
+    cards = tuple(Card(index, size, healthy=index not in broken) for index, size in enumerate(units))
+    return Node(name, cards, mode, placement, closed, assigned or {})
+
+
+def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test names the few it needs
+    uid: str,
+    asks: int | Demand | Malformed = 4,
+    *,
+    at: str | None = None,
+    card: int | tuple[int, ...] | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    terminating: bool = False,
+    finished: bool = False,
+    nominated: str | None = None,
+    placement: str | None = None,
+) -> Pod:
+    """A pod: pending, or on the node ``at``; ``card`` is what its annotations claim."""
+    wanted = demand(asks) if isinstance(asks, int) else asks
+    cards = (card,) if isinstance(card, int) else card
+    claim = even_shares(wanted, cards) if cards is not None and isinstance(wanted, Demand) else None
+    return Pod(
+        uid,
+        "default",
+        name or uid,
+        wanted,
+        node=at,
+        finished=finished,
+        terminating=terminating,
+        priority=priority,
+        nominated=nominated,
+        claim=claim,
+        placement=placement,
+    )
+
+
+def seeker(
+    asks: int | Demand = 4, *, uid: str = "seeker", priority: int = 0, placement: str | None = None
+) -> Seeker:
+    """A pod that looks for a place."""
+    return Seeker(uid, demand(asks) if isinstance(asks, int) else asks, priority, placement)
+
+
+def cluster(*things: Node | Pod) -> Ledger:
+    """The ledger once all of these have been seen, in that order."""
+    return seen(EMPTY_LEDGER, *things)
+
+
+def seen(ledger: Ledger, *things: Node | Pod) -> Ledger:
+    """The ledger once these, too, have been seen."""
+    return apply(
+        ledger, *(NodeSeen(thing) if isinstance(thing, Node) else PodSeen(thing) for thing in things)
+    )
+
+
+def decided(ledger: Ledger, who: Pod, name: str) -> Shares:
+    """The cards that bind would choose on that node, where it must find some."""
+    shares = tried(ledger, who, name)
+    assert not isinstance(shares, Refusal), shares.text
+    return shares
+
+
+def tried(ledger: Ledger, who: Pod, name: str) -> Shares | Refusal:
+    """What bind would decide on that node."""
+    assert isinstance(who.demand, Demand)
+    return place(ledger.books[name], Seeker(who.uid, who.demand, who.priority, who.placement))
+
+
+def reserved(ledger: Ledger, who: Pod, name: str) -> Ledger:
+    """The ledger once bind has decided for that node."""
+    assert isinstance(who.demand, Demand)
+    return apply(ledger, Reserved(who, who.demand, name, decided(ledger, who, name)))
+
+
+def free(ledger: Ledger, name: str) -> list[int]:
+    """Free units of each card of a node."""
+    return [room.free.mem for room in ledger.books[name].rooms]
+
+
+def free_core(ledger: Ledger, name: str) -> list[int]:
+    """Free percent of compute of each card of a node."""
+    return [room.free.core for room in ledger.books[name].rooms]

@@ -1,0 +1,220 @@
+"""The annotations that publish a placement: written at bind, believed only where all of them agree."""
+
+import json
+
+import pytest
+
+from gpushare import contract
+from gpushare.model.annotations import (
+    Shares,
+    bind_annotations,
+    claim_of,
+    even_shares,
+    parse_allocation,
+    parse_assigned,
+    shares_from_units,
+)
+from gpushare.model.demand import ContainerDemand, Demand, Share, demand_of
+from tests.support.builders import demand, init, main, sidecar, sound
+
+NOW = 1_600_000_000_000_000_000
+
+
+def of(*containers: ContainerDemand, cards: str | None = None) -> Demand:
+    return sound(demand_of(containers, cards))
+
+
+def written(wanted: Demand, *cards: int, size: int = 14) -> dict[str, str]:
+    return bind_annotations(wanted, even_shares(wanted, cards), size, NOW)
+
+
+def allocation(wanted: Demand, *cards: int) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = json.loads(written(wanted, *cards)[contract.ANN_ALLOCATION])
+    return found
+
+
+def test_bind_writes_what_the_original_pair_reads() -> None:
+    assert written(demand(4), 1, size=15) == {
+        "ALIYUN_COM_GPU_MEM_IDX": "1",
+        "ALIYUN_COM_GPU_MEM_DEV": "15",
+        "ALIYUN_COM_GPU_MEM_POD": "4",
+        "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
+        "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1600000000000000000",
+        "scheduler.framework.gpushare.allocation": '{"0":{"1":4}}',
+    }
+
+
+def test_every_container_is_told_its_part() -> None:
+    assert allocation(of(main(3), main(0), main(4)), 1) == {"0": {"1": 3}, "2": {"1": 4}}
+
+
+def test_several_cards_carry_equal_parts_and_the_index_is_the_lowest() -> None:
+    wanted = demand(8, cards=2)
+    assert allocation(wanted, 3, 1) == {"0": {"1": 4, "3": 4}}
+    assert written(wanted, 3, 1)[contract.ANN_IDX] == "1"
+    assert written(wanted, 3, 1)[contract.ANN_POD] == "8"
+
+
+def test_what_goes_beyond_the_containers_is_one_entry_after_them() -> None:
+    assert allocation(of(init(9), sidecar(1), main(3), main(4)), 0) == {
+        "0": {"0": 3},
+        "1": {"0": 4},
+        "2": {"0": 2},
+    }
+
+
+def test_compute_is_written_only_where_it_was_asked_for() -> None:
+    assert contract.ANN_CORE_ALLOCATION not in written(demand(4), 0)
+    assert json.loads(written(demand(4, core=30), 2)[contract.ANN_CORE_ALLOCATION]) == {"0": {"2": 30}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cards"),
+    [
+        (demand(4), (1,)),
+        (demand(0), (1,)),
+        (demand(0, cards=2), (1, 2)),
+        (demand(8, core=20, cards=2), (0, 3)),
+        (of(init(9), main(4)), (0,)),
+        (of(sidecar(2, 10), init(8, 5), main(4, 5), main(0)), (0,)),
+        (of(init(4), main(0)), (2,)),
+    ],
+)
+def test_what_bind_wrote_is_what_a_restart_reads(wanted: Demand, cards: tuple[int, ...]) -> None:
+    assert claim_of(written(wanted, *cards), wanted) == even_shares(wanted, cards)
+
+
+def test_the_original_writes_no_allocation_and_is_understood() -> None:
+    assert claim_of({contract.ANN_IDX: "1", contract.ANN_POD: "4"}, demand(4)) == ((1, Share(4)),)
+
+
+def test_what_bind_wrote_late_in_the_life_of_the_pod_is_still_believed() -> None:
+    annotations = written(demand(4), 1) | {
+        contract.ANN_ASSIGNED: "true",
+        contract.ANN_ASSUME_TIME: "1600000000000000009",
+    }
+    assert claim_of(annotations, demand(4)) == ((1, Share(4)),)
+
+
+def test_a_pod_without_annotations_claims_nothing() -> None:
+    assert claim_of({}, demand(4)) is None
+
+
+def test_without_an_allocation_the_index_does_not_tell_where_the_second_card_is() -> None:
+    assert claim_of({contract.ANN_IDX: "1", contract.ANN_POD: "8"}, demand(8, cards=2)) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (contract.ANN_IDX, "1"),
+        (contract.ANN_IDX, ""),
+        (contract.ANN_IDX, "-1"),
+        (contract.ANN_IDX, "zero"),
+        (contract.ANN_POD, "0"),
+        (contract.ANN_POD, "4"),
+        (contract.ANN_POD, "08"),
+        (contract.ANN_POD, ""),
+        (contract.ANN_ALLOCATION, '{"0":{"1":8}}'),
+        (contract.ANN_ALLOCATION, '{"0":{"0":7}}'),
+        (contract.ANN_ALLOCATION, '{"0":{"0":4}}'),
+        (contract.ANN_ALLOCATION, '{"0":{"0":4,"1":4}}'),
+        (contract.ANN_ALLOCATION, '{"0":{"0":8,"1":0}}'),
+        (contract.ANN_ALLOCATION, '{"0":{"0":9},"1":{"0":-1}}'),
+        (contract.ANN_ALLOCATION, "{}"),
+        (contract.ANN_ALLOCATION, ""),
+        (contract.ANN_ALLOCATION, "junk"),
+        (contract.ANN_CORE_ALLOCATION, '{"0":{"1":20}}'),
+        (contract.ANN_CORE_ALLOCATION, '{"0":{"0":15}}'),
+        (contract.ANN_CORE_ALLOCATION, "{}"),
+        (contract.ANN_CORE_ALLOCATION, "junk"),
+    ],
+)
+def test_one_annotation_that_contradicts_the_others_voids_the_claim(key: str, text: str) -> None:
+    wanted = demand(8, core=20)
+    annotations = written(wanted, 0)
+    assert claim_of(annotations, wanted) is not None
+    assert claim_of(annotations | {key: text}, wanted) is None
+
+
+@pytest.mark.parametrize("key", [contract.ANN_IDX, contract.ANN_POD])
+def test_a_claim_needs_its_index_and_its_amount(key: str) -> None:
+    annotations = written(demand(8), 0)
+    del annotations[key]
+    assert claim_of(annotations, demand(8)) is None
+
+
+@pytest.mark.parametrize(
+    "text", ['{"0":{"0":4}}', '{"0":{"0":4,"1":4,"2":4}}', '{"0":{"0":8}}', '{"0":{"0":5,"1":3}}']
+)
+def test_a_pod_on_several_cards_must_name_all_of_them_with_equal_parts(text: str) -> None:
+    wanted = demand(8, cards=2)
+    assert claim_of(written(wanted, 0, 1) | {contract.ANN_ALLOCATION: text}, wanted) is None
+
+
+def test_compute_in_the_annotations_of_a_pod_that_asked_for_none_voids_the_claim() -> None:
+    annotations = written(demand(8), 0) | {contract.ANN_CORE_ALLOCATION: '{"0":{"0":20}}'}
+    assert claim_of(annotations, demand(8)) is None
+
+
+def test_annotations_of_a_larger_pod_are_no_claim_of_a_smaller_one() -> None:
+    assert claim_of(written(demand(8), 0), demand(4)) is None
+    assert claim_of(written(demand(8, cards=2), 0, 1), demand(8)) is None
+
+
+def test_an_allocation_adds_up_over_the_containers() -> None:
+    assert parse_allocation('{"0":{"0":3,"1":3},"2":{"0":1}}') == {0: 4, 1: 3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "4",
+        '{"0":4}',
+        '{"0":{"0":"4"}}',
+        '{"0":{"0":4.5}}',
+        '{"0":{"0":true}}',
+        '{"0":{"-1":4}}',
+        '{"0":{"x":4}}',
+        '{"0":{"0":-4}}',
+        '{"0":{"0":' + "9" * 5000 + "}}",
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        "\ud800",
+    ],
+)
+def test_what_is_no_allocation_is_none(text: str) -> None:
+    assert parse_allocation(text) is None
+    assert parse_assigned(f'{{"uid":{text}}}') is None
+
+
+def test_the_agents_word_adds_up_over_the_containers_of_each_pod() -> None:
+    assert parse_assigned('{"a":{"main":{"0":3},"side":{"0":1}},"b":{"main":{"1":2,"2":2}}}') == {
+        "a": {0: 4},
+        "b": {1: 2, 2: 2},
+    }
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", '{"a":{"0":4}}', '{"a":{"main":{"zero":4}}}', "\ud800"])
+def test_one_entry_that_cannot_be_read_voids_the_whole_word(text: str) -> None:
+    assert parse_assigned(text) is None
+
+
+def test_an_empty_word_says_nothing_about_anybody() -> None:
+    assert parse_assigned("{}") == {}
+
+
+@pytest.mark.parametrize(
+    ("units", "core", "shares"),
+    [
+        ({1: 4}, 0, ((1, Share(4)),)),
+        ({2: 4, 0: 4}, 20, ((0, Share(4, 10)), (2, Share(4, 10)))),
+    ],
+)
+def test_units_that_somebody_else_decided_become_shares(
+    units: dict[int, int], core: int, shares: Shares
+) -> None:
+    assert shares_from_units(units, core) == shares

@@ -1,0 +1,90 @@
+"""The node annotation that lists the cards, and the list of cards out of service."""
+
+import pytest
+
+from gpushare.model.cards import Card, equal_cards, format_cards, parse_cards, parse_indices
+from gpushare.model.demand import Malformed
+
+
+def problem(text: str) -> str:
+    found = parse_cards(text)
+    assert isinstance(found, Malformed)
+    return found.problem
+
+
+def test_the_t4_of_the_source_documents() -> None:
+    text = (
+        '[{"index": 0, "uuid": "GPU-1", "model": "Tesla T4", "mib": 15079, "units": 14,'
+        ' "numa": 0, "minor": 0, "pci": "00000000:00:07.0", "healthy": true}]'
+    )
+    assert parse_cards(text) == (Card(0, 14, "GPU-1", "Tesla T4", 15079, 0, 0, "00000000:00:07.0"),)
+
+
+def test_only_index_and_units_are_needed() -> None:
+    assert parse_cards('[{"index":1,"units":14}]') == (Card(1, 14),)
+
+
+def test_fields_of_a_later_version_are_passed_over() -> None:
+    assert parse_cards('[{"index":1,"units":14,"mig":{"profile":"1g"}}]') == (Card(1, 14),)
+
+
+def test_cards_come_in_index_order_and_may_differ_in_size() -> None:
+    assert parse_cards('[{"index":2,"units":22},{"index":0,"units":11}]') == (Card(0, 11), Card(2, 22))
+
+
+def test_a_node_may_have_no_card() -> None:
+    assert parse_cards("[]") == ()
+
+
+def test_what_is_written_is_read_back() -> None:
+    cards = (Card(0, 14, "GPU-1", "Tesla T4", 15079, 0, 1, "0:7.0"), Card(3, 0, healthy=False))
+    assert parse_cards(format_cards(cards)) == cards
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[{"index":0}]', "units"),
+        ('[{"units":14}]', "index"),
+        ('[{"index":"0","units":14}]', "$[0].index"),
+        ('[{"index":0,"units":true}]', "$[0].units"),
+        ('[{"index":0,"units":14.5}]', "$[0].units"),
+        ('[{"index":0,"units":null}]', "$[0].units"),
+        ('[{"index":0,"units":14},{"index":0,"units":15}]', "two cards have the same index"),
+        ('[{"index":-1,"units":14}]', "negative"),
+        ('[{"index":0,"units":-14}]', "negative"),
+        ('{"0": 14}', "array"),
+        ("14", "array"),
+        ("null", "array"),
+    ],
+)
+def test_a_list_that_is_not_sound_is_refused_with_what_is_wrong(text: str, says: str) -> None:
+    assert says in problem(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", "junk", "[{]", '[{"index":0,"units":' + "9" * 5000 + "}]", "\ud800"]
+)
+def test_what_is_no_json_is_refused(text: str) -> None:
+    assert problem(text)
+
+
+@pytest.mark.parametrize("nest", ["[", '{"a":'])
+def test_text_nested_without_end_is_refused_like_other_junk(nest: str) -> None:
+    assert problem('[{"index":0,"units":14,"x":' + nest * 100_000)
+
+
+def test_without_the_annotation_cards_are_taken_to_be_equal() -> None:
+    assert equal_cards(31, 2) == (Card(0, 15), Card(1, 15))
+
+
+@pytest.mark.parametrize(
+    ("text", "indices"),
+    [("", set()), ("0", {0}), ("0,2", {0, 2}), (" 0 , 2 ", {0, 2}), ("1,,1,", {1}), (" , ", set())],
+)
+def test_unhealthy_cards_are_listed_with_commas(text: str, indices: set[int]) -> None:
+    assert parse_indices(text) == (frozenset(indices), ())
+
+
+def test_an_entry_that_is_no_index_names_no_card_and_above_all_not_card_0() -> None:
+    assert parse_indices("2,GPU-1,-1,0x0") == (frozenset({2}), ("GPU-1", "-1", "0x0"))

@@ -1,0 +1,113 @@
+"""One node's book: what is free, which cards are open, and the sums that filter relies on."""
+
+from gpushare.model.demand import Share
+from gpushare.model.objects import Mode
+from gpushare.scheduling.book import Book, Reservation, Room, shares_of, with_reservation, without
+from tests.support.builders import T4, cluster, demand, free_core, node, pod
+
+
+def book_of(*things: object) -> Book:
+    return cluster(*things).books["n"]  # type: ignore[arg-type]
+
+
+def room(units: int, free: int, *, core: int = 0, open_: bool = True) -> Room:
+    card = node("n", units).cards[0]
+    return Room(card, Share(free, core), Share(units, core), open_)
+
+
+def test_a_card_holds_what_it_has_free_and_no_unit_more() -> None:
+    assert room(T4, 4).holds(Share(4))
+    assert not room(T4, 4).holds(Share(5))
+
+
+def test_a_card_holds_only_what_it_has_of_both_memory_and_compute() -> None:
+    assert room(T4, 4, core=30).holds(Share(4, 30))
+    assert not room(T4, 4, core=30).holds(Share(4, 35))
+    assert not room(T4, 4).holds(Share(4, 5))
+
+
+def test_a_closed_card_holds_nothing_not_even_nothing() -> None:
+    assert not room(T4, 4, open_=False).holds(Share(0))
+
+
+def test_an_overcommitted_card_is_closed_and_its_debt_is_a_negative_number() -> None:
+    book = book_of(node("n", T4, T4), pod("a", 10, at="n", card=0), pod("b", 10, at="n", card=0))
+    assert book.rooms[0].free == Share(-6)
+    assert not book.rooms[0].open
+    assert [room.card.index for room in book.overcommitted] == [0]
+
+
+def test_compute_can_be_overcommitted_as_well() -> None:
+    holders = [pod(uid, demand(2, core=60), at="n", card=0) for uid in ("a", "b")]
+    book = book_of(node("n", T4, mode=Mode.MPS), *holders)
+    assert book.rooms[0].free == Share(10, -20)
+    assert not book.rooms[0].open
+    assert book.overcommitted == book.rooms
+
+
+def test_compute_that_a_share_node_does_not_have_is_overcommitted() -> None:
+    book = book_of(node("n", T4), pod("a", demand(2, core=5), at="n", card=0))
+    assert not book.rooms[0].open
+
+
+def test_widest_is_the_most_that_fits_without_a_closer_look() -> None:
+    assert book_of(node("n", T4, 8), pod("a", 12, at="n", card=0)).widest == 8
+    assert book_of(node("n", T4, 8), pod("a", 3, at="n", card=0)).widest == 11
+    assert book_of(node("n", T4), pod("a", T4, at="n", card=0)).widest == 0
+
+
+def test_a_closed_card_is_not_wide() -> None:
+    assert book_of(node("n", T4, 8, broken=(0,))).widest == 8
+    assert book_of(node("n", T4, broken=(0,))).widest == -1
+
+
+def test_a_closer_look_is_needed_where_memory_is_not_all_that_counts() -> None:
+    assert book_of(node("n", T4, closed="label")).widest == -1
+    assert book_of(node("n", T4, mode=Mode.CORE_MEM)).widest == -1
+    assert book_of(node("n", T4), pod("a", 4, nominated="n")).widest == -1
+    assert book_of(pod("a", 4, at="n", card=0)).widest == -1
+    assert book_of(node("n", T4, mode=Mode.MPS)).widest == T4
+
+
+def test_largest_is_the_size_of_the_largest_card_whatever_is_free() -> None:
+    assert book_of(node("n", 8, T4, broken=(1,)), pod("a", 8, at="n", card=0)).largest == T4
+    assert book_of(node("n")).largest == -1
+
+
+def test_the_best_card_is_told_in_words() -> None:
+    assert book_of(node("n", T4, T4), pod("a", 4, at="n", card=0)).most == "at most 14 of 14 free on card 1"
+    assert book_of(node("n", T4, T4)).most == "at most 14 of 14 free on card 0"
+
+
+def test_closed_cards_are_told_with_it() -> None:
+    book = book_of(node("n", T4, 8, T4, broken=(0, 2)))
+    assert book.most == "at most 8 of 8 free on card 1 (closed: card 0,2)"
+    assert book_of(node("n", T4, broken=(0,))).most == "no card is usable (closed: card 0)"
+
+
+def test_a_book_without_a_pod_is_as_if_the_pod_had_never_been() -> None:
+    things = node("n", T4, T4), pod("a", 4, at="n", card=0)
+    book = book_of(*things, pod("b", 4, at="n"))
+    assert without(book, frozenset({"b", "unknown"})).rooms == book_of(*things).rooms
+
+
+def test_a_book_with_one_more_reservation_counts_it() -> None:
+    more = Reservation("b", "default/b", demand(4), ((0, Share(4)),))
+    assert with_reservation(book_of(node("n", T4)), more).rooms[0].free == Share(10)
+
+
+def test_compute_of_several_cards_is_counted_on_each() -> None:
+    ledger = cluster(
+        node("n", T4, T4, T4, mode=Mode.CORE_MEM), pod("a", demand(8, core=60, cards=2), at="n", card=(0, 2))
+    )
+    assert free_core(ledger, "n") == [70, 100, 70]
+
+
+def test_where_a_reservation_lies_is_unknown_rather_than_guessed() -> None:
+    claim = ((0, Share(4)),)
+    lies = Reservation("a", "default/a", demand(4), claim)
+    assert shares_of(lies, node("n", T4)) == claim
+    assert shares_of(lies, node("n")) is None
+    assert shares_of(Reservation("a", "default/a", demand(8), claim), node("n", T4)) is None
+    assert shares_of(Reservation("a", "default/a", demand(8, cards=2), claim), node("n", T4)) is None
+    assert shares_of(lies, node("n", T4, assigned={"a": {0: 3}})) is None

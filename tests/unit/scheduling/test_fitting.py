@@ -1,0 +1,275 @@
+"""Whether and where a pod fits on a node, and the words in which it is refused."""
+
+import pytest
+
+from gpushare.model.annotations import Shares
+from gpushare.model.demand import Demand, Share
+from gpushare.model.objects import Mode
+from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.ledger import Ledger, PodGone, UnhealthySeen, apply
+from tests.support.builders import T4, V16, cluster, decided, demand, node, pod, reserved, seeker
+
+
+def placed(ledger: Ledger, who: Seeker, name: str = "n") -> Shares:
+    found = place(ledger.books[name], who)
+    assert not isinstance(found, Refusal), found.text
+    return found
+
+
+def refused(ledger: Ledger, who: Seeker, name: str = "n") -> Refusal:
+    found = place(ledger.books[name], who)
+    assert isinstance(found, Refusal), found
+    return found
+
+
+# --- one card -------------------------------------------------------------------------------------
+
+
+def test_a_pod_gets_one_card() -> None:
+    assert placed(cluster(node("n", T4)), seeker(4)) == ((0, Share(4)),)
+
+
+def test_a_pod_may_fill_a_card_to_the_last_unit() -> None:
+    assert placed(cluster(node("n", T4), pod("a", 4, at="n", card=0)), seeker(10)) == ((0, Share(10)),)
+
+
+def test_free_units_on_different_cards_are_no_room() -> None:
+    """Node N2 of the source documents: 8138 MiB free in all, 4069 on each card."""
+    ledger = cluster(node("n", V16, V16), pod("a", 12_207, at="n", card=0), pod("b", 12_207, at="n", card=1))
+    refusal = refused(ledger, seeker(8138))
+    assert refusal == Refusal(
+        "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on card 0"
+    )
+
+
+def test_a_pod_larger_than_any_card_fits_nowhere_and_eviction_does_not_help() -> None:
+    refusal = refused(cluster(node("n", 8, T4)), seeker(15))
+    assert refusal == Refusal(
+        "Insufficient GPU Memory in one device: asked 15, the largest card has 14", hopeless=True
+    )
+
+
+def test_a_refusal_names_the_cards_that_are_closed() -> None:
+    ledger = cluster(node("n", T4, T4, broken=(1,)), pod("a", 12, at="n", card=0))
+    assert refused(ledger, seeker(4)).text.endswith(
+        "asked 4, at most 2 of 14 free on card 0 (closed: card 1)"
+    )
+
+
+def test_a_pod_that_asks_for_nothing_fits_on_a_full_card_but_not_on_a_closed_one() -> None:
+    full = cluster(node("n", T4), pod("a", T4, at="n", card=0))
+    assert placed(full, seeker(0)) == ((0, Share(0)),)
+    assert refused(apply(full, UnhealthySeen("n", frozenset({0}))), seeker(0))
+
+
+def test_an_overcommitted_card_gets_nothing_however_little_is_asked() -> None:
+    """The original counted without a sign: over-commit made a card look empty."""
+    ledger = cluster(node("n", T4, T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
+    assert placed(ledger, seeker(1)) == ((1, Share(1)),)
+    ledger = cluster(node("n", T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
+    assert refused(ledger, seeker(0)).text.endswith("no card is usable (closed: card 0)")
+
+
+def test_a_pod_of_unknown_card_blocks_its_units_on_every_card() -> None:
+    ledger = cluster(node("n", T4, T4), pod("a", 10, at="n"))
+    assert refused(ledger, seeker(5))
+    assert placed(ledger, seeker(4))
+
+
+def test_a_pods_wish_decides_the_card() -> None:
+    ledger = cluster(node("n", T4, T4), pod("a", 4, at="n", card=0))
+    assert placed(ledger, seeker(4)) == ((0, Share(4)),)
+    assert placed(ledger, seeker(4, placement="spread")) == ((1, Share(4)),)
+
+
+# --- nodes that are no place at all ---------------------------------------------------------------
+
+
+def test_an_unknown_node_may_yet_appear() -> None:
+    ledger = cluster(pod("a", 4, at="n", card=0))
+    assert refused(ledger, seeker(4)) == Refusal('node "n" not found')
+
+
+def test_a_node_without_cards_is_told_as_the_original_does() -> None:
+    assert refused(cluster(node("n")), seeker(4)) == Refusal(
+        "The node n is not for GPU share, need skip", hopeless=True
+    )
+
+
+def test_a_closed_node_is_told_with_its_reason() -> None:
+    ledger = cluster(node("n", T4, closed="label gpushare=false"))
+    assert refused(ledger, seeker(4)) == Refusal(
+        "The node n is not for GPU share, need skip: label gpushare=false", hopeless=True
+    )
+
+
+# --- compute --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [Mode.SHARE, Mode.CGPU])
+def test_compute_is_not_to_be_had_where_it_is_not_divided(mode: Mode) -> None:
+    assert refused(cluster(node("n", T4, mode=mode)), seeker(demand(4, core=10))) == Refusal(
+        f"node mode {mode} does not divide compute (aliyun.com/gpu-core.percentage)", hopeless=True
+    )
+
+
+def test_a_core_mem_node_takes_only_pods_that_ask_for_compute() -> None:
+    ledger = cluster(node("n", T4, mode=Mode.CORE_MEM))
+    assert refused(ledger, seeker(4)) == Refusal(
+        "node mode core_mem takes only pods that ask for aliyun.com/gpu-core.percentage", hopeless=True
+    )
+    assert placed(ledger, seeker(demand(4, core=10))) == ((0, Share(4, 10)),)
+
+
+def test_an_mps_node_takes_both_kinds() -> None:
+    ledger = cluster(node("n", T4, mode=Mode.MPS))
+    assert placed(ledger, seeker(4))
+    assert placed(ledger, seeker(demand(4, core=10)))
+
+
+def test_a_card_without_compute_left_is_full_whatever_its_memory() -> None:
+    ledger = cluster(
+        node("n", T4, T4, mode=Mode.CORE_MEM),
+        pod("a", demand(2, core=80), at="n", card=0),
+        pod("b", demand(2, core=65), at="n", card=1),
+    )
+    assert placed(ledger, seeker(demand(2, core=35))) == ((1, Share(2, 35)),)
+    assert refused(ledger, seeker(demand(2, core=40))) == Refusal(
+        "Insufficient GPU Memory in one device: asked 2 and 40 % of compute,"
+        " at most 12 of 14 free on card 0; % of compute free: 20 on card 0, 35 on card 1"
+    )
+
+
+# --- several cards --------------------------------------------------------------------------------
+
+
+def test_a_pod_on_several_cards_gets_equal_parts() -> None:
+    ledger = cluster(node("n", T4, T4, T4), pod("a", 12, at="n", card=0))
+    assert placed(ledger, seeker(demand(8, cards=2))) == ((1, Share(4)), (2, Share(4)))
+
+
+def test_all_its_cards_must_have_room() -> None:
+    ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
+    assert refused(ledger, seeker(demand(8, cards=2))) == Refusal(
+        "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, at most 14 of 14 free on card 1"
+    )
+
+
+def test_more_cards_than_the_node_has_are_hopeless() -> None:
+    assert refused(cluster(node("n", T4)), seeker(demand(8, cards=2))) == Refusal(
+        "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, the node has 1", hopeless=True
+    )
+
+
+def test_a_pod_may_ask_for_more_than_one_card_has_if_its_parts_fit() -> None:
+    assert placed(cluster(node("n", T4, T4)), seeker(demand(28, cards=2))) == ((0, Share(14)), (1, Share(14)))
+
+
+# --- room that others wait for --------------------------------------------------------------------
+
+VICTIM = pod("victim", 10, at="n", card=0, terminating=True)
+
+
+def waiting(units: int | Demand = 10, priority: int = 10) -> Ledger:
+    """Card 0 is being cleared for a nominated pod; card 1 is full."""
+    return cluster(
+        node("n", T4, T4),
+        VICTIM,
+        pod("full", T4, at="n", card=1),
+        pod("nominee", units, priority=priority, nominated="n"),
+    )
+
+
+def test_room_that_is_free_now_is_held_for_a_nominee_that_will_need_it() -> None:
+    ledger = cluster(node("n", T4), pod("nominee", 12, priority=10, nominated="n"))
+    assert refused(ledger, seeker(4)).text == (
+        "Insufficient GPU Memory in one device: asked 4, at most 14 of 14 free on card 0;"
+        " held for a pod that preempts"
+    )
+    assert placed(ledger, seeker(2))
+
+
+def test_the_card_that_is_being_cleared_is_not_stolen_once_it_is_clear() -> None:
+    ledger = waiting(12)
+    assert refused(ledger, seeker(4))
+    cleared = apply(ledger, PodGone("victim"))
+    assert "held for a pod that preempts" in refused(cleared, seeker(4)).text
+    assert placed(cleared, seeker(12, uid="nominee", priority=10)) == ((0, Share(12)),)
+
+
+def test_what_the_nominee_does_not_need_of_that_card_is_free_for_all() -> None:
+    assert placed(waiting(10), seeker(4)) == ((0, Share(4)),)
+    assert refused(waiting(12), seeker(4))
+
+
+def test_a_nominee_of_equal_priority_is_respected_and_one_of_lower_priority_is_not() -> None:
+    cleared = apply(waiting(12, priority=5), PodGone("victim"))
+    assert refused(cleared, seeker(4, priority=4))
+    assert refused(cleared, seeker(4, priority=5))
+    assert placed(cleared, seeker(4, priority=6))
+
+
+def test_a_nominee_does_not_stand_in_its_own_way() -> None:
+    cleared = apply(waiting(12), PodGone("victim"))
+    assert placed(cleared, seeker(12, uid="nominee", priority=10))
+
+
+def test_another_card_stays_open_to_others() -> None:
+    ledger = cluster(node("n", T4, T4), VICTIM, pod("nominee", 12, priority=10, nominated="n"))
+    assert placed(ledger, seeker(4)) == ((1, Share(4)),)
+
+
+def test_two_nominees_are_placed_one_after_the_other_the_higher_first() -> None:
+    ledger = cluster(
+        node("n", T4, T4),
+        pod("low", 6, priority=5, nominated="n"),
+        pod("high", 10, priority=10, nominated="n"),
+    )
+    assert placed(ledger, seeker(4)) == ((0, Share(4)),)
+    assert placed(ledger, seeker(8)) == ((1, Share(8)),)
+    assert refused(ledger, seeker(9))
+    assert placed(ledger, seeker(10, priority=6)) == ((1, Share(10)),)
+
+
+def test_room_is_held_on_the_card_that_the_nominees_own_wish_will_choose() -> None:
+    things = node("n", T4, T4), pod("a", 4, at="n", card=0)
+    for wish, left in (("binpack", 1), ("spread", 0)):
+        nominee = pod("nominee", 8, priority=10, nominated="n", placement=wish)
+        assert placed(cluster(*things, nominee), seeker(7)) == ((left, Share(7)),)
+
+
+def test_a_nominee_that_will_not_fit_here_after_all_holds_nothing() -> None:
+    assert placed(cluster(node("n", T4), pod("nominee", 15, priority=10, nominated="n")), seeker(T4))
+
+
+def test_a_nominee_that_has_its_place_already_holds_no_second_one() -> None:
+    ledger = cluster(node("n", T4, T4), pod("nominee", 12, priority=10, nominated="n"))
+    ledger = reserved(ledger, pod("nominee", 12, priority=10), "n")
+    assert "nominee" in ledger.books["n"].nominees
+    assert placed(ledger, seeker(4)) == ((1, Share(4)),)
+
+
+def test_a_nominee_for_several_cards_holds_room_on_all_of_them() -> None:
+    ledger = cluster(node("n", T4, T4), pod("nominee", demand(24, cards=2), priority=10, nominated="n"))
+    assert refused(ledger, seeker(3))
+    assert placed(ledger, seeker(2))
+
+
+def test_a_seeker_for_several_cards_leaves_the_nominee_its_card() -> None:
+    nominee = pod("nominee", 12, priority=10, nominated="n")
+    wanted = seeker(demand(8, cards=2))
+    assert refused(cluster(node("n", T4, T4), nominee), wanted)
+    assert placed(cluster(node("n", T4, T4, T4), nominee), wanted) == ((1, Share(4)), (2, Share(4)))
+
+
+def test_a_nominee_holds_compute_as_well() -> None:
+    nominee = pod("nominee", demand(2, core=70), priority=10, nominated="n")
+    ledger = cluster(node("n", T4, mode=Mode.MPS), nominee)
+    assert refused(ledger, seeker(demand(2, core=35)))
+    assert placed(ledger, seeker(demand(2, core=30)))
+
+
+def test_deciding_changes_nothing() -> None:
+    ledger, same = waiting(), waiting()
+    decided(ledger, pod("seeker", 4), "n")
+    assert ledger == same

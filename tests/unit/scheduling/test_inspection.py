@@ -1,0 +1,154 @@
+"""The books as data for people."""
+
+import pytest
+
+from gpushare.model.objects import Mode
+from gpushare.scheduling.inspection import explain, inspect
+from gpushare.scheduling.ledger import EMPTY_LEDGER, NodeGone, apply
+from tests.support.builders import T4, cluster, demand, node, pod, reserved, seeker
+
+
+def test_the_shape_is_the_originals() -> None:
+    ledger = cluster(node("n", 15, 15), pod("uid", 4, at="n", card=1, name="app-0"))
+    assert inspect(ledger) == {
+        "nodes": [
+            {
+                "name": "n",
+                "totalGPU": 30,
+                "usedGPU": 4,
+                "devs": [
+                    {"id": 0, "totalGPU": 15, "usedGPU": 0, "pods": []},
+                    {
+                        "id": 1,
+                        "totalGPU": 15,
+                        "usedGPU": 4,
+                        "pods": [{"name": "app-0", "namespace": "default", "usedGPU": 4}],
+                    },
+                ],
+            }
+        ]
+    }
+
+
+def test_nodes_and_pods_are_sorted_by_name() -> None:
+    ledger = cluster(
+        node("b", T4),
+        node("a", T4),
+        *[pod(f"uid-{i}", 1, at="a", card=0, name=name) for i, name in enumerate(("z", "x", "y"))],
+    )
+    nodes = inspect(ledger)["nodes"]
+    assert [found["name"] for found in nodes] == ["a", "b"]
+    assert [found["name"] for found in nodes[0]["devs"][0]["pods"]] == ["x", "y", "z"]
+
+
+def test_cards_of_different_size_are_told_as_they_are() -> None:
+    (found,) = inspect(cluster(node("n", 22, 11)))["nodes"]
+    assert (found["totalGPU"], [dev["totalGPU"] for dev in found["devs"]]) == (33, [22, 11])
+
+
+def test_a_pod_on_several_cards_is_listed_on_each_with_its_part() -> None:
+    ledger = cluster(node("n", T4, T4, T4), pod("a", demand(8, cards=2), at="n", card=(0, 2)))
+    (found,) = inspect(ledger)["nodes"]
+    assert [dev["usedGPU"] for dev in found["devs"]] == [4, 0, 4]
+    assert [[p["usedGPU"] for p in dev["pods"]] for dev in found["devs"]] == [[4], [], [4]]
+    assert found["usedGPU"] == 8
+
+
+def test_a_pod_of_unknown_card_is_listed_apart_and_used_on_every_card() -> None:
+    (found,) = inspect(cluster(node("n", T4, T4), pod("a", 4, at="n")))["nodes"]
+    assert [(dev["usedGPU"], dev["pods"]) for dev in found["devs"]] == [(4, []), (4, [])]
+    assert found["usedGPU"] == 4
+    assert found["unplaced"] == [{"name": "a", "namespace": "default", "usedGPU": 4}]
+
+
+def test_a_pod_that_is_being_deleted_or_bound_is_still_listed() -> None:
+    ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0, terminating=True))
+    ledger = reserved(ledger, pod("b", 4), "n")
+    (found,) = inspect(ledger)["nodes"]
+    assert [p["name"] for p in found["devs"][0]["pods"]] == ["a", "b"]
+
+
+def test_only_nodes_with_cards_are_listed() -> None:
+    ledger = cluster(node("none"), node("n", T4), node("gone", T4), pod("a", 4, at="gone", card=0))
+    ledger = apply(ledger, NodeGone("gone"))
+    assert [found["name"] for found in inspect(ledger)["nodes"]] == ["n"]
+
+
+def test_no_node_is_an_empty_list() -> None:
+    assert inspect(EMPTY_LEDGER) == {"nodes": []}
+
+
+def test_one_node_can_be_asked_for() -> None:
+    ledger = cluster(node("a", T4), node("b", T4), node("none"))
+    assert inspect(ledger, "b") == {"nodes": [inspect(ledger)["nodes"][1]]}
+    assert inspect(ledger, "none")["nodes"][0]["devs"] == []
+
+
+@pytest.mark.parametrize("name", ["unknown", "gone", ""])
+def test_a_node_that_is_not_there_is_told_so(name: str) -> None:
+    ledger = apply(cluster(node("gone", T4), pod("a", 4, at="gone", card=0)), NodeGone("gone"))
+    assert inspect(ledger, name) == {"nodes": [], "error": f'node "{name}" not found'}
+
+
+# --- why a pod waits ------------------------------------------------------------------------------
+
+
+def full(name: str, left: int) -> tuple[object, object]:
+    return node(name, T4), pod(f"on-{name}", T4 - left, at=name, card=0)
+
+
+def test_a_pod_that_has_room_somewhere_needs_no_explanation() -> None:
+    assert explain(cluster(node("a", 2), node("b", T4)), seeker(4)) is None
+
+
+def test_the_nodes_with_most_room_are_told_first_and_no_more_than_three() -> None:
+    things = [
+        thing for name, left in zip("abcde", (1, 3, 0, 2, 0), strict=True) for thing in full(name, left)
+    ]
+    assert explain(cluster(*things), seeker(4)) == (  # type: ignore[arg-type]
+        "b: Insufficient GPU Memory in one device: asked 4, at most 3 of 14 free on card 0; "
+        "d: Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free on card 0; "
+        "a: Insufficient GPU Memory in one device: asked 4, at most 1 of 14 free on card 0; "
+        "and 2 more nodes"
+    )
+
+
+def test_hopeless_nodes_come_last_however_empty_they_are() -> None:
+    ledger = cluster(
+        *(node(name, 99, closed="label gpushare=false") for name in ("a", "b", "c")),
+        node("d", T4),
+        pod("on-d", 12, at="d", card=0),
+    )
+    text = explain(ledger, seeker(4))
+    assert text is not None
+    assert text.startswith("d: Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free")
+    assert text.endswith("; and 1 more nodes")
+
+
+def test_room_on_a_node_that_is_not_among_the_emptiest_is_found_as_well() -> None:
+    """Three empty nodes do not divide compute; the fourth, nearly full, does."""
+    wanted = demand(2, core=10)
+    ledger = cluster(
+        *(node(name, T4) for name in ("a", "b", "c")),
+        node("d", T4, mode=Mode.MPS),
+        pod("on-d", 12, at="d", card=0),
+    )
+    assert explain(ledger, seeker(wanted)) is None
+
+
+def test_a_pod_on_several_cards_is_explained_by_one_card() -> None:
+    ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
+    assert explain(ledger, seeker(demand(8, cards=2))) == (
+        "n: Insufficient GPU Memory in one device: asked 4 on each of 2 cards,"
+        " at most 14 of 14 free on card 1"
+    )
+
+
+def test_a_cluster_without_shared_cards_is_told_so() -> None:
+    ledger = cluster(node("none"), pod("a", 4, at="gone", card=0))
+    assert explain(ledger, seeker(4)) == "asked 4 of aliyun.com/gpu-mem, and no node shares its cards"
+
+
+def test_a_pod_that_has_its_place_needs_no_explanation() -> None:
+    ledger = reserved(cluster(node("n", T4)), pod("a", T4), "n")
+    assert explain(ledger, seeker(T4, uid="a")) is None

@@ -1,0 +1,70 @@
+"""Which card: binpack and spread, by pod's wish and node's label."""
+
+import pytest
+
+from gpushare.scheduling.ledger import Ledger
+from gpushare.scheduling.placement import choose, policy_of
+from tests.support.builders import T4, V16, cluster, demand, node, pod
+
+
+def on_cards(placement: str | None, *free_units: int, size: int = T4) -> Ledger:
+    """A node whose cards have so many units free."""
+    pods = [
+        pod(f"on-{card}", size - units, at="n", card=card)
+        for card, units in enumerate(free_units)
+        if size > units
+    ]
+    return cluster(node("n", *[size] * len(free_units), placement=placement), *pods)
+
+
+def taken(ledger: Ledger, mem: int, *, cards: int = 1, wish: str | None = None) -> tuple[int, ...] | None:
+    wanted = demand(mem, cards=cards)
+    book = ledger.books["n"]
+    return choose(book, [room for room in book.rooms if room.holds(wanted.per_card)], wanted, wish)
+
+
+def test_the_picture_of_the_source_documents() -> None:
+    """Free 12207, 8138, 4069 and 16276: a pod of 8138 goes to GPU1."""
+    assert taken(on_cards(None, 12_207, 8_138, 4_069, 16_276, size=V16), 8_138) == (1,)
+
+
+def test_binpack_takes_the_fullest_card_that_fits() -> None:
+    assert taken(on_cards("binpack", 10, 4, 6), 5) == (2,)
+
+
+def test_spread_takes_the_emptiest_card() -> None:
+    assert taken(on_cards("spread", 10, 4, 12), 4) == (2,)
+
+
+@pytest.mark.parametrize("placement", ["binpack", "spread"])
+def test_of_equal_cards_the_lowest_index_is_taken(placement: str) -> None:
+    assert taken(on_cards(placement, 2, 8, 8, 8), 4) == (1,)
+
+
+def test_several_cards_are_taken_in_the_order_of_the_policy_and_named_in_index_order() -> None:
+    assert taken(on_cards("binpack", 12, 4, 8, 4), 8, cards=2) == (1, 3)
+    assert taken(on_cards("binpack", 12, 6, 8, 2), 8, cards=2) == (1, 2)
+    assert taken(on_cards("spread", 10, 4, 8, 12), 8, cards=2) == (0, 3)
+
+
+def test_too_few_cards_are_none_at_all() -> None:
+    assert taken(on_cards("binpack", 12, 3), 8, cards=2) is None
+    assert taken(on_cards("binpack"), 0) is None
+
+
+def test_a_pods_wish_beats_the_nodes_label() -> None:
+    ledger = on_cards("spread", 4, 12)
+    assert policy_of(ledger.books["n"]) == "spread"
+    assert policy_of(ledger.books["n"], "binpack") == "binpack"
+    assert taken(ledger, 4, wish="binpack") == (0,)
+
+
+@pytest.mark.parametrize("label", [None, "", "Spread", "random"])
+def test_without_a_policy_that_we_know_it_is_binpack(label: str | None) -> None:
+    book = on_cards(label, 4, 12).books["n"]
+    assert policy_of(book) == "binpack"
+    assert policy_of(book, "random") == "binpack"
+
+
+def test_a_wish_that_we_do_not_know_leaves_the_nodes_label_in_force() -> None:
+    assert policy_of(on_cards("spread", 4).books["n"], "random") == "spread"
