@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-SOURCES := gpushare testbed tests
+SOURCES := gpushare testbed tests docs
 
 .PHONY: help
 help: ## List the commands
@@ -24,7 +24,7 @@ lint: setup
 	@$(BIN)/ruff format --check --quiet $(SOURCES)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs gpushare testbed tests
+	@$(BIN)/codespell *.md $(SOURCES)
 	@$(BIN)/yamllint --strict .
 
 .PHONY: check

@@ -11,7 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gpushare.contract import EXTENDER_PREFIX, MANAGED_RESOURCES
+from gpushare.contract import EXTENDER_PREFIX
+from gpushare.model.scheduler_config import ExtenderConfig, extender_entry
 from testbed.bed import Bed
 from testbed.ports import free_ports
 from testbed.process import Process
@@ -54,21 +55,9 @@ class ExtenderSpec:
         ]
 
 
-def component_config(url: str) -> dict[str, Any]:
-    """The extender's entry in a KubeSchedulerConfiguration v1."""
-    return {
-        "urlPrefix": url,
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "weight": 1,
-        "preemptVerb": "preempt",
-        "bindVerb": "bind",
-        "enableHTTPS": False,
-        "httpTimeout": "5s",
-        "nodeCacheCapable": True,
-        "ignorable": False,
-        "managedResources": [{"name": name, "ignoredByScheduler": False} for name in MANAGED_RESOURCES],
-    }
+def component_config(url: str, *, legacy: bool = False) -> dict[str, Any]:
+    """The extender's entry in a KubeSchedulerConfiguration v1, or in a Policy."""
+    return extender_entry(ExtenderConfig(url), legacy=legacy)
 
 
 async def grant(bed: Bed) -> None:

@@ -182,7 +182,7 @@ def _policy(
         raise ConfigError(
             "a Policy has no scheduler name, kubeconfig or leader election: use kube-scheduler's flags"
         )
-    return {"kind": "Policy", "apiVersion": "v1", "extenders": [_extender(extender, legacy=True)]}
+    return {"kind": "Policy", "apiVersion": "v1", "extenders": [extender_entry(extender, legacy=True)]}
 
 
 def _component_config(extender: ExtenderConfig, api: str, options: SchedulerOptions) -> dict[str, object]:
@@ -196,7 +196,7 @@ def _component_config(extender: ExtenderConfig, api: str, options: SchedulerOpti
         "percentageOfNodesToScore": options.percentage_of_nodes,
         **profiles,
         # v1alpha2 took the extender's type from Policy, spelling and nanoseconds included.
-        "extenders": [_extender(extender, legacy=api == "v1alpha2")],
+        "extenders": [extender_entry(extender, legacy=api == "v1alpha2")],
     }
 
 
@@ -206,7 +206,8 @@ def _leader_election(options: SchedulerOptions) -> dict[str, object]:
     return {"leaderElect": options.leader_elect} | ({"resourceName": options.name} if own else {})
 
 
-def _extender(config: ExtenderConfig, *, legacy: bool) -> dict[str, object]:
+def extender_entry(config: ExtenderConfig, *, legacy: bool = False) -> dict[str, object]:
+    """One entry of ``extenders``; ``legacy`` spells it as a Policy does."""
     entry: dict[str, object] = {
         "urlPrefix": config.url_prefix,
         "filterVerb": config.filter_verb,

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -15,18 +14,10 @@ from tests.support.history import Recorder, cards_of, overcommits
 pytestmark = pytest.mark.integration
 
 
-def policy_config(url: str) -> dict[str, Any]:
-    """The same extender in the words of a Policy, all verbs included."""
-    config = component_config(url)
-    config["enableHttps"] = config.pop("enableHTTPS")
-    config["httpTimeout"] = 5_000_000_000
-    return config
-
-
 @asynccontextmanager
 async def cluster(*nodes: SimNode, version: str = "1.36") -> AsyncIterator[Bed]:
     spec = ExtenderSpec()
-    entry = component_config(spec.url) if version == "1.36" else policy_config(spec.url)
+    entry = component_config(spec.url, legacy=version == "1.22")
     async with Testbed(scheduler=SchedulerSpec(version, extenders=[entry])) as bed:
         await grant(bed)
         await start_extender(bed, spec)

@@ -58,7 +58,12 @@ def test_a_quantity_is_worth_what_go_says(text: str, value: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("0." + "0" * 40 + "1e45", 10_000), ("1" + "0" * 40 + "e-38", 100), ("1" + "0" * 30 + "e-31", 1), ("." + "0" * 58 + "1e61", 100)],
+    [
+        ("0." + "0" * 40 + "1e45", 10_000),
+        ("1" + "0" * 40 + "e-38", 100),
+        ("1" + "0" * 30 + "e-31", 1),
+        ("." + "0" * 58 + "1e61", 100),
+    ],
 )
 def test_many_digits_and_a_large_exponent_still_cancel_out(text: str, value: int) -> None:
     assert parse_quantity(text) == value

@@ -1,0 +1,74 @@
+"""The commands and words that the docs show exist."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+
+from gpushare import contract
+from gpushare.extender.main import command as extender
+from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.monitoring import catalogue
+from gpushare.scheduling.ledger import EMPTY_LEDGER
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def shown(prefix: str) -> list[list[str]]:
+    """The arguments of all commands in the docs that begin so."""
+    lines = [line[2:] for page in PAGES for line in page.read_text().splitlines() if line.startswith("$ ")]
+    return [
+        shlex.split(line, comments=True)[len(prefix.split()) :] for line in lines if line.startswith(prefix)
+    ]
+
+
+@pytest.mark.parametrize("arguments", shown("gpushare extender"), ids=" ".join)
+def test_an_extender_command_of_the_docs_is_understood(arguments: list[str]) -> None:
+    extender.make_context("extender", list(arguments))
+
+
+@pytest.mark.parametrize("arguments", shown("gpushare scheduler-config"), ids=" ".join)
+def test_a_scheduler_config_command_of_the_docs_runs(arguments: list[str]) -> None:
+    from click.testing import CliRunner  # noqa: PLC0415
+
+    from gpushare.cli.scheduler_config import command  # noqa: PLC0415
+
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("arguments", shown("make"), ids=" ".join)
+def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
+    assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_flags_that_the_docs_name_exist() -> None:
+    named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
+    known = {opt for param in extender.params for opt in param.opts}
+    others = {"--nodes", "--format", "--minimal", "--watch", "--policy-config-file", "--name"}
+    assert named - others <= known
+
+
+def test_metrics_that_the_docs_name_are_in_the_catalogue() -> None:
+    names = {metric.name for metric in catalogue.EXTENDER}
+    for page in PAGES:
+        for name in re.findall(r"`(gpushare_[a-z_]+)`", page.read_text()):
+            assert name.removesuffix("_total") in names, f"{page.name}: {name}"
+
+
+def test_the_extender_serves_every_metric_of_its_catalogue() -> None:
+    metrics = ExtenderMetrics()
+    metrics.watch_ledger(lambda: EMPTY_LEDGER)
+    text = generate_latest(metrics.registry).decode()
+    for metric in catalogue.EXTENDER:
+        assert f"# HELP {metric.name}" in text
+
+
+def test_event_reasons_that_the_docs_name_are_of_the_contract() -> None:
+    reasons = {value for name, value in vars(contract).items() if name.startswith("EVENT_")}
+    for page in PAGES:
+        for reason in re.findall(r"`(GPUShare[A-Za-z]+)`", page.read_text()):
+            assert reason in reasons, f"{page.name}: {reason}"
