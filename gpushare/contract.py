@@ -35,6 +35,8 @@ ANN_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 """JSON ``{"<containerIdx>": {"<gpuIdx>": <units>}}``; holds the truth for several cards."""
 ANN_CORE_ALLOCATION: Final = "gpushare.alibabacloud.com/core-percentage"
 """Same shape as ``ANN_ALLOCATION``, in core percent."""
+ANN_SEAL: Final = "gpushare.io/seal"
+"""Keyed digest of a placement, written at bind: annotations without it are not believed."""
 ANN_PLACEMENT: Final = "gpushare.io/placement"
 """A pod's own choice of placement policy; beats the node's label."""
 
@@ -65,6 +67,8 @@ EXTENDER_DEFAULT_PORT: Final = 39999
 EXTENDER_SERVICE_PORT: Final = 12345
 EXTENDER_NODE_PORT: Final = 32766
 EXTENDER_NAME: Final = "gpushare-schd-extender"
+SEAL_SECRET: Final = "gpushare-schd-extender-seal"  # noqa: S105 - a name
+SEAL_SECRET_KEY: Final = "key"  # noqa: S105 - a name
 MAX_EXTENDER_SCORE: Final = 10
 
 REASON_NOT_SHARED: Final = "The node {node} is not for GPU share, need skip"

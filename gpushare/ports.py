@@ -45,6 +45,14 @@ class LeaseRecord:
     version: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A key in a Secret, and when the Secret was created, as the API writes times."""
+
+    key: bytes
+    created: str
+
+
 class KubeApi(Protocol):
     """The API server. Every method raises ApiError where it does not succeed."""
 
@@ -59,6 +67,12 @@ class KubeApi(Protocol):
 
     async def read_lease(self) -> LeaseRecord | None:
         """The extender's Lease; None where there is none yet."""
+
+    async def read_key(self) -> StoredKey | None:
+        """The key for seals; None where there is none yet."""
+
+    async def create_key(self, key: bytes) -> StoredKey:
+        """Store a new key; 409 if another replica was first."""
 
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
         """Create the Lease (no version) or replace that version of it; 409 if somebody was first."""

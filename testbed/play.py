@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from gpushare.contract import EVENT_REFUSED
+from gpushare.contract import EVENT_PLACED, EVENT_REFUSED
 from testbed.bed import Bed
 from testbed.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.process import run_text
@@ -51,11 +51,13 @@ async def perform(bed: Bed, step: Step) -> None:
 
 
 async def until_running(bed: Bed, number: int) -> None:
-    """Wait until that many pods run."""
+    """Wait until that many pods run, and their events are written."""
 
     async def enough() -> bool:
         pods = (await bed.api.get("/api/v1/namespaces/default/pods"))["items"]
-        return [pod["status"].get("phase") for pod in pods].count("Running") >= number
+        running = [pod["status"].get("phase") for pod in pods].count("Running")
+        told = [reason for _, reason, _ in await pod_events(bed)].count(EVENT_PLACED)
+        return min(running, told) >= number
 
     await until(enough, f"{number} running pods", _SETTLE_S)
 

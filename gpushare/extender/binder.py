@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from gpushare.contract import EVENT_MALFORMED, EVENT_PLACED, EVENT_REFUSED
+from gpushare.contract import ANN_SEAL, EVENT_MALFORMED, EVENT_PLACED, EVENT_REFUSED
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.settings import Deadlines
@@ -190,6 +190,9 @@ class Binder:
             self._cluster.apply(Reserved(pod, decision.demand, node, shares))
         units = _units(self._cluster.ledger.books[node], shares)
         annotations = bind_annotations(decision.demand, shares, units, time.time_ns())
+        seal = self._cluster.sealer.seal(pod.uid, node, shares)
+        if seal:
+            annotations[ANN_SEAL] = seal
         self.unclear.posting(pod.uid)
         try:
             await self._api.bind(pod, node, annotations, timeout_s=self._post_s)

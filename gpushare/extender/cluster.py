@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from gpushare.adapters.kube.watch import Deleted, Upserted
+from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.ledger import (
@@ -30,6 +31,7 @@ class Cluster:
     def __init__(self) -> None:
         self.ledger: Ledger = EMPTY_LEDGER
         self.pods: dict[str, Pod] = {}
+        self.sealer = Sealer()
         self._changed: dict[str, list[asyncio.Future[None]]] = {}
 
     def apply(self, *events: Event) -> None:
@@ -38,8 +40,13 @@ class Cluster:
 
     def see_pod(self, pod: Pod) -> None:
         """Take in a pod that was read outside the watch."""
-        self.pods[pod.uid] = pod
-        self.apply(PodSeen(pod))
+        self.apply(PodSeen(self._keep(pod)))
+
+    def _keep(self, pod: Pod) -> Pod:
+        """Remember a pod, without a claim that is not ours."""
+        checked = self.sealer.checked(pod)
+        self.pods[pod.uid] = checked
+        return checked
 
     def change_pods(self, batch: Iterable[Upserted[Pod] | Deleted]) -> list[Pod]:
         """Take in a batch of the pod watch; returns the pods that were added or changed."""
@@ -50,9 +57,9 @@ class Cluster:
                 self.pods.pop(change.key, None)
                 events.append(PodGone(change.key))
             else:
-                self.pods[change.key] = change.value
-                seen.append(change.value)
-                events.append(PodSeen(change.value))
+                pod = self._keep(change.value)
+                seen.append(pod)
+                events.append(PodSeen(pod))
             self._wake(change.key)
         self.apply(*events)
         return seen

@@ -19,6 +19,7 @@ from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.intake import ConfigMapIntake, Feeds, NodeIntake, PodIntake
+from gpushare.extender.keys import load_sealer
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.notes import Notebook
@@ -77,7 +78,7 @@ class Extender:
     ) -> None:
         self.metrics = ExtenderMetrics()
         self.cluster = Cluster()
-        api = ExtenderApi(
+        self._api = api = ExtenderApi(
             client,
             lease_namespace=settings.lease_namespace,
             lease_name=settings.lease_name,
@@ -119,7 +120,7 @@ class Extender:
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What runs in the background until it is cancelled."""
-        yield self._pods.run()
+        yield self._follow_pods()
         yield self._nodes.run()
         yield self._unhealthy.run()
         yield self._lead_when_synced()
@@ -135,6 +136,11 @@ class Extender:
         if self.binder.unclear:
             self.leadership.keep_lease()
         self.binder.unclear.cancel()
+
+    async def _follow_pods(self) -> None:
+        """Claims are checked as pods are taken in, so the key comes first."""
+        self.cluster.sealer = await load_sealer(self._api, self.feeds)
+        await self._pods.run()
 
     async def _lead_when_synced(self) -> None:
         await self.feeds.synced_once.wait()

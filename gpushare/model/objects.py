@@ -36,7 +36,8 @@ class Pod:
     """A pod that asks for GPU memory, or tried to.
 
     ``claim`` is where its annotations say that it is, None where they say nothing sound.
-    ``unschedulable`` is the scheduler's last message about a pod that it could not place.
+    ``unschedulable`` is the scheduler's last message about a pod that it could not place. ``seal`` is
+    the proof of the claim, and ``created`` the time of creation, as the API writes them.
     """
 
     uid: str
@@ -51,6 +52,8 @@ class Pod:
     claim: Shares | None = None
     placement: str | None = None
     unschedulable: str | None = None
+    seal: str | None = None
+    created: str = ""
 
     @property
     def full_name(self) -> str:

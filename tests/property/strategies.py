@@ -62,13 +62,13 @@ def small_demands(draw: st.DrawFn, most: int = 10) -> Demand:
 
 
 @st.composite
-def nodes(draw: st.DrawFn, name: str, modes: tuple[Mode, ...] = MODES) -> Node:
+def nodes(draw: st.DrawFn, name: str) -> Node:
     """A node of up to three cards, one of which may be broken."""
     sizes = draw(st.lists(st.integers(0, 12), min_size=1, max_size=3))
     return node(
         name,
         *sizes,
-        mode=draw(st.sampled_from(modes)),
+        mode=draw(st.sampled_from(MODES)),
         placement=draw(st.sampled_from(PLACEMENTS)),
         closed=draw(st.sampled_from((None, None, None, "label"))),
         broken=draw(st.sampled_from(((), (), (0,)))),
@@ -108,25 +108,38 @@ def several(
 
 
 @st.composite
-def ledgers(
-    draw: st.DrawFn, names: tuple[str, ...] = NODES, modes: tuple[Mode, ...] = MODES, nominees: int = 2
-) -> Ledger:
+def ledgers(draw: st.DrawFn, nominees: int = 2) -> Ledger:
     """A cluster in some state, sound or not."""
     return cluster(
-        *(draw(nodes(name, modes)) for name in names),
-        *draw(several(lambda uid: bound_pods(uid, names), "p", 6)),
-        *draw(several(lambda uid: pending_pods(uid, names), "q", nominees)),
+        *(draw(nodes(name)) for name in NODES),
+        *draw(several(lambda uid: bound_pods(uid, NODES), "p", 6)),
+        *draw(several(lambda uid: pending_pods(uid, NODES), "q", nominees)),
     )
 
 
 @st.composite
-def seekers(draw: st.DrawFn, least: int = 0) -> Seeker:
+def seekers(draw: st.DrawFn) -> Seeker:
     """A pod that looks for a place; now and then it is one of the nominated ones."""
     return Seeker(
         draw(st.sampled_from(("seeker", "seeker", "q0"))),
         draw(small_demands()),
-        draw(st.integers(least, 4)),
+        draw(st.integers(0, 4)),
         draw(st.sampled_from(PLACEMENTS)),
+    )
+
+
+@st.composite
+def crowding_pods(draw: st.DrawFn, uid: str, cards: tuple[int, ...]) -> Pod:
+    """A pod on one card of the node, on two or all of them, or on one of which nothing is known."""
+    card = draw(st.sampled_from((*((index,) for index in cards), cards[-2:], cards, None)))
+    width = len(card or (0,))
+    return pod(
+        uid,
+        demand(draw(st.integers(1, 8)) * width, cards=width),
+        at="n0",
+        card=card,
+        priority=draw(st.integers(-2, 3)),
+        terminating=draw(st.sampled_from((False, False, False, True))),
     )
 
 
@@ -135,29 +148,11 @@ def crowded(draw: st.DrawFn) -> Ledger:
     """One open node whose cards are mostly taken by pods of every priority."""
     sizes = draw(st.lists(st.integers(6, 12), min_size=1, max_size=3))
     cards = tuple(range(len(sizes)))
-    taken = [
-        pod(
-            f"p{i}",
-            demand(units * (1 if card is None else len(card)), cards=1 if card is None else len(card)),
-            at="n0",
-            card=card,
-            priority=draw(st.integers(-2, 3)),
-            terminating=draw(st.sampled_from((False, False, False, True))),
-        )
-        for i, (units, card) in enumerate(
-            draw(
-                st.lists(
-                    st.tuples(
-                        st.integers(1, 8), st.sampled_from((*((c,) for c in cards), cards, cards[-2:], None))
-                    ),
-                    min_size=2,
-                    max_size=6,
-                )
-            )
-        )
-    ]
-    nominees = draw(several(lambda uid: pending_pods(uid, ("n0",)), "q", 1))
-    return cluster(node("n0", *sizes, placement=draw(st.sampled_from(PLACEMENTS))), *taken, *nominees)
+    return cluster(
+        node("n0", *sizes, placement=draw(st.sampled_from(PLACEMENTS))),
+        *draw(several(lambda uid: crowding_pods(uid, cards), "p", 6)),
+        *draw(several(lambda uid: pending_pods(uid, ("n0",)), "q", 1)),
+    )
 
 
 @st.composite

@@ -1,5 +1,6 @@
 """The requests that the extender makes, over ``KubeClient``: bind, read a pod, events, the Lease."""
 
+import base64
 import datetime as dt
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -9,15 +10,24 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import BareMeta, WirePod, pod_of
-from gpushare.contract import EXTENDER_NAME
+from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY
 from gpushare.errors import ApiError
 from gpushare.model.demand import demand_of
 from gpushare.model.objects import Pod
-from gpushare.ports import LeaseRecord, Note
+from gpushare.ports import LeaseRecord, Note, StoredKey
 
 _TIMEOUT_S: Final = 5.0
 _ADDRESS: Final = "gpushare.io/address"
 _MAX_NOTE: Final = 1024
+
+
+class _SecretMeta(BareMeta, rename="camel"):
+    creation_timestamp: str = ""
+
+
+class _Secret(msgspec.Struct):
+    metadata: _SecretMeta
+    data: dict[str, str] | None = None
 
 
 class _LeaseMeta(BareMeta, rename="camel"):
@@ -42,6 +52,7 @@ class ExtenderApi:
     def __init__(self, client: KubeClient, *, lease_namespace: str, lease_name: str, identity: str) -> None:
         self._client = client
         self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{lease_namespace}/leases"
+        self._secrets = f"/api/v1/namespaces/{lease_namespace}/secrets"
         self._lease_name = lease_name
         self._identity = identity
 
@@ -97,6 +108,29 @@ class ExtenderApi:
                 return None
             raise
         return _record(body)
+
+    async def read_key(self) -> StoredKey | None:
+        """GET the Secret."""
+        try:
+            body = await self._client.request("GET", f"{self._secrets}/{SEAL_SECRET}", timeout_s=_TIMEOUT_S)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+        return _stored_key(body)
+
+    async def create_key(self, key: bytes) -> StoredKey:
+        """POST the Secret."""
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": SEAL_SECRET},
+            "immutable": True,
+            "data": {SEAL_SECRET_KEY: base64.b64encode(key).decode()},
+        }
+        return _stored_key(
+            await self._client.request("POST", self._secrets, timeout_s=_TIMEOUT_S, body=secret)
+        )
 
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
         """POST a new Lease, or PUT over the version that was read."""
@@ -164,3 +198,15 @@ def _record(body: bytes) -> LeaseRecord:
         transitions=spec.lease_transitions or 0,
         version=lease.metadata.resource_version,
     )
+
+
+def _stored_key(body: bytes) -> StoredKey:
+    """Raises ApiError for a Secret that holds no key."""
+    secret = msgspec.json.decode(body, type=_Secret)
+    try:
+        key = base64.b64decode((secret.data or {})[SEAL_SECRET_KEY], validate=True)
+    except (KeyError, ValueError) as error:
+        raise ApiError(
+            f"Secret {SEAL_SECRET} holds no {SEAL_SECRET_KEY!r}: delete it to have a new one made"
+        ) from error
+    return StoredKey(key, secret.metadata.creation_timestamp)

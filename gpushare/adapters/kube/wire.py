@@ -65,6 +65,7 @@ class _PodAnnotations(
         "pod": contract.ANN_POD,
         "allocation": contract.ANN_ALLOCATION,
         "core": contract.ANN_CORE_ALLOCATION,
+        "seal": contract.ANN_SEAL,
         "placement": contract.ANN_PLACEMENT,
     },
 ):
@@ -72,6 +73,7 @@ class _PodAnnotations(
     pod: str | None = None
     allocation: str | None = None
     core: str | None = None
+    seal: str | None = None
     placement: str | None = None
 
 
@@ -82,6 +84,7 @@ class _PodLabels(Struct, rename={"cards": contract.LABEL_CARDS_PER_POD}):
 class _PodMeta(BareMeta, rename="camel"):
     annotations: _PodAnnotations | None = None
     labels: _PodLabels | None = None
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
 
@@ -183,6 +186,8 @@ def pod_of(wire: WirePod) -> Pod | None:
         claim=_claim(meta.annotations, demand) if spec.node_name else None,
         placement=meta.annotations.placement if meta.annotations else None,
         unschedulable=_unschedulable(status),
+        seal=meta.annotations.seal if meta.annotations else None,
+        created=meta.creation_timestamp or "",
     )
 
 

@@ -60,6 +60,11 @@ def test_nobody_of_equal_or_higher_priority_is_evicted(priority: int) -> None:
     assert preempt(ledger, seeker(8, priority=HIGH), {"n": ["stranger"]}) == {}
 
 
+def test_a_pod_that_we_have_just_bound_is_as_important_as_it_was_before() -> None:
+    ledger = reserved(cluster(node("n", T4)), pod("bound", 12, priority=HIGH), "n")
+    assert preempt(apply(ledger, Confirmed("bound")), seeker(8, priority=HIGH), {"n": ["stranger"]}) == {}
+
+
 def test_a_pod_whose_bind_has_no_answer_yet_is_not_evicted() -> None:
     """kube-scheduler gives up the preemption on all nodes over one victim that it does not know there."""
     ledger = reserved(cluster(node("n", T4)), pod("unclear", 12), "n")
@@ -88,6 +93,15 @@ def test_of_cards_with_equal_priorities_the_one_with_fewer_pods_is_cleared(prior
         pod("c", T4, at="n", card=1, priority=priority),
     )
     assert victims_on(ledger.books["n"], seeker(T4, priority=HIGH), ("stranger",)) == ("stranger", "c")
+
+
+def test_of_cards_with_equally_good_pods_the_one_whose_others_matter_less_is_cleared() -> None:
+    ledger = cluster(
+        node("n", T4, T4),
+        *[pod(uid, 7, at="n", card=0, priority=priority) for uid, priority in (("a", 100), ("b", 50))],
+        *[pod(uid, 7, at="n", card=1, priority=priority) for uid, priority in (("c", 100), ("d", 10))],
+    )
+    assert victims_on(ledger.books["n"], seeker(T4, priority=HIGH), ("x",)) == ("x", "c", "d")
 
 
 def test_a_low_companion_does_not_make_a_victim_cheaper() -> None:
@@ -207,6 +221,18 @@ def test_a_pod_for_several_cards_gets_the_cheapest_of_them_cleared() -> None:
     assert victims_on(ledger.books["n"], wanted, ("b",)) == ("a", "c")
 
 
+def test_a_pod_for_several_cards_costs_as_few_others_as_can_be() -> None:
+    ledger = cluster(
+        node("n", T4, T4, T4),
+        pod("a", 12, at="n", card=0),
+        pod("b", 6, at="n", card=1),
+        pod("c", 6, at="n", card=1),
+        pod("d", 12, at="n", card=2),
+    )
+    wanted = seeker(demand(26, cards=2), priority=HIGH)
+    assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "a", "d")
+
+
 def test_cards_that_are_free_already_cost_nothing() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=1))
     assert victims_on(ledger.books["n"], seeker(demand(16, cards=2), priority=HIGH), ("x",)) == ("x", "a")
@@ -232,6 +258,17 @@ def test_compute_is_freed_like_memory() -> None:
     )
     wanted = seeker(demand(2, core=50), priority=HIGH)
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "b")
+
+
+def test_a_card_that_one_pod_keeps_from_computing_is_cheaper_than_one_that_two_do() -> None:
+    ledger = cluster(
+        node("n", T4, T4, mode=Mode.CORE_MEM),
+        pod("a", demand(2, core=100), at="n", card=0),
+        pod("b", demand(2, core=50), at="n", card=1),
+        pod("c", demand(2, core=50), at="n", card=1),
+    )
+    wanted = seeker(demand(2, core=60), priority=HIGH)
+    assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "a")
 
 
 def test_preempt_changes_nothing() -> None:
