@@ -44,4 +44,4 @@ class Peers:
                     raise ApiError(f"{url}: HTTP {response.status}", status=response.status)
                 return answer
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise ApiError(f"{url}: {error or type(error).__name__}", reason="Unreachable") from error
+            raise ApiError(f"{url}: {str(error) or type(error).__name__}", reason="Unreachable") from error

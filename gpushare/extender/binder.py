@@ -119,16 +119,15 @@ class Binder:
             return Outcome(f"reading pod {request.namespace}/{request.name}: {error}", "api_read")
         except Exception:  # a defect must cost one bind, not the daemon, and must not lose a reservation
             log.exception("bind_crashed", pod=f"{request.namespace}/{request.name}", node=request.node)
-            self._keep_if_reserved(request.uid)
+            self._keep_if_reserved(request)
             return Outcome(
                 f"binding pod {request.namespace}/{request.name}: internal error, see the log", "internal"
             )
 
-    def _keep_if_reserved(self, uid: str) -> None:
-        held = self._cluster.ledger.reservation(uid)
-        pod = self._cluster.pods.get(uid)
-        if held is not None and pod is not None and not held[1].settled:
-            self.unclear.keep(pod)
+    def _keep_if_reserved(self, request: BindRequest) -> None:
+        held = self._cluster.ledger.reservation(request.uid)
+        if held is not None and not held[1].settled:
+            self.unclear.keep(Pod(request.uid, request.namespace, request.name, held[1].demand))
 
     async def _decide(self, request: BindRequest) -> Outcome:
         pod = self._cluster.pods.get(request.uid)

@@ -110,13 +110,18 @@ def decode(body: bytes, kind: type[T]) -> T:
     if not body.strip():
         raise InvalidRequest("EOF")
     try:
+        return _decode(body, kind)
+    except RecursionError as error:
+        raise InvalidRequest("request body is nested too deep") from error
+
+
+def _decode(body: bytes, kind: type[T]) -> T:
+    try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError:
         return _decode_without_case(body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"request body is not JSON: {error}") from error
-    except RecursionError as error:
-        raise InvalidRequest("request body is nested too deep") from error
 
 
 def _decode_without_case(body: bytes, kind: type[T]) -> T:

@@ -6,7 +6,7 @@ Stop order: no new requests, then the POSTs under way end, then the Lease is giv
 import asyncio
 import gc
 from collections.abc import Coroutine, Iterable
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -31,6 +31,8 @@ from gpushare.runtime.serving import Server, bind_socket, make_server, stop_even
 from gpushare.runtime.tls import client_context, server_context
 
 log = structlog.get_logger()
+
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 async def run(settings: Settings) -> None:
@@ -144,9 +146,11 @@ class Extender:
 
     async def _lead_when_synced(self) -> None:
         await self.feeds.synced_once.wait()
-        # What the lists left behind lives as long as the process: keep the collector off it.
+        # What the lists left behind lives as long as the process: keep the collector off it. What
+        # comes after is values without cycles, so it need not look often either.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
         await self.leadership.run()
 
     async def _catch_up(self) -> None:

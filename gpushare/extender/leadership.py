@@ -42,6 +42,7 @@ class Leadership:
         self._ready = False
         self._joining: asyncio.Task[None] | None = None
         self._keep = False
+        self._others = False
         self.alone = False
 
     @property
@@ -98,15 +99,20 @@ class Leadership:
         self._sight = look(self._sight, await self._api.read_lease(), time.monotonic())
         now = time.monotonic()
         move = decide(self._sight, self._identity, now)
+        self._others |= self.holder is not None
         if move is Move.FOLLOW:
             self._step_down()
             return
         sight = self._sight
+        if move is not Move.RENEW:
+            self._start_over()  # somebody else may have bound pods since we last held it
         written = await self._api.write_lease(self._record(sight.record))
         self._sight = look(sight, written, time.monotonic())
         self._lapses = lapses_at(now, self._terms)
         if not self._ready and (self._joining is None or self._joining.done()):
-            self._joining = asyncio.create_task(self._join(bind_from(move, sight, self._terms, now)))
+            self._joining = asyncio.create_task(
+                self._join(bind_from(sight, self._terms, now, others=self._others))
+            )
         self.alone = False
 
     def _record(self, seen: LeaseRecord | None) -> LeaseRecord:
@@ -131,12 +137,16 @@ class Leadership:
     def _step_down(self) -> None:
         if self._ready or self._joining:
             log.warning("lease_lost", holder=self._sight and self._sight.record and self._sight.record.holder)
+        self._start_over()
+        self._lapses = 0.0
+        self.alone = False
+
+    def _start_over(self) -> None:
+        """Not ready before the next catch-up."""
         if self._joining:
             self._joining.cancel()
         self._joining = None
         self._ready = False
-        self._lapses = 0.0
-        self.alone = False
 
     def _go_alone(self, error: ApiError) -> None:
         if not self.alone:

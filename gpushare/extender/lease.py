@@ -57,14 +57,17 @@ def decide(sight: Sight, identity: str, now: float) -> Move:
     return Move.FOLLOW
 
 
-def bind_from(move: Move, sight: Sight, terms: Terms, now: float) -> float:
+def bind_from(sight: Sight, terms: Terms, now: float, *, others: bool = False) -> float:
     """When a new holder may bind at the earliest.
 
     After a holder that fell silent, its last POST must have ended: its lease, then a POST's time,
-    after its last sign of life. A lease that was given back, or never held, needs no wait.
+    after its last sign of life. A lease that was given back needs no wait, nor one that is not there,
+    unless ``others`` were ever seen to hold it: then somebody deleted it under a holder.
     """
     record = sight.record
-    if move is Move.CREATE or record is None or not record.holder:
+    if record is None:
+        return now + terms.lease_s + terms.post_s if others else now
+    if not record.holder:
         return now
     return max(now, sight.since + record.duration_s + terms.post_s)
 

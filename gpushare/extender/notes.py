@@ -26,6 +26,8 @@ log = structlog.get_logger()
 
 _QUEUE_SIZE: Final = 10_000
 _REPEAT_AFTER_S: Final = 60.0
+_BACKLOG: Final = 100
+_STORM_FACTOR: Final = 10
 
 
 class Notebook:
@@ -43,6 +45,7 @@ class Notebook:
         self._asked: set[str] = set()
         self._said: dict[str, tuple[str, float]] = {}
         self._muted = False
+        self._pushed_at = 0.0
 
     def write(self, note: Note) -> None:
         """Queue an event; the oldest gives way where the queue is full."""
@@ -62,15 +65,24 @@ class Notebook:
         """Write until cancelled."""
         while True:
             await self._filled.wait()
-            note = self._next()
+            try:
+                note = self._next()
+            except Exception:  # a defect in an explanation must cost one event, not the daemon
+                log.exception("explanation_crashed")
+                continue
             if note is not None:
                 await self._send(note)
-                await asyncio.sleep(self._pause_s)
+                await asyncio.sleep(self._pause_s * (_STORM_FACTOR if self._storm() else 1))
+
+    def _storm(self) -> bool:
+        """Whether pods are being placed faster than told: then the API server has better to do."""
+        return len(self._queue) > _BACKLOG and time.monotonic() - self._pushed_at < 1
 
     def _push(self, item: Note | str) -> None:
         if len(self._queue) >= _QUEUE_SIZE:
             self._drop(self._queue.popleft())
         self._queue.append(item)
+        self._pushed_at = time.monotonic()
         self._filled.set()
 
     def _drop(self, item: Note | str) -> None:

@@ -39,4 +39,6 @@ class Sealer:
         if not self.key or pod.claim is None or pod.node is None or pod.created < self.made:
             return pod
         genuine = self.seal(pod.uid, pod.node, pod.claim) or ""
-        return pod if hmac.compare_digest(genuine, pod.seal or "") else replace(pod, claim=None)
+        # As bytes: anybody may write any text there, and only ASCII strings can be compared.
+        same = hmac.compare_digest(genuine.encode(), (pod.seal or "").encode(errors="replace"))
+        return pod if same else replace(pod, claim=None)

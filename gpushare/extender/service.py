@@ -23,6 +23,9 @@ from gpushare.scheduling.ledger import Ledger
 
 log = structlog.get_logger()
 
+_BINDS_BEFORE_HINT: Final = 20
+"""Enough to tell a Policy without the verb from a cluster that had one node to choose from at first."""
+
 Verb = Callable[[bytes, Ledger], tuple[bytes, str]]
 
 _VERBS: Final[dict[str, Verb]] = {
@@ -58,10 +61,13 @@ class Service:
         self._peers = peers
         self._metrics = metrics
         self._readiness = readiness
+        self._binds_before_hint = _BINDS_BEFORE_HINT
+        self._scored = False
 
     def answer(self, verb: str, body: bytes) -> bytes:
         """filter, prioritize or preempt."""
         began = time.perf_counter()
+        self._scored |= verb == "prioritize"
         missing = self._readiness.missing()
         result, error = (verbs.error_answer(verb, missing), missing) if missing else self._judge(verb, body)
         self._record(verb, began, error)
@@ -89,9 +95,22 @@ class Service:
                 outcome = await self._forward(body)
         except InvalidRequest as error:
             outcome = Outcome(str(error), "invalid")
+        if not outcome.error:
+            self._hint()
         self._metrics.binds.labels(outcome.reason).inc()
         self._record("bind", began, outcome.error)
         return codec.bind_answer(outcome.error)
+
+    def _hint(self) -> None:
+        """Say once if the scheduler binds through us but never asks for scores, as the original's Policy."""
+        self._binds_before_hint -= 1
+        if self._binds_before_hint == 0 and not self._scored:
+            log.warning(
+                "verb_never_called",
+                verb="prioritize",
+                effect="nodes are not chosen by their cards; preemption may not know cards either",
+                way_out="gpushare scheduler-config prints a configuration with all verbs",
+            )
 
     async def _forward(self, body: bytes) -> Outcome:
         holder = self._leadership.holder

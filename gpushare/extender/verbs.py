@@ -15,7 +15,7 @@ from gpushare.model.objects import Pod
 from gpushare.scheduling.fitting import Seeker
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import preempt
-from gpushare.scheduling.screen import Verdict, score, screen
+from gpushare.scheduling.screen import Verdict, scores, screen
 
 
 def error_answer(verb: str, text: str) -> bytes:
@@ -52,9 +52,7 @@ def prioritize_verb(body: bytes, ledger: Ledger) -> tuple[bytes, str]:
     try:
         args = codec.decode(body, codec.FilterArgs)
         seeker = seeker_of(_pod(args.pod))
-        return codec.scores_answer(
-            {name: score(ledger, seeker, name) for name in codec.asked_nodes(args)}
-        ), ""
+        return codec.scores_answer(scores(ledger, seeker, codec.asked_nodes(args))), ""
     except InvalidRequest as error:
         return error_answer("prioritize", str(error)), str(error)
 

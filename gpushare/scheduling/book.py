@@ -62,7 +62,8 @@ class Book:
     Made by ``make_book``, which fills the derived part: ``rooms`` in card order; ``widest``: a pod
     of one card and memory only that asks for no more than this many units fits for sure (-1 where
     that takes a closer look); ``largest``: the size of the largest card; ``most``: the most free
-    card in words, for refusals. ``scores`` remembers what ``screen`` worked out from this very book.
+    card in words, for refusals; ``overcommitted``: the cards that are promised beyond their size.
+    ``scores`` remembers what ``screen`` worked out from this very book.
     """
 
     name: str
@@ -74,12 +75,8 @@ class Book:
     widest: int = field(default=-1, compare=False)
     largest: int = field(default=-1, compare=False)
     most: str = field(default="", compare=False)
+    overcommitted: tuple[Room, ...] = field(default=(), compare=False)
     scores: dict[tuple[int, int, int, str | None], int] = field(default_factory=dict, compare=False)
-
-    @property
-    def overcommitted(self) -> tuple[Room, ...]:
-        """Cards that are promised beyond their size."""
-        return tuple(room for room in self.rooms if room.free.mem < 0 or room.free.core < 0)
 
 
 def make_book(
@@ -94,7 +91,8 @@ def make_book(
     plain = node is not None and node.closed is None and node.mode is not Mode.CORE_MEM and not nominees
     widest = max((room.free.mem for room in rooms if room.open), default=-1) if plain else -1
     largest = max((room.total.mem for room in rooms), default=-1)
-    return Book(name, node, unhealthy, reservations, nominees, rooms, widest, largest, _most(rooms))
+    over = tuple(room for room in rooms if room.free.mem < 0 or room.free.core < 0)
+    return Book(name, node, unhealthy, reservations, nominees, rooms, widest, largest, _most(rooms), over)
 
 
 def _most(rooms: tuple[Room, ...]) -> str:

@@ -150,7 +150,7 @@ class _Draft:
                 self._drop(uid)
                 self._unnominate(uid)
             case NodeSeen(node):
-                self._page(node.name).node = node
+                self._node(node)
             case NodeGone(name):
                 self._page(name).node = None
             case UnhealthySeen(name, indices):
@@ -161,6 +161,12 @@ class _Draft:
                 self._confirm(uid)
             case Released(uid):
                 self._release(uid)
+
+    def _node(self, node: Node) -> None:
+        """Heartbeats that change nothing for us leave the book as it is."""
+        book = self._books.get(node.name)
+        if node.name in self._pages or book is None or book.node != node:
+            self._page(node.name).node = node
 
     def _page(self, name: str) -> _Page:
         if name not in self._pages:

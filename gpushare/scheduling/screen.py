@@ -76,17 +76,27 @@ def score(ledger: Ledger, seeker: Seeker, name: str) -> int:
     """0 to 10: how well the pod sits there by the node's policy; 0 where it does not fit.
 
     Binpack prefers the node whose chosen card is left with the least free part, spread the most.
-    Cards of a known model outside the table come last. A book remembers its scores, unless
-    nominated pods make them depend on who asks.
+    Cards of a known model outside the table come last.
     """
-    book = ledger.books.get(name)
-    if book is None:
-        return 0
+    return scores(ledger, seeker, (name,))[name]
+
+
+def scores(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> dict[str, int]:
+    """The score of every named node."""
     demand = seeker.demand
     key = (demand.mem, demand.core, demand.cards, seeker.placement)
-    known = book.scores.get(key)
-    if known is not None:
-        return known
+    result: dict[str, int] = {}
+    for name in names:
+        book = ledger.books.get(name)
+        known = 0 if book is None else book.scores.get(key)
+        if known is None and book is not None:
+            known = _score(book, seeker, key)
+        result[name] = known or 0
+    return result
+
+
+def _score(book: Book, seeker: Seeker, key: tuple[int, int, int, str | None]) -> int:
+    """One node's score. The book remembers it, unless nominated pods make it depend on who asks."""
     shares = place(book, seeker)
     value = 0 if isinstance(shares, Refusal) else _fullness(book, seeker, shares)
     if not book.nominees:

@@ -99,10 +99,10 @@ def pending_pods(draw: st.DrawFn, uid: str, names: tuple[str, ...]) -> Pod:
 
 
 def several(
-    make: Callable[[str], st.SearchStrategy[Pod]], prefix: str, most: int
+    make: Callable[[str], st.SearchStrategy[Pod]], prefix: str, most: int, least: int = 0
 ) -> st.SearchStrategy[list[Pod]]:
-    """Up to ``most`` pods with UIDs of their own."""
-    return st.integers(0, most).flatmap(
+    """So many pods with UIDs of their own."""
+    return st.integers(least, most).flatmap(
         lambda count: st.tuples(*(make(f"{prefix}{i}") for i in range(count))).map(list)
     )
 
@@ -150,7 +150,7 @@ def crowded(draw: st.DrawFn) -> Ledger:
     cards = tuple(range(len(sizes)))
     return cluster(
         node("n0", *sizes, placement=draw(st.sampled_from(PLACEMENTS))),
-        *draw(several(lambda uid: crowding_pods(uid, cards), "p", 6)),
+        *draw(several(lambda uid: crowding_pods(uid, cards), "p", 6, least=3)),
         *draw(several(lambda uid: pending_pods(uid, ("n0",)), "q", 1)),
     )
 

@@ -8,6 +8,7 @@ writers, users who edit, agents that err, nodes that shrink. There the books mus
 from dataclasses import replace
 from functools import reduce
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -34,6 +35,9 @@ from gpushare.scheduling.ledger import (
 from tests.property.naive import Clerk, Held
 from tests.property.strategies import NODES, PLACEMENTS, nodes, small_demands
 from tests.support.builders import pod
+
+pytestmark = pytest.mark.timeout(900)
+"""A failure may take hypothesis five minutes to shrink; a test that passes takes seconds."""
 
 names = st.sampled_from(NODES)
 picks = st.integers(0, 50)
@@ -169,10 +173,10 @@ class HonestCluster(RuleBasedStateMachine):
             )
 
     @precondition(some_pods)
-    @rule(pick=picks)
-    def the_watch_is_late(self, pick: int) -> None:
-        seen = self.picked(pick)
-        self.shows(seen)
+    @rule(pick=picks, terminating=st.booleans())
+    def the_watch_is_late(self, pick: int, terminating: bool) -> None:  # noqa: FBT001
+        who = self.picked(pick)
+        self.shows(replace(who, terminating=who.terminating or terminating))
 
     @precondition(some_pods)
     @rule(pick=picks, cards=claims, label=st.sampled_from(("1", "2", "3")))
@@ -216,6 +220,7 @@ class HonestCluster(RuleBasedStateMachine):
         for name, book in self.ledger.books.items():
             node = self.clerk.nodes.get(name)
             assert book.node == node
+            assert node or book.unhealthy or book.reservations or book.nominees
             assert [room.card for room in book.rooms] == list(node.cards if node else ())
             for room in book.rooms:
                 assert tuple(room.free) == self.clerk.free(name, room.card.index)
@@ -262,11 +267,23 @@ class HostileCluster(HonestCluster):
     def somebody_else_binds_a_pod(self, wanted: Demand, name: str, cards: tuple[int, ...] | None) -> None:
         self.shows(pod(self.a_new_uid(), wanted, at=name, card=cards))
 
+    def unsettled(self) -> list[str]:
+        return sorted(uid for uid, held in self.clerk.held.items() if not held.settled)
+
+    @precondition(lambda self: self.unsettled())
+    @rule(pick=picks, elsewhere=st.none() | names, cards=claims)
+    def the_api_has_another_word_on_our_bind(
+        self, pick: int, elsewhere: str | None, cards: tuple[int, ...] | None
+    ) -> None:
+        uids = self.unsettled()
+        who = self.pods[uids[pick % len(uids)]]
+        assert isinstance(who.demand, Demand)
+        name = elsewhere or self.clerk.held[who.uid].node
+        self.shows(replace(pod(who.uid, who.demand, at=name, card=cards), priority=who.priority))
+
     @precondition(lambda self: self.some_pods())
     @rule(pick=picks, name=names, cards=claims)
-    def the_api_has_another_word_on_our_bind(
-        self, pick: int, name: str, cards: tuple[int, ...] | None
-    ) -> None:
+    def a_pod_is_suddenly_somewhere(self, pick: int, name: str, cards: tuple[int, ...] | None) -> None:
         who = self.picked(pick)
         assert isinstance(who.demand, Demand)
         self.shows(replace(pod(who.uid, who.demand, at=name, card=cards), priority=who.priority))
@@ -299,7 +316,7 @@ class HostileCluster(HonestCluster):
 TestHonestCluster = HonestCluster.TestCase
 TestHostileCluster = HostileCluster.TestCase
 TestHonestCluster.settings = TestHostileCluster.settings = settings(
-    stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow]
+    stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow], report_multiple_bugs=False
 )
 
 

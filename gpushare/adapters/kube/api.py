@@ -4,7 +4,7 @@ import base64
 import datetime as dt
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from gpushare.errors import ApiError
 from gpushare.model.demand import demand_of
 from gpushare.model.objects import Pod
 from gpushare.ports import LeaseRecord, Note, StoredKey
+
+T = TypeVar("T")
 
 _TIMEOUT_S: Final = 5.0
 _ADDRESS: Final = "gpushare.io/address"
@@ -75,16 +77,10 @@ class ExtenderApi:
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """GET the pod without a resourceVersion, which is a quorum read."""
-        try:
-            body = await self._client.request("GET", _pod_path(namespace, name), timeout_s=_TIMEOUT_S)
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
-        try:
-            wire = msgspec.json.decode(body, type=WirePod)
-        except msgspec.DecodeError as error:
-            raise ApiError(f"pod {namespace}/{name} cannot be read: {error}", reason="Unreadable") from error
+        body = await self._get(_pod_path(namespace, name))
+        if body is None:
+            return None
+        wire = _decoded(body, WirePod)
         meta = wire.metadata
         stranger = Pod(meta.uid, meta.namespace, meta.name, demand_of(()), node=wire.spec.node_name or None)
         return pod_of(wire) or stranger
@@ -99,25 +95,13 @@ class ExtenderApi:
 
     async def read_lease(self) -> LeaseRecord | None:
         """GET the Lease."""
-        try:
-            body = await self._client.request(
-                "GET", f"{self._leases}/{self._lease_name}", timeout_s=_TIMEOUT_S
-            )
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
-        return _record(body)
+        body = await self._get(f"{self._leases}/{self._lease_name}")
+        return None if body is None else _record(body)
 
     async def read_key(self) -> StoredKey | None:
         """GET the Secret."""
-        try:
-            body = await self._client.request("GET", f"{self._secrets}/{SEAL_SECRET}", timeout_s=_TIMEOUT_S)
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
-        return _stored_key(body)
+        body = await self._get(f"{self._secrets}/{SEAL_SECRET}")
+        return None if body is None else _stored_key(body)
 
     async def create_key(self, key: bytes) -> StoredKey:
         """POST the Secret."""
@@ -140,6 +124,15 @@ class ExtenderApi:
         body = await self._client.request(method, path, timeout_s=_TIMEOUT_S, body=self._lease(record))
         return _record(body)
 
+    async def _get(self, path: str) -> bytes | None:
+        """The object's JSON; None where there is no such object."""
+        try:
+            return await self._client.request("GET", path, timeout_s=_TIMEOUT_S)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
     def _lease(self, record: LeaseRecord) -> dict[str, Any]:
         metadata: dict[str, Any] = {"name": self._lease_name, "annotations": {_ADDRESS: record.address}}
         if record.version:
@@ -155,6 +148,13 @@ class ExtenderApi:
                 "leaseTransitions": record.transitions,
             },
         }
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise ApiError(f"the API's answer cannot be read: {error}", reason="Unreadable") from error
 
 
 def _pod_path(namespace: str, name: str) -> str:
@@ -188,7 +188,7 @@ def _event(note: Note, namespace: str, identity: str, now: dt.datetime) -> dict[
 
 
 def _record(body: bytes) -> LeaseRecord:
-    lease = msgspec.json.decode(body, type=_Lease)
+    lease = _decoded(body, _Lease)
     spec = lease.spec
     return LeaseRecord(
         holder=spec.holder_identity or "",
@@ -202,11 +202,11 @@ def _record(body: bytes) -> LeaseRecord:
 
 def _stored_key(body: bytes) -> StoredKey:
     """Raises ApiError for a Secret that holds no key."""
-    secret = msgspec.json.decode(body, type=_Secret)
+    secret = _decoded(body, _Secret)
     try:
-        key = base64.b64decode((secret.data or {})[SEAL_SECRET_KEY], validate=True)
-    except (KeyError, ValueError) as error:
-        raise ApiError(
-            f"Secret {SEAL_SECRET} holds no {SEAL_SECRET_KEY!r}: delete it to have a new one made"
-        ) from error
+        key = base64.b64decode((secret.data or {}).get(SEAL_SECRET_KEY, ""), validate=True)
+    except ValueError:
+        key = b""
+    if not key:
+        raise ApiError(f"Secret {SEAL_SECRET} holds no {SEAL_SECRET_KEY!r}: delete it to have a new one made")
     return StoredKey(key, secret.metadata.creation_timestamp)

@@ -147,4 +147,6 @@ class _translated:  # noqa: N801 - reads as a statement
         if isinstance(error, asyncio.TimeoutError):
             raise ApiError(f"{self._what}: no answer in time", reason="Timeout") from error
         if isinstance(error, aiohttp.ClientError | OSError):
-            raise ApiError(f"{self._what}: {error or type(error).__name__}", reason="Unreachable") from error
+            raise ApiError(
+                f"{self._what}: {str(error) or type(error).__name__}", reason="Unreachable"
+            ) from error

@@ -1,0 +1,74 @@
+"""Answers and silences of the API server in our own terms."""
+
+import pytest
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.errors import ApiError
+from gpushare.runtime.serving import bind_socket
+from tests.unit.adapters.kube.server import Answer, config, fixed, serving
+
+
+async def failure(answer: Answer) -> ApiError:
+    async with serving() as served:
+        served.script.append(answer)
+        with pytest.raises(ApiError) as caught:
+            await served.client.request("GET", "/x", timeout_s=5)
+        return caught.value
+
+
+async def test_the_body_of_a_good_answer() -> None:
+    async with serving() as served:
+        served.script.append(fixed(201, b"{}"))
+        assert await served.client.request("POST", "/x", timeout_s=5, query={"a": "b c"}, body={}) == b"{}"
+        assert served.asked == [{"a": "b c"}]
+
+
+async def test_a_status_object_is_the_error() -> None:
+    error = await failure(fixed(409, '{"kind":"Status","message":"already assigned","reason":"Conflict"}'))
+    assert (str(error), error.status, error.reason) == ("already assigned", 409, "Conflict")
+    assert error.clear
+
+
+async def test_a_body_that_is_no_json_is_shown_as_it_is() -> None:
+    error = await failure(fixed(502, "<html>bad gateway \N{SNOWMAN}</html>".encode() + b"\xff"))
+    assert str(error).startswith("<html>bad gateway \N{SNOWMAN}</html>")
+    assert not error.clear
+
+
+async def test_an_error_without_a_body_names_the_request() -> None:
+    assert str(await failure(fixed(503))) == "GET /x: HTTP 503"
+
+
+async def test_a_long_error_is_cut() -> None:
+    assert len(str(await failure(fixed(500, "x" * 10_000)))) == 500
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("", 0.0), ("soon", 0.0), ("-1", 0.0)])
+async def test_retry_after_is_heeded_where_it_is_a_number(header: str, seconds: float) -> None:
+    assert (await failure(fixed(429, Retry_After=header))).retry_after_s == seconds
+
+
+async def test_silence_is_an_error_that_is_not_clear() -> None:
+    async with serving() as served:
+        with pytest.raises(ApiError, match=r"GET http://127.*/x: no answer in time") as caught:
+            await served.client.request("GET", "/x", timeout_s=0.05)
+        assert (caught.value.status, caught.value.reason, caught.value.clear) == (0, "Timeout", False)
+
+
+async def test_a_refused_connection_is_an_error_that_is_not_clear() -> None:
+    taken = bind_socket("127.0.0.1", 0)
+    port = taken.getsockname()[1]
+    taken.close()
+    async with KubeClient(config(f"http://127.0.0.1:{port}")) as client:
+        with pytest.raises(ApiError, match="GET") as caught:
+            await client.request("GET", "/x", timeout_s=5)
+        assert (caught.value.reason, caught.value.clear) == ("Unreachable", False)
+
+
+async def test_a_stream_that_falls_silent_is_an_error() -> None:
+    async with serving() as served:
+        served.script.append(served.stream(b"one"))
+        chunks = served.client.stream("/x", silence_s=0.05)
+        assert await anext(chunks) == b"one"
+        with pytest.raises(ApiError, match="no answer in time"):
+            await anext(chunks)

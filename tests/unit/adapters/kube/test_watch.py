@@ -1,0 +1,271 @@
+"""List and watch against a server on loopback that follows a script."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpushare.adapters.kube.watch import Deleted, Follower, Resource, Upserted
+from gpushare.adapters.kube.wire import Bare
+from gpushare.errors import ApiError
+from tests.unit.adapters.kube.server import Served, fixed, page, serving
+
+
+def thing(name: str, version: str = "1") -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": version}}
+
+
+def line(kind: str, value: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": value}).encode() + b"\n"
+
+
+def bookmark(version: str) -> bytes:
+    return line("BOOKMARK", {"metadata": {"resourceVersion": version}})
+
+
+def read(found: Bare) -> tuple[str, str] | None:
+    """Key and version; things whose name begins with x are left out."""
+    meta = found.metadata
+    return None if meta.name.startswith("x") else (meta.name, meta.resource_version)
+
+
+THINGS: Resource[str] = Resource("things", "/things", Bare, read)
+Change = Upserted[str] | Deleted
+
+
+@dataclass
+class Heard:
+    """A listener that writes down what it is told."""
+
+    changes: list[Change] = field(default_factory=list)
+    syncs: int = 0
+    troubles: list[ApiError] = field(default_factory=list)
+
+    def changed(self, batch: Iterable[Change]) -> None:
+        self.changes += batch
+
+    def synced(self, resource: str) -> None:
+        assert resource == "things"
+        self.syncs += 1
+
+    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        assert resource == "things"
+        assert retry_in_s >= 0
+        self.troubles.append(error)
+
+
+@dataclass
+class Scene:
+    """A follower of things, its listener and the server."""
+
+    served: Served
+    heard: Heard
+    follower: Follower[str]
+
+    async def asks(self, count: int) -> None:
+        """Return when the server has got so many requests."""
+        async with asyncio.timeout(5):
+            while len(self.served.asked) < count:
+                await asyncio.sleep(0.001)
+
+    async def hears(self, *changes: Change) -> None:
+        """Return when these are the changes so far."""
+        async with asyncio.timeout(5):
+            while len(self.heard.changes) < len(changes):
+                await asyncio.sleep(0.001)
+        assert self.heard.changes == list(changes)
+
+    @property
+    def asked(self) -> list[str | None]:
+        """Of each watch the version that it began from; None for a list."""
+        return [query.get("resourceVersion") if "watch" in query else None for query in self.served.asked]
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    async with serving() as served:
+        heard = Heard()
+        yield Scene(served, heard, Follower(served.client, THINGS, heard))
+
+
+@asynccontextmanager
+async def following(s: Scene) -> AsyncIterator[None]:
+    task = asyncio.create_task(s.follower.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_list_in_pages_is_taken_in_whole_before_it_counts_as_synced() -> None:
+    async with scene() as s:
+        s.served.script += [
+            page(thing("a"), thing("x"), version="5", then="more"),
+            page(thing("b", "2"), version="5"),
+        ]
+        async with following(s):
+            await s.asks(3)
+            assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "2")]
+            assert s.heard.syncs == 1
+            assert [q.get("continue") for q in s.served.asked] == [None, "more", None]
+            assert s.asked == [None, None, "5"]
+            assert s.served.asked[2]["allowWatchBookmarks"] == "true"
+
+
+async def test_changes_come_in_their_order() -> None:
+    async with scene() as s:
+        s.served.script += [
+            page(version="5"),
+            s.served.stream(
+                line("ADDED", thing("a", "6")) + line("MODIFIED", thing("a", "7")),
+                line("ADDED", thing("x", "8")),
+                line("DELETED", thing("a", "9")),
+            ),
+        ]
+        async with following(s):
+            await s.hears(Upserted("a", "6"), Upserted("a", "7"), Deleted("a"))
+
+
+async def test_a_line_may_come_in_any_pieces() -> None:
+    async with scene() as s:
+        whole = line("ADDED", thing("a", "6")) + line("ADDED", thing("b", "7"))
+        pieces = [whole[:1], whole[1:40], whole[40:90], whole[90:]]
+        s.served.script += [page(version="5"), s.served.stream(*pieces)]
+        async with following(s):
+            await s.hears(Upserted("a", "6"), Upserted("b", "7"))
+
+
+async def test_a_watch_that_ends_is_resumed_where_the_last_bookmark_stood() -> None:
+    async with scene() as s:
+        s.served.script += [
+            page(version="5"),
+            s.served.stream(line("ADDED", thing("a", "6")), bookmark("40"), stay=False),
+        ]
+        async with following(s):
+            await s.asks(3)
+            assert s.asked == [None, "5", "40"]
+            assert s.heard.syncs == 1
+            assert s.heard.troubles == []
+
+
+async def test_things_that_are_left_out_advance_the_version_too() -> None:
+    async with scene() as s:
+        s.served.script += [page(version="5"), s.served.stream(line("ADDED", thing("x", "9")), stay=False)]
+        async with following(s):
+            await s.asks(3)
+            assert s.asked[2] == "9"
+
+
+async def test_a_version_that_is_too_old_starts_over_and_reports_what_is_gone() -> None:
+    async with scene() as s:
+        gone = line("ERROR", {"kind": "Status", "code": 410, "message": "too old resource version"})
+        s.served.script += [
+            page(thing("a"), thing("b"), version="5"),
+            s.served.stream(line("ADDED", thing("c", "6")), gone),
+            page(thing("b"), version="50"),
+        ]
+        async with following(s):
+            await s.asks(4)
+            assert s.heard.changes[-3:] == [Upserted("b", "1"), *s.heard.changes[-2:]]
+            assert set(s.heard.changes[-2:]) == {Deleted("a"), Deleted("c")}
+            assert s.asked == [None, "5", None, "50"]
+            assert [(e.status, "too old" in str(e)) for e in s.heard.troubles] == [(410, True)]
+
+
+async def test_a_410_as_the_answer_to_the_watch_starts_over_too() -> None:
+    async with scene() as s:
+        s.served.script += [page(version="5"), fixed(410, '{"message":"expired"}'), page(version="50")]
+        async with following(s):
+            await s.asks(4)
+            assert s.asked == [None, "5", None, "50"]
+
+
+async def test_another_error_event_resumes_from_the_same_version() -> None:
+    async with scene() as s:
+        s.served.script += [
+            page(version="5"),
+            s.served.stream(line("ERROR", {"code": 500, "message": "etcd is away"})),
+        ]
+        async with following(s):
+            await s.asks(3)
+            assert s.asked == [None, "5", "5"]
+            assert [(e.status, str(e)) for e in s.heard.troubles] == [
+                (500, "things: watch ended: etcd is away")
+            ]
+
+
+async def test_a_line_that_cannot_be_read_starts_over_and_loses_nothing_before_it() -> None:
+    async with scene() as s:
+        s.served.script += [
+            page(version="5"),
+            s.served.stream(line("ADDED", thing("a", "6")) + b"junk\n"),
+            page(thing("a", "6"), version="50"),
+        ]
+        async with following(s):
+            await s.asks(4)
+            assert s.heard.changes == [Upserted("a", "6")] * 2
+            assert s.asked == [None, "5", None, "50"]
+            assert "watch cannot be read" in str(s.heard.troubles[0])
+
+
+async def test_a_list_that_cannot_be_read_is_tried_again() -> None:
+    async with scene() as s:
+        s.served.script += [fixed(200, b"[]"), page(thing("a"), version="5")]
+        async with following(s):
+            await s.hears(Upserted("a", "1"))
+            assert "list cannot be read" in str(s.heard.troubles[0])
+
+
+async def test_a_refused_list_is_told_and_tried_again() -> None:
+    async with scene() as s:
+        s.served.script += [fixed(403, '{"message":"cannot list things"}'), page(version="5")]
+        async with following(s):
+            await s.asks(3)
+            assert [(e.status, str(e)) for e in s.heard.troubles] == [(403, "cannot list things")]
+            assert s.heard.syncs == 1
+
+
+async def test_a_refresh_lists_again_and_reports_what_is_gone() -> None:
+    async with scene() as s:
+        s.served.script.append(page(thing("a"), version="5"))
+        async with following(s):
+            await s.asks(2)
+            s.served.script.append(page(thing("b"), version="6"))
+            async with asyncio.timeout(5):
+                await s.follower.refresh()
+            assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "1"), Deleted("a")]
+
+
+async def test_a_refresh_waits_for_a_list_that_was_begun_after_the_call() -> None:
+    async with scene() as s:
+        begun, gate = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: Any) -> Any:
+            begun.set()
+            await gate.wait()
+            return await page(version="5")(request)
+
+        s.served.script += [slow, page(thing("new"), version="6")]
+        async with following(s):
+            await begun.wait()
+            refreshed = asyncio.create_task(s.follower.refresh())
+            await asyncio.sleep(0)
+            gate.set()
+            async with asyncio.timeout(5):
+                await refreshed
+            assert s.heard.changes == [Upserted("new", "1")]
+            assert s.heard.syncs == 2
+
+
+async def test_a_refresh_whose_list_fails_waits_for_the_next_one() -> None:
+    async with scene() as s:
+        s.served.script.append(page(version="5"))
+        async with following(s):
+            await s.asks(2)
+            s.served.script += [fixed(500), page(thing("a"), version="6")]
+            async with asyncio.timeout(5):
+                await s.follower.refresh()
+            assert s.heard.changes == [Upserted("a", "1")]

@@ -1,0 +1,252 @@
+"""From API JSON to pods and nodes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare import contract
+from gpushare.adapters.kube.wire import WireNode, WirePod, core_node, pod_of
+from gpushare.model.annotations import Shares
+from gpushare.model.cards import Card
+from gpushare.model.demand import Demand, Kind, Malformed, Share
+from gpushare.model.objects import Pod
+
+MEM, CORE = contract.RESOURCE_MEM, contract.RESOURCE_CORE
+CLAIM = {contract.ANN_IDX: "1", contract.ANN_POD: "4", contract.ANN_ALLOCATION: '{"0":{"1":4}}'}
+
+
+def container(name: str, mem: object = None, core: object = None, **more: object) -> dict[str, Any]:
+    limits = {key: value for key, value in ((MEM, mem), (CORE, core)) if value is not None}
+    return {"name": name, "resources": {"limits": limits | {"cpu": "1"}}, **more}
+
+
+def read(
+    *containers: dict[str, Any],
+    meta: dict[str, Any] | None = None,
+    spec: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+) -> Pod | None:
+    """The pod that the API would write so, by default with one container of 4 units."""
+    text = msgspec.json.encode(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web", "namespace": "ns", "uid": "u", **(meta or {})},
+            "spec": {"containers": list(containers) or [container("main", "4")], **(spec or {})},
+            "status": status or {},
+        }
+    )
+    return pod_of(msgspec.json.decode(text, type=WirePod))
+
+
+def sound(*containers: dict[str, Any], **parts: Any) -> Pod:
+    found = read(*containers, **parts)
+    assert found is not None
+    return found
+
+
+def demand(*containers: dict[str, Any], **parts: Any) -> Demand:
+    wanted = sound(*containers, **parts).demand
+    assert isinstance(wanted, Demand), wanted.problem
+    return wanted
+
+
+def problem(*containers: dict[str, Any], **parts: Any) -> str:
+    wanted = sound(*containers, **parts).demand
+    assert isinstance(wanted, Malformed)
+    return wanted.problem
+
+
+# --- pods ----------------------------------------------------------------------------------------
+
+
+def test_a_plain_pending_pod() -> None:
+    found = sound()
+    assert (found.uid, found.full_name) == ("u", "ns/web")
+    assert demand().mem == 4
+    assert (found.node, found.claim, found.nominated, found.unschedulable) == (None, None, None, None)
+    assert (found.finished, found.terminating, found.priority) == (False, False, 0)
+
+
+def test_a_pod_that_asks_for_nothing_of_ours_is_none() -> None:
+    assert read(container("main")) is None
+    assert read({"name": "main"}) is None
+    assert read({"name": "main", "resources": None}) is None
+
+
+def test_a_pod_that_asks_for_zero_is_one() -> None:
+    assert demand(container("main", "0")).mem == 0
+
+
+def test_requests_without_limits_ask_for_nothing() -> None:
+    assert read({"name": "main", "resources": {"requests": {MEM: "4"}}}) is None
+
+
+def test_limits_may_be_numbers_or_quantities() -> None:
+    assert demand(container("main", 4)).mem == 4
+    assert demand(container("main", "4k")).mem == 4000
+
+
+def test_all_regular_containers_count() -> None:
+    assert demand(container("a", "4"), container("b", "3"), container("c")).mem == 7
+
+
+def test_an_init_container_counts_only_where_it_is_the_largest() -> None:
+    assert demand(spec={"initContainers": [container("init", "3")]}).mem == 4
+    assert demand(spec={"initContainers": [container("init", "9")]}).mem == 9
+
+
+def test_an_init_container_that_always_restarts_is_a_sidecar() -> None:
+    side = container("side", "3", restartPolicy="Always")
+    found = demand(spec={"initContainers": [side]})
+    assert found.mem == 7
+    assert [c.kind for c in found.containers] == [Kind.SIDECAR, Kind.MAIN]
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure", None, "always"])
+def test_other_restart_policies_make_no_sidecar(policy: str | None) -> None:
+    init = container("init", "3", restartPolicy=policy)
+    assert demand(spec={"initContainers": [init]}).mem == 4
+
+
+def test_a_sidecar_runs_beside_the_init_containers_after_it() -> None:
+    side, init = container("side", "3", restartPolicy="Always"), container("init", "6")
+    assert demand(spec={"initContainers": [side, init]}).mem == 9
+    assert demand(spec={"initContainers": [init, side]}).mem == 7
+
+
+def test_a_pod_whose_only_units_are_an_init_containers_is_ours() -> None:
+    assert demand(container("main"), spec={"initContainers": [container("init", "2")]}).mem == 2
+
+
+def test_several_cards_by_label() -> None:
+    found = demand(container("main", "8"), meta={"labels": {contract.LABEL_CARDS_PER_POD: "2", "app": "x"}})
+    assert (found.cards, found.per_card) == (2, Share(4))
+
+
+def test_an_amount_that_is_none_names_the_container() -> None:
+    assert problem(container("main", "four")).startswith("container main: ")
+    assert problem(spec={"initContainers": [container("prep", "x")]}).startswith("init container prep: ")
+
+
+def test_a_placement_wish_is_read_and_an_unknown_one_is_malformed_but_still_counts() -> None:
+    assert sound(meta={"annotations": {contract.ANN_PLACEMENT: "spread"}}).placement == "spread"
+    wish = {"annotations": {contract.ANN_PLACEMENT: "random"}}
+    wanted = sound(meta=wish).demand
+    assert isinstance(wanted, Malformed)
+    assert "annotation gpushare.io/placement='random' is not one of" in wanted.problem
+    assert wanted.at_least is not None
+    assert wanted.at_least.mem == 4
+
+
+@pytest.mark.parametrize(
+    ("phase", "finished"),
+    [("Pending", False), ("Running", False), ("Unknown", False), ("Succeeded", True), ("Failed", True)],
+)
+def test_only_two_phases_are_the_end(phase: str, finished: bool) -> None:  # noqa: FBT001 - a table
+    assert sound(status={"phase": phase}).finished is finished
+
+
+def test_a_deletion_timestamp_is_terminating() -> None:
+    assert sound(meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}).terminating
+
+
+def test_priority_and_nomination() -> None:
+    found = sound(spec={"priority": 1000}, status={"nominatedNodeName": "n"})
+    assert (found.priority, found.nominated) == (1000, "n")
+    assert sound(status={"nominatedNodeName": ""}).nominated is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ({"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}, "0/3 nodes"),
+        ({"type": "PodScheduled", "status": "False"}, ""),
+        ({"type": "PodScheduled", "status": "True"}, None),
+        ({"type": "Ready", "status": "False", "message": "no"}, None),
+    ],
+)
+def test_what_the_scheduler_said_of_a_pod_that_it_could_not_place(
+    condition: dict[str, str], says: str | None
+) -> None:
+    assert (
+        sound(status={"conditions": [{"type": "Initialized", "status": "True"}, condition]}).unschedulable
+        == says
+    )
+
+
+CARD_1: Shares = ((1, Share(4)),)
+
+
+def test_a_bound_pods_annotations_are_its_claim() -> None:
+    assert sound(meta={"annotations": CLAIM}, spec={"nodeName": "n"}).claim == CARD_1
+
+
+@pytest.mark.parametrize("spec", [{}, {"nodeName": ""}, {"nodeName": None}])
+def test_a_pod_that_is_not_bound_claims_nothing_whatever_it_says(spec: dict[str, Any]) -> None:
+    found = sound(meta={"annotations": CLAIM}, spec=spec)
+    assert (found.node, found.claim) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {contract.ANN_IDX: "x"},
+        {contract.ANN_IDX: "0"},
+        {contract.ANN_POD: "1"},
+        {contract.ANN_ALLOCATION: '{"0":{"1":1}}'},
+        {contract.ANN_ALLOCATION: "junk"},
+    ],
+)
+def test_a_claim_at_odds_with_itself_or_the_limits_is_void(edit: dict[str, str]) -> None:
+    assert sound(meta={"annotations": CLAIM | edit}, spec={"nodeName": "n"}).claim is None
+
+
+def test_a_malformed_pod_claims_nothing() -> None:
+    assert sound(container("main", "-4"), meta={"annotations": CLAIM}, spec={"nodeName": "n"}).claim is None
+
+
+def test_seal_and_time_of_creation_are_read() -> None:
+    meta = {"annotations": {contract.ANN_SEAL: "abc"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    found = sound(meta=meta)
+    assert (found.seal, found.created) == ("abc", "2026-01-01T00:00:00Z")
+    assert (sound().seal, sound().created) == (None, "")
+
+
+def test_nulls_are_as_good_as_nothing() -> None:
+    meta = {"annotations": None, "labels": None, "deletionTimestamp": None}
+    found = sound(meta=meta, spec={"initContainers": None, "priority": None}, status={"conditions": None})
+    assert found == sound()
+
+
+# --- nodes ---------------------------------------------------------------------------------------
+
+
+def node(capacity: dict[str, Any] | None = None, **meta: Any) -> Any:
+    raw = {"metadata": {"name": "n", **meta}, "status": {"capacity": capacity}}
+    return core_node(msgspec.json.decode(msgspec.json.encode(raw), type=WireNode))
+
+
+def test_a_node_of_the_original_plugin() -> None:
+    found = node({MEM: "28", contract.RESOURCE_COUNT: "2", "cpu": "8"})
+    assert found.cards == (Card(0, 14), Card(1, 14))
+
+
+def test_a_node_of_our_agent() -> None:
+    annotations = {
+        contract.ANN_CARDS: '[{"index":0,"units":22}]',
+        contract.ANN_ASSIGNED_NODE: '{"u":{"main":{"0":4}}}',
+    }
+    found = node({MEM: "28", contract.RESOURCE_COUNT: "2"}, annotations=annotations)
+    assert found.cards == (Card(0, 22),)
+    assert found.assigned == {"u": {0: 4}}
+
+
+def test_labels_of_a_node() -> None:
+    found = node({}, labels={contract.LABEL_MODE: "core_mem", contract.LABEL_PLACEMENT: "spread"})
+    assert (found.mode, found.placement) == ("core_mem", "spread")
+
+
+def test_a_node_without_anything_is_a_node_without_cards() -> None:
+    assert node(None, labels=None, annotations=None).cards == ()

@@ -1,0 +1,142 @@
+"""A fake API server in memory, and waiting for what a background task will do."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpushare.contract import ANN_SEAL
+from gpushare.errors import ApiError
+from gpushare.model.annotations import claim_of
+from gpushare.model.demand import Demand
+from gpushare.model.objects import Pod
+from gpushare.ports import LeaseRecord, Note, StoredKey
+
+
+def refused(status: int, text: str = "no") -> ApiError:
+    """The API server's clear answer."""
+    return ApiError(text, status=status)
+
+
+def silence() -> ApiError:
+    """No answer in time."""
+    return ApiError("no answer in time", reason="Timeout")
+
+
+@dataclass(frozen=True)
+class Post:
+    """One bind that reached the fake."""
+
+    pod: Pod
+    node: str
+    annotations: dict[str, str]
+
+
+Script = Callable[["FakeApi", Post], Awaitable[None]]
+
+
+async def carry_out(api: "FakeApi", post: Post) -> None:
+    api.place(post.pod, post.node, post.annotations)
+
+
+def fail(error: Exception, *, after_effect: bool = False) -> Script:
+    """A POST that fails, before or after the API server carried it out."""
+
+    async def script(api: "FakeApi", post: Post) -> None:
+        if after_effect:
+            await carry_out(api, post)
+        raise error
+
+    return script
+
+
+def gated(gate: asyncio.Event, then: Script = carry_out) -> Script:
+    """A POST that takes until the gate opens."""
+
+    async def script(api: "FakeApi", post: Post) -> None:
+        await gate.wait()
+        await then(api, post)
+
+    return script
+
+
+@dataclass
+class FakeApi:
+    """A fake ``KubeApi``: pods and a Lease in memory. Binds follow ``script``, then all succeed."""
+
+    pods: dict[str, Pod] = field(default_factory=dict)
+    script: deque[Script] = field(default_factory=deque)
+    posts: list[Post] = field(default_factory=list)
+    reads: int = 0
+    read_error: Exception | None = None
+    notes: list[Note] = field(default_factory=list)
+    note_errors: deque[ApiError | None] = field(default_factory=deque)
+    noted: asyncio.Event = field(default_factory=asyncio.Event)
+    lease: LeaseRecord | None = None
+    lease_errors: deque[ApiError | None] = field(default_factory=deque)
+    key: StoredKey | None = None
+    key_errors: deque[ApiError | None] = field(default_factory=deque)
+    writes: int = 0
+
+    def has(self, *pods: Pod) -> None:
+        for pod in pods:
+            self.pods[pod.full_name] = pod
+
+    def place(self, pod: Pod, node: str, annotations: Mapping[str, str]) -> Pod:
+        demand = pod.demand
+        claim = claim_of(annotations, demand) if isinstance(demand, Demand) else None
+        bound = replace(pod, node=node, claim=claim, seal=annotations.get(ANN_SEAL))
+        self.has(bound)
+        return bound
+
+    async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float) -> None:
+        assert timeout_s > 0
+        post = Post(pod, node, dict(annotations))
+        self.posts.append(post)
+        await (self.script.popleft() if self.script else carry_out)(self, post)
+
+    async def read_pod(self, namespace: str, name: str) -> Pod | None:
+        self.reads += 1
+        if self.read_error:
+            raise self.read_error
+        return self.pods.get(f"{namespace}/{name}")
+
+    async def note(self, note: Note) -> None:
+        self.noted.set()
+        _next(self.note_errors)
+        self.notes.append(note)
+
+    async def read_lease(self) -> LeaseRecord | None:
+        _next(self.lease_errors)
+        return self.lease
+
+    async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
+        _next(self.lease_errors)
+        if record.version != (self.lease.version if self.lease else ""):
+            raise refused(409, "the object has been modified")
+        self.writes += 1
+        self.lease = replace(record, version=str(self.writes))
+        return self.lease
+
+    async def read_key(self) -> StoredKey | None:
+        _next(self.key_errors)
+        return self.key
+
+    async def create_key(self, key: bytes) -> StoredKey:
+        _next(self.key_errors)
+        self.key = StoredKey(key, "2026-01-01T00:00:00Z")
+        return self.key
+
+
+def _next(errors: deque[ApiError | None]) -> None:
+    """Raise the next error of the script, if it is one."""
+    error = errors.popleft() if errors else None
+    if error is not None:
+        raise error
+
+
+async def until(fact: Callable[[], object], *, within_s: float = 5.0) -> None:
+    """Let other tasks run until the fact holds."""
+    async with asyncio.timeout(within_s):
+        while not fact():
+            await asyncio.sleep(0)

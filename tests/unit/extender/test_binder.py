@@ -1,0 +1,440 @@
+"""Binds against a fake API server: what is reserved, posted, kept, released and told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from gpushare import contract
+from gpushare.adapters.kube.watch import Deleted, Upserted
+from gpushare.extender.binder import Binder, BindRequest, Outcome
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.seal import Sealer
+from gpushare.extender.settings import Deadlines
+from gpushare.model.demand import Malformed
+from gpushare.model.objects import Node, Pod
+from gpushare.ports import KubeApi, Note
+from tests.support.builders import demand, free, node, pod
+from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence, until
+
+LONG_S = 60.0
+"""Longer than any test: nothing settles by its deadline."""
+SHORT_S = 0.05
+
+
+@dataclass
+class Rig:
+    """A binder between a cluster and a fake API."""
+
+    api: FakeApi
+    cluster: Cluster
+    notes: list[Note] = field(default_factory=list)
+    fenced: str | None = None
+    binder: Binder = field(init=False)
+
+    def knows(self, *things: Node | Pod) -> None:
+        """The watches have shown these, and the API has them."""
+        for thing in things:
+            if isinstance(thing, Node):
+                self.cluster.change_nodes([Upserted(thing.name, thing)])
+            else:
+                self.api.has(thing)
+                self.cluster.change_pods([Upserted(thing.uid, thing)])
+
+    def show(self, uid: str) -> None:
+        """The watch shows the pod as the API has it."""
+        found = self.api.pods[f"default/{uid}"]
+        self.cluster.change_pods([Upserted(uid, found)])
+
+    async def bind(self, uid: str, at: str = "n", *, name: str | None = None) -> Outcome:
+        return await self.binder.bind(BindRequest("default", name or uid, uid, at))
+
+    def free(self, name: str = "n") -> list[int]:
+        return free(self.cluster.ledger, name)
+
+    @property
+    def unclear(self) -> bool:
+        return len(self.binder.unclear) > 0
+
+
+@asynccontextmanager
+async def rig(*things: Node | Pod, api_request_s: float = LONG_S) -> AsyncIterator[Rig]:
+    made = Rig(FakeApi(), Cluster())
+    api: KubeApi = made.api
+    async with asyncio.TaskGroup() as tasks:
+        made.binder = Binder(
+            made.cluster,
+            api,
+            fence=lambda: made.fenced,
+            note=made.notes.append,
+            tasks=tasks,
+            deadlines=Deadlines(post_s=1.0, api_request_s=api_request_s),
+        )
+        made.knows(*things)
+        yield made
+        await made.binder.drain()
+        made.binder.unclear.cancel()
+
+
+async def settled_deadline(rig: Rig, uid: str) -> None:
+    await until(lambda: rig.binder.unclear.left_s(uid) == 0)
+
+
+# --- the usual way -------------------------------------------------------------------------------
+
+
+async def test_a_bind_posts_once_with_all_annotations_and_takes_the_units() -> None:
+    async with rig(node("n", 14, 14), pod("a", 4)) as r:
+        assert await r.bind("a") == Outcome()
+        [post] = r.api.posts
+        assert (post.node, post.pod.uid) == ("n", "a")
+        assert post.annotations.pop(contract.ANN_ASSUME_TIME).isdigit()
+        assert post.annotations == {
+            contract.ANN_IDX: "0",
+            contract.ANN_DEV: "14",
+            contract.ANN_POD: "4",
+            contract.ANN_ASSIGNED: "false",
+            contract.ANN_ALLOCATION: '{"0":{"0":4}}',
+        }
+        assert r.free() == [10, 14]
+
+
+async def test_a_bind_with_a_key_carries_a_seal_that_is_believed() -> None:
+    async with rig(node("n", 14, 14), pod("a", 4)) as r:
+        r.cluster.sealer = Sealer(b"k" * 32)
+        await r.bind("a")
+        found = r.api.pods["default/a"]
+        assert found.seal
+        assert r.cluster.sealer.checked(found).claim == found.claim
+
+
+async def test_the_note_of_each_bind_shows_what_is_left_after_it() -> None:
+    async with rig(node("n", 14), *(pod(uid, 4) for uid in "abc")) as r:
+        for uid in "abc":
+            await r.bind(uid)
+        assert [(n.reason, n.name, n.text) for n in r.notes] == [
+            (contract.EVENT_PLACED, "a", "placed on node n: 4 units on card 0 (10 of 14 left)"),
+            (contract.EVENT_PLACED, "b", "placed on node n: 4 units on card 0 (6 of 14 left)"),
+            (contract.EVENT_PLACED, "c", "placed on node n: 4 units on card 0 (2 of 14 left)"),
+        ]
+
+
+async def test_the_note_names_every_card() -> None:
+    async with rig(node("n", 14, 14), pod("a", demand(8, cards=2))) as r:
+        await r.bind("a")
+        assert r.notes[0].text == (
+            "placed on node n: 4 units on card 0 (10 of 14 left), 4 units on card 1 (10 of 14 left)"
+        )
+
+
+async def test_the_note_of_a_second_attempt_counts_its_own_units_once() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        r.api.script.append(fail(silence()))
+        await r.bind("a")
+        assert await r.bind("a") == Outcome()
+        assert [n.text for n in r.notes] == ["placed on node n: 4 units on card 0 (10 of 14 left)"]
+
+
+async def test_binds_at_the_same_time_never_share_units_that_are_there_once() -> None:
+    async with rig(node("n", 14), *(pod(uid, 8) for uid in "abc")) as r:
+        gate = asyncio.Event()
+        r.api.script += [gated(gate)] * 3
+        binds = [asyncio.create_task(r.bind(uid)) for uid in "abc"]
+        await until(lambda: sum(task.done() for task in binds) == 2)
+        assert r.free() == [6]
+        gate.set()
+        outcomes = [await task for task in binds]
+        assert [o.reason for o in outcomes].count("bound") == 1
+        assert len(r.api.posts) == 1
+
+
+# --- refusals before a POST ----------------------------------------------------------------------
+
+
+async def test_behind_the_fence_nothing_is_posted_and_nothing_reserved() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        r.fenced = "this extender does not hold the Lease"
+        assert await r.bind("a") == Outcome("this extender does not hold the Lease", "fenced")
+        assert r.api.posts == []
+        assert r.free() == [14]
+        assert r.cluster.ledger.reservation("a") is None
+
+
+async def test_the_fence_holds_back_a_second_attempt_and_keeps_its_reservation() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        r.api.script.append(fail(silence()))
+        await r.bind("a")
+        r.fenced = "not now"
+        assert (await r.bind("a")).reason == "fenced"
+        assert len(r.api.posts) == 1
+        assert r.free() == [10]
+
+
+async def test_a_malformed_pod_is_refused_with_its_problem_and_told() -> None:
+    async with rig(node("n", 14), pod("a", Malformed("limit is -4"))) as r:
+        assert await r.bind("a") == Outcome("limit is -4", "malformed")
+        assert [(n.reason, n.text, n.warning) for n in r.notes] == [
+            (contract.EVENT_MALFORMED, "limit is -4", True)
+        ]
+        assert r.api.posts == []
+
+
+async def test_a_pod_that_fits_nowhere_on_the_node_is_told_the_numbers() -> None:
+    async with rig(node("n", 14), pod("a", 12, at="n", card=0), pod("b", 4)) as r:
+        outcome = await r.bind("b")
+        assert outcome.reason == "no_fit"
+        assert "asked 4, at most 2 of 14 free on card 0" in outcome.error
+        assert [(n.reason, n.text) for n in r.notes] == [(contract.EVENT_REFUSED, outcome.error)]
+
+
+async def test_a_pod_that_the_watch_has_not_shown_yet_is_read() -> None:
+    async with rig(node("n", 14)) as r:
+        r.api.has(pod("a", 4))
+        assert await r.bind("a") == Outcome()
+        assert r.free() == [10]
+
+
+async def test_a_pod_that_cannot_be_read_is_an_error_and_reserves_nothing() -> None:
+    async with rig(node("n", 14)) as r:
+        r.api.read_error = refused(503, "etcd is away")
+        assert await r.bind("a") == Outcome("reading pod default/a: etcd is away", "api_read")
+        assert r.free() == [14]
+
+
+async def test_a_pod_of_another_uid_is_refused_in_the_originals_words() -> None:
+    async with rig(node("n", 14)) as r:
+        r.api.has(pod("new", 4, name="web"))
+        assert await r.bind("old", name="web") == Outcome(
+            "The pod web in ns default's uid is new, and it's not equal with expected old", "wrong_uid"
+        )
+
+
+# --- clear refusals ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(403, "api_403"), (404, "not_found"), (422, "api_422"), (429, "api_429")]
+)
+async def test_a_clear_refusal_releases_the_units(status: int, reason: str) -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        r.api.script.append(fail(refused(status, "because")))
+        assert await r.bind("a") == Outcome("binding pod default/a to node n: because", reason)
+        assert r.free() == [14]
+        assert not r.unclear
+        assert r.notes == []
+
+
+async def test_a_refusal_of_a_second_attempt_does_not_release_what_the_first_may_still_take() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        r.api.script += [fail(silence()), fail(refused(403))]
+        await r.bind("a")
+        outcome = await r.bind("a")
+        assert outcome.reason == "unclear"
+        assert "an earlier attempt has no clear outcome" in outcome.error
+        assert r.free() == [10]
+
+
+# --- unclear outcomes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [silence(), refused(500), refused(503), refused(504), refused(408)])
+async def test_an_unclear_answer_keeps_the_units(error: Exception) -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        r.api.script.append(fail(error))
+        outcome = await r.bind("a")
+        assert outcome.reason == "unclear"
+        assert outcome.error.endswith("outcome unknown, its units stay reserved")
+        assert r.free() == [10]
+        assert "a" in r.binder.unclear
+
+
+async def test_a_second_attempt_on_the_same_node_posts_the_same_cards_again() -> None:
+    async with rig(node("n", 14, 14), pod("a", 4), pod("b", 10)) as r:
+        r.api.script.append(fail(silence()))
+        await r.bind("a")
+        await r.bind("b")
+        assert await r.bind("a") == Outcome()
+        first, _, again = r.api.posts
+        assert first.annotations[contract.ANN_ALLOCATION] == again.annotations[contract.ANN_ALLOCATION]
+        assert not r.unclear
+
+
+async def test_an_unclear_bind_blocks_another_node_and_says_for_how_long() -> None:
+    async with rig(node("n", 14), node("m", 14), pod("a", 4)) as r:
+        r.api.script.append(fail(silence()))
+        await r.bind("a", "n")
+        outcome = await r.bind("a", "m")
+        assert outcome.reason == "elsewhere"
+        assert "its units stay reserved there for up to 60 s" in outcome.error
+        assert (r.free("n"), r.free("m")) == ([10], [14])
+
+
+async def test_an_unclear_bind_that_took_effect_is_found_when_another_node_is_asked() -> None:
+    async with rig(node("n", 14), node("m", 14), pod("a", 4)) as r:
+        r.api.script.append(fail(silence(), after_effect=True))
+        await r.bind("a", "n")
+        assert await r.bind("a", "m") == Outcome("pod default/a is already bound to node n", "elsewhere")
+        assert (r.free("n"), r.free("m")) == ([10], [14])
+        assert not r.unclear
+
+
+async def test_past_the_deadline_an_unbound_pod_goes_to_another_node() -> None:
+    async with rig(node("n", 14), node("m", 14), pod("a", 4), api_request_s=SHORT_S) as r:
+        r.api.script.append(fail(silence()))
+        await r.bind("a", "n")
+        await settled_deadline(r, "a")
+        assert await r.bind("a", "m") == Outcome()
+        assert (r.free("n"), r.free("m")) == ([14], [10])
+
+
+async def test_asking_for_the_same_pod_again_after_success_posts_nothing() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        await r.bind("a")
+        assert await r.bind("a") == Outcome()
+        r.show("a")
+        assert await r.bind("a") == Outcome()
+        assert len(r.api.posts) == 1
+
+
+# --- conflicts -----------------------------------------------------------------------------------
+
+
+async def test_a_conflict_with_our_own_earlier_post_is_a_success() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        r.api.script += [fail(silence(), after_effect=True), fail(refused(409, "already assigned"))]
+        await r.bind("a")
+        assert await r.bind("a") == Outcome()
+        assert not r.unclear
+        assert r.free() == [10]
+
+
+async def test_a_conflict_with_somebody_else_counts_the_pod_where_it_is() -> None:
+    async with rig(node("n", 14), node("m", 14), pod("a", 4)) as r:
+
+        async def other_was_first(api: FakeApi, _: object) -> None:
+            api.has(pod("a", 4, at="m", card=0))
+            raise refused(409, "already assigned")
+
+        r.api.script.append(other_was_first)
+        outcome = await r.bind("a", "n")
+        assert outcome.reason == "conflict"
+        assert (r.free("n"), r.free("m")) == ([14], [10])
+
+
+async def test_a_conflict_because_the_pod_is_a_new_one_forgets_the_old() -> None:
+    async with rig(node("n", 14), pod("a", 4, name="web")) as r:
+
+        async def replaced(api: FakeApi, _: object) -> None:
+            api.has(pod("b", 4, name="web"))
+            raise refused(409, "UID mismatch")
+
+        r.api.script.append(replaced)
+        assert (await r.bind("a", name="web")).reason == "conflict"
+        assert r.free() == [14]
+        assert "a" not in r.cluster.pods
+
+
+async def test_a_conflict_on_a_pod_that_is_unbound_releases_it() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        r.api.script.append(fail(refused(409)))
+        assert (await r.bind("a")).reason == "conflict"
+        assert r.free() == [14]
+
+
+async def test_a_conflict_that_cannot_be_looked_into_keeps_the_units() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        r.api.script.append(fail(refused(409)))
+        r.api.read_error = silence()
+        assert (await r.bind("a")).reason == "unclear"
+        assert r.free() == [10]
+        assert "a" in r.binder.unclear
+
+
+# --- calls at the same time ----------------------------------------------------------------------
+
+
+async def test_calls_for_the_same_pod_and_node_join() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        gate = asyncio.Event()
+        r.api.script.append(gated(gate))
+        calls = [asyncio.create_task(r.bind("a")) for _ in range(3)]
+        await until(lambda: r.api.posts)
+        gate.set()
+        assert [await call for call in calls] == [Outcome()] * 3
+        assert len(r.api.posts) == 1
+
+
+async def test_another_node_is_refused_while_a_bind_is_under_way() -> None:
+    async with rig(node("n", 14), node("m", 14), pod("a", 4)) as r:
+        gate = asyncio.Event()
+        r.api.script.append(gated(gate))
+        call = asyncio.create_task(r.bind("a", "n"))
+        await until(lambda: r.api.posts)
+        assert await r.bind("a", "m") == Outcome(
+            "a bind of pod default/a to node n is under way", "under_way"
+        )
+        gate.set()
+        assert await call == Outcome()
+
+
+async def test_a_caller_that_hangs_up_does_not_stop_its_bind() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        gate = asyncio.Event()
+        r.api.script.append(gated(gate))
+        call = asyncio.create_task(r.bind("a"))
+        await until(lambda: r.api.posts)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        gate.set()
+        await r.binder.drain()
+        assert [n.reason for n in r.notes] == [contract.EVENT_PLACED]
+
+
+async def test_draining_waits_for_every_post() -> None:
+    async with rig(node("n", 14), pod("a", 4), pod("b", 4)) as r:
+        gate = asyncio.Event()
+        r.api.script += [gated(gate), gated(gate)]
+        calls = [asyncio.create_task(r.bind(uid)) for uid in "ab"]
+        await until(lambda: len(r.api.posts) == 2)
+        drained = asyncio.create_task(r.binder.drain())
+        await asyncio.sleep(0)
+        assert not drained.done()
+        gate.set()
+        await drained
+        assert [await call for call in calls] == [Outcome()] * 2
+
+
+async def test_a_pod_that_goes_while_its_bind_is_under_way_holds_nothing() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        gate = asyncio.Event()
+        r.api.script.append(gated(gate, carry_out))
+        call = asyncio.create_task(r.bind("a"))
+        await until(lambda: r.api.posts)
+        r.cluster.change_pods([Deleted("a")])
+        gate.set()
+        await call
+        assert r.free() == [14]
+
+
+# --- defects -------------------------------------------------------------------------------------
+
+
+async def test_a_crash_costs_one_bind_and_keeps_its_units() -> None:
+    async with rig(node("n", 14), pod("a", 4), pod("b", 4)) as r:
+        r.api.script.append(fail(RuntimeError("a defect")))
+        outcome = await r.bind("a")
+        assert outcome == Outcome("binding pod default/a: internal error, see the log", "internal")
+        assert r.free() == [10]
+        assert "a" in r.binder.unclear
+        assert await r.bind("b") == Outcome()
+
+
+async def test_a_crash_of_a_bind_whose_pod_the_watch_has_not_shown_is_watched_over_too() -> None:
+    async with rig(node("n", 14)) as r:
+        r.api.has(pod("a", 4))
+        r.api.script.append(fail(RuntimeError("a defect")))
+        assert (await r.bind("a")).reason == "internal"
+        assert r.free() == [10]
+        assert "a" in r.binder.unclear

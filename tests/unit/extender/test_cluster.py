@@ -1,0 +1,76 @@
+"""The live state: junk in lists of unhealthy cards, and waking whoever waits for a pod."""
+
+import asyncio
+
+import pytest
+
+from gpushare.adapters.kube.watch import Deleted, Upserted
+from gpushare.extender.cluster import Cluster
+from tests.support.builders import node, pod
+
+
+def with_node() -> Cluster:
+    made = Cluster()
+    made.change_nodes([Upserted("n", node("n", 14, 14, 14))])
+    return made
+
+
+def usable(cluster: Cluster) -> list[int]:
+    return [room.card.index for room in cluster.ledger.books["n"].rooms if room.open]
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "junk"),
+    [
+        ("", [0, 1, 2], ()),
+        ("1", [0, 2], ()),
+        (" 0 ,, 2,", [1], ()),
+        ("7", [0, 1, 2], ()),
+        ("all", [0, 1, 2], ("all",)),
+        ("1, x, -1, 1.5, 0x1", [0, 2], ("x", "-1", "1.5", "0x1")),
+        ("١", [0, 1, 2], ("١",)),
+        ("9" * 5000, [0, 1, 2], ("9" * 5000,)),
+    ],
+)
+def test_entries_that_name_no_card_disable_nothing_and_are_named(
+    text: str, left: list[int], junk: tuple[str, ...]
+) -> None:
+    cluster = with_node()
+    assert cluster.change_unhealthy([Upserted("n", text)]) == ({"n": junk} if junk else {})
+    assert usable(cluster) == left
+
+
+def test_a_list_that_is_deleted_gives_its_cards_back() -> None:
+    cluster = with_node()
+    cluster.change_unhealthy([Upserted("n", "0,1")])
+    assert cluster.change_unhealthy([Deleted("n")]) == {}
+    assert usable(cluster) == [0, 1, 2]
+
+
+def test_a_list_for_a_node_that_comes_later_counts_then() -> None:
+    cluster = Cluster()
+    cluster.change_unhealthy([Upserted("n", "2")])
+    cluster.change_nodes([Upserted("n", node("n", 14, 14, 14))])
+    assert usable(cluster) == [0, 1]
+
+
+async def test_everybody_who_waits_for_a_pod_is_woken_by_any_word_of_it() -> None:
+    cluster = Cluster()
+    waits = [asyncio.create_task(cluster.next_change(uid)) for uid in ("a", "a", "b")]
+    await asyncio.sleep(0)
+    cluster.change_pods([Upserted("a", pod("a"))])
+    async with asyncio.timeout(1):
+        await asyncio.gather(*waits[:2])
+    assert not waits[2].done()
+    cluster.change_pods([Deleted("b")])
+    async with asyncio.timeout(1):
+        await waits[2]
+
+
+async def test_one_who_gave_up_waiting_does_not_disturb_the_next_change() -> None:
+    cluster = Cluster()
+    wait = asyncio.create_task(cluster.next_change("a"))
+    await asyncio.sleep(0)
+    wait.cancel()
+    await asyncio.gather(wait, return_exceptions=True)
+    assert [p.uid for p in cluster.change_pods([Upserted("a", pod("a"))])] == ["a"]

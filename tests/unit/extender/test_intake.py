@@ -1,0 +1,44 @@
+"""What is said about resources that are not listed yet."""
+
+import pytest
+
+from gpushare.extender.intake import Feeds
+from gpushare.extender.metrics import ExtenderMetrics
+from tests.unit.extender.fakes import refused
+
+
+@pytest.fixture
+def feeds() -> Feeds:
+    return Feeds(ExtenderMetrics())
+
+
+def test_at_first_both_are_missing(feeds: Feeds) -> None:
+    assert feeds.missing() == "the extender has not listed nodes and pods yet"
+    assert not feeds.synced_once.is_set()
+
+
+def test_the_one_that_is_missing_is_named_with_the_reason_that_the_api_gave(feeds: Feeds) -> None:
+    feeds.synced("pods")
+    feeds.troubled("nodes", refused(403, "cannot list nodes"), 1.0)
+    assert feeds.missing() == "the extender has not listed nodes yet: cannot list nodes"
+
+
+def test_both_reasons_are_named(feeds: Feeds) -> None:
+    feeds.troubled("pods", refused(403, "no pods"), 1.0)
+    feeds.troubled("nodes", refused(403, "no nodes"), 1.0)
+    assert feeds.missing() == "the extender has not listed nodes and pods yet: no nodes; no pods"
+
+
+def test_config_maps_are_not_waited_for(feeds: Feeds) -> None:
+    feeds.troubled("configmaps", refused(403, "no"), 1.0)
+    feeds.synced("nodes")
+    feeds.synced("pods")
+    assert feeds.missing() is None
+    assert feeds.synced_once.is_set()
+
+
+def test_trouble_after_the_list_makes_nothing_missing(feeds: Feeds) -> None:
+    feeds.synced("nodes")
+    feeds.synced("pods")
+    feeds.troubled("pods", refused(500, "etcd is away"), 1.0)
+    assert feeds.missing() is None

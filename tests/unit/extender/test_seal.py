@@ -1,0 +1,100 @@
+"""Seals: which claims on bound pods are believed after a restart."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpushare.adapters.kube.watch import Upserted
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.seal import Sealer
+from gpushare.model.annotations import even_shares
+from gpushare.model.objects import Pod
+from tests.support.builders import demand, free, node, pod
+
+KEY_MADE = "2026-01-01T00:00:00Z"
+LATER = "2026-01-02T00:00:00Z"
+SEALER = Sealer(b"k" * 32, KEY_MADE)
+
+
+def bound(*, card: int = 0, created: str = LATER, sealer: Sealer = SEALER) -> Pod:
+    """A pod as the API shows it after a bind of ours."""
+    plain = replace(pod("a", 4, at="n", card=card), created=created)
+    assert plain.claim is not None
+    return replace(plain, seal=sealer.seal("a", "n", plain.claim))
+
+
+def test_a_sealed_claim_is_believed() -> None:
+    assert SEALER.checked(bound()) == bound()
+
+
+def test_a_claim_that_was_edited_is_void() -> None:
+    edited = replace(bound(), claim=pod("a", 4, at="n", card=1).claim)
+    assert SEALER.checked(edited).claim is None
+
+
+def test_only_the_claim_is_taken_from_a_pod_whose_seal_is_wrong() -> None:
+    edited = replace(bound(), claim=pod("a", 4, at="n", card=1).claim)
+    assert SEALER.checked(edited) == replace(edited, claim=None)
+
+
+@pytest.mark.parametrize("stolen", [{"node": "m"}, {"uid": "b"}])
+def test_a_seal_holds_for_one_pod_on_one_node(stolen: dict[str, str]) -> None:
+    assert SEALER.checked(replace(bound(), **stolen)).claim is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seal", [None, "", "0" * 32])
+def test_a_claim_without_a_sound_seal_is_void(seal: str | None) -> None:
+    assert SEALER.checked(replace(bound(), seal=seal)).claim is None
+
+
+def test_a_seal_of_another_key_is_none() -> None:
+    assert SEALER.checked(bound(sealer=Sealer(b"x" * 32, KEY_MADE))).claim is None
+
+
+def test_a_seal_that_is_no_ascii_is_none_and_no_crash() -> None:
+    assert SEALER.checked(replace(bound(), seal="sealé")).claim is None
+
+
+def test_pods_older_than_the_key_are_believed_without_a_seal() -> None:
+    old = replace(bound(created="2025-12-31T23:59:59Z"), seal=None)
+    assert SEALER.checked(old).claim == old.claim
+
+
+def test_a_pod_as_old_as_the_key_needs_a_seal() -> None:
+    assert SEALER.checked(replace(bound(created=KEY_MADE), seal=None)).claim is None
+
+
+def test_without_a_key_every_claim_is_believed_and_nothing_is_sealed() -> None:
+    unsealed = replace(bound(), seal=None)
+    assert Sealer().checked(unsealed) == unsealed
+    assert Sealer().seal("a", "n", even_shares(demand(4), (0,))) is None
+
+
+def test_a_pod_that_is_not_bound_is_left_alone() -> None:
+    pending = replace(pod("a", 4), created=LATER)
+    assert SEALER.checked(pending) is pending
+
+
+def test_a_seal_fits_an_annotation_and_depends_on_every_part() -> None:
+    shares = even_shares(demand(4), (0,))
+    seals = {
+        SEALER.seal("a", "n", shares),
+        SEALER.seal("b", "n", shares),
+        SEALER.seal("a", "m", shares),
+        SEALER.seal("a", "n", even_shares(demand(4), (1,))),
+        SEALER.seal("a", "n", even_shares(demand(4, core=5), (0,))),
+        SEALER.seal("an", "", shares),
+        Sealer(b"x" * 32, KEY_MADE).seal("a", "n", shares),
+    }
+    assert len(seals) == 7
+    assert all(seal is not None and len(seal) == 32 and seal.isalnum() for seal in seals)
+
+
+def test_in_the_cluster_an_edited_claim_counts_on_every_card_and_a_sealed_one_on_its_own() -> None:
+    cluster = Cluster()
+    cluster.sealer = SEALER
+    cluster.change_nodes([Upserted("n", node("n", 14, 14))])
+    cluster.see_pod(bound(card=1))
+    assert free(cluster.ledger, "n") == [14, 10]
+    cluster.see_pod(replace(pod("b", 2, at="n", card=0), created=LATER))
+    assert free(cluster.ledger, "n") == [12, 8]

@@ -1,0 +1,274 @@
+"""The scheduler's verbs: exact JSON in and out, and no input that makes them raise."""
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.errors import InvalidRequest
+from gpushare.extender.binder import BindRequest
+from gpushare.extender.codec import bind_answer
+from gpushare.extender.verbs import bind_request, error_answer, filter_verb, preempt_verb, prioritize_verb
+from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
+from tests.property.strategies import json_values
+from tests.support.builders import cluster, node, pod
+
+Verb = Callable[[bytes, Ledger], tuple[bytes, str]]
+VERBS = (filter_verb, prioritize_verb, preempt_verb)
+BUSY = cluster(
+    node("n", 14),
+    node("m", 14),
+    node("small", 2),
+    pod("a", 12, at="n", card=0),
+    pod("b", 4, at="m", card=0),
+)
+
+
+def wire_pod(mem: object = 4, *, uid: str = "p", **spec: object) -> dict[str, Any]:
+    """A pending pod as the API writes it."""
+    container = {"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": mem}}}
+    return {
+        "metadata": {"name": "web", "namespace": "ns", "uid": uid},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def body(**keys: object) -> bytes:
+    return json.dumps(keys).encode()
+
+
+def answer(verb: Verb, request: bytes, ledger: Ledger = BUSY) -> Any:
+    given_back, error = verb(request, ledger)
+    assert error == ""
+    return json.loads(given_back)
+
+
+# --- filter --------------------------------------------------------------------------------------
+
+
+def test_a_filter_answer_byte_for_byte() -> None:
+    found, error = filter_verb(body(Pod=wire_pod(), NodeNames=["m", "n", "small"]), BUSY)
+    assert error == ""
+    assert found.decode() == (
+        '{"Nodes":null,"NodeNames":["m"],'
+        '"FailedNodes":{"n":"Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free on card 0",'
+        '"small":"Insufficient GPU Memory in one device: asked 4, the largest card has 2"},'
+        '"FailedAndUnresolvableNodes":'
+        '{"small":"Insufficient GPU Memory in one device: asked 4, the largest card has 2"},"Error":""}'
+    )
+
+
+def test_with_no_hopeless_node_that_map_is_null() -> None:
+    found = answer(filter_verb, body(Pod=wire_pod(), NodeNames=["m"]))
+    assert found == {
+        "Nodes": None,
+        "NodeNames": ["m"],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": None,
+        "Error": "",
+    }
+
+
+def test_no_node_fits_is_an_empty_list_and_no_null() -> None:
+    assert answer(filter_verb, body(Pod=wire_pod(), NodeNames=["n"]))["NodeNames"] == []
+
+
+def test_whole_nodes_are_passed_back_unread() -> None:
+    nodes = [{"metadata": {"name": name}, "spec": {"odd": [1, {"x": None}]}} for name in ("m", "n")]
+    found = answer(filter_verb, body(Pod=wire_pod(), Nodes={"items": nodes}, NodeNames=None))
+    assert found["Nodes"] == {"metadata": {}, "items": [nodes[0]]}
+    assert found["NodeNames"] == ["m"]
+
+
+def test_a_node_list_without_items_is_no_node() -> None:
+    found = answer(filter_verb, body(Pod=wire_pod(), Nodes={"items": None}))
+    assert (found["Nodes"], found["NodeNames"]) == ({"metadata": {}, "items": []}, [])
+
+
+def test_lower_case_keys_of_old_schedulers_are_read() -> None:
+    exact = filter_verb(body(Pod=wire_pod(), Nodes=None, NodeNames=["m", "n"]), BUSY)
+    assert filter_verb(body(pod=wire_pod(), nodes=None, nodenames=["m", "n"]), BUSY) == exact
+
+
+def test_keys_that_we_do_not_know_are_passed_over() -> None:
+    found = answer(filter_verb, body(Pod=wire_pod(), NodeNames=["m"], NewInSomeRelease={"x": 1}))
+    assert found["NodeNames"] == ["m"]
+
+
+def test_a_malformed_pod_fits_nowhere_and_each_node_says_why() -> None:
+    found = answer(filter_verb, body(Pod=wire_pod(-4), NodeNames=["m", "n"]))
+    problem = "container main: limit aliyun.com/gpu-mem=-4 is negative"
+    assert found["NodeNames"] == []
+    assert found["FailedAndUnresolvableNodes"] == found["FailedNodes"] == {"m": problem, "n": problem}
+
+
+def test_a_pod_that_asks_for_nothing_passes_wherever_cards_are_shared() -> None:
+    plain = {"metadata": {"name": "web", "namespace": "ns", "uid": "p"}, "spec": {"containers": []}}
+    found = answer(filter_verb, body(Pod=plain, NodeNames=["m", "n", "gone"]))
+    assert found["NodeNames"] == ["m", "n"]
+
+
+@pytest.mark.parametrize(
+    ("request_body", "says"),
+    [
+        (b"", "EOF"),
+        (b"  \n", "EOF"),
+        (b"{}", "arg or pod is nil"),
+        (b'{"Pod":null,"NodeNames":["n"]}', "arg or pod is nil"),
+        (body(Pod=wire_pod()), "cannot get node names"),
+        (body(Pod=wire_pod(), Nodes=None, NodeNames=None), "cannot get node names"),
+    ],
+)
+def test_errors_that_callers_of_the_original_know_keep_their_text(request_body: bytes, says: str) -> None:
+    found, error = filter_verb(request_body, BUSY)
+    assert error == says
+    assert found.decode() == (
+        '{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,'
+        f'"Error":"{says}"}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_body", "says"),
+    [
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[]", "cannot be read"),
+        (b'{"NodeNames":[1]}', "NodeNames"),
+        (body(Pod=wire_pod(), Nodes={"items": [{"metadata": 7}]}), "Nodes: a node cannot be read"),
+        (b'{"x":' + b"[" * 100_000, "nested too deep"),
+        (b'{"Pod":{"x":' + b"[" * 100_000, "nested too deep"),
+    ],
+)
+def test_what_cannot_be_read_is_answered_with_what_is_wrong(request_body: bytes, says: str) -> None:
+    found, error = filter_verb(request_body, BUSY)
+    assert says in error
+    assert json.loads(found)["Error"] == error
+
+
+# --- prioritize ----------------------------------------------------------------------------------
+
+
+def test_scores_are_counted_from_the_lowest_which_is_left_out() -> None:
+    ledger = cluster(node("e", 14), node("h", 14), node("f", 14), pod("x", 6, at="h", card=0),
+                     pod("y", 10, at="f", card=0))  # fmt: skip
+    found, error = prioritize_verb(body(Pod=wire_pod(), NodeNames=["e", "h", "f"]), ledger)
+    assert error == ""
+    assert found == b'[{"Host":"h","Score":3},{"Host":"f","Score":6}]'
+
+
+def test_a_node_that_does_not_fit_is_the_floor() -> None:
+    assert answer(prioritize_verb, body(Pod=wire_pod(), NodeNames=["n", "m"])) == [{"Host": "m", "Score": 6}]
+
+
+def test_equal_nodes_and_no_nodes_score_nothing() -> None:
+    assert answer(prioritize_verb, body(Pod=wire_pod(), NodeNames=["m"])) == []
+    assert answer(prioritize_verb, body(Pod=wire_pod(), NodeNames=[])) == []
+
+
+@pytest.mark.parametrize("request_body", [b"", b"{}", b"[]", body(Pod=wire_pod(-1), NodeNames=["n"])])
+def test_a_prioritize_that_cannot_be_read_scores_nothing_and_is_logged(request_body: bytes) -> None:
+    found, error = prioritize_verb(request_body, BUSY)
+    assert found == b"[]"
+    assert error
+
+
+# --- preempt -------------------------------------------------------------------------------------
+
+FULL = cluster(node("n", 14), pod("low", 12, at="n", card=0), pod("tiny", 2, at="n", card=0))
+
+
+def test_victims_by_uid_byte_for_byte() -> None:
+    asked = {"n": {"Pods": [{"UID": "low"}, {"UID": "tiny"}], "NumPDBViolations": 1}}
+    request = body(Pod=wire_pod(12, priority=100), NodeNameToVictims=None, NodeNameToMetaVictims=asked)
+    found, error = preempt_verb(request, FULL)
+    assert error == ""
+    [uids] = [[p["UID"] for p in v["Pods"]] for v in json.loads(found)["NodeNameToMetaVictims"].values()]
+    assert set(uids) >= {"low"}
+    pods = ",".join(f'{{"UID":"{uid}"}}' for uid in uids)
+    assert found.decode() == (f'{{"NodeNameToMetaVictims":{{"n":{{"Pods":[{pods}],"NumPDBViolations":1}}}}}}')
+
+
+def test_whole_victims_are_answered_by_uid() -> None:
+    whole = {"n": {"Pods": [{"metadata": {"uid": "low", "name": "low"}, "spec": {}}], "NumPDBViolations": 0}}
+    meta = {"n": {"Pods": [{"UID": "low"}], "NumPDBViolations": 0}}
+    pod_asked = wire_pod(12, priority=100)
+    by_whole = answer(preempt_verb, body(Pod=pod_asked, NodeNameToVictims=whole), FULL)
+    by_meta = answer(preempt_verb, body(Pod=pod_asked, NodeNameToMetaVictims=meta), FULL)
+    assert by_whole == by_meta
+    assert by_whole["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "low"}]
+
+
+def test_lower_case_keys_are_read_in_preempt_too() -> None:
+    meta = {"n": {"Pods": [{"UID": "low"}], "NumPDBViolations": 0}}
+    exact = preempt_verb(body(Pod=wire_pod(12, priority=9), NodeNameToMetaVictims=meta), FULL)
+    assert preempt_verb(body(pod=wire_pod(12, priority=9), nodenametometavictims=meta), FULL) == exact
+
+
+def test_a_pod_larger_than_any_card_has_no_victims() -> None:
+    meta = {"n": {"Pods": [{"UID": "low"}], "NumPDBViolations": 0}}
+    found = answer(preempt_verb, body(Pod=wire_pod(99, priority=9), NodeNameToMetaVictims=meta), FULL)
+    assert found == {"NodeNameToMetaVictims": {}}
+
+
+@pytest.mark.parametrize("request_body", [b"", b"{}", b"7", body(Pod=wire_pod("x"), NodeNameToVictims={})])
+def test_a_preempt_that_cannot_be_read_evicts_nobody(request_body: bytes) -> None:
+    found, error = preempt_verb(request_body, FULL)
+    assert found == b'{"NodeNameToMetaVictims":{}}'
+    assert error
+
+
+# --- bind ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spell", [str, str.lower, str.upper])
+def test_a_bind_request_is_read_in_any_case(spell: Callable[[str], str]) -> None:
+    keys = {"PodName": "web", "PodNamespace": "ns", "PodUID": "u", "Node": "n"}
+    request = json.dumps({spell(key): value for key, value in keys.items()}).encode()
+    assert bind_request(request) == BindRequest("ns", "web", "u", "n")
+
+
+def test_a_bind_request_names_all_that_is_missing() -> None:
+    with pytest.raises(InvalidRequest, match=r"^bind request without PodNamespace, Node$"):
+        bind_request(b'{"PodName":"web","PodUID":"u","Node":""}')
+
+
+def test_bind_answers_byte_for_byte() -> None:
+    assert bind_answer("") == b'{"Error":""}'
+    assert bind_answer('no "n"') == b'{"Error":"no \\"n\\""}'
+
+
+# --- any input -----------------------------------------------------------------------------------
+
+KEYS = ("Pod", "Nodes", "NodeNames", "pod", "nodenames", "NodeNameToVictims", "NodeNameToMetaVictims", "Node")
+inner = json_values | st.just(wire_pod()) | st.lists(st.sampled_from(("n", "m", "gone", "\x00"))) | (
+    st.dictionaries(st.sampled_from(("n", "m", "items", "metadata", "spec")), json_values)
+)  # fmt: skip
+requests = st.dictionaries(st.sampled_from(KEYS), inner).map(lambda value: json.dumps(value).encode())
+anything = st.binary() | json_values.map(lambda value: json.dumps(value).encode()) | requests
+
+
+@given(anything)
+def test_no_input_makes_a_verb_raise_and_every_answer_is_json(request: bytes) -> None:
+    for verb in VERBS:
+        for ledger in (EMPTY_LEDGER, BUSY):
+            found, error = verb(request, ledger)
+            json.loads(found)
+            assert isinstance(error, str)
+
+
+@given(anything)
+def test_no_bind_request_fails_but_by_name(request: bytes) -> None:
+    with contextlib.suppress(InvalidRequest):
+        found = bind_request(request)
+        assert all((found.namespace, found.name, found.uid, found.node))
+
+
+@given(st.text())
+def test_every_error_text_survives_the_answer(text: str) -> None:
+    sound = text.encode(errors="replace").decode()
+    assert json.loads(error_answer("filter", sound))["Error"] == sound
