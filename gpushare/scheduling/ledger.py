@@ -186,13 +186,12 @@ class _Draft:
     def _bound(self, pod: Pod, demand: Demand, node: str) -> None:
         """A bound pod keeps the first word on its cards, whatever its annotations and labels say later.
 
-        Limits never change, so a demand that did change comes from an edited label.
+        Limits never change, so a demand that did change comes from an edited label. Most changes of a
+        pod mean nothing here, and leave the book as it is.
         """
         home = self._home.get(pod.uid)
-        known = self._page(node).reservations.get(pod.uid) if home == node else None
-        if home is not None and home != node:
-            self._drop(pod.uid)
-        self._page(node).reservations[pod.uid] = Reservation(
+        known = self._reservation(node, pod.uid) if home == node else None
+        reservation = Reservation(
             pod.uid,
             pod.full_name,
             known.demand if known else demand,
@@ -200,7 +199,17 @@ class _Draft:
             terminating=pod.terminating,
             priority=pod.priority,
         )
+        if reservation == known:
+            return
+        if home != node:
+            self._drop(pod.uid)
+        self._page(node).reservations[pod.uid] = reservation
         self._home[pod.uid] = node
+
+    def _reservation(self, node: str, uid: str) -> Reservation | None:
+        """A reservation as it stands now, without touching its book."""
+        page = self._pages.get(node) or self._books.get(node)
+        return page.reservations.get(uid) if page else None
 
     def _reserve(self, event: Reserved) -> None:
         pod = event.pod

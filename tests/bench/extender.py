@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -58,17 +59,26 @@ async def large(nodes: int, pods: int) -> None:
         _say(f"creating {nodes} nodes and {pods} pods")
         await bed.api.create_many(("/api/v1/nodes", node_object(_node(i))) for i in range(nodes))
         await _fill(bed, nodes, pods)
+        # Nobody keeps these nodes alive: the controllers would evict all pods during the measurement.
+        await bed.stop("kube-controller-manager")
         spec = ExtenderSpec()
         began = time.monotonic()
         process = await start_extender(bed, spec)
         ready_s = time.monotonic() - began
-        click.echo("\n| nodes | pods | ready after | resident |\n|---|---|---|---|")
-        click.echo(f"| {nodes} | {pods} | {ready_s:.1f} s | {_rss_mib(process.pid):.0f} MiB |")
+        await until(partial(_leads, spec), "the extender to lead", 120)
+        leads_s = time.monotonic() - began
+        click.echo("\n| nodes | pods | ready after | binds after | resident |\n|---|---|---|---|---|")
+        rss = _rss_mib(process.pid)
+        click.echo(f"| {nodes} | {pods} | {ready_s:.1f} s | {leads_s:.1f} s | {rss:.0f} MiB |")
         click.echo("\n| verb | names | p50 | p99 | p99/p50 |\n|---|---|---|---|---|")
         for size in SIZES:
             if size <= nodes:
                 await asyncio.to_thread(_filter_rows, spec, size)
         click.echo(f"\nresident after the calls: {_rss_mib(process.pid):.0f} MiB")
+
+
+async def _leads(spec: ExtenderSpec) -> bool:
+    return "gpushare_extender_leader 1.0" in await read_text(f"{spec.ops_url}/metrics", timeout_s=10)
 
 
 def _node(index: int) -> SimNode:
