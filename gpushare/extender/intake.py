@@ -15,6 +15,7 @@ from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.notes import Notebook
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import node_note
+from gpushare.scheduling.placement import DEFAULT, POLICIES
 
 log = structlog.get_logger()
 
@@ -114,6 +115,15 @@ class NodeIntake:
     def _before(self, name: str) -> Node | None:
         book = self._cluster.ledger.books.get(name)
         return book.node if book else None
+
+
+def _tell_oddities(node: Node) -> None:
+    if node.closed:
+        log.warning("node_closed", node=node.name, reason=node.closed)
+    if node.placement is not None and node.placement not in POLICIES:
+        log.warning(
+            "placement_unknown", node=node.name, label=node.placement, known=list(POLICIES), used=DEFAULT
+        )
 
 
 class ConfigMapIntake:

@@ -6,6 +6,7 @@ comparison per node, because the scheduler asks about thousands of nodes at a ti
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpushare.contract import MAX_EXTENDER_SCORE
 from gpushare.model.annotations import Shares
@@ -14,6 +15,9 @@ from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import Refusal, Seeker, asked, place, too_large
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import policy_of
+
+_REMEMBERED: Final = 64
+"""Scores that a book remembers: more different demands than one cluster's workloads usually have."""
 
 
 @dataclass(slots=True)
@@ -99,7 +103,7 @@ def _score(book: Book, seeker: Seeker, key: tuple[int, int, int, str | None]) ->
     """One node's score. The book remembers it, unless nominated pods make it depend on who asks."""
     shares = place(book, seeker)
     value = 0 if isinstance(shares, Refusal) else _fullness(book, seeker, shares)
-    if not book.nominees:
+    if not book.nominees and len(book.scores) < _REMEMBERED:
         book.scores[key] = value
     return value
 

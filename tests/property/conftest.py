@@ -5,6 +5,6 @@ import os
 from hypothesis import settings
 
 settings.register_profile(
-    "gpushare", deadline=None, max_examples=int(os.environ.get("GPUSHARE_EXAMPLES", "150")), print_blob=True
+    "gpushare", deadline=None, max_examples=int(os.environ.get("GPUSHARE_EXAMPLES", "100")), print_blob=True
 )
 settings.load_profile("gpushare")
