@@ -101,15 +101,11 @@ class NodeIntake:
         self.troubled = feeds.troubled
 
     def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
-        """Take in nodes; say once why one is closed."""
+        """Take in nodes; say once what is odd about one."""
         changes = list(batch)
         for change in changes:
-            if (
-                isinstance(change, Upserted)
-                and change.value.closed
-                and change.value != self._before(change.key)
-            ):
-                log.warning("node_closed", node=change.key, reason=change.value.closed)
+            if isinstance(change, Upserted) and change.value != self._before(change.key):
+                _tell_oddities(change.value)
         self._cluster.change_nodes(changes)
 
     def _before(self, name: str) -> Node | None:
