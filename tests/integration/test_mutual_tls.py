@@ -1,0 +1,55 @@
+"""The scheduler's port under mutual TLS: the real scheduler gets in, a stranger does not."""
+
+import ssl
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from gpushare.model.scheduler_config import ExtenderConfig, Tls, extender_entry
+from testbed import Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed.extender import ExtenderSpec, grant, start_extender
+from testbed.pki import Authority
+
+pytestmark = pytest.mark.integration
+
+
+def issue(folder: Path) -> None:
+    """One authority for the extenders, a certificate for the extender and one for the scheduler."""
+    authority = Authority.create("extenders")
+    authority.pair().write(folder, "ca")
+    authority.server("extender", ["127.0.0.1"]).write(folder, "extender")
+    authority.client("scheduler").write(folder, "scheduler")
+
+
+async def test_the_real_scheduler_binds_over_mutual_tls_and_a_stranger_is_turned_away(tmp_path: Path) -> None:
+    issue(tmp_path)
+    flags = [
+        f"--tls-cert={tmp_path}/extender.crt",
+        f"--tls-key={tmp_path}/extender.key",
+        f"--client-ca={tmp_path}/ca.crt",
+    ]
+    spec = ExtenderSpec(flags=flags)
+    url = spec.url.replace("http://", "https://")
+    tls = Tls(f"{tmp_path}/ca.crt", f"{tmp_path}/scheduler.crt", f"{tmp_path}/scheduler.key")
+    entry = extender_entry(ExtenderConfig(url, tls=tls))
+    async with Testbed(scheduler=SchedulerSpec(extenders=[entry])) as bed:
+        await grant(bed)
+        await start_extender(bed, spec)
+        await bed.add_nodes([SimNode("n", [Card()])])
+        await bed.create_pods([gpu_pod("p", 4)])
+
+        async def bound() -> bool:
+            pod = await bed.api.get("/api/v1/namespaces/default/pods/p")
+            return (
+                pod["spec"].get("nodeName") == "n"
+                and "ALIYUN_COM_GPU_MEM_IDX" in pod["metadata"]["annotations"]
+            )
+
+        await until(bound, "the pod to be bound through the extender")
+        stranger = ssl.create_default_context(cafile=f"{tmp_path}/ca.crt")
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises((aiohttp.ClientError, ssl.SSLError, OSError)):
+                await session.post(f"{url}/filter", data=b"{}", ssl=stranger)
+            with pytest.raises(aiohttp.ClientError):
+                await session.post(f"{spec.url}/filter", data=b"{}")
