@@ -72,15 +72,15 @@ def _interactive() -> bool:
 
 
 async def _keep(bed: Bed) -> None:
-    bin_folder = Path(sys.executable).parent
-    click.secho("\nThe last cluster is yours until Ctrl-C:", bold=True)
-    kubectl = bed.components.tools["kubectl"].path.parent
-    click.echo(f"  export KUBECONFIG={bed.kubeconfig} PATH={bin_folder}:{kubectl}:$PATH")
-    click.echo("  kubectl get nodes,pods -o wide\n  kubectl inspect gpushare -d")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    bin_folder = Path(sys.executable).parent
+    kubectl = bed.components.tools["kubectl"].path.parent
+    click.secho("\nThe last cluster is yours until Ctrl-C:", bold=True)
+    click.echo(f"  export KUBECONFIG={bed.kubeconfig} PATH={bin_folder}:{kubectl}:$PATH")
+    click.echo("  kubectl get nodes,pods -o wide\n  kubectl inspect gpushare -d")
     await stop.wait()
 
 
