@@ -2,7 +2,6 @@
 
     GpuShareError
     ├── InvalidRequest    input that cannot be understood; the text names the field and the value
-    ├── Conflict          the world changed under us: another UID, bound elsewhere
     ├── ApiError          the Kubernetes API answered with an error, or not at all
     └── ConfigError       settings or credentials that cannot work
 
@@ -21,10 +20,6 @@ class GpuShareError(Exception):
 
 class InvalidRequest(GpuShareError):
     """Input that cannot be understood."""
-
-
-class Conflict(GpuShareError):
-    """The object is not the one that was asked about, or is already elsewhere."""
 
 
 class ConfigError(GpuShareError):

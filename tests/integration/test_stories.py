@@ -10,30 +10,9 @@ from testbed.extender import ExtenderSpec
 from testbed.play import perform, pod_events, show, stage
 from testbed.stories import Story, notebooks, pictures, replicas, sample
 from tests.support.history import cards_of
+from tests.support.sources import S3_POLICY
 
 pytestmark = pytest.mark.integration
-
-S3_POLICY = """{
-"kind": "Policy",
-"apiVersion": "v1",
-"extenders": [
-{
-"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler",
-"filterVerb": "filter",
-"bindVerb": "bind",
-"enableHttps": false,
-"nodeCacheCapable": true,
-"managedResources": [
-{
-"name": "aliyun.com/gpu-mem",
-"ignoredByScheduler": false
-}
-],
-"ignorable": false
-}
-]
-}"""
-"""S3's own file: no prioritize, no preempt, the NodePort of the source documents."""
 
 
 def current() -> tuple[ExtenderSpec | None, SchedulerSpec | None]:

@@ -16,29 +16,8 @@ from gpushare.model.scheduler_config import (
     parse_version,
     render,
 )
+from tests.support.sources import S3_POLICY
 
-SOURCE_POLICY = """
-{
-"kind": "Policy",
-"apiVersion": "v1",
-"extenders": [
-{
-"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler",
-"filterVerb": "filter",
-"bindVerb": "bind",
-"enableHttps": false,
-"nodeCacheCapable": true,
-"managedResources": [
-{
-"name": "aliyun.com/gpu-mem",
-"ignoredByScheduler": false
-}
-],
-"ignorable": false
-}
-]
-}
-"""
 FULL = ExtenderConfig()
 TLS = Tls("/pki/ca.crt", "/pki/client.crt", "/pki/client.key", "gpushare-schd-extender")
 SECURE = ExtenderConfig("https://10.0.0.1:12345/gpushare-scheduler", tls=TLS)
@@ -56,7 +35,7 @@ def extender_of(document: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("minor", [16, 19, 22])
 def test_the_minimal_policy_is_that_of_the_source_document(minor: int) -> None:
-    assert render(minimal(), v(minor), form=Format.POLICY) == json.loads(SOURCE_POLICY)
+    assert render(minimal(), v(minor), form=Format.POLICY) == json.loads(S3_POLICY)
 
 
 @pytest.mark.parametrize(
