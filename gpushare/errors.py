@@ -3,6 +3,8 @@
     GpuShareError
     ├── InvalidRequest    input that cannot be understood; the text names the field and the value
     ├── ApiError          the Kubernetes API answered with an error, or not at all
+    ├── GpuError          the driver is missing, refuses or stays silent
+    ├── KubeletError      the kubelet, or a file of its, cannot be used
     └── ConfigError       settings or credentials that cannot work
 
 Adapters translate what their libraries raise into these and chain the cause; entry points map them
@@ -24,6 +26,14 @@ class InvalidRequest(GpuShareError):
 
 class ConfigError(GpuShareError):
     """A setting, kubeconfig or right that keeps a program from working."""
+
+
+class GpuError(GpuShareError):
+    """NVML is missing, refuses or does not answer."""
+
+
+class KubeletError(GpuShareError):
+    """The kubelet, or one of its sockets and files, cannot be used."""
 
 
 class ApiError(GpuShareError):

@@ -3,10 +3,11 @@
 No implementation and no decision belongs here.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.objects import Pod
 
 
@@ -76,3 +77,35 @@ class KubeApi(Protocol):
 
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
         """Create the Lease (no version) or replace that version of it; 409 if somebody was first."""
+
+
+class Gpus(Protocol):
+    """The driver. Every method raises GpuError where the driver refuses or does not answer in time."""
+
+    async def inventory(self) -> Inventory:
+        """All cards, read afresh."""
+
+    async def ailing(self) -> Mapping[str, str]:
+        """The cards that do not answer as they should: UUID → what is wrong."""
+
+    def faults(self) -> AsyncIterator[Fault]:
+        """XID errors as the driver reports them. Ends where the driver has no such reports."""
+
+
+class NodeApi(Protocol):
+    """The API server, for the agent of one node. Every method raises ApiError where it does not succeed."""
+
+    async def patch_node(self, patch: Mapping[str, Any]) -> None:
+        """Merge into the agent's node: metadata and status, through the status subresource."""
+
+    async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
+        """Merge annotations into a pod; 409 if the name belongs to another UID by now."""
+
+    async def write_unhealthy(self, indices: str) -> None:
+        """Write the list of unhealthy cards of the node, ``0,2``; create it if there is none yet."""
+
+    async def node_names(self) -> tuple[str, ...]:
+        """The names of all nodes."""
+
+    async def note(self, note: Note) -> None:
+        """Write an event."""

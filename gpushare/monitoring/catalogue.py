@@ -106,3 +106,74 @@ EXTENDER: Final = (
     CARDS_CLOSED,
     CARDS_OVERCOMMITTED,
 )
+
+PLUGIN_ALLOCATIONS: Final = Metric(
+    "gpushare_device_plugin_allocations",
+    "counter",
+    "Allocate calls of the kubelet by resource and result (ok, or the reason of the refusal).",
+    ("resource", "result"),
+)
+PLUGIN_LATENCY: Final = Metric(
+    "gpushare_device_plugin_allocate_duration_seconds",
+    "histogram",
+    "Time to answer an Allocate call, waiting for an unseen pod included.",
+    ("resource",),
+)
+PLUGIN_CORRECTED: Final = Metric(
+    "gpushare_device_plugin_corrected_pods",
+    "counter",
+    "Pods that got a card which their annotations did not name, by cause (twin, unplaced, moved).",
+    ("cause",),
+)
+PLUGIN_REGISTERED: Final = Metric(
+    "gpushare_device_plugin_registered",
+    "gauge",
+    "1 while the kubelet listens to the list of devices.",
+    ("resource",),
+)
+PLUGIN_REGISTRATIONS: Final = Metric(
+    "gpushare_device_plugin_registrations",
+    "counter",
+    "Registrations with the kubelet by result (ok, error).",
+    ("resource", "result"),
+)
+PLUGIN_CARDS: Final = Metric(
+    "gpushare_device_plugin_cards",
+    "gauge",
+    "Cards of the node by state (healthy, unhealthy, cordoned).",
+    ("state",),
+)
+PLUGIN_XIDS: Final = Metric(
+    "gpushare_device_plugin_xid_errors", "counter", "XID errors that the driver reported.", ("uuid", "xid")
+)
+PLUGIN_NVML_UP: Final = Metric("gpushare_device_plugin_nvml_up", "gauge", "1 while NVML answers, else 0.")
+PLUGIN_WRITES: Final = Metric(
+    "gpushare_device_plugin_api_writes",
+    "counter",
+    "Writes to the Kubernetes API by kind of object and result (ok, error).",
+    ("kind", "result"),
+)
+PLUGIN_UNPUBLISHED: Final = Metric(
+    "gpushare_device_plugin_unpublished", "gauge", "Facts that the API server has not taken yet."
+)
+PLUGIN_REDUCED: Final = Metric(
+    "gpushare_device_plugin_reduced_mode", "gauge", "1 for each right that is missing.", ("right",)
+)
+PLUGIN_PODS: Final = Metric(
+    "gpushare_device_plugin_pods", "gauge", "Pods that hold a card, by state (running, leaving).", ("state",)
+)
+
+DEVICE_PLUGIN: Final = (
+    PLUGIN_ALLOCATIONS,
+    PLUGIN_LATENCY,
+    PLUGIN_CORRECTED,
+    PLUGIN_REGISTERED,
+    PLUGIN_REGISTRATIONS,
+    PLUGIN_CARDS,
+    PLUGIN_XIDS,
+    PLUGIN_NVML_UP,
+    PLUGIN_WRITES,
+    PLUGIN_UNPUBLISHED,
+    PLUGIN_REDUCED,
+    PLUGIN_PODS,
+)

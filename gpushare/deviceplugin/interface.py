@@ -1,0 +1,64 @@
+"""Between the gRPC endpoint and what answers it: plain values, no protobuf and no decision."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device of the kubelet's list: one unit of a card. ``numa`` is a hint, None for none."""
+
+    id: str
+    healthy: bool = True
+    numa: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A path of the host inside a container."""
+
+    host_path: str
+    container_path: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a container gets."""
+
+    envs: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a container gets nothing, for the kubelet's event. ``reason`` is one word for metrics."""
+
+    reason: str
+    text: str
+
+
+class Plugin(Protocol):
+    """What one endpoint serves. All calls come from one event loop."""
+
+    resource: str
+    """Name of the extended resource."""
+    socket: str
+    """Name of our socket in the kubelet's folder of device plugins."""
+
+    def devices(self) -> Sequence[Device]:
+        """All devices as they are now."""
+
+    async def changed(self) -> None:
+        """Return when ``devices`` has changed since it was last asked."""
+
+    def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
+        """``size`` of the available IDs, ``must`` among them, in the best combination."""
+
+    async def allocate(self, ids: Sequence[str]) -> Answer | Refused:
+        """What the container gets that the kubelet gave these IDs."""
+
+    def registered(self, *, up: bool) -> None:
+        """Whether the kubelet listens to the list of devices."""

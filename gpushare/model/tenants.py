@@ -1,0 +1,39 @@
+"""Pods as the agent of their node sees them: what they ask for and what stands in the way of it."""
+
+from dataclasses import dataclass
+
+from gpushare.model.annotations import Shares
+from gpushare.model.demand import Demand
+from gpushare.model.objects import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A pod of this node that asks for units of a card.
+
+    ``bound_ns`` is when it was bound, 0 where its annotations do not say; ``served`` whether they call
+    it served already; ``picks_devices`` names the containers that choose their devices themselves by
+    environment. ``static_uid`` is the UID under which the kubelet runs a static pod, whose object in
+    the API has another one.
+    """
+
+    pod: Pod
+    bound_ns: int = 0
+    served: bool = False
+    picks_devices: frozenset[str] = frozenset()
+    static_uid: str | None = None
+
+    @property
+    def uid(self) -> str:
+        """The UID that the kubelet knows."""
+        return self.static_uid or self.pod.uid
+
+    @property
+    def demand(self) -> Demand | None:
+        """What it asks for, or None where that cannot be understood."""
+        return self.pod.demand if isinstance(self.pod.demand, Demand) else None
+
+    @property
+    def claim(self) -> Shares | None:
+        """The cards that its annotations name."""
+        return self.pod.claim
