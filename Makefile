@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-SOURCES := gpushare testbed tests docs
+SOURCES := gpushare testbed components tests docs __main__.py
 
 .PHONY: help
 help: ## List the commands
@@ -29,7 +29,7 @@ lint: setup
 
 .PHONY: check
 check: lint ## The quick loop: lint, types, layers, unit and property tests
-	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract
+	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract tests/components
 
 .PHONY: docs
 docs: setup ## Build the documentation, warnings are errors
@@ -46,6 +46,18 @@ test: setup ## Everything; tools are built in the background meanwhile
 .PHONY: bench-extender
 bench-extender: setup ## Filter latency, memory, cold start, pods per second against a plain scheduler
 	@$(BIN)/python -m tests.bench.extender
+
+.PHONY: bench-device-plugin
+bench-device-plugin: setup ## Allocate latency, start, memory and idle cost of the node agent
+	@$(BIN)/python -m tests.bench.device_plugin
+
+.PHONY: generate
+generate: setup ## Make the kubelet's gRPC messages and stubs from their .proto files
+	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. gpushare/adapters/kubelet/api/*.proto
+
+.PHONY: soak-device-plugin
+soak-device-plugin: setup ## Five minutes of pods that come and go on a real kubelet, all books compared
+	@GPUSHARE_SOAK_S=300 $(BIN)/pytest -q -s tests/integration/test_device_plugin_churn.py
 
 .PHONY: clean
 clean: ## Remove what the commands made in the checkout; the cache outside stays

@@ -1,4 +1,4 @@
-"""Reference pages made from code: names on the wire, metrics, the extender's flags.
+"""Reference pages made from code: names on the wire, metrics, the daemons' flags.
 
 Run by ``conf.py`` at every build; the pages are not committed.
 """
@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from gpushare import contract
-from gpushare.extender.main import command
+from gpushare.deviceplugin.main import command as device_plugin
+from gpushare.extender.main import command as extender
 from gpushare.monitoring import catalogue
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -19,7 +20,8 @@ def main() -> None:
     """Write all pages."""
     (REFERENCE / "names.md").write_text(names())
     (REFERENCE / "metrics.md").write_text(metrics())
-    (REFERENCE / "extender-flags.md").write_text(flags())
+    (REFERENCE / "extender-flags.md").write_text(flags("extender", extender))
+    (REFERENCE / "device-plugin-flags.md").write_text(flags("device plugin", device_plugin))
 
 
 def names() -> str:
@@ -41,17 +43,17 @@ def names() -> str:
 
 
 def metrics() -> str:
-    """Every metric of the extender."""
+    """Every metric of every daemon."""
     lines = ["# Metrics", "", "| name | kind | labels | meaning |", "|---|---|---|---|"]
-    for metric in catalogue.EXTENDER:
+    for metric in (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN):
         name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
         lines.append(f"| `{name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.help} |")
     return "\n".join(lines) + "\n"
 
 
-def flags() -> str:
-    """Every flag of the extender."""
-    lines = ["# Flags of the extender", "", "| flag | variable | default | meaning |", "|---|---|---|---|"]
+def flags(name: str, command: click.Command) -> str:
+    """Every flag of a daemon."""
+    lines = [f"# Flags of the {name}", "", "| flag | variable | default | meaning |", "|---|---|---|---|"]
     for option in command.params:
         if isinstance(option, click.Option) and not option.hidden:
             default = (
@@ -59,8 +61,12 @@ def flags() -> str:
                 if option.default is None or not isinstance(option.default, str | int | float)
                 else option.default
             )
-            lines.append(f"| `{option.opts[-1]}` | {_variable(option)} | {default} | {option.help} |")
+            lines.append(f"| `{_longest(option)}` | {_variable(option)} | {default} | {option.help} |")
     return "\n".join(lines) + "\n"
+
+
+def _longest(option: click.Option) -> str:
+    return max(option.opts, key=len)
 
 
 def _variable(option: click.Option) -> str:

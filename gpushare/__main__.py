@@ -7,6 +7,12 @@ from gpushare.cli.main import TOOLS
 
 COMMANDS: Final = {
     "extender": Lazy("gpushare.extender.main:command", "Serve the scheduler extender.", "extender"),
+    "device-plugin": Lazy(
+        "gpushare.deviceplugin.main:command", "Serve the kubelet: the agent of a node.", "device-plugin"
+    ),
+    "node-mode": Lazy(
+        "gpushare.deviceplugin.evict:command", "Take NVIDIA's plugin off a node and back.", "device-plugin"
+    ),
     **TOOLS,
 }
 

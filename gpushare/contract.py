@@ -103,6 +103,8 @@ REASON_NOT_SHARED: Final = "The node {node} is not for GPU share, need skip"
 REASON_NO_CARD: Final = "Insufficient GPU Memory in one device"
 
 # --- events -------------------------------------------------------------------------------------
+AGENT_NAME: Final = "gpushare-device-plugin"
+"""The node agent, as the component of its events; the extender's is ``EXTENDER_NAME``."""
 EVENT_PLACED: Final = "GPUSharePlaced"
 EVENT_REFUSED: Final = "GPUShareRefused"
 EVENT_MALFORMED: Final = "GPUShareMalformed"

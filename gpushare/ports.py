@@ -99,7 +99,7 @@ class NodeApi(Protocol):
         """Merge into the agent's node: metadata and status, through the status subresource."""
 
     async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
-        """Merge annotations into a pod; 409 if the name belongs to another UID by now."""
+        """Merge annotations into a pod; 404 if it is gone, or if its name belongs to another UID by now."""
 
     async def write_unhealthy(self, indices: str) -> None:
         """Write the list of unhealthy cards of the node, ``0,2``; create it if there is none yet."""

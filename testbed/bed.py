@@ -7,6 +7,7 @@ comes to run (``testbed.start``) and how any one part is made.
 import asyncio
 import signal
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,7 +31,10 @@ _KUBECTL_S = 60.0
 
 @dataclass
 class Bed:
-    """A Kubernetes of one's own, on loopback only. ``api`` is the admin's client."""
+    """A Kubernetes of one's own, on loopback only. ``api`` is the admin's client.
+
+    ``exits`` is what ends before any component does.
+    """
 
     home: Home
     layout: Layout
@@ -39,6 +43,7 @@ class Bed:
     api: Api
     scheduler: SchedulerSpec
     processes: dict[str, Process] = field(default_factory=dict)
+    exits: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     @property
     def name(self) -> str:
@@ -197,13 +202,19 @@ class Bed:
 
     async def halt(self) -> None:
         """End all processes: spawned ones with SIGTERM first, components at once."""
+        try:
+            await self.exits.aclose()
+        finally:
+            await self._end_processes()
+            await self.api.close()
+
+    async def _end_processes(self) -> None:
         own = [process for name, process in self.processes.items() if name not in COMPONENTS]
         await asyncio.gather(*(process.stop() for process in own))
         started = [process for process in self.processes.values() if process.started]
         for process in reversed(started):
             process.kill()
         await asyncio.gather(*(process.wait() for process in started))
-        await self.api.close()
 
     async def close(self) -> None:
         """End all processes and remove the data; a named bed's logs stay."""
@@ -220,9 +231,10 @@ class Bed:
         self.home.leave_up({"kubeconfig": str(self.kubeconfig), "api_url": self.api_url})
 
     async def _schedulable(self, names: set[str]) -> bool:
-        ready = {node["metadata"]["name"] for node in await self.api.items(_NODES) if not _is_tainted(node)}
+        ready = {node["metadata"]["name"] for node in await self.api.items(_NODES) if not is_tainted(node)}
         return names <= ready
 
 
-def _is_tainted(node: Object) -> bool:
+def is_tainted(node: Object) -> bool:
+    """Whether Kubernetes still keeps pods away from a node that was not Ready."""
     return any(taint["key"] == _NOT_READY for taint in node["spec"].get("taints", ()))

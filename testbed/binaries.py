@@ -7,7 +7,7 @@ without running anything. What does not: building (``testbed.build``).
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpushare.errors import ConfigError
@@ -28,7 +28,8 @@ class Tool:
 
     ``seconds`` is the wall time on 2 cores after the tools above it in the table. ``oldest_go`` is
     the first minor version of Go 1 that builds it, ``first_bad_go`` the first later one that does not.
-    ``stages_of`` names the Go module whose stage files lie beside the program.
+    ``stages_of`` names the Go module whose stage files lie beside the program. ``env`` is added to
+    ``BUILD_ENV``.
     """
 
     name: str
@@ -39,6 +40,12 @@ class Tool:
     oldest_go: int = 26
     first_bad_go: int | None = None
     stages_of: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def build_env(self) -> dict[str, str]:
+        """What the environment of its build adds to that of this process."""
+        return {**BUILD_ENV, **self.env}
 
     @property
     def ldflags(self) -> str:
@@ -64,12 +71,32 @@ class Installed:
 
 
 _KWOK_MODULE = "sigs.k8s.io/kwok"
+_CONTAINERD = "github.com/containerd/containerd/v2/cmd"
+_NVIDIA = "nvidia-container-toolkit"
+_NVIDIA_ENV = {
+    "CGO_ENABLED": "1",
+    # NVML is found at run time, where there is one.
+    "CGO_LDFLAGS": "-Wl,--unresolved-symbols=ignore-in-object-files",
+}
 _TABLE = (
     Tool("etcd", "3.6.8", "kubernetes", "go.etcd.io/etcd/server/v3", 45),
     Tool("kube-apiserver", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-apiserver", 160),
     Tool("kube-scheduler", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-scheduler", 20),
     Tool("kubectl", "1.36.3", "kubernetes", f"{_KUBERNETES}/kubectl", 20),
     Tool("kube-controller-manager", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-controller-manager", 40),
+    Tool("kubelet", "1.36.3", "kubernetes", f"{_KUBERNETES}/kubelet", 25),
+    Tool("containerd", "2.2.9", "containerd", f"{_CONTAINERD}/containerd", 90),
+    Tool("containerd-shim-runc-v2", "2.2.9", "containerd", f"{_CONTAINERD}/containerd-shim-runc-v2", 5),
+    Tool("ctr", "2.2.9", "containerd", f"{_CONTAINERD}/ctr", 5),
+    *(
+        Tool(name, "1.20.1", _NVIDIA, f"github.com/NVIDIA/{_NVIDIA}/cmd/{name}", seconds, env=_NVIDIA_ENV)
+        for name, seconds in (
+            ("nvidia-container-runtime", 20),
+            ("nvidia-container-runtime-hook", 2),
+            ("nvidia-ctk", 6),
+            ("nvidia-cdi-hook", 2),
+        )
+    ),
     Tool("kwok", "0.8.0", "kwok", f"{_KWOK_MODULE}/cmd/kwok", 85, stages_of=_KWOK_MODULE),
     Tool(
         "kube-scheduler-1.22",
@@ -97,7 +124,7 @@ def cache_key(item: Tool, sources: Path = SOURCES) -> str:
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum"):
         digest.update((sources / item.module / name).read_bytes())
-    flags = [item.package, item.ldflags, *(f"{key}={value}" for key, value in sorted(BUILD_ENV.items()))]
+    flags = [item.package, item.ldflags, *(f"{key}={value}" for key, value in sorted(item.build_env.items()))]
     digest.update("\0".join(flags).encode())
     return f"{item.version}-{digest.hexdigest()[:10]}"
 

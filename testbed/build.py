@@ -86,7 +86,7 @@ async def _build(item: Tool, root: Path, remaining: list[Tool]) -> None:
 
 
 async def _run_build(argv: list[str], item: Tool, log: Path) -> None:
-    environment = {**os.environ, **binaries.BUILD_ENV}
+    environment = {**os.environ, **item.build_env}
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *argv,

@@ -10,7 +10,7 @@ from testbed.layout import Layout
 from testbed.ports import LOOPBACK
 
 SERVICE_CIDR = "10.250.0.0/16"
-POD_CIDR = "198.18.0.0/15"
+POD_CIDR = "198.18.0.0/16"
 """Addresses of pods that do not exist: set aside for benchmarks, so no real host has them."""
 KWOK_SELECTOR = "kwok.x-k8s.io/node=fake"
 _OPEN_PATHS = "/healthz,/livez,/readyz,/metrics"
@@ -23,7 +23,7 @@ def etcd(layout: Layout, binary: Path) -> list[str]:
     return [
         str(binary),
         f"--name={layout.folder.name}",
-        f"--data-dir={layout.data}",
+        f"--data-dir={layout.data}/etcd",
         f"--listen-client-urls={layout.etcd_url}",
         f"--advertise-client-urls={layout.etcd_url}",
         f"--listen-peer-urls={layout.peer_url}",

@@ -30,7 +30,7 @@ class Components:
     bound: bool = True
 
     def etcd(self) -> Command:
-        """Return etcd, with an empty folder for its data."""
+        """Return etcd, in an empty folder."""
         self.layout.data.mkdir(mode=0o700, parents=True)
         argv = commands.etcd(self.layout, self.tools["etcd"].path)
         return self._command("etcd", argv, etcd_ready(self.layout))

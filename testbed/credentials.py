@@ -73,6 +73,10 @@ class Credentials:
             self._write(path, stem, self._authority.client(user, everything))
         return path
 
+    def server(self, name: str, hosts: Sequence[str]) -> KeyPair:
+        """Return a server certificate for ``hosts``, signed by the bed's authority."""
+        return self._authority.server(name, hosts)
+
     def context(self, user: str | None = None, groups: Sequence[str] = ()) -> ssl.SSLContext:
         """Return the TLS client side of a user, or of the admin."""
         stem = "admin"

@@ -1,6 +1,7 @@
 """``make demo``: the stories of the source documents, each on its own real control plane.
 
-What belongs here: what the demo prints, and when it ends. What does not: the stories themselves.
+What belongs here: what the demo prints, whether its nodes are real, and when it ends. What does not:
+the stories themselves.
 """
 
 import asyncio
@@ -8,49 +9,115 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
+from functools import partial
 
 import click
 
 from gpushare.contract import EVENT_PLACED
 from gpushare.errors import GpuShareError
 from testbed import build
+from testbed.agent import GpuNode
 from testbed.bed import Bed
 from testbed.errors import TestbedError
-from testbed.play import perform, pod_events, show, stage
+from testbed.kubelets import KubeletSpec, needs
+from testbed.nvml.build import library
+from testbed.play import limits, perform, pod_events, real_stage, show, show_on, stage, user_path
 from testbed.stories import STORIES, Step, Story
 
 _TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
+_ERA = 580
+_REAL = (
+    "Nodes are real kubelets with containerd and our agent. What is not real: the cards (a stub of NVML "
+    "describes them) and the images (a busybox that sleeps goes by their names)."
+)
+
+_say = partial(click.secho, dim=True)
 
 
 async def main() -> None:
     """Play all stories; then, for a person, keep the last cluster until Ctrl-C."""
-    await build.ensure(_TOOLS)
-    began = time.monotonic()
+    obstacle = _obstacle()
+    await build.ensure([*_TOOLS, *([] if obstacle else KubeletSpec("any").tools)])
+    _say(f"# Nodes are simulated: {obstacle}" if obstacle else f"# {_REAL}")
     async with AsyncExitStack() as stack:
+        run = _Run(stack, real=obstacle is None)
         for make in STORIES:
             await stack.aclose()
-            bed = await _play(make(), stack, began)
+            bed = await run.play(make())
         if _interactive():
             await _keep(bed)
     click.secho("\nThe demo is over; nothing is left running.", bold=True)
 
 
-async def _play(story: Story, stack: AsyncExitStack, began: float) -> Bed:
-    _title(story.title)
-    bed = await stack.enter_async_context(stage(story))
-    told: set[tuple[str, str, str]] = set()
-    for number, step in enumerate(story.steps):
-        click.secho(f"\n# {step.says}", dim=True)
-        await perform(bed, step)
-        if story.name == "s0" and number == 0:
-            click.secho(f"# the first pods run {time.monotonic() - began:.1f} s after the start", dim=True)
-        told |= await _events(bed, step, told)
-    for command in story.commands:
+def _obstacle() -> str | None:
+    """Why nodes with real kubelets and our agent cannot run here; None where nothing is seen."""
+    try:
+        needs.look()
+        library(_ERA)
+    except TestbedError as error:
+        return str(error)
+    return None
+
+
+class _Run:
+    """One run of the demo. The cluster of the story that is played is on ``stack``."""
+
+    def __init__(self, stack: AsyncExitStack, *, real: bool) -> None:
+        self._stack = stack
+        self._real = real
+        self._began: float | None = time.monotonic()
+
+    async def play(self, story: Story) -> Bed:
+        """Play a story on its own cluster, which stays."""
+        click.secho(f"\n{story.title}\n{'=' * len(story.title)}", bold=True)
+        bed, nodes = await self._stage(story)
+        told: set[tuple[str, str, str]] = set()
+        for step in story.steps:
+            _say(f"\n# {step.says}")
+            await perform(bed, step)
+            self._tell_start()
+            told |= await _events(bed, step, told)
+        await _show_all(story.commands, partial(show, bed))
+        if nodes:
+            await _show_inside(story, bed, nodes[0])
+        return bed
+
+    async def _stage(self, story: Story) -> tuple[Bed, list[GpuNode]]:
+        if self._real and story.simulated:
+            _say("# simulated nodes: this story is about numbers only")
+        elif self._real:
+            try:
+                nodes = await self._stack.enter_async_context(real_stage(story))
+            except TestbedError as error:
+                self._real = False
+                _say(f"# Nodes are simulated from here on: {error}")
+            else:
+                return nodes[0].bed, nodes
+        return await self._stack.enter_async_context(stage(story)), []
+
+    def _tell_start(self) -> None:
+        if self._began is not None:
+            _say(f"# the first pods run {time.monotonic() - self._began:.1f} s after the start")
+            self._began = None
+
+
+async def _show_inside(story: Story, bed: Bed, node: GpuNode) -> None:
+    """What only containers that run can show."""
+    _say("\n# what each pod may use of its card; the isolation library that will enforce it is not here yet")
+    for pod, text in await limits(bed):
+        click.echo(f"  {pod:<34} {text}")
+    await _show_all(story.inside, partial(show, bed))
+    if story.on_node:
+        _say(f"\n# on node {node.name}, with the rights of its agent")
+        await _show_all(story.on_node, partial(show_on, node))
+
+
+async def _show_all(commands: Sequence[str], run: Callable[[str], Awaitable[str]]) -> None:
+    for command in commands:
         click.secho(f"\n$ {command}", fg="green")
-        click.echo(await show(bed, command))
-    return bed
+        click.echo(await run(command))
 
 
 async def _events(bed: Bed, step: Step, told: set[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
@@ -60,10 +127,6 @@ async def _events(bed: Bed, step: Step, told: set[tuple[str, str, str]]) -> set[
         if reason == EVENT_PLACED or any(pod.startswith(prefix) for prefix in step.waiting):
             click.echo(f"  {reason:<16} {pod:<34} {message}")
     return set(new)
-
-
-def _title(text: str) -> None:
-    click.secho(f"\n{text}\n{'=' * len(text)}", bold=True)
 
 
 def _interactive() -> bool:
@@ -76,10 +139,8 @@ async def _keep(bed: Bed) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    bin_folder = Path(sys.executable).parent
-    kubectl = bed.components.tools["kubectl"].path.parent
     click.secho("\nThe last cluster is yours until Ctrl-C:", bold=True)
-    click.echo(f"  export KUBECONFIG={bed.kubeconfig} PATH={bin_folder}:{kubectl}:$PATH")
+    click.echo(f"  export KUBECONFIG={bed.kubeconfig} PATH={user_path(bed)}:$PATH")
     click.echo("  kubectl get nodes,pods -o wide\n  kubectl inspect gpushare -d")
     await stop.wait()
 

@@ -1,4 +1,4 @@
-"""Where the testbed keeps things: binaries, beds, etcd's data.
+"""Where the testbed keeps things: binaries, beds, their data.
 
 What belongs here: paths computed from the environment and a bed's name. What does not: creating,
 locking or removing them.
@@ -37,9 +37,9 @@ def bed_folder(name: str, root: Path) -> Path:
     return root / "beds" / name
 
 
-def etcd_folder(bed: Path, memory: Path = _MEMORY) -> Path:
-    """Return where the bed's etcd keeps its data: in memory where the machine offers that."""
+def data_folder(bed: Path, memory: Path = _MEMORY) -> Path:
+    """Return where etcd and the nodes of a bed keep their data: in memory where the machine offers that."""
     if not (memory.is_dir() and os.access(memory, os.W_OK)):
-        return bed / "etcd"
+        return bed / "data"
     digest = hashlib.sha256(str(bed).encode()).hexdigest()[:16]
     return memory / f"gpushare-testbed-{os.getuid()}-{digest}"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpushare.errors import ConfigError
-from testbed import pids
+from testbed import cgroups, pids
 from testbed.errors import TestbedError
-from testbed.folders import ANONYMOUS_PREFIX, bed_folder, cache_root, etcd_folder
+from testbed.folders import ANONYMOUS_PREFIX, bed_folder, cache_root, data_folder
 from testbed.locks import FileLock
 
 _NOTE = "up.json"
@@ -25,7 +25,7 @@ class Home:
     def __init__(self, name: str, folder: Path, lock: FileLock) -> None:
         self.name = name
         self.folder = folder
-        self.data = etcd_folder(folder)
+        self.data = data_folder(folder)
         self._lock = lock
 
     @classmethod
@@ -91,8 +91,7 @@ def refuse_if_up(folder: Path) -> None:
 
 def clean(folder: Path) -> list[str]:
     """Kill what runs of a bed and remove its folder and data; return the names of what was killed."""
-    killed = pids.sweep(folder)
-    shutil.rmtree(etcd_folder(folder), ignore_errors=True)
+    killed = _sweep(folder)
     shutil.rmtree(folder, ignore_errors=True)
     return killed
 
@@ -108,11 +107,17 @@ def take_down(folder: Path) -> list[str]:
     if not lock.try_acquire():
         raise TestbedError(f"testbed {folder.name!r} belongs to a running process: end that process instead")
     try:
-        killed = pids.sweep(folder)
-        shutil.rmtree(etcd_folder(folder), ignore_errors=True)
+        killed = _sweep(folder)
         (folder / _NOTE).unlink(missing_ok=True)
     finally:
         lock.release()
+    return killed
+
+
+def _sweep(folder: Path) -> list[str]:
+    killed = pids.sweep(folder)
+    cgroups.remove(f"{cgroups.prefix_of(folder)}*")
+    shutil.rmtree(data_folder(folder), ignore_errors=True)
     return killed
 
 

@@ -4,20 +4,26 @@ What belongs here: performing steps. What does not: what a story is (``testbed.s
 is printed (``testbed.demo``).
 """
 
+import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from gpushare.contract import EVENT_PLACED, EVENT_REFUSED
+from gpushare.contract import ANN_CARDS, ANN_IDX, ANN_POD, EVENT_PLACED, EVENT_REFUSED
+from testbed.agent import ACCOUNT, GpuNode, add_gpu_node, grant_agent
 from testbed.bed import Bed
 from testbed.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.kubelets import KubeletSpec
+from testbed.nodes import SimNode
+from testbed.nvml import PROFILES, Card
 from testbed.process import run_text
 from testbed.scheduler import SchedulerSpec
 from testbed.start import Testbed
 from testbed.stories import Step, Story
-from testbed.waiting import until
+from testbed.waiting import together, until
 
 _SETTLE_S = 60.0
 
@@ -26,7 +32,7 @@ _SETTLE_S = 60.0
 async def stage(
     story: Story, *, extender: ExtenderSpec | None = None, scheduler: SchedulerSpec | None = None
 ) -> AsyncIterator[Bed]:
-    """The story's cluster: nodes, scheduler and extender run, nothing is placed yet."""
+    """The story's cluster with simulated nodes: scheduler and extender run, nothing is placed yet."""
     extender = extender or ExtenderSpec()
     current = SchedulerSpec(extenders=[component_config(extender.url)])
     async with Testbed(scheduler=scheduler or current) as bed:
@@ -34,6 +40,34 @@ async def stage(
         await start_extender(bed, extender)
         await bed.add_nodes(story.nodes)
         yield bed
+
+
+@asynccontextmanager
+async def real_stage(story: Story) -> AsyncIterator[list[GpuNode]]:
+    """The same with real kubelets, our agent on each, and cards of the same models in a stub of NVML."""
+    extender = ExtenderSpec()
+    scheduler = SchedulerSpec(extenders=[component_config(extender.url)])
+    async with Testbed(kwok=False, scheduler=scheduler) as bed:
+        await together([grant(bed), grant_agent(bed)])
+        nodes: list[GpuNode] = []
+        await together([start_extender(bed, extender), _add_real_nodes(bed, story, nodes)])
+        yield nodes
+
+
+async def _add_real_nodes(bed: Bed, story: Story, into: list[GpuNode]) -> None:
+    into += await together(_real_node(bed, node, story) for node in story.nodes)
+
+
+async def _real_node(bed: Bed, node: SimNode, story: Story) -> GpuNode:
+    real = await add_gpu_node(bed, KubeletSpec(node.name, labels=node.labels), stub_cards(node))
+    await real.kubelet.stand_in(*story.images)
+    return real
+
+
+def stub_cards(node: SimNode) -> list[Card]:
+    """The cards of a simulated node as its driver would describe them."""
+    by_model = {profile.name: profile for profile in PROFILES.values()}
+    return [by_model[card.model] for card in node.cards]
 
 
 async def perform(bed: Bed, step: Step) -> None:
@@ -79,11 +113,47 @@ async def pod_events(bed: Bed) -> list[tuple[str, str, str]]:
     return sorted(found)
 
 
+async def limits(bed: Bed) -> list[tuple[str, str]]:
+    """(pod, how much of its card it may use) of the pods that run, on one card each, by pod name."""
+    cards = {
+        (node["metadata"]["name"], str(card["index"])): card
+        for node in await bed.api.items("/api/v1/nodes")
+        for card in json.loads(node["metadata"]["annotations"][ANN_CARDS])
+    }
+    pods = await bed.api.items("/api/v1/namespaces/default/pods", fieldSelector="status.phase=Running")
+    found = []
+    for pod in pods:
+        notes = pod["metadata"]["annotations"]
+        card = cards[pod["spec"]["nodeName"], notes[ANN_IDX]]
+        found.append((pod["metadata"]["name"], _limit(card["mib"], int(notes[ANN_POD]), card["units"])))
+    return sorted(found)
+
+
+def _limit(card_mib: int, units: int, card_units: int) -> str:
+    return f"{card_mib * units // card_units} MiB = floor({card_mib} MiB x {units} / {card_units})"
+
+
 async def show(bed: Bed, command: str) -> str:
-    """Run a kubectl plugin command as a user would, against the bed; returns its unfiltered output."""
-    first, plugin, *rest = command.split()
-    name = f"{first}-{plugin}"
-    if plugin == "inspect":
-        name, rest = f"{name}-{rest[0]}", rest[1:]
-    program = Path(sys.executable).with_name(name)
-    return await run_text(["env", f"KUBECONFIG={bed.kubeconfig}", str(program), *rest], _SETTLE_S)
+    """Run a command line as a user of the cluster would; returns its unfiltered output."""
+    return await run_text(_shell(bed, bed.kubeconfig, command), _SETTLE_S)
+
+
+async def show_on(node: GpuNode, command: str) -> str:
+    """Run a command line on a node with the rights of its agent; returns its unfiltered output."""
+    argv = _shell(node.bed, node.bed.kubeconfig_for(ACCOUNT), command)
+    return await node.kubelet.run_text(argv, _SETTLE_S)
+
+
+def user_path(bed: Bed) -> str:
+    """A PATH with kubectl, under that name, and our plugins."""
+    folder = bed.folder / "bin"
+    folder.mkdir(exist_ok=True)
+    if not (folder / "kubectl").exists():
+        (folder / "kubectl").symlink_to(bed.components.tools["kubectl"].path)
+    return f"{folder}:{Path(sys.executable).parent}"
+
+
+def _shell(bed: Bed, kubeconfig: Path, command: str) -> list[str]:
+    path = f"PATH={user_path(bed)}:{os.environ['PATH']}"
+    cache = f"KUBECACHEDIR={bed.folder / 'kubectl-cache'}"
+    return ["env", f"KUBECONFIG={kubeconfig}", path, cache, "sh", "-c", command]

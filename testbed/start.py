@@ -21,7 +21,7 @@ from testbed.home import Home
 from testbed.layout import Layout, Ports
 from testbed.ports import free_ports
 from testbed.scheduler import SchedulerSpec
-from testbed.waiting import together
+from testbed.waiting import finish, together
 
 _PORTS = 6
 
@@ -53,7 +53,7 @@ class Testbed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bed is not None:
-            await self._bed.close()
+            await finish(self._bed.close())
 
     async def open(self) -> Bed:
         """Build what is missing, start everything, and return the bed once pods can be created.

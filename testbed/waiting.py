@@ -46,3 +46,13 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Do ``work`` to its end; a cancellation that comes meanwhile is raised after it."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise

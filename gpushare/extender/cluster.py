@@ -33,10 +33,20 @@ class Cluster:
         self.pods: dict[str, Pod] = {}
         self.sealer = Sealer()
         self._changed: dict[str, list[asyncio.Future[None]]] = {}
+        self._next: asyncio.Future[None] | None = None
 
     def apply(self, *events: Event) -> None:
         """Swap in the ledger after the events."""
         self.ledger = apply(self.ledger, *events)
+        if self._next is not None:
+            self._next.set_result(None)
+            self._next = None
+
+    async def next_ledger(self) -> None:
+        """Return when the next events have been taken in."""
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._next)
 
     def see_pod(self, pod: Pod) -> None:
         """Take in a pod that was read outside the watch."""

@@ -23,11 +23,13 @@ from gpushare.extender.keys import load_sealer
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.notes import Notebook
-from gpushare.extender.routes import operators_app, scheduler_app
+from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
 from gpushare.extender.service import Service
 from gpushare.extender.settings import Settings
 from gpushare.extender.watchdog import watch_overcommit
-from gpushare.runtime.serving import Server, bind_socket, make_server, stop_event
+from gpushare.runtime.operators import operators_app
+from gpushare.runtime.server import HttpServer
+from gpushare.runtime.serving import bind_socket, make_server, stop_event
 from gpushare.runtime.tls import client_context, server_context
 
 log = structlog.get_logger()
@@ -44,32 +46,24 @@ async def run(settings: Settings) -> None:
     configuration = await load_configuration(settings.kubeconfig)
     async with KubeClient(configuration) as client, Peers(client_tls) as peers, asyncio.TaskGroup() as tasks:
         extender = Extender(settings, client, peers, tasks)
-        servers = make_server(extender.scheduler_app, server_tls), make_server(extender.operators_app)
+        server = HttpServer(extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=server_tls)
+        ops_server = make_server(extender.operators_app)
         background = [tasks.create_task(job) for job in extender.jobs()]
-        serving = [
-            tasks.create_task(server.serve(sockets=[listener]))
-            for server, listener in zip(servers, sockets, strict=True)
-        ]
+        serving = (
+            tasks.create_task(server.serve(sockets[0])),
+            tasks.create_task(ops_server.serve(sockets=[sockets[1]])),
+        )
         log.info(
             "started", port=sockets[0].getsockname()[1], ops_port=sockets[1].getsockname()[1], api=client.host
         )
         await stop.wait()
-        await _stop(extender, servers, serving, background)
-
-
-async def _stop(
-    extender: "Extender",
-    servers: Iterable[Server],
-    serving: Iterable["asyncio.Task[None]"],
-    background: Iterable["asyncio.Task[None]"],
-) -> None:
-    log.info("stopping")
-    for server in servers:
-        server.should_exit = True
-    await asyncio.gather(*serving)
-    await extender.close()
-    for task in background:
-        task.cancel()
+        log.info("stopping")
+        server.stop()
+        ops_server.should_exit = True
+        await asyncio.gather(*serving)
+        await extender.close()
+        for task in background:
+            task.cancel()
 
 
 class Extender:
@@ -116,15 +110,13 @@ class Extender:
             metrics=self.metrics,
             readiness=self.feeds,
         )
-        self.scheduler_app = scheduler_app(service)
+        self.scheduler_routes = scheduler_routes(service)
         self.operators_app = operators_app(self.metrics.registry, live=lambda: None, ready=self.feeds.missing)
         self._watch_gauges()
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What runs in the background until it is cancelled."""
-        yield self._follow_pods()
-        yield self._nodes.run()
-        yield self._unhealthy.run()
+        yield self._follow()
         yield self._lead_when_synced()
         yield self.notebook.run()
         yield watch_overcommit(self.cluster, self.notebook)
@@ -138,6 +130,13 @@ class Extender:
         if self.binder.unclear:
             self.leadership.keep_lease()
         self.binder.unclear.cancel()
+
+    async def _follow(self) -> None:
+        """The Lease is looked at before any list is begun."""
+        await self.leadership.scout()
+        async with asyncio.TaskGroup() as tasks:
+            for job in (self._follow_pods(), self._nodes.run(), self._unhealthy.run()):
+                tasks.create_task(job)
 
     async def _follow_pods(self) -> None:
         """Claims are checked as pods are taken in, so the key comes first."""

@@ -5,6 +5,7 @@ and measured, meant for one replica.
 """
 
 import asyncio
+import contextlib
 import datetime as dt
 import time
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from http import HTTPStatus
 import structlog
 
 from gpushare.errors import ApiError
-from gpushare.extender.lease import Move, Sight, Terms, bind_from, decide, lapses_at, look
+from gpushare.extender.lease import Move, Sight, Terms, bind_from, decide, lapses_at, look, nobody_since
 from gpushare.ports import KubeApi, LeaseRecord
 
 log = structlog.get_logger()
@@ -38,6 +39,7 @@ class Leadership:
         self._terms = terms
         self._catch_up = catch_up
         self._sight: Sight | None = None
+        self._scouted: Sight | None = None
         self._lapses = 0.0
         self._ready = False
         self._joining: asyncio.Task[None] | None = None
@@ -72,6 +74,15 @@ class Leadership:
         """Let the Lease lapse at the end instead of giving it back."""
         self._keep = True
 
+    async def scout(self) -> None:
+        """Look at the Lease before the first lists are begun.
+
+        Where nobody holds it, nor takes it before us, those lists show all binds: no other is needed.
+        """
+        with contextlib.suppress(ApiError):
+            self._sight = self._scouted = Sight(await self._api.read_lease(), time.monotonic())
+            self._others = self.holder is not None
+
     async def run(self) -> None:
         """Take part until cancelled; then give the Lease back."""
         try:
@@ -100,6 +111,8 @@ class Leadership:
         now = time.monotonic()
         move = decide(self._sight, self._identity, now)
         self._others |= self.holder is not None
+        if not nobody_since(self._scouted, self._sight):
+            self._scouted = None
         if move is Move.FOLLOW:
             self._step_down()
             return
@@ -111,8 +124,11 @@ class Leadership:
         self._lapses = lapses_at(now, self._terms)
         if not self._ready and (self._joining is None or self._joining.done()):
             self._joining = asyncio.create_task(
-                self._join(bind_from(sight, self._terms, now, others=self._others))
+                self._join(
+                    bind_from(sight, self._terms, now, others=self._others), listed=bool(self._scouted)
+                )
             )
+        self._scouted = None
         self.alone = False
 
     def _record(self, seen: LeaseRecord | None) -> LeaseRecord:
@@ -126,11 +142,15 @@ class Leadership:
             version=seen.version if seen else "",
         )
 
-    async def _join(self, earliest: float) -> None:
-        """Wait out the last holder's binds, then see the world as it is before the first own bind."""
+    async def _join(self, earliest: float, *, listed: bool) -> None:
+        """Wait out the last holder's binds, then see the world as it is before the first own bind.
+
+        ``listed``: nobody can have bound since before the lists that we have.
+        """
         log.info("lease_taken", wait_s=round(max(0.0, earliest - time.monotonic()), 1))
         await asyncio.sleep(max(0.0, earliest - time.monotonic()))
-        await self._catch_up()
+        if not listed:
+            await self._catch_up()
         self._ready = True
         log.info("leading")
 

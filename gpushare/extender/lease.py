@@ -72,6 +72,16 @@ def bind_from(sight: Sight, terms: Terms, now: float, *, others: bool = False) -
     return max(now, sight.since + record.duration_s + terms.post_s)
 
 
+def nobody_since(scouted: Sight | None, taken: Sight) -> bool:
+    """Whether nobody can have bound between the two sights of the Lease, the second taken over by us.
+
+    True where it was free at the first and is unchanged at the second: who takes it changes its version.
+    """
+    return (
+        scouted is not None and scouted.record == taken.record and not (taken.record and taken.record.holder)
+    )
+
+
 def lapses_at(renewal_began: float, terms: Terms) -> float:
     """Until when a POST may *begin*: it must end before the renewal's deadline."""
     return renewal_began + terms.renew_deadline_s - terms.post_s

@@ -3,9 +3,11 @@
 Knows nothing of HTTP; ``routes`` does.
 """
 
+import asyncio
 import time
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
@@ -18,6 +20,7 @@ from gpushare.extender.binder import Binder, Outcome
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.verbs import Judged
 from gpushare.scheduling.inspection import inspect
 from gpushare.scheduling.ledger import Ledger
 
@@ -26,7 +29,10 @@ log = structlog.get_logger()
 _BINDS_BEFORE_HINT: Final = 20
 """Enough to tell a Policy without the verb from a cluster that had one node to choose from at first."""
 
-Verb = Callable[[bytes, Ledger], tuple[bytes, str]]
+_CATCH_UP_S: Final = 0.03
+"""How long a pod that came back from waiting may cost the scheduler, where it still fits nowhere."""
+
+Verb = Callable[[bytes, Ledger], Judged]
 
 _VERBS: Final[dict[str, Verb]] = {
     "filter": verbs.filter_verb,
@@ -64,22 +70,46 @@ class Service:
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
 
-    def answer(self, verb: str, body: bytes) -> bytes:
+    def answer(self, verb: str, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
         """filter, prioritize or preempt."""
         began = time.perf_counter()
         self._scored |= verb == "prioritize"
-        missing = self._readiness.missing()
-        result, error = (verbs.error_answer(verb, missing), missing) if missing else self._judge(verb, body)
-        self._record(verb, began, error)
-        return result
+        judged = self._judge(verb, body)
+        if judged.stuck and self._waits(judged.stuck):
+            return self._second_look(verb, body, began)
+        self._record(verb, began, judged.error)
+        return judged.answer
 
-    def _judge(self, verb: str, body: bytes) -> tuple[bytes, str]:
+    def _judge(self, verb: str, body: bytes) -> Judged:
+        missing = self._readiness.missing()
+        if missing:
+            return Judged(verbs.error_answer(verb, missing), missing)
         try:
             return _VERBS[verb](body, self._cluster.ledger)
         except Exception as error:  # a defect must cost one request, not the daemon
             log.exception("verb_crashed", verb=verb)
             text = f"internal error: {type(error).__name__}, see the log"
-            return verbs.error_answer(verb, text), text
+            return Judged(verbs.error_answer(verb, text), text)
+
+    def _waits(self, uid: str) -> bool:
+        pod = self._cluster.pods.get(uid)
+        return pod is not None and pod.unschedulable is not None
+
+    async def _second_look(self, verb: str, body: bytes, began: float) -> bytes:
+        """The answer once our watches have had time to tell what the scheduler's have told it.
+
+        What brings a waiting pod back is an event that we may see a moment later: a pod is gone, a card
+        is well again. Refused then, the pod would wait for another event, five minutes at worst.
+        """
+        judged = self._judge(verb, body)
+        deadline = time.monotonic() + _CATCH_UP_S
+        while judged.stuck and (left_s := deadline - time.monotonic()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._cluster.next_ledger()
+            judged = self._judge(verb, body)
+        self._record(verb, began, judged.error)
+        return judged.answer
 
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
         """Bind here if this replica may, else through the one that may."""

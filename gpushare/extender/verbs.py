@@ -5,6 +5,7 @@ and they discard the body of anything but a 200.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gpushare.adapters.kube.wire import WirePod, pod_of
 from gpushare.errors import InvalidRequest
@@ -18,6 +19,17 @@ from gpushare.scheduling.preemption import preempt
 from gpushare.scheduling.screen import Verdict, scores, screen
 
 
+class Judged(NamedTuple):
+    """A verb's answer, and the error in it for logs and metrics.
+
+    ``stuck`` is the UID of a pod for which no node has room now, though one could have.
+    """
+
+    answer: bytes
+    error: str = ""
+    stuck: str = ""
+
+
 def error_answer(verb: str, text: str) -> bytes:
     """The answer of a verb that could not be carried out. Only filter's has room for the reason."""
     match verb:
@@ -29,42 +41,44 @@ def error_answer(verb: str, text: str) -> bytes:
             return codec.preempt_answer(codec.PreemptArgs(), {})
 
 
-def filter_verb(body: bytes, ledger: Ledger) -> tuple[bytes, str]:
-    """The answer, and the error in it for logs and metrics."""
+def filter_verb(body: bytes, ledger: Ledger) -> Judged:
+    """Which nodes have room, and why the others have not."""
     try:
         args = codec.decode(body, codec.FilterArgs)
-        return codec.filter_answer(args, _verdict(args, ledger)), ""
+        pod = _pod(args.pod)
+        verdict = _verdict(args, pod, ledger)
+        stuck = "" if verdict.passed or not verdict.failed else pod.uid
+        return Judged(codec.filter_answer(args, verdict), stuck=stuck)
     except InvalidRequest as error:
-        return error_answer("filter", str(error)), str(error)
+        return Judged(error_answer("filter", str(error)), str(error))
 
 
-def _verdict(args: codec.FilterArgs, ledger: Ledger) -> Verdict:
+def _verdict(args: codec.FilterArgs, pod: Pod, ledger: Ledger) -> Verdict:
     """A pod whose demand is malformed fits nowhere, and the reason says why."""
-    pod = _pod(args.pod)
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
         return Verdict(hopeless=dict.fromkeys(names, pod.demand.problem))
     return screen(ledger, seeker_of(pod), names)
 
 
-def prioritize_verb(body: bytes, ledger: Ledger) -> tuple[bytes, str]:
+def prioritize_verb(body: bytes, ledger: Ledger) -> Judged:
     """Scores 0–10; a request that cannot be read scores nothing, as this verb has no error field."""
     try:
         args = codec.decode(body, codec.FilterArgs)
         seeker = seeker_of(_pod(args.pod))
-        return codec.scores_answer(scores(ledger, seeker, codec.asked_nodes(args))), ""
+        return Judged(codec.scores_answer(scores(ledger, seeker, codec.asked_nodes(args))))
     except InvalidRequest as error:
-        return error_answer("prioritize", str(error)), str(error)
+        return Judged(error_answer("prioritize", str(error)), str(error))
 
 
-def preempt_verb(body: bytes, ledger: Ledger) -> tuple[bytes, str]:
+def preempt_verb(body: bytes, ledger: Ledger) -> Judged:
     """Victims per node; a request that cannot be read evicts nobody."""
     try:
         args = codec.decode(body, codec.PreemptArgs)
         chosen = preempt(ledger, seeker_of(_pod(args.pod)), codec.proposed_victims(args))
-        return codec.preempt_answer(args, chosen), ""
+        return Judged(codec.preempt_answer(args, chosen))
     except InvalidRequest as error:
-        return error_answer("preempt", str(error)), str(error)
+        return Judged(error_answer("preempt", str(error)), str(error))
 
 
 def bind_request(body: bytes) -> BindRequest:

@@ -102,7 +102,7 @@ def node_of(
     assigned_text: str | None = None,
 ) -> Node:
     """A node from the parts of its API object that matter here; never raises."""
-    mode, closed = _mode(labels)
+    mode, closed = mode_of(labels)
     found = _cards(capacity, cards_text)
     word = parse_assigned(assigned_text) if assigned_text is not None else {}
     if isinstance(found, Malformed):
@@ -113,8 +113,8 @@ def node_of(
     return Node(name, cards, mode, labels.get(LABEL_PLACEMENT), closed, word or {})
 
 
-def _mode(labels: Mapping[str, str]) -> tuple[Mode, str | None]:
-    """The mode, and why the node is closed if its labels close it."""
+def mode_of(labels: Mapping[str, str]) -> tuple[Mode, str | None]:
+    """The mode, and why the node is closed to sharing if its labels close it."""
     text = labels.get(LABEL_MODE)
     if text is not None and text not in set(Mode):
         return Mode.SHARE, f"label {LABEL_MODE}={text!r} is not one of {', '.join(Mode)}"

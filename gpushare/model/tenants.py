@@ -13,14 +13,15 @@ class Tenant:
 
     ``bound_ns`` is when it was bound, 0 where its annotations do not say; ``served`` whether they call
     it served already; ``picks_devices`` names the containers that choose their devices themselves by
-    environment. ``static_uid`` is the UID under which the kubelet runs a static pod, whose object in
-    the API has another one.
+    environment, ``running`` those that run now. ``static_uid`` is the UID under which the kubelet runs
+    a static pod, whose object in the API has another one.
     """
 
     pod: Pod
     bound_ns: int = 0
     served: bool = False
     picks_devices: frozenset[str] = frozenset()
+    running: frozenset[str] = frozenset()
     static_uid: str | None = None
 
     @property

@@ -122,7 +122,7 @@ PLUGIN_LATENCY: Final = Metric(
 PLUGIN_CORRECTED: Final = Metric(
     "gpushare_device_plugin_corrected_pods",
     "counter",
-    "Pods that got a card which their annotations did not name, by cause (twin, unplaced, moved).",
+    "Pods on a card that their annotations did not name: they named another (moved) or none (unplaced).",
     ("cause",),
 )
 PLUGIN_REGISTERED: Final = Metric(

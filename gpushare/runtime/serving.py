@@ -1,4 +1,7 @@
-"""HTTP servers inside a daemon's own event loop, and the signal that ends the daemon."""
+"""Listening sockets, HTTP servers for operators, and the signal that ends a daemon.
+
+The server of the hot port is ``server``'s.
+"""
 
 import asyncio
 import contextlib
@@ -6,11 +9,9 @@ import signal
 import socket
 from collections.abc import Iterator
 from ssl import SSLContext
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gpushare.errors import ConfigError
 
@@ -18,43 +19,6 @@ _KEEP_ALIVE_S = 120
 """Longer than the 90 s after which Go clients close idle connections, so that they close first."""
 _GRACE_S = 5
 _BACKLOG = 1024
-
-
-class _OneWrite:
-    """A transport that sends what was written in one turn of the loop with one system call.
-
-    uvicorn writes head and body apart; Go's client then wakes up twice for every answer.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        parts, self._parts = self._parts, []
-        if parts and not self._transport.is_closing():
-            self._transport.write(b"".join(parts))
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol over a transport that gathers writes."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.transport = _OneWrite(transport, self.loop)  # type: ignore[assignment]
 
 
 class Server(uvicorn.Server):
@@ -85,7 +49,7 @@ def make_server(app: Starlette, tls: SSLContext | None = None) -> Server:
     """A server for the application; ``serve(sockets=[…])`` runs it until ``should_exit`` is set."""
     config = uvicorn.Config(
         app,
-        http=_Protocol,
+        http="httptools",
         loop="none",
         lifespan="off",
         log_config=None,

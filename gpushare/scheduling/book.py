@@ -4,7 +4,7 @@ A book is a value, recounted from its reservations each time it is made, so the 
 A reservation whose cards are not known counts against every card of the node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from gpushare.model.annotations import Shares, shares_from_units
@@ -76,7 +76,7 @@ class Book:
     largest: int = field(default=-1, compare=False)
     most: str = field(default="", compare=False)
     overcommitted: tuple[Room, ...] = field(default=(), compare=False)
-    scores: dict[tuple[int, int, int, str | None], int] = field(default_factory=dict, compare=False)
+    scores: dict[str, int] = field(default_factory=dict, compare=False)
 
 
 def make_book(
@@ -123,13 +123,20 @@ def shares_of(reservation: Reservation, node: Node) -> Shares | None:
     Units come from the pod's own limits, so an agent's word or a claim that disagrees with them, or
     names a card that the node does not have, is no answer.
     """
+    return _shares(reservation, node, {card.index for card in node.cards})
+
+
+def _shares(reservation: Reservation, node: Node, indices: Collection[int]) -> Shares | None:
     word = node.assigned.get(reservation.uid)
     demand = reservation.demand
     claim = reservation.claim if word is None else (shares_from_units(word, demand.core) if word else None)
-    if claim is None or len(claim) != demand.cards or any(share != demand.per_card for _, share in claim):
+    if claim is None or len(claim) != demand.cards:
         return None
-    known = {card.index for card in node.cards}
-    return claim if all(index in known for index, _ in claim) else None
+    per_card = demand.per_card
+    for index, share in claim:
+        if share != per_card or index not in indices:
+            return None
+    return claim
 
 
 def _rooms(
@@ -151,7 +158,7 @@ def _used(node: Node, reservations: Mapping[str, Reservation]) -> dict[int, Shar
     mem = dict.fromkeys((card.index for card in node.cards), 0)
     core = dict(mem)
     for reservation in reservations.values():
-        shares = shares_of(reservation, node)
+        shares = _shares(reservation, node, mem)
         for index, share in shares or ((i, reservation.demand.per_card) for i in mem):
             mem[index] += share.mem
             core[index] += share.core

@@ -105,12 +105,14 @@ def apply(ledger: Ledger, *events: Event) -> Ledger:
 
 
 class _Page:
-    """A book under change."""
+    """A book under change. ``recount`` is False while nothing was touched that its sums depend on."""
 
-    __slots__ = ("name", "node", "nominees", "reservations", "unhealthy")
+    __slots__ = ("before", "name", "node", "nominees", "recount", "reservations", "unhealthy")
 
     def __init__(self, name: str, book: Book | None) -> None:
         self.name = name
+        self.before = book
+        self.recount = False
         self.node = book.node if book else None
         self.unhealthy = book.unhealthy if book else frozenset()
         self.reservations = dict(book.reservations) if book else {}
@@ -121,6 +123,8 @@ class _Page:
         return not (self.node or self.unhealthy or self.reservations or self.nominees)
 
     def book(self) -> Book:
+        if self.before and not self.recount:
+            return replace(self.before, reservations=self.reservations)
         return make_book(self.name, self.node, self.unhealthy, self.reservations, self.nominees)
 
 
@@ -168,10 +172,12 @@ class _Draft:
         if node.name in self._pages or book is None or book.node != node:
             self._page(node.name).node = node
 
-    def _page(self, name: str) -> _Page:
-        if name not in self._pages:
-            self._pages[name] = _Page(name, self._books.get(name))
-        return self._pages[name]
+    def _page(self, name: str, *, recount: bool = True) -> _Page:
+        page = self._pages.get(name)
+        if page is None:
+            page = self._pages[name] = _Page(name, self._books.get(name))
+        page.recount |= recount
+        return page
 
     def _pod(self, pod: Pod) -> None:
         self._unnominate(pod.uid)
@@ -222,7 +228,7 @@ class _Draft:
     def _confirm(self, uid: str) -> None:
         node = self._home.get(uid)
         if node is not None:
-            reservations = self._page(node).reservations
+            reservations = self._page(node, recount=False).reservations
             reservations[uid] = replace(reservations[uid], settled=True)
 
     def _release(self, uid: str) -> None:

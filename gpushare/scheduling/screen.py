@@ -88,18 +88,21 @@ def score(ledger: Ledger, seeker: Seeker, name: str) -> int:
 def scores(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> dict[str, int]:
     """The score of every named node."""
     demand = seeker.demand
-    key = (demand.mem, demand.core, demand.cards, seeker.placement)
+    # One string: its hash is kept, where a tuple's would be worked out for every node.
+    key = f"{demand.mem}/{demand.core}/{demand.cards}/{seeker.placement}"
+    find = ledger.books.get
     result: dict[str, int] = {}
     for name in names:
-        book = ledger.books.get(name)
-        known = 0 if book is None else book.scores.get(key)
-        if known is None and book is not None:
-            known = _score(book, seeker, key)
-        result[name] = known or 0
+        book = find(name)
+        if book is None:
+            result[name] = 0
+        else:
+            known = book.scores.get(key)
+            result[name] = _score(book, seeker, key) if known is None else known
     return result
 
 
-def _score(book: Book, seeker: Seeker, key: tuple[int, int, int, str | None]) -> int:
+def _score(book: Book, seeker: Seeker, key: str) -> int:
     """One node's score. The book remembers it, unless nominated pods make it depend on who asks."""
     shares = place(book, seeker)
     value = 0 if isinstance(shares, Refusal) else _fullness(book, seeker, shares)

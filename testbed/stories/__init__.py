@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+import yaml
+
 from gpushare.contract import ANN_PLACEMENT
 from testbed.api import Object
 from testbed.nodes import Card, SimNode, gpu_pod
@@ -36,13 +38,33 @@ class Step:
 
 @dataclass(frozen=True)
 class Story:
-    """One document's story on its own cluster. ``commands`` are shown, and run, after the steps."""
+    """One document's story on its own cluster.
+
+    ``commands`` are shown, and run, after the steps. Where its nodes have real kubelets, so are
+    ``inside``, which need containers that run, and ``on_node``, on the first node with the rights of
+    its agent. ``simulated`` is for stories that are about numbers only.
+    """
 
     name: str
     title: str
     nodes: Sequence[SimNode]
     steps: Sequence[Step]
     commands: Sequence[str]
+    inside: Sequence[str] = ()
+    on_node: Sequence[str] = ()
+    simulated: bool = False
+
+    @property
+    def images(self) -> list[str]:
+        """The images that its manifests ask for, by their full names."""
+        objects = [each for step in self.steps for each in yaml.safe_load_all(step.manifest)]
+        pods = [each["spec"]["template"]["spec"] for each in objects if "template" in each["spec"]]
+        return sorted({_full_name(each["image"]) for pod in pods for each in pod["containers"]})
+
+
+def _full_name(image: str) -> str:
+    """As container runtimes read a name without a registry."""
+    return f"docker.io/{image}" if "/" in image else f"docker.io/library/{image}"
 
 
 def manifest(name: str, **values: str) -> str:
@@ -64,6 +86,7 @@ def notebooks() -> Story:
             Step("a fourth one does not fit", 3, _notebook("-4"), waiting=["tf-notebook-4-"]),
         ],
         ["kubectl gpushare top node -s", "kubectl gpushare top node -s -d", "kubectl inspect cgpu"],
+        inside=["kubectl get pods", "kubectl exec deploy/tf-notebook -- env | grep -e ALIYUN -e NVIDIA"],
     )
 
 
@@ -79,6 +102,7 @@ def replicas() -> Story:
         [SimNode("cn-hangzhou.192.168.2.167", [V100], "192.168.2.167", {"cgpu": "true"})],
         [Step("a StatefulSet of 2 replicas of 4 GiB", 2, manifest("app-3g-v1"))],
         ["kubectl inspect cgpu", "kubectl inspect cgpu -d"],
+        inside=["kubectl exec app-3g-v1-1 -- env | grep ALIYUN"],
     )
 
 
@@ -94,6 +118,8 @@ def sample() -> Story:
         ],
         [Step("binpack-1 of 1 GiB", 1, manifest("binpack-1"))],
         ["kubectl inspect gpushare -d"],
+        inside=["kubectl exec deploy/binpack-1 -- env | grep ALIYUN"],
+        on_node=["kubectl-inspect-gpushare-v2 -d"],
     )
 
 
@@ -126,6 +152,7 @@ def pictures() -> Story:
             Step("a pod of 8138 for N4", 11, pods=[_picky("picture-2", 8138, ["n4"])]),
         ],
         ["kubectl inspect gpushare", "kubectl inspect gpushare -d n4"],
+        simulated=True,
     )
 
 
@@ -144,4 +171,4 @@ def _picky(name: str, amount: int, nodes: list[str], placement: str = "binpack")
     return pod
 
 
-STORIES = (notebooks, replicas, sample, pictures)
+STORIES = (notebooks, replicas, pictures, sample)

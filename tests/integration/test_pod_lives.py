@@ -159,3 +159,15 @@ async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(versi
         await until_event(bed, "high", lambda text: "asked 12, at most 6 of 14 free on card 0" in text)
         pods = {p["metadata"]["name"]: p for p in await bed.api.items("/api/v1/pods")}
         assert all(pods[name]["metadata"].get("deletionTimestamp") is None for name in ("a", "b"))
+
+
+async def test_a_pod_that_waits_is_placed_as_soon_as_there_is_room() -> None:
+    """The scheduler asks again on the very event that the extender has not seen yet."""
+    async with cluster(SimNode("n", [Card(units=4)])) as bed:
+        await bed.create_pods([gpu_pod("pod-0", 4)])
+        await until_placed(bed, "pod-0")
+        for number in range(1, 16):
+            await bed.create_pods([gpu_pod(f"pod-{number}", 4)])
+            await until_event(bed, f"pod-{number}", lambda text: "asked 4" in text)
+            await bed.api.delete(f"/api/v1/namespaces/default/pods/pod-{number - 1}", gracePeriodSeconds="0")
+            await until_placed(bed, f"pod-{number}", timeout_s=20)

@@ -17,7 +17,7 @@ import testbed
 from gpushare import contract
 from gpushare.errors import ApiError, ConfigError
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, audit, gpu_pod, pids, until
-from testbed.folders import bed_folder, cache_root, etcd_folder
+from testbed.folders import bed_folder, cache_root, data_folder
 from testbed.home import clean, lock_file
 from testbed.ports import free_ports
 from testbed.stages import SLOW_DELETE, SLOW_START
@@ -334,11 +334,11 @@ async def test_nothing_is_left_when_the_owner_is_killed_and_the_next_start_clean
         await owner.communicate()
     for pid in processes:
         await until(partial(_dead, pid), f"process {pid} to end with its owner")
-    assert etcd_folder(folder).exists()
+    assert data_folder(folder).exists()
     bed = await Testbed(bed_name, scheduler=SchedulerSpec(version=None), kwok=False).open()
     assert await bed.api.items("/api/v1/nodes") == []
     await bed.close()
-    assert not etcd_folder(folder).exists()
+    assert not data_folder(folder).exists()
     assert pids.running(folder) == {}
 
 

@@ -1,7 +1,6 @@
 """The requests that the extender makes, over ``KubeClient``: bind, read a pod, events, the Lease."""
 
 import base64
-import datetime as dt
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -9,6 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.events import write_event
 from gpushare.adapters.kube.wire import BareMeta, WirePod, pod_of
 from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY
 from gpushare.errors import ApiError
@@ -20,7 +20,6 @@ T = TypeVar("T")
 
 _TIMEOUT_S: Final = 5.0
 _ADDRESS: Final = "gpushare.io/address"
-_MAX_NOTE: Final = 1024
 
 
 class _SecretMeta(BareMeta, rename="camel"):
@@ -86,12 +85,8 @@ class ExtenderApi:
         return pod_of(wire) or stranger
 
     async def note(self, note: Note) -> None:
-        """POST an Event; one about a node goes to the default namespace."""
-        namespace = note.namespace or "default"
-        body = _event(note, namespace, self._identity, dt.datetime.now(dt.UTC))
-        await self._client.request(
-            "POST", f"/api/v1/namespaces/{namespace}/events", timeout_s=_TIMEOUT_S, body=body
-        )
+        """POST an Event."""
+        await write_event(self._client, note, component=EXTENDER_NAME, identity=self._identity)
 
     async def read_lease(self) -> LeaseRecord | None:
         """GET the Lease."""
@@ -159,32 +154,6 @@ def _decoded(body: bytes, kind: type[T]) -> T:
 
 def _pod_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
-
-
-def _event(note: Note, namespace: str, identity: str, now: dt.datetime) -> dict[str, Any]:
-    at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    about = {
-        "apiVersion": "v1",
-        "kind": note.kind,
-        "namespace": note.namespace,
-        "name": note.name,
-        "uid": note.uid,
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{note.name[:200]}.{int(now.timestamp() * 1e6):x}", "namespace": namespace},
-        "involvedObject": {key: value for key, value in about.items() if value},
-        "reason": note.reason,
-        "message": note.text[:_MAX_NOTE],
-        "type": "Warning" if note.warning else "Normal",
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
-        "source": {"component": EXTENDER_NAME},
-        "reportingComponent": EXTENDER_NAME,
-        "reportingInstance": identity,
-    }
 
 
 def _record(body: bytes) -> LeaseRecord:

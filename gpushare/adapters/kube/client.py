@@ -21,6 +21,10 @@ from gpushare.errors import ApiError
 _CONNECT_TIMEOUT_S = 3.0
 _USER_AGENT = f"gpushare/{__version__}"
 _MAX_ERROR_TEXT = 500
+_READ_BUFFER = 2**21
+"""Watch events can be larger than aiohttp's own default."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class _Status(msgspec.Struct):
@@ -35,7 +39,8 @@ class KubeClient:
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
-        self._rest = RESTClientObject(configuration)
+        self._tls = RESTClientObject(configuration).ssl_context
+        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -43,7 +48,8 @@ class KubeClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._rest.close()
+        if self._session:
+            await self._session.close()
 
     @property
     def host(self) -> str:
@@ -58,10 +64,14 @@ class KubeClient:
         timeout_s: float,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
     ) -> bytes:
-        """The body of a 2xx answer. Raises ApiError for any other answer, or for none in time."""
+        """The body of a 2xx answer. Raises ApiError for any other answer, or for none in time.
+
+        ``content_type`` is what ``body`` is, for a PATCH ``application/merge-patch+json``.
+        """
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_TIMEOUT_S, timeout_s))
-        async with self._response(method, path, timeout, query, body) as response:
+        async with self._response(method, path, timeout, query, body, content_type) as response:
             with _translated(self.host, method, path):
                 return await response.read()
 
@@ -73,7 +83,7 @@ class KubeClient:
         Raises ApiError where nothing came for ``silence_s`` or the connection broke.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=silence_s)
-        async with self._response("GET", path, timeout, query, None) as response:
+        async with self._response("GET", path, timeout, query) as response:
             with _translated(self.host, "GET", path):
                 async for chunk in response.content.iter_any():
                     yield chunk
@@ -85,14 +95,21 @@ class KubeClient:
         path: str,
         patience: aiohttp.ClientTimeout,
         query: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         with _translated(self.host, method, path):
-            answer = await self._rest.request(
-                method, url, headers=await self._headers(), body=body, _request_timeout=patience
+            response = await self._opened().request(
+                method,
+                url,
+                headers=await self._headers(content_type),
+                data=None if body is None else _encode(body),
+                timeout=patience,
+                proxy=self._configuration.proxy,
+                proxy_headers=self._configuration.proxy_headers,
+                server_hostname=self._configuration.tls_server_name,
             )
-        response: aiohttp.ClientResponse = answer.response
         try:
             if not response.ok:
                 with _translated(self.host, method, path):
@@ -105,9 +122,25 @@ class KubeClient:
                 response.close()
             response.release()
 
-    async def _headers(self) -> dict[str, str]:
+    def _opened(self) -> aiohttp.ClientSession:
+        """The pool. The official client's own layer above it costs a quarter more per request.
+
+        Without ``trust_env``: aiohttp would look for a .netrc file, in a thread, at every request.
+        """
+        if self._session is None:
+            limit = self._configuration.connection_pool_maxsize
+            connector = aiohttp.TCPConnector(limit=limit, ssl=self._tls)
+            self._session = aiohttp.ClientSession(connector=connector, read_bufsize=_READ_BUFFER)
+        return self._session
+
+    async def _headers(self, content_type: str) -> dict[str, str]:
         # Compressing a list of 50,000 pods costs both sides more than sending it.
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": _USER_AGENT}
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Content-Type": content_type,
+            "User-Agent": _USER_AGENT,
+        }
         settings = await self._configuration.auth_settings()
         token = settings.get("BearerToken")
         if token and token["value"]:

@@ -21,8 +21,6 @@ async def load_configuration(kubeconfig: str | None = None, context: str | None 
     """
     configuration = Configuration()
     configuration.connection_pool_maxsize = _MAX_CONNECTIONS
-    # Else aiohttp looks for a .netrc file in a thread at every request; see _use_proxy_of_environment.
-    configuration.client_session_kwargs = {"trust_env": False}
     if kubeconfig:
         await _from_file(configuration, kubeconfig, context)
     else:

@@ -7,8 +7,8 @@ no longer holds, so the reader needs no memory of its own.
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -46,12 +46,16 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """What to follow. ``read`` gives an object's key and value, None to leave it out."""
+    """What to follow. ``read`` gives an object's key and value, None to leave it out.
+
+    ``query`` narrows the collection at ``path``, such as ``{"fieldSelector": "spec.nodeName=n"}``.
+    """
 
     name: str
     path: str
     kind: Any
     read: Callable[[Any], tuple[str, T] | None]
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 class Listener(Protocol[T]):
@@ -88,7 +92,7 @@ class Follower(Generic[T]):
         backoff_s = _FIRST_BACKOFF_S
         while True:
             try:
-                if not self._version:
+                while not self._version or self._refresh_wanted.is_set():
                     await self._fresh_list()
                     backoff_s = _FIRST_BACKOFF_S
                 await self._watch_until_refresh()
@@ -152,7 +156,7 @@ class Follower(Generic[T]):
         self._listener.synced(self._resource.name)
 
     async def _next_page(self, token: str) -> Page[Any]:
-        query = {"limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
+        query = {**self._resource.query, "limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
         body = await self._client.request("GET", self._resource.path, timeout_s=_LIST_TIMEOUT_S, query=query)
         try:
             return self._page.decode(body)
@@ -163,6 +167,7 @@ class Follower(Generic[T]):
 
     async def _watch(self) -> None:
         query = {
+            **self._resource.query,
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,

@@ -58,7 +58,7 @@ class Bare(Struct):
     message: str = ""
 
 
-class _PodAnnotations(
+class PodAnnotations(
     Struct,
     rename={
         "idx": contract.ANN_IDX,
@@ -69,6 +69,8 @@ class _PodAnnotations(
         "placement": contract.ANN_PLACEMENT,
     },
 ):
+    """The annotations of a placement."""
+
     idx: str | None = None
     pod: str | None = None
     allocation: str | None = None
@@ -81,8 +83,10 @@ class _PodLabels(Struct, rename={"cards": contract.LABEL_CARDS_PER_POD}):
     cards: str | None = None
 
 
-class _PodMeta(BareMeta, rename="camel"):
-    annotations: _PodAnnotations | None = None
+class PodMeta(BareMeta, rename="camel"):
+    """A pod's metadata."""
+
+    annotations: PodAnnotations | None = None
     labels: _PodLabels | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
@@ -97,17 +101,21 @@ class _Resources(Struct):
     limits: _Limits | None = None
 
 
-class _Container(Struct, rename="camel"):
+class PodContainer(Struct, rename="camel"):
+    """A container as its pod declares it."""
+
     name: str = ""
     restart_policy: str | None = None
     resources: _Resources | None = None
 
 
-class _PodSpec(Struct, rename="camel"):
+class PodSpec(Struct, rename="camel"):
+    """What a pod asks for."""
+
     node_name: str | None = None
     priority: int | None = None
-    containers: list[_Container] | None = None
-    init_containers: list[_Container] | None = None
+    containers: tuple[PodContainer, ...] | None = None
+    init_containers: tuple[PodContainer, ...] | None = None
 
 
 class _Condition(Struct):
@@ -117,7 +125,9 @@ class _Condition(Struct):
     message: str = ""
 
 
-class _PodStatus(Struct, rename="camel"):
+class PodStatus(Struct, rename="camel"):
+    """What the kubelet and the scheduler say of a pod."""
+
     phase: str = ""
     nominated_node_name: str | None = None
     conditions: list[_Condition] | None = None
@@ -126,9 +136,9 @@ class _PodStatus(Struct, rename="camel"):
 class WirePod(Struct):
     """A pod as the API writes it, trimmed."""
 
-    metadata: _PodMeta = field(default_factory=_PodMeta)
-    spec: _PodSpec = field(default_factory=_PodSpec)
-    status: _PodStatus = field(default_factory=_PodStatus)
+    metadata: PodMeta = field(default_factory=PodMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
 
 
 class _NodeAnnotations(Struct, rename={"cards": contract.ANN_CARDS, "assigned": contract.ANN_ASSIGNED_NODE}):
@@ -213,12 +223,12 @@ def _demand(wire: WirePod) -> Demand | Malformed | None:
     return demand
 
 
-def _wants(container: _Container) -> bool:
+def _wants(container: PodContainer) -> bool:
     limits = container.resources and container.resources.limits
     return bool(limits) and (limits.mem is not None or limits.core is not None)  # type: ignore[union-attr]
 
 
-def _container(container: _Container, kind: Kind) -> ContainerDemand:
+def _container(container: PodContainer, kind: Kind) -> ContainerDemand:
     limits = (container.resources and container.resources.limits) or _Limits()
     try:
         mem, core = (parse_quantity(0 if value is None else value) for value in (limits.mem, limits.core))
@@ -227,7 +237,7 @@ def _container(container: _Container, kind: Kind) -> ContainerDemand:
     return ContainerDemand(container.name, kind, mem, core)
 
 
-def _claim(annotations: _PodAnnotations | None, demand: Demand | Malformed) -> Any:
+def _claim(annotations: PodAnnotations | None, demand: Demand | Malformed) -> Any:
     if annotations is None or isinstance(demand, Malformed):
         return None
     texts = {
@@ -239,7 +249,7 @@ def _claim(annotations: _PodAnnotations | None, demand: Demand | Malformed) -> A
     return claim_of({key: text for key, text in texts.items() if text is not None}, demand)
 
 
-def _unschedulable(status: _PodStatus) -> str | None:
+def _unschedulable(status: PodStatus) -> str | None:
     for condition in status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition.message

@@ -8,6 +8,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from gpushare import contract
+from gpushare.deviceplugin.main import command as device_plugin
+from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.extender.main import command as extender
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.monitoring import catalogue
@@ -30,6 +32,11 @@ def test_an_extender_command_of_the_docs_is_understood(arguments: list[str]) -> 
     extender.make_context("extender", list(arguments))
 
 
+@pytest.mark.parametrize("arguments", shown("NODE_NAME=node-a gpushare device-plugin"), ids=" ".join)
+def test_a_device_plugin_command_of_the_docs_is_understood(arguments: list[str]) -> None:
+    device_plugin.make_context("device-plugin", list(arguments))
+
+
 @pytest.mark.parametrize("arguments", shown("gpushare scheduler-config"), ids=" ".join)
 def test_a_scheduler_config_command_of_the_docs_runs(arguments: list[str]) -> None:
     from click.testing import CliRunner  # noqa: PLC0415
@@ -47,14 +54,14 @@ def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
 
 def test_flags_that_the_docs_name_exist() -> None:
     named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
-    known = {opt for param in extender.params for opt in param.opts}
+    known = {opt for param in (*extender.params, *device_plugin.params) for opt in param.opts}
     others = {"--nodes", "--format", "--minimal", "--watch", "--policy-config-file", "--name"}
     others |= {"--ca-file", "--cert-file", "--key-file"}
     assert named - others <= known
 
 
 def test_metrics_that_the_docs_name_are_in_the_catalogue() -> None:
-    names = {metric.name for metric in catalogue.EXTENDER}
+    names = {metric.name for metric in (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN)}
     for page in PAGES:
         for name in re.findall(r"`(gpushare_[a-z_]+)`", page.read_text()):
             assert name.removesuffix("_total") in names, f"{page.name}: {name}"
@@ -65,6 +72,12 @@ def test_the_extender_serves_every_metric_of_its_catalogue() -> None:
     metrics.watch_ledger(lambda: EMPTY_LEDGER)
     text = generate_latest(metrics.registry).decode()
     for metric in catalogue.EXTENDER:
+        assert f"# HELP {metric.name}" in text
+
+
+def test_the_device_plugin_serves_every_metric_of_its_catalogue() -> None:
+    text = generate_latest(PluginMetrics().registry).decode()
+    for metric in catalogue.DEVICE_PLUGIN:
         assert f"# HELP {metric.name}" in text
 
 

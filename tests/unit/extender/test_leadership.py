@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -80,6 +80,81 @@ async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
         )
         catch_up.gate.set()
         await until(lambda: leadership.leads)
+
+
+FREE = replace(OTHER, holder="", address="")
+
+
+@asynccontextmanager
+async def running_after_scouting(
+    api: FakeApi, catch_up: CatchUp, change: Callable[[], None]
+) -> AsyncIterator[Leadership]:
+    """A replica that looks at the Lease first; then the Lease changes; then it takes part."""
+    leadership = candidate(api, catch_up, ONCE)
+    await leadership.scout()
+    change()
+    task = asyncio.create_task(leadership.run())
+    try:
+        yield leadership
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("lease", [None, FREE], ids=["absent", "given-back"])
+async def test_a_lease_that_was_free_since_before_the_lists_is_led_without_listing_again(
+    lease: LeaseRecord | None,
+) -> None:
+    api, catch_up = FakeApi(), open_gate()
+    api.lease = lease
+    async with running_after_scouting(api, catch_up, lambda: None) as leadership:
+        await until(lambda: leadership.leads)
+        assert catch_up.begun == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(None, FREE), (FREE, replace(FREE, version="w")), (FREE, None), (None, OTHER), (OTHER, FREE)],
+    ids=["taken-and-given-back", "taken-and-given-back-again", "deleted", "held-now", "was-held"],
+)
+async def test_a_lease_that_was_held_since_before_the_lists_needs_new_ones(
+    before: LeaseRecord | None, after: LeaseRecord | None
+) -> None:
+    api, catch_up = FakeApi(), CatchUp()
+    api.lease = before
+    async with running_after_scouting(api, catch_up, lambda: setattr(api, "lease", after)) as leadership:
+        await until(lambda: catch_up.begun or leadership.holder)
+        assert not leadership.leads
+
+
+async def test_an_old_look_at_the_lease_counts_for_the_first_term_only() -> None:
+    api, catch_up = FakeApi(), open_gate()
+    leadership = candidate(api, catch_up, FAST)
+    await leadership.scout()
+    task = asyncio.create_task(leadership.run())
+    await until(lambda: leadership.leads)
+    api.lease = None
+    await until(lambda: catch_up.begun)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_lease_that_is_deleted_under_a_holder_seen_before_the_lists_is_waited_for() -> None:
+    api, catch_up = FakeApi(), open_gate()
+    api.lease = OTHER
+    async with running_after_scouting(api, catch_up, lambda: setattr(api, "lease", None)) as leadership:
+        await until(lambda: api.lease is not None)
+        await turns()
+        assert not leadership.leads
+        assert catch_up.begun == 0
+
+
+async def test_a_look_at_the_lease_that_fails_counts_for_nothing() -> None:
+    api, catch_up = FakeApi(), open_gate()
+    api.lease_errors.append(silence())
+    async with running_after_scouting(api, catch_up, lambda: None) as leadership:
+        await until(lambda: leadership.leads)
+        assert catch_up.begun == 1
 
 
 async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:

@@ -12,12 +12,19 @@ from hypothesis import strategies as st
 from gpushare.errors import InvalidRequest
 from gpushare.extender.binder import BindRequest
 from gpushare.extender.codec import bind_answer
-from gpushare.extender.verbs import bind_request, error_answer, filter_verb, preempt_verb, prioritize_verb
+from gpushare.extender.verbs import (
+    Judged,
+    bind_request,
+    error_answer,
+    filter_verb,
+    preempt_verb,
+    prioritize_verb,
+)
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
 from tests.property.strategies import json_values
 from tests.support.builders import cluster, node, pod
 
-Verb = Callable[[bytes, Ledger], tuple[bytes, str]]
+Verb = Callable[[bytes, Ledger], Judged]
 VERBS = (filter_verb, prioritize_verb, preempt_verb)
 BUSY = cluster(
     node("n", 14),
@@ -42,7 +49,7 @@ def body(**keys: object) -> bytes:
 
 
 def answer(verb: Verb, request: bytes, ledger: Ledger = BUSY) -> Any:
-    given_back, error = verb(request, ledger)
+    given_back, error, _ = verb(request, ledger)
     assert error == ""
     return json.loads(given_back)
 
@@ -51,7 +58,7 @@ def answer(verb: Verb, request: bytes, ledger: Ledger = BUSY) -> Any:
 
 
 def test_a_filter_answer_byte_for_byte() -> None:
-    found, error = filter_verb(body(Pod=wire_pod(), NodeNames=["m", "n", "small"]), BUSY)
+    found, error, _ = filter_verb(body(Pod=wire_pod(), NodeNames=["m", "n", "small"]), BUSY)
     assert error == ""
     assert found.decode() == (
         '{"Nodes":null,"NodeNames":["m"],'
@@ -124,7 +131,7 @@ def test_a_pod_that_asks_for_nothing_passes_wherever_cards_are_shared() -> None:
     ],
 )
 def test_errors_that_callers_of_the_original_know_keep_their_text(request_body: bytes, says: str) -> None:
-    found, error = filter_verb(request_body, BUSY)
+    found, error, _ = filter_verb(request_body, BUSY)
     assert error == says
     assert found.decode() == (
         '{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,'
@@ -145,7 +152,7 @@ def test_errors_that_callers_of_the_original_know_keep_their_text(request_body: 
     ],
 )
 def test_what_cannot_be_read_is_answered_with_what_is_wrong(request_body: bytes, says: str) -> None:
-    found, error = filter_verb(request_body, BUSY)
+    found, error, _ = filter_verb(request_body, BUSY)
     assert says in error
     assert json.loads(found)["Error"] == error
 
@@ -156,7 +163,7 @@ def test_what_cannot_be_read_is_answered_with_what_is_wrong(request_body: bytes,
 def test_scores_are_counted_from_the_lowest_which_is_left_out() -> None:
     ledger = cluster(node("e", 14), node("h", 14), node("f", 14), pod("x", 6, at="h", card=0),
                      pod("y", 10, at="f", card=0))  # fmt: skip
-    found, error = prioritize_verb(body(Pod=wire_pod(), NodeNames=["e", "h", "f"]), ledger)
+    found, error, _ = prioritize_verb(body(Pod=wire_pod(), NodeNames=["e", "h", "f"]), ledger)
     assert error == ""
     assert found == b'[{"Host":"h","Score":3},{"Host":"f","Score":6}]'
 
@@ -172,7 +179,7 @@ def test_equal_nodes_and_no_nodes_score_nothing() -> None:
 
 @pytest.mark.parametrize("request_body", [b"", b"{}", b"[]", body(Pod=wire_pod(-1), NodeNames=["n"])])
 def test_a_prioritize_that_cannot_be_read_scores_nothing_and_is_logged(request_body: bytes) -> None:
-    found, error = prioritize_verb(request_body, BUSY)
+    found, error, _ = prioritize_verb(request_body, BUSY)
     assert found == b"[]"
     assert error
 
@@ -185,7 +192,7 @@ FULL = cluster(node("n", 14), pod("low", 12, at="n", card=0), pod("tiny", 2, at=
 def test_victims_by_uid_byte_for_byte() -> None:
     asked = {"n": {"Pods": [{"UID": "low"}, {"UID": "tiny"}], "NumPDBViolations": 1}}
     request = body(Pod=wire_pod(12, priority=100), NodeNameToVictims=None, NodeNameToMetaVictims=asked)
-    found, error = preempt_verb(request, FULL)
+    found, error, _ = preempt_verb(request, FULL)
     assert error == ""
     [uids] = [[p["UID"] for p in v["Pods"]] for v in json.loads(found)["NodeNameToMetaVictims"].values()]
     assert set(uids) >= {"low"}
@@ -217,7 +224,7 @@ def test_a_pod_larger_than_any_card_has_no_victims() -> None:
 
 @pytest.mark.parametrize("request_body", [b"", b"{}", b"7", body(Pod=wire_pod("x"), NodeNameToVictims={})])
 def test_a_preempt_that_cannot_be_read_evicts_nobody(request_body: bytes) -> None:
-    found, error = preempt_verb(request_body, FULL)
+    found, error, _ = preempt_verb(request_body, FULL)
     assert found == b'{"NodeNameToMetaVictims":{}}'
     assert error
 
@@ -256,7 +263,7 @@ anything = st.binary() | json_values.map(lambda value: json.dumps(value).encode(
 def test_no_input_makes_a_verb_raise_and_every_answer_is_json(request: bytes) -> None:
     for verb in VERBS:
         for ledger in (EMPTY_LEDGER, BUSY):
-            found, error = verb(request, ledger)
+            found, error, _ = verb(request, ledger)
             json.loads(found)
             assert isinstance(error, str)
 
@@ -272,3 +279,12 @@ def test_no_bind_request_fails_but_by_name(request: bytes) -> None:
 def test_every_error_text_survives_the_answer(text: str) -> None:
     sound = text.encode(errors="replace").decode()
     assert json.loads(error_answer("filter", sound))["Error"] == sound
+
+
+def test_a_pod_that_fits_nowhere_now_is_stuck_and_one_that_never_could_is_not() -> None:
+    def stuck(asks: int, *names: str) -> str:
+        return filter_verb(body(Pod=wire_pod(asks), NodeNames=names), BUSY).stuck
+
+    assert stuck(4, "n") == wire_pod()["metadata"]["uid"]
+    assert stuck(4, "m", "n") == ""
+    assert stuck(400, "m", "n") == ""

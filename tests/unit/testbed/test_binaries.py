@@ -1,6 +1,7 @@
 """Which program runs: cache keys, the user's own binaries, and the Go that builds the rest."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,12 @@ def test_tools_of_one_module_have_different_cache_keys() -> None:
     assert len(keys) == len(TOOLS)
 
 
+def test_what_a_tool_adds_to_the_environment_of_its_build_is_part_of_its_key() -> None:
+    tool = TOOLS["nvidia-ctk"]
+    assert tool.build_env["CGO_ENABLED"] == "1"
+    assert binaries.cache_key(tool) != binaries.cache_key(replace(tool, env={}))
+
+
 def test_kubernetes_programs_are_stamped_with_their_version() -> None:
     assert "gitVersion=v1.22.17 " in TOOLS["kube-scheduler-1.22"].ldflags
     assert TOOLS["etcd"].ldflags == "-s -w"
@@ -53,8 +60,8 @@ def test_a_cached_kwok_has_its_stages_beside_it() -> None:
 
 
 def test_an_unknown_tool_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="'kubelet': use one of etcd, kube-apiserver"):
-        binaries.tool("kubelet")
+    with pytest.raises(ConfigError, match="'kubeadm': use one of etcd, kube-apiserver"):
+        binaries.tool("kubeadm")
 
 
 def test_without_variables_nothing_is_the_users_own() -> None:

@@ -10,7 +10,7 @@ from cryptography.x509.oid import NameOID
 from gpushare.errors import ApiError, ConfigError
 from testbed import audit, ports
 from testbed.errors import TestbedError
-from testbed.folders import bed_folder, cache_root, etcd_folder
+from testbed.folders import bed_folder, cache_root, data_folder
 from testbed.home import Home, note_of
 from testbed.locks import FileLock, exclusive
 from testbed.pki import Authority, groups_of, kubeconfig
@@ -35,14 +35,14 @@ def test_a_name_that_is_no_plain_word_is_refused(name: str) -> None:
         bed_folder(name, Path("/cache"))
 
 
-def test_etcd_keeps_its_data_in_memory_where_there_is_such_a_folder(tmp_path: Path) -> None:
+def test_data_are_kept_in_memory_where_there_is_such_a_folder(tmp_path: Path) -> None:
     bed = tmp_path / "bed"
-    assert etcd_folder(bed, tmp_path).parent == tmp_path
-    assert etcd_folder(bed, tmp_path / "none") == bed / "etcd"
+    assert data_folder(bed, tmp_path).parent == tmp_path
+    assert data_folder(bed, tmp_path / "none") == bed / "data"
 
 
 def test_beds_do_not_share_their_data(tmp_path: Path) -> None:
-    assert etcd_folder(tmp_path / "a", tmp_path) != etcd_folder(tmp_path / "b", tmp_path)
+    assert data_folder(tmp_path / "a", tmp_path) != data_folder(tmp_path / "b", tmp_path)
 
 
 def test_a_bed_that_is_taken_is_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

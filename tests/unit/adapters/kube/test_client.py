@@ -1,6 +1,7 @@
 """Answers and silences of the API server in our own terms."""
 
 import pytest
+from aiohttp import web
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError
@@ -21,6 +22,21 @@ async def test_the_body_of_a_good_answer() -> None:
         served.script.append(fixed(201, b"{}"))
         assert await served.client.request("POST", "/x", timeout_s=5, query={"a": "b c"}, body={}) == b"{}"
         assert served.asked == [{"a": "b c"}]
+
+
+async def test_a_body_is_sent_as_what_it_is() -> None:
+    seen: list[tuple[str, object]] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seen.append((request.content_type, await request.json()))
+        return web.Response()
+
+    merge = "application/merge-patch+json"
+    async with serving() as served:
+        served.script.extend((answer, answer))
+        await served.client.request("PUT", "/x", timeout_s=5, body={"a": None})
+        await served.client.request("PATCH", "/x", timeout_s=5, body={"a": None}, content_type=merge)
+    assert seen == [("application/json", {"a": None}), (merge, {"a": None})]
 
 
 async def test_a_status_object_is_the_error() -> None:

@@ -1,0 +1,122 @@
+"""Plain values, as YAML and JSON have them, to settings. Everything unknown or of a wrong type is an error.
+
+Errors name the key, the value and what is allowed.
+"""
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import StrEnum
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from components.config import Settings
+from gpushare.errors import ConfigError
+from gpushare.model.scheduler_config import KubernetesVersion, parse_version
+
+_SCALARS: Final[Mapping[type, str]] = {str: "a text", int: "a whole number", bool: "true or false"}
+
+
+def settings_from(raw: Mapping[str, object]) -> Settings:
+    """The settings. Raises ConfigError for the first thing wrong."""
+    settings: Settings = _record(Settings, raw, "")
+    return settings
+
+
+def _value(kind: Any, value: object, where: str) -> Any:
+    """The value as the type wants it."""
+    shape: Any = get_origin(kind) or kind
+    if is_dataclass(shape):
+        return _record(kind, value, where)
+    reader = _choice if issubclass(shape, StrEnum) else _READERS[shape]
+    return reader(kind, value, where)
+
+
+def _record(kind: Any, value: object, where: str) -> Any:
+    given = _mapping(value, where)
+    hints = get_type_hints(kind)
+    known = {_spelled(each.name): each for each in fields(kind)}
+    for key in given:
+        if key not in known:
+            raise ConfigError(f"{_path(where, key)}: no such key; use one of {', '.join(known)}")
+    for key, each in known.items():
+        if key not in given and _required(each):
+            raise ConfigError(f"{_path(where, key)}: missing")
+    return kind(
+        **{
+            each.name: _value(hints[each.name], given[key], _path(where, key))
+            for key, each in known.items()
+            if key in given
+        }
+    )
+
+
+def _required(each: Field[Any]) -> bool:
+    return each.default is MISSING and each.default_factory is MISSING
+
+
+def _mapping(value: object, where: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where}: {value!r} is not a mapping of keys to values")
+    for key in value:
+        if not isinstance(key, str):
+            raise ConfigError(f"{_path(where, str(key))}: the key {key!r} is not a text; put it in quotes")
+    return value
+
+
+def _optional(kind: Any, value: object, where: str) -> Any:
+    return None if value is None else _value(get_args(kind)[0], value, where)
+
+
+def _many(kind: Any, value: object, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f"{where}: {value!r} is not a list")
+    inner = get_args(kind)[0]
+    return tuple(_value(inner, each, f"{where}[{index}]") for index, each in enumerate(value))
+
+
+def _texts(kind: Any, value: object, where: str) -> dict[str, str]:
+    del kind
+    return {key: _scalar(str, each, _path(where, key)) for key, each in _mapping(value, where).items()}
+
+
+def _scalar(kind: Any, value: object, where: str) -> Any:
+    if type(value) is kind:
+        return value
+    quotes = "; put it in quotes" if kind is str and isinstance(value, bool | int | float) else ""
+    raise ConfigError(f"{where}: {value!r} is not {_SCALARS[kind]}{quotes}")
+
+
+def _version(kind: Any, value: object, where: str) -> KubernetesVersion:
+    del kind
+    text = _scalar(str, value, where)
+    try:
+        return parse_version(text)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _choice(kind: Any, value: object, where: str) -> Any:
+    if value not in list(kind):
+        raise ConfigError(f"{where}: {value!r} is not allowed; use one of {', '.join(kind)}")
+    return kind(value)
+
+
+_READERS: Final[Mapping[Any, Callable[[Any, object, str], Any]]] = {
+    str: _scalar,
+    int: _scalar,
+    bool: _scalar,
+    KubernetesVersion: _version,
+    types.UnionType: _optional,
+    tuple: _many,
+    Mapping: _texts,
+}
+
+
+def _spelled(name: str) -> str:
+    """``memory_unit`` is ``memoryUnit`` in the configuration."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _path(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key

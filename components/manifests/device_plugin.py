@@ -1,0 +1,135 @@
+"""The node agent: account and rights, which all pools share, and one DaemonSet for each pool."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from components.config import DevicePlugin
+from components.manifests.parts import (
+    Object,
+    account_with_rights,
+    container_security,
+    field_env,
+    host_path,
+    http_probe,
+    labels,
+    metadata,
+    rule,
+    sizes,
+)
+from gpushare.contract import AGENT_NAME, DEVICE_PLUGIN_FOLDER, POD_RESOURCES_SOCKET, VISIBLE_BY_MOUNTS
+
+OPS_PORT: Final = 12347
+"""Health and metrics: the agent's own default."""
+NAME: Final = "gpushare-device-plugin-ds"
+_POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
+_CGROUPS: Final = "/sys/fs/cgroup"
+_CGROUPS_INSIDE: Final = f"/host{_CGROUPS}"
+"""Not where the container has its own."""
+_KUBECONFIG_INSIDE: Final = "/etc/kubernetes/kubelet.conf"
+GPU_TAINT: Final[Object] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+"""What keeps other pods off nodes with cards."""
+
+
+def named(name: str, pool: str) -> str:
+    """The name of a pool's object."""
+    return f"{name}-{pool}" if pool else name
+
+
+def objects(plugins: Sequence[DevicePlugin]) -> list[Object]:
+    """The agents of all pools, with what they share; nothing without pools."""
+    return [*shared(), *map(daemon_set, plugins)] if plugins else []
+
+
+def shared() -> list[Object]:
+    """Account and rights of every pool's agent."""
+    return account_with_rights(
+        AGENT_NAME,
+        cluster=[
+            rule("", ["nodes", "nodes/proxy"], ["get", "list", "watch"]),
+            rule("", ["events"], ["create", "patch"]),
+            rule("", ["pods"], ["update", "patch", "get", "list", "watch"]),
+            rule("", ["nodes/status"], ["patch", "update"]),
+        ],
+        system=[rule("", ["configmaps"], ["create", "patch"])],
+    )
+
+
+def daemon_set(plugin: DevicePlugin) -> Object:
+    """The agent on one pool."""
+    name = named(NAME, plugin.name)
+    marks = {**labels(AGENT_NAME), "name": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata(name, marks),
+        "spec": {
+            "selector": {"matchLabels": marks},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+            "template": {"metadata": {"labels": dict(marks)}, "spec": _pod(plugin)},
+        },
+    }
+
+
+def _pod(plugin: DevicePlugin) -> Object:
+    runtime = {"runtimeClassName": plugin.runtime_class} if plugin.runtime_class else {}
+    volumes, mounts = _volumes(plugin)
+    return {
+        "serviceAccountName": AGENT_NAME,
+        "priorityClassName": "system-node-critical",
+        **runtime,
+        "hostNetwork": True,
+        "nodeSelector": dict(plugin.node_selector),
+        "tolerations": [dict(GPU_TAINT)],
+        "containers": [{**_container(plugin), "volumeMounts": mounts}],
+        "volumes": volumes,
+    }
+
+
+def _container(plugin: DevicePlugin) -> Object:
+    kubeconfig = [{"name": "KUBECONFIG", "value": _KUBECONFIG_INSIDE}] if plugin.kubeconfig else []
+    return {
+        "name": "gpushare",
+        "image": plugin.image,
+        "command": [
+            "gpushare-device-plugin-v2",
+            "-logtostderr",
+            "--v=5",
+            f"--memory-unit={plugin.memory_unit}",
+            f"--device-list-strategy={plugin.device_list_strategy}",
+            f"--cgroup-root={_CGROUPS_INSIDE}",
+        ],
+        "env": [
+            field_env("NODE_NAME", "spec.nodeName"),
+            field_env("POD_NAME", "metadata.name"),
+            {"name": "OPS_PORT", "value": str(OPS_PORT)},
+            *kubeconfig,
+        ],
+        "ports": [{"name": "ops", "containerPort": OPS_PORT}],
+        "livenessProbe": http_probe("/healthz", "ops", period_s=10),
+        "readinessProbe": http_probe("/readyz", "ops", period_s=5),
+        "resources": sizes(plugin.cpu, plugin.memory),
+        # The kubelet's folder belongs to root.
+        "securityContext": {"runAsUser": 0, **container_security()},
+    }
+
+
+def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:
+    """Volumes and where they are mounted."""
+    root = plugin.kubelet_root.rstrip("/")
+    shares: list[tuple[Object, str, bool]] = [
+        (host_path("device-plugin", f"{root}/device-plugins", "Directory"), DEVICE_PLUGIN_FOLDER, False),
+        (host_path("pod-resources", f"{root}/pod-resources", ""), _POD_RESOURCES_FOLDER, True),
+        (host_path("cgroups", _CGROUPS, "Directory"), _CGROUPS_INSIDE, True),
+        # Asks NVIDIA's runtime for all cards; it takes the variable from privileged pods only.
+        (host_path("all-cards", "/dev/null", ""), f"{VISIBLE_BY_MOUNTS}/all", True),
+    ]
+    if plugin.kubeconfig:
+        shares.append((host_path("kubeconfig", plugin.kubeconfig, "File"), _KUBECONFIG_INSIDE, True))
+        # Certificates within a kubeconfig are handed to TLS as files.
+        shares.append(({"name": "tmp", "emptyDir": {"medium": "Memory"}}, "/tmp", False))  # noqa: S108 - inside a container
+    mounts = [_mount(volume["name"], path, read_only=read_only) for volume, path, read_only in shares]
+    return [volume for volume, _, _ in shares], mounts
+
+
+def _mount(name: str, path: str, *, read_only: bool) -> Object:
+    return {"name": name, "mountPath": path, **({"readOnly": True} if read_only else {})}

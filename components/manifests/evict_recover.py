@@ -1,0 +1,77 @@
+"""DaemonSets that take NVIDIA's plugin, where it is a static pod, off shared nodes and bring it back.
+
+A node's label decides which of the two runs there: the pool's own value, or the one that switches
+sharing off. They move one file and ask nobody, so they have no rights in the API.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from components.checks import modes_in
+from components.config import DevicePlugin
+from components.manifests.device_plugin import GPU_TAINT, named
+from components.manifests.parts import Object, container_security, host_path, labels, metadata, sizes
+from gpushare.contract import LABEL_MODE
+from gpushare.model.objects import Mode
+
+EVICT: Final = "device-plugin-evict-ds"
+RECOVER: Final = "device-plugin-recover-ds"
+_FOLDERS: Final = {
+    "manifests": ("/etc/kubernetes/manifests", "Directory"),
+    "backup": ("/etc/kubernetes/manifests-backup", "DirectoryOrCreate"),
+}
+
+
+def objects(plugins: Iterable[DevicePlugin]) -> list[Object]:
+    """Two DaemonSets for each pool that wants them."""
+    return [
+        each
+        for plugin in plugins
+        if plugin.evict_recover
+        for each in (
+            _daemon_set(EVICT, "evict", plugin, plugin.node_selector),
+            _daemon_set(RECOVER, "recover", plugin, switched_off(plugin.node_selector)),
+        )
+    ]
+
+
+def switched_off(selector: Mapping[str, str]) -> dict[str, str]:
+    """The labels of the pool's nodes when they give out whole cards."""
+    off = {label: str(Mode.WHOLE) if label == LABEL_MODE else "false" for label in modes_in(selector)}
+    return {**selector, **off}
+
+
+def _daemon_set(kind: str, verb: str, plugin: DevicePlugin, selector: Mapping[str, str]) -> Object:
+    name = named(kind, plugin.name)
+    marks = {**labels(kind), "name": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata(name, marks),
+        "spec": {
+            "selector": {"matchLabels": marks},
+            "template": {
+                "metadata": {"labels": dict(marks)},
+                "spec": {
+                    "automountServiceAccountToken": False,
+                    "priorityClassName": "system-node-critical",
+                    "nodeSelector": dict(selector),
+                    "tolerations": [dict(GPU_TAINT)],
+                    "containers": [_container(kind, verb, plugin)],
+                    "volumes": [host_path(each, path, check) for each, (path, check) in _FOLDERS.items()],
+                },
+            },
+        },
+    }
+
+
+def _container(kind: str, verb: str, plugin: DevicePlugin) -> Object:
+    return {
+        "name": kind.removesuffix("-ds"),
+        "image": plugin.image,
+        "command": ["gpushare", "node-mode", verb, "--wait"],
+        "resources": sizes("50m", "64Mi"),
+        # The kubelet's folder belongs to root.
+        "securityContext": {"runAsUser": 0, **container_security()},
+        "volumeMounts": [{"name": each, "mountPath": path} for each, (path, _) in _FOLDERS.items()],
+    }

@@ -1,0 +1,196 @@
+"""The scheduler extender: account and rights, Deployment, Service, disruption budget.
+
+With ``sidecar`` the pod also holds a kube-scheduler of our own (``components.manifests.scheduler``).
+"""
+
+from typing import Final
+
+from components.config import Exposure, Extender
+from components.manifests import scheduler
+from components.manifests.parts import (
+    NON_ROOT,
+    Object,
+    account_with_rights,
+    container_security,
+    field_env,
+    http_probe,
+    labels,
+    metadata,
+    non_root_security,
+    rule,
+    sizes,
+)
+from gpushare.contract import (
+    EXTENDER_NAME,
+    EXTENDER_NODE_PORT,
+    EXTENDER_SERVICE_PORT,
+    SEAL_SECRET,
+)
+from gpushare.model.scheduler_config import KubernetesVersion
+
+OPS_PORT: Final = 12346
+"""Health and metrics: the extender's own default."""
+_LABELS: Final = labels(EXTENDER_NAME)
+_CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+_UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
+_TLS_FOLDER: Final = "/etc/gpushare/tls"
+_FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
+
+
+def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
+    """Everything that the extender needs in that cluster."""
+    own = scheduler.objects(settings, version) if settings.exposure is Exposure.SIDECAR else []
+    service = [] if settings.exposure is Exposure.SIDECAR else [_service(settings)]
+    budget = [_budget(version)] if settings.replicas > 1 else []
+    return [*_account(settings), *own, _deployment(settings, version), *service, *budget]
+
+
+def _account(settings: Extender) -> list[Object]:
+    leases = rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])
+    return account_with_rights(
+        EXTENDER_NAME,
+        cluster=[
+            rule("", ["nodes", "pods"], ["get", "list", "watch"]),
+            rule("", ["pods/binding"], ["create"]),
+            rule("", ["events"], ["create", "patch"]),
+        ],
+        system=[
+            rule("", ["configmaps"], ["get", "list", "watch"]),
+            *([leases] if settings.lease else []),
+            rule("", ["secrets"], ["get"], names=[SEAL_SECRET]),
+            # `create` cannot be limited to a name.
+            rule("", ["secrets"], ["create"]),
+        ],
+    )
+
+
+def _service(settings: Extender) -> Object:
+    port: Object = {"name": "http", "port": EXTENDER_SERVICE_PORT, "targetPort": EXTENDER_SERVICE_PORT}
+    if settings.exposure is Exposure.NODE_PORT:
+        spec: Object = {"type": "NodePort", "ports": [port | {"nodePort": EXTENDER_NODE_PORT}]}
+    else:
+        spec = {"type": "ClusterIP", "ports": [port]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(EXTENDER_NAME, _LABELS),
+        "spec": {**spec, "selector": dict(_LABELS)},
+    }
+
+
+def _budget(version: KubernetesVersion) -> Object:
+    return {
+        "apiVersion": "policy/v1" if version >= _FIRST_POLICY_V1 else "policy/v1beta1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(EXTENDER_NAME, _LABELS),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": dict(_LABELS)}},
+    }
+
+
+def _deployment(settings: Extender, version: KubernetesVersion) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(EXTENDER_NAME, _LABELS),
+        "spec": {
+            "replicas": settings.replicas,
+            "strategy": _strategy(settings),
+            "selector": {"matchLabels": dict(_LABELS)},
+            "template": _template(settings, version),
+        },
+    }
+
+
+def _strategy(settings: Extender) -> Object:
+    """No second pod beside one on the same node: it could not have the host's port."""
+    if settings.replicas == 1:
+        return {"type": "Recreate"}
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+
+
+def _template(settings: Extender, version: KubernetesVersion) -> Object:
+    beside = settings.exposure is Exposure.SIDECAR
+    owner = {"fsGroup": NON_ROOT} if settings.tls_secret else {}
+    marks = {"annotations": scheduler.config_mark(settings, version)} if beside else {}
+    return {
+        "metadata": {"labels": dict(_LABELS), **marks},
+        "spec": {
+            "serviceAccountName": EXTENDER_NAME,
+            "priorityClassName": "system-cluster-critical",
+            **({"hostNetwork": True} if settings.exposure is Exposure.NODE_PORT else {}),
+            "tolerations": [_toleration(key) for key in (*_CONTROL_PLANE, _UNINITIALIZED)],
+            "affinity": _affinity(settings),
+            "securityContext": {**non_root_security(version), **owner},
+            "containers": [
+                _container(settings),
+                *([scheduler.container(settings)] if beside else []),
+            ],
+            **_volumes(settings),
+        },
+    }
+
+
+def _toleration(key: str) -> Object:
+    return {"key": key, "operator": "Exists", "effect": "NoSchedule"}
+
+
+def _affinity(settings: Extender) -> Object:
+    """On the control plane: a must on the host's network, else where there is one to be had."""
+    terms = [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in _CONTROL_PLANE]
+    nodes: Object
+    if settings.exposure is Exposure.NODE_PORT:
+        nodes = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    else:
+        preferences = [{"weight": 100, "preference": term} for term in terms]
+        nodes = {"preferredDuringSchedulingIgnoredDuringExecution": preferences}
+    apart = {"labelSelector": {"matchLabels": dict(_LABELS)}, "topologyKey": "kubernetes.io/hostname"}
+    return {
+        "nodeAffinity": nodes,
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]},
+    }
+
+
+def _container(settings: Extender) -> Object:
+    loopback = ["--host=127.0.0.1"] if settings.exposure is Exposure.SIDECAR else []
+    return {
+        "name": EXTENDER_NAME,
+        "image": settings.image,
+        "command": ["gpushare", "extender", *loopback, *_tls_flags(settings)],
+        "env": [
+            {"name": "LOG_LEVEL", "value": str(settings.log_level)},
+            {"name": "PORT", "value": str(EXTENDER_SERVICE_PORT)},
+            {"name": "OPS_PORT", "value": str(OPS_PORT)},
+            field_env("POD_NAME", "metadata.name"),
+            field_env("POD_IP", "status.podIP"),
+        ],
+        "ports": [
+            {"name": "http", "containerPort": EXTENDER_SERVICE_PORT},
+            {"name": "ops", "containerPort": OPS_PORT},
+        ],
+        "livenessProbe": http_probe("/healthz", "ops", period_s=10),
+        "readinessProbe": http_probe("/readyz", "ops", period_s=5),
+        "resources": sizes(settings.cpu, settings.memory),
+        "securityContext": container_security(),
+        **({"volumeMounts": [_TLS_MOUNT]} if settings.tls_secret else {}),
+    }
+
+
+_TLS_MOUNT: Final[Object] = {"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}
+
+
+def _tls_flags(settings: Extender) -> list[str]:
+    if not settings.tls_secret:
+        return []
+    files = {"tls-cert": "tls.crt", "tls-key": "tls.key", "client-ca": "ca.crt"}
+    return [f"--{flag}={_TLS_FOLDER}/{name}" for flag, name in files.items()]
+
+
+def _volumes(settings: Extender) -> Object:
+    config = [scheduler.volume(settings)] if settings.exposure is Exposure.SIDECAR else []
+    tls = [_tls_volume(settings.tls_secret)] if settings.tls_secret else []
+    return {"volumes": [*config, *tls]} if config or tls else {}
+
+
+def _tls_volume(secret: str) -> Object:
+    """Its files belong to the pod's ``fsGroup``."""
+    return {"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440}}

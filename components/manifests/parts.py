@@ -1,0 +1,114 @@
+"""What several objects share: metadata, probes, sizes, security, volumes, rights.
+
+What does not belong here: anything that one service only needs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gpushare.contract import SYSTEM_NAMESPACE
+from gpushare.model.scheduler_config import KubernetesVersion
+
+Object = dict[str, Any]
+
+NON_ROOT: Final = 65532
+"""User and group that own nothing."""
+_RBAC: Final = "rbac.authorization.k8s.io"
+_RBAC_V1: Final = f"{_RBAC}/v1"
+_SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
+"""Older API servers do not know the field."""
+
+
+def labels(component: str) -> dict[str, str]:
+    """The two labels by which the original's Services and DaemonSets select."""
+    return {"app": "gpushare", "component": component}
+
+
+def metadata(name: str, marks: Mapping[str, str] | None = None) -> Object:
+    """Of an object in the system's namespace."""
+    return {"name": name, "namespace": SYSTEM_NAMESPACE, **({"labels": dict(marks)} if marks else {})}
+
+
+def sizes(cpu: str, memory: str) -> Object:
+    """Requests equal limits, so that the pod is the last to be evicted."""
+    size = {"cpu": cpu, "memory": memory}
+    return {"requests": size, "limits": dict(size)}
+
+
+def http_probe(path: str, port: int | str, *, period_s: int, scheme: str | None = None) -> Object:
+    """A probe that gives up after three silent periods."""
+    request: Object = {"path": path, "port": port, **({"scheme": scheme} if scheme else {})}
+    return {"httpGet": request, "periodSeconds": period_s, "timeoutSeconds": 3, "failureThreshold": 3}
+
+
+def container_security() -> Object:
+    """Nothing that a container of ours needs is taken from it."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+
+
+def non_root_security(version: KubernetesVersion) -> Object:
+    """Of a pod that needs nothing from its node."""
+    seccomp = {"seccompProfile": {"type": "RuntimeDefault"}} if version >= _SECCOMP_FIELD else {}
+    return {"runAsNonRoot": True, "runAsUser": NON_ROOT, "runAsGroup": NON_ROOT, **seccomp}
+
+
+def field_env(name: str, path: str) -> Object:
+    """A variable that holds a field of the pod."""
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+
+
+def host_path(name: str, path: str, kind: str) -> Object:
+    """A volume; ``kind`` is what the kubelet checks or makes before the pod starts."""
+    return {"name": name, "hostPath": {"path": path, "type": kind}}
+
+
+def rule(groups: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Object:
+    """One rule of a role; ``names`` limits it to objects of these names."""
+    named = {"resourceNames": list(names)} if names else {}
+    return {"apiGroups": [groups], "resources": list(resources), **named, "verbs": list(verbs)}
+
+
+def account_with_rights(name: str, cluster: Sequence[Object], system: Sequence[Object]) -> list[Object]:
+    """A service account, its rights everywhere and its rights in the system's namespace."""
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name)},
+        {
+            "apiVersion": _RBAC_V1,
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": list(cluster),
+        },
+        cluster_role_binding(name, name, name),
+        {"apiVersion": _RBAC_V1, "kind": "Role", "metadata": metadata(name), "rules": list(system)},
+        role_binding(name, name, name),
+    ]
+
+
+def cluster_role_binding(name: str, role: str, account: str) -> Object:
+    """The rights of a ClusterRole to an account of the system's namespace."""
+    return {
+        "apiVersion": _RBAC_V1,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [_subject(account)],
+    }
+
+
+def role_binding(name: str, role: str, account: str) -> Object:
+    """The rights of a Role to an account, both of the system's namespace."""
+    return {
+        "apiVersion": _RBAC_V1,
+        "kind": "RoleBinding",
+        "metadata": metadata(name),
+        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": role},
+        "subjects": [_subject(account)],
+    }
+
+
+def _subject(account: str) -> Object:
+    return {"kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE}

@@ -1,0 +1,58 @@
+"""``python -m components.render``: prints a cluster's objects as YAML, for use without Pulumi.
+
+It reads the same configuration, a ``Pulumi.<stack>.yaml``, and prints the very objects that the Pulumi
+components make, in the order in which they can be applied.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from components.manifests import everything
+from components.manifests.parts import Object
+from components.stack import from_file, load
+from gpushare.errors import ConfigError
+
+_USAGE = 2
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", required=True, type=click.Path(path_type=Path), help="A Pulumi.<stack>.yaml.")
+@click.option("--kubernetes-version", metavar="1.36", help="Instead of the configuration's.")
+def command(config: Path, kubernetes_version: str | None) -> None:
+    """Print the objects of a cluster as YAML."""
+    override = {"kubernetesVersion": kubernetes_version} if kubernetes_version else {}
+    try:
+        settings = load({**from_file(config), **override})
+    except ConfigError as error:
+        click.echo(f"render: {config}: {error}", err=True)
+        raise SystemExit(_USAGE) from error
+    click.echo(as_yaml(everything(settings)), nl=False)
+
+
+def as_yaml(objects: list[Object]) -> str:
+    """One document for each object, keys in the order of the builders."""
+    return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=110)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Without anchors, with lists indented and texts of several lines as people write them."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - yaml's signature
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as above
+        super().increase_indent(flow, indentless=False)
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+if __name__ == "__main__":
+    command()

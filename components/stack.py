@@ -1,0 +1,53 @@
+"""A stack's configuration, from its file or from the engine, to checked settings."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from components.checks import check
+from components.config import Settings
+from components.decode import settings_from
+from gpushare.errors import ConfigError
+
+_PREFIX: Final = "gpushare:"
+"""Keys of this project; other projects and providers have keys of their own."""
+_TEXTS: Final = ("kubernetesVersion", "kubeconfig", "context")
+
+
+def load(raw: Mapping[str, object]) -> Settings:
+    """Settings from plain values, checked. Raises ConfigError for the first thing wrong."""
+    return check(settings_from(raw))
+
+
+def from_engine(config: Mapping[str, str]) -> dict[str, object]:
+    """Plain values from what the engine hands over: texts as they are, all else as JSON."""
+    return {key: text if key in _TEXTS else _parsed(text) for key, text in _own(config).items()}
+
+
+def from_file(path: Path) -> dict[str, object]:
+    """Plain values from a ``Pulumi.<stack>.yaml``. Raises ConfigError where it cannot be read."""
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"is not YAML: {' '.join(str(error).split())}") from error
+    config = document.get("config") if isinstance(document, dict) else None
+    if not isinstance(config, dict):
+        raise ConfigError("has no mapping 'config'")
+    return _own(config)
+
+
+def _own(config: Mapping[Any, Any]) -> dict[str, Any]:
+    named = {str(key): value for key, value in config.items()}
+    return {key.removeprefix(_PREFIX): value for key, value in named.items() if key.startswith(_PREFIX)}
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

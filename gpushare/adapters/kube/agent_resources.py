@@ -1,0 +1,182 @@
+"""What the agent of one node follows: the pods of the node, and the node itself.
+
+The kubelet's own list of pods has the same JSON and is read here too.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from gpushare.adapters.kube.watch import Resource
+from gpushare.adapters.kube.wire import (
+    BareMeta,
+    Page,
+    PodAnnotations,
+    PodContainer,
+    PodMeta,
+    PodSpec,
+    PodStatus,
+    WirePod,
+    pod_of,
+)
+from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, ENV_VISIBLE_DEVICES
+from gpushare.errors import InvalidRequest, KubeletError
+from gpushare.model.facts import RESOURCES, NodeFacts
+from gpushare.model.quantity import parse_quantity
+from gpushare.model.tenants import Tenant
+
+_MIRROR: Final = "kubernetes.io/config.mirror"
+"""On the API's copy of a static pod: the UID of the pod that the kubelet runs."""
+_MAX_NS_DIGITS: Final = 19
+
+
+class _Annotations(
+    PodAnnotations, rename={"assume_time": ANN_ASSUME_TIME, "assigned": ANN_ASSIGNED, "mirror": _MIRROR}
+):
+    assume_time: str | None = None
+    assigned: str | None = None
+    mirror: str | None = None
+
+
+class _Meta(PodMeta):
+    annotations: _Annotations | None = None
+
+
+class _Env(Struct):
+    name: str = ""
+
+
+class _Container(PodContainer):
+    env: list[_Env] | None = None
+
+
+class _Spec(PodSpec):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+
+
+class _State(Struct):
+    running: dict[str, Any] | None = None
+
+
+class _ContainerStatus(Struct):
+    name: str = ""
+    state: _State | None = None
+
+
+class _Status(PodStatus, rename="camel"):
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
+
+
+class WireTenant(WirePod):
+    """A pod with what only the agent of its node reads."""
+
+    metadata: _Meta = field(default_factory=_Meta)
+    spec: _Spec = field(default_factory=_Spec)
+    status: _Status = field(default_factory=_Status)
+
+
+class _NodeMeta(BareMeta, rename="camel"):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _NodeStatus(Struct):
+    capacity: dict[str, Any] | None = None
+    allocatable: dict[str, Any] | None = None
+
+
+class WireOwnNode(Struct):
+    """The agent's own node."""
+
+    metadata: _NodeMeta = field(default_factory=_NodeMeta)
+    status: _NodeStatus = field(default_factory=_NodeStatus)
+
+
+_decode_pods = msgspec.json.Decoder(Page[WireTenant]).decode
+
+
+def pods_of(node: str) -> Resource[Tenant]:
+    """The pods of a node that ask for units of a card, by the UID that the API knows."""
+    return Resource("pods", "/api/v1/pods", WireTenant, _keyed, {"fieldSelector": f"spec.nodeName={node}"})
+
+
+def own_node(node: str) -> Resource[NodeFacts]:
+    """One node, by its name."""
+    return Resource("nodes", "/api/v1/nodes", WireOwnNode, _facts, {"fieldSelector": f"metadata.name={node}"})
+
+
+def tenants_of(body: bytes) -> list[Tenant]:
+    """The pods of the kubelet's ``/pods``; a static pod has the UID under which the kubelet runs it.
+
+    Raises KubeletError for what is no list of pods.
+    """
+    try:
+        page = _decode_pods(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise KubeletError(f"the kubelet's list of pods cannot be read: {error}") from error
+    return [tenant for wire in page.items or () if (tenant := _tenant(wire))]
+
+
+def _keyed(wire: WireTenant) -> tuple[str, Tenant] | None:
+    tenant = _tenant(wire)
+    return (tenant.pod.uid, tenant) if tenant else None
+
+
+def _tenant(wire: WireTenant) -> Tenant | None:
+    pod = pod_of(wire)
+    if pod is None:
+        return None
+    annotations = wire.metadata.annotations or _Annotations()
+    containers = (*(wire.spec.init_containers or ()), *(wire.spec.containers or ()))
+    return Tenant(
+        pod,
+        bound_ns=_nanoseconds(annotations.assume_time),
+        served=annotations.assigned == "true",
+        picks_devices=frozenset(container.name for container in containers if _picks_devices(container)),
+        running=_running(wire.status),
+        static_uid=annotations.mirror or None,
+    )
+
+
+def _running(status: _Status) -> frozenset[str]:
+    listed = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    return frozenset(each.name for each in listed if each.state and each.state.running is not None)
+
+
+def _nanoseconds(text: str | None) -> int:
+    """The time that an annotation tells; 0 where it tells none."""
+    sound = text is not None and text.isascii() and text.isdigit() and len(text) <= _MAX_NS_DIGITS
+    return int(text) if text and sound else 0
+
+
+def _picks_devices(container: _Container) -> bool:
+    """Only its own ``env`` counts: what ``envFrom`` would bring is not in the pod."""
+    return any(env.name == ENV_VISIBLE_DEVICES for env in container.env or ())
+
+
+def _facts(wire: WireOwnNode) -> tuple[str, NodeFacts]:
+    meta, status = wire.metadata, wire.status
+    facts = NodeFacts(
+        meta.name,
+        meta.uid,
+        meta.labels or {},
+        meta.annotations or {},
+        _resources(status.capacity or {}),
+        _resources(status.allocatable or {}),
+    )
+    return meta.name, facts
+
+
+def _resources(shown: Mapping[str, Any]) -> dict[str, int]:
+    """The resources that matter; one that is no quantity is as good as absent."""
+    found = {}
+    for name in RESOURCES & shown.keys():
+        try:
+            found[name] = parse_quantity(shown[name])
+        except InvalidRequest:
+            continue
+    return found

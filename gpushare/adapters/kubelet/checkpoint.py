@@ -1,0 +1,129 @@
+"""The kubelet's record of device allocations, the file ``kubelet_internal_checkpoint``.
+
+Read only: which container holds which devices, and what it was given. The format is that of
+``pkg/kubelet/cm/devicemanager/checkpoint`` in Kubernetes 1.36; kubelets before 1.20 wrote the IDs as
+one list, later ones by NUMA node. The kubelet writes the file anew and renames it into its place.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResponse
+from gpushare.errors import KubeletError
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEntry:
+    """The devices of one resource that one container holds.
+
+    ``answer`` is the device plugin's ContainerAllocateResponse, as it came; see ``told``.
+    """
+
+    pod_uid: str
+    container: str
+    resource: str
+    ids: frozenset[str]
+    answer: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a device plugin answered: environment, places of mounts in the container, CDI devices."""
+
+    envs: Mapping[str, str]
+    mounts: tuple[str, ...]
+    cdi_devices: tuple[str, ...]
+
+
+def told(entry: CheckpointEntry) -> Told:
+    """The kept answer, whichever plugin gave it; empty where it cannot be read."""
+    try:
+        answer = ContainerAllocateResponse.FromString(entry.answer)
+    except DecodeError:
+        return Told({}, (), ())
+    return Told(
+        dict(answer.envs),
+        tuple(mount.container_path for mount in answer.mounts),
+        tuple(device.name for device in answer.cdi_devices),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All allocations that the kubelet has recorded."""
+
+    entries: tuple[CheckpointEntry, ...]
+
+
+class _Entry(msgspec.Struct):
+    pod_uid: str = msgspec.field(name="PodUID")
+    container: str = msgspec.field(name="ContainerName")
+    resource: str = msgspec.field(name="ResourceName")
+    ids: list[str] | dict[str, list[str]] | None = msgspec.field(name="DeviceIDs")
+    answer: bytes | None = msgspec.field(name="AllocResp", default=None)
+
+
+class _Data(msgspec.Struct):
+    entries: list[_Entry] | None = msgspec.field(name="PodDeviceEntries")
+
+
+class _File(msgspec.Struct):
+    data: _Data = msgspec.field(name="Data")
+
+
+_DECODER = msgspec.json.Decoder(_File)
+
+
+class CheckpointFile:
+    """A checkpoint that is read again only after the kubelet wrote it again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._version: tuple[int, int, int] | None = None
+        self._read: Checkpoint | None = None
+
+    def latest(self) -> Checkpoint | None:
+        """The checkpoint as it is on disk; None where there is none. Raises KubeletError."""
+        try:
+            with self._path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                version = status.st_ino, status.st_mtime_ns, status.st_size
+                if version != self._version:
+                    self._read = _decode(file.read(), self._path)
+                    self._version = version
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise KubeletError(f"{self._path}: {error.strerror}") from error
+        return self._read
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """The checkpoint, None where there is no such file. Raises KubeletError."""
+    return CheckpointFile(path).latest()
+
+
+def _decode(text: bytes, path: Path) -> Checkpoint:
+    try:
+        file = _DECODER.decode(text)
+    except msgspec.DecodeError as error:
+        raise KubeletError(f"{path}: not a checkpoint of the kubelet's device manager: {error}") from error
+    return Checkpoint(
+        tuple(
+            CheckpointEntry(
+                each.pod_uid, each.container, each.resource, frozenset(_flat(each.ids)), each.answer or b""
+            )
+            for each in file.data.entries or ()
+        )
+    )
+
+
+def _flat(ids: list[str] | dict[str, list[str]] | None) -> Iterable[str]:
+    if isinstance(ids, dict):
+        return (each for group in ids.values() for each in group)
+    return ids or ()

@@ -1,0 +1,51 @@
+"""Which container holds which devices, as the kubelet tells it (``v1.PodResourcesLister``).
+
+The API has no pod UID and leaves plain init containers out.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpushare.adapters.kubelet.api.podresources_pb2 import ListPodResourcesRequest
+from gpushare.adapters.kubelet.api.podresources_pb2 import PodResources as Pod
+from gpushare.adapters.kubelet.api.podresources_pb2_grpc import PodResourcesListerStub
+from gpushare.adapters.kubelet.channel import kubelet_channel
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDevices:
+    """The devices of one resource that one container holds."""
+
+    namespace: str
+    pod: str
+    container: str
+    resource: str
+    ids: frozenset[str]
+
+
+class PodResources:
+    """The kubelet's PodResources API on one socket."""
+
+    def __init__(self, socket: Path, *, timeout_s: float = 10.0) -> None:
+        self._socket = socket
+        self._timeout_s = timeout_s
+
+    async def list(self) -> tuple[ContainerDevices, ...]:
+        """One value for each container and resource. Raises KubeletError."""
+        async with kubelet_channel(self._socket, "list of pod resources") as channel:
+            stub = PodResourcesListerStub(channel)
+            answer = await stub.List(ListPodResourcesRequest(), timeout=self._timeout_s)
+        return merge(answer.pod_resources)
+
+
+def merge(pods: Iterable[Pod]) -> tuple[ContainerDevices, ...]:
+    """One value for each container and resource; the kubelet may give one entry for each device."""
+    ids: dict[tuple[str, str, str, str], set[str]] = defaultdict(set)
+    for pod in pods:
+        for container in pod.containers:
+            for devices in container.devices:
+                key = pod.namespace, pod.name, container.name, devices.resource_name
+                ids[key].update(devices.device_ids)
+    return tuple(ContainerDevices(*key, frozenset(found)) for key, found in ids.items())

@@ -1,0 +1,90 @@
+"""The kubelet's own list of its pods, ``GET https://<address>:<port>/pods``.
+
+Raw bytes: the objects are those of the Kubernetes API, which has its codec elsewhere.
+"""
+
+import ssl
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from gpushare import __version__
+from gpushare.errors import ConfigError, KubeletError
+
+CLUSTER_CA: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
+_MAX_ERROR_TEXT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletAccess:
+    """Where the kubelet answers, how it proves itself, and how we do.
+
+    ``server_name`` is what its certificate must be for, ``address`` where empty. ``token_file`` is
+    read for each request, because the cluster renews it; ``token`` is a fixed one.
+    """
+
+    address: str
+    port: int = 10250
+    ca_file: Path = CLUSTER_CA
+    insecure: bool = False
+    server_name: str = ""
+    token: str = ""
+    token_file: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
+    timeout_s: float = 10.0
+
+    @property
+    def url(self) -> str:
+        """The list's URL."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"https://{host}:{self.port}/pods"
+
+
+async def fetch_pods(access: KubeletAccess) -> bytes:
+    """A PodList as the kubelet encodes it. Raises KubeletError, and ConfigError for unusable files."""
+    context, headers = _tls(access), _headers(access)
+    timeout = aiohttp.ClientTimeout(total=access.timeout_s)
+    name = access.server_name or None
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
+            session.get(access.url, ssl=context, server_hostname=name, allow_redirects=False) as response,
+        ):
+            body = await response.read()
+            if response.status != HTTPStatus.OK:
+                text = body[:_MAX_ERROR_TEXT].decode(errors="replace").strip()
+                raise KubeletError(f"{access.url}: HTTP {response.status}: {text}")
+            return body
+    except TimeoutError as error:
+        raise KubeletError(f"{access.url}: no answer in {access.timeout_s:g} s") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise KubeletError(f"{access.url}: {str(error) or type(error).__name__}") from error
+
+
+def _tls(access: KubeletAccess) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if access.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        else:
+            context.load_verify_locations(access.ca_file)
+        if access.client_cert:
+            context.load_cert_chain(access.client_cert, access.client_key)
+    except (OSError, ssl.SSLError) as error:
+        files = access.ca_file, access.client_cert, access.client_key
+        raise ConfigError(f"TLS files {', '.join(str(each) for each in files if each)}: {error}") from error
+    return context
+
+
+def _headers(access: KubeletAccess) -> dict[str, str]:
+    headers = {"Accept": "application/json", "User-Agent": f"gpushare/{__version__}"}
+    try:
+        token = access.token or (access.token_file.read_text().strip() if access.token_file else "")
+    except OSError as error:
+        raise ConfigError(f"token of the kubelet: {access.token_file}: {error.strerror}") from error
+    return headers | ({"Authorization": f"Bearer {token}"} if token else {})

@@ -1,0 +1,55 @@
+"""How the cards of a machine reach each other, as NVML says.
+
+Two cards have an NVLink where an active link of one ends at the other, or where both have active
+links that end at the same device, which is then a switch.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any, Final
+
+import pynvml
+
+from gpushare.adapters.nvml.library import Library, Refusal
+from gpushare.model.hardware import Gpu, Link
+
+_LEVELS: Final = {
+    pynvml.NVML_TOPOLOGY_INTERNAL: Link.BOARD,
+    pynvml.NVML_TOPOLOGY_SINGLE: Link.SWITCH,
+    pynvml.NVML_TOPOLOGY_MULTIPLE: Link.SWITCHES,
+    pynvml.NVML_TOPOLOGY_HOSTBRIDGE: Link.HOST_BRIDGE,
+    pynvml.NVML_TOPOLOGY_NODE: Link.NUMA_NODE,
+    pynvml.NVML_TOPOLOGY_SYSTEM: Link.SYSTEM,
+}
+
+
+def read_links(library: Library, gpus: Mapping[int, tuple[Any, Gpu]]) -> dict[tuple[int, int], Link]:
+    """The best link of each two cards; none for those of which NVML does not tell."""
+    ends = {index: frozenset(_far_ends(library, handle)) for index, (handle, _) in gpus.items()}
+    cards = frozenset(gpu.pci.lower() for _, gpu in gpus.values())
+    links = {}
+    for first, second in combinations(sorted(gpus), 2):
+        direct = gpus[second][1].pci.lower() in ends[first]
+        switched = (ends[first] & ends[second]) - cards
+        link = Link.NVLINK if direct or switched else _ancestor(library, gpus[first][0], gpus[second][0])
+        if link is not None:
+            links[first, second] = link
+    return links
+
+
+def _far_ends(library: Library, handle: Any) -> Iterator[str]:
+    """The bus ids at the other end of a card's active NVLinks."""
+    for number in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if library.call("nvmlDeviceGetNvLinkState", handle, number):
+                yield library.call("nvmlDeviceGetNvLinkRemotePciInfo", handle, number).busId.lower()
+        except Refusal:
+            # The card has no such link. How many it has, not all drivers tell.
+            continue
+
+
+def _ancestor(library: Library, first: Any, second: Any) -> Link | None:
+    try:
+        return _LEVELS.get(library.call("nvmlDeviceGetTopologyCommonAncestor", first, second))
+    except Refusal:
+        return None

@@ -1,0 +1,105 @@
+"""What NVML says of the cards, as values.
+
+What belongs here: reading one card and all cards. What does not: how cards are linked (``links``).
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pynvml
+
+from gpushare.adapters.nvml.library import Library, Refusal
+from gpushare.adapters.nvml.links import read_links
+from gpushare.model.hardware import Gpu, Inventory
+
+_MIB: Final = 1024 * 1024
+_COMPUTE_MODES: Final = {
+    pynvml.NVML_COMPUTEMODE_DEFAULT: "Default",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_THREAD: "Exclusive_Thread",
+    pynvml.NVML_COMPUTEMODE_PROHIBITED: "Prohibited",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "Exclusive_Process",
+}
+"""As nvidia-smi writes them."""
+
+
+def read_inventory(library: Library, sysfs: Path) -> Inventory:
+    """All cards. Raises Refusal only where the driver cannot even be asked for their number."""
+    gpus: dict[int, tuple[Any, Gpu]] = {}
+    unreadable: dict[int, str] = {}
+    for index in range(library.call("nvmlDeviceGetCount")):
+        try:
+            handle = library.call("nvmlDeviceGetHandleByIndex", index)
+            gpus[index] = handle, _read_gpu(library, handle, index, sysfs)
+        except Refusal as refusal:
+            unreadable[index] = str(refusal)
+    return Inventory(
+        driver=library.call("nvmlSystemGetDriverVersion"),
+        cuda=_cuda(library),
+        gpus=tuple(gpu for _, gpu in gpus.values()),
+        links=read_links(library, gpus),
+        unreadable=unreadable,
+    )
+
+
+def ailing(library: Library, uuids: Iterable[str]) -> dict[str, str]:
+    """Those of the cards that do not answer, or not as they should, and what they answer."""
+    found = {}
+    for uuid in uuids:
+        try:
+            handle = library.call("nvmlDeviceGetHandleByUUID", uuid)
+            library.maybe("nvmlDeviceGetMemoryInfo", handle)
+            library.maybe("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU)
+        except Refusal as refusal:
+            found[uuid] = str(refusal)
+    return found
+
+
+def usable_mib(library: Library, handle: Any) -> int:
+    """Memory of a card that can be given out: total without the driver's reserve.
+
+    From driver 510 on the first version of the function counts the reserve into total, and the second
+    tells it apart; before, there is only the first, and it leaves the reserve out.
+    """
+    memory = library.maybe("nvmlDeviceGetMemoryInfo", handle, pynvml.nvmlMemory_v2)
+    if memory is not None:
+        return int(memory.total - memory.reserved) // _MIB
+    return int(library.call("nvmlDeviceGetMemoryInfo", handle).total) // _MIB
+
+
+def numa_node(sysfs: Path, pci: str) -> int | None:
+    """The NUMA node of the bus a card is on; None where the machine has none or does not tell.
+
+    NVML's own ``nvmlDeviceGetNumaNodeId`` is about cards whose memory is a node of its own.
+    """
+    domain, _, rest = pci.partition(":")
+    try:
+        # NVML writes a domain of eight digits, the kernel one of at least four.
+        name = f"{int(domain, 16):04x}:{rest.lower()}"
+        node = int((sysfs / "bus" / "pci" / "devices" / name / "numa_node").read_text())
+    except (OSError, ValueError):
+        return None
+    return node if node >= 0 else None
+
+
+def _read_gpu(library: Library, handle: Any, index: int, sysfs: Path) -> Gpu:
+    pci = library.maybe("nvmlDeviceGetPciInfo", handle)
+    mig = library.maybe("nvmlDeviceGetMigMode", handle)
+    bus_id = "" if pci is None else str(pci.busId)
+    return Gpu(
+        index=index,
+        uuid=library.call("nvmlDeviceGetUUID", handle),
+        model=library.call("nvmlDeviceGetName", handle),
+        mib=usable_mib(library, handle),
+        minor=library.maybe("nvmlDeviceGetMinorNumber", handle),
+        pci=bus_id,
+        numa=numa_node(sysfs, bus_id),
+        mig=None if mig is None else mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
+        compute_mode=_COMPUTE_MODES.get(library.maybe("nvmlDeviceGetComputeMode", handle)),
+    )
+
+
+def _cuda(library: Library) -> str | None:
+    """The newest CUDA that the driver serves, ``12.2``. NVML has 1000 × major + 10 × minor."""
+    version = library.maybe("nvmlSystemGetCudaDriverVersion_v2")
+    return None if version is None else f"{version // 1000}.{version % 1000 // 10}"

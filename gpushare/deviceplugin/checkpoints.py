@@ -1,0 +1,77 @@
+"""Who holds which devices, as the household reads it: from the kubelet's checkpoint, or else from its API."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import structlog
+
+from gpushare.adapters.kubelet.checkpoint import Checkpoint, CheckpointEntry, CheckpointFile, told
+from gpushare.adapters.kubelet.podresources import ContainerDevices
+from gpushare.contract import RESOURCE_MEM
+from gpushare.deviceplugin.answer import cards_told
+from gpushare.deviceplugin.joining import Served
+from gpushare.deviceplugin.tenancy import Tenancy
+from gpushare.errors import KubeletError
+from gpushare.model.cards import Card
+from gpushare.model.quantity import parse_small
+
+log = structlog.get_logger()
+
+
+class Checkpoints:
+    """Reads the file when it has changed. A file that cannot be read is told once and counts as none."""
+
+    def __init__(self, path: Path, cards: Callable[[], tuple[Card, ...]]) -> None:
+        self._file = CheckpointFile(path)
+        self._cards = cards
+        self._read: Checkpoint | None = None
+        self._served: tuple[Served, ...] | None = None
+        self._trouble = ""
+
+    def __call__(self) -> tuple[Served, ...] | None:
+        """Whom the checkpoint names; None where it cannot be read."""
+        try:
+            latest = self._file.latest()
+        except KubeletError as error:
+            self._tell(str(error))
+            return None
+        self._trouble = ""
+        if latest is not self._read or self._served is None:
+            self._read, self._served = latest, served_of(latest, self._cards())
+        return self._served
+
+    def _tell(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            log.warning("checkpoint_unreadable", reason=trouble)
+        self._trouble = trouble
+
+
+def served_of(checkpoint: Checkpoint | None, cards: tuple[Card, ...]) -> tuple[Served, ...] | None:
+    """The containers that hold units of memory. A missing file is None: nobody knows then."""
+    if checkpoint is None:
+        return None
+    return tuple(
+        Served(entry.pod_uid, entry.container, min(entry.ids), len(entry.ids), _uuids(entry, cards))
+        for entry in checkpoint.entries
+        if entry.resource == RESOURCE_MEM and entry.ids
+    )
+
+
+def served_by_name(found: Iterable[ContainerDevices], tenancy: Tenancy) -> tuple[Served, ...]:
+    """The same from the PodResources API, which knows no UIDs: a pod of that name that lives here now."""
+    uids = {tenant.pod.full_name: uid for uid, tenant in tenancy.tenants.items()}
+    return tuple(
+        Served(uid, each.container, min(each.ids), len(each.ids))
+        for each in found
+        if each.resource == RESOURCE_MEM and each.ids and (uid := uids.get(f"{each.namespace}/{each.pod}"))
+    )
+
+
+def _uuids(entry: CheckpointEntry, cards: tuple[Card, ...]) -> tuple[str, ...]:
+    """The cards that the kept answer names, by UUID or, as the original does, by index."""
+    answer = told(entry)
+    names = cards_told(answer.envs, answer.mounts, answer.cdi_devices)
+    by_index: dict[int | None, str] = {card.index: card.uuid for card in cards}
+    known = {card.uuid for card in cards}
+    uuids = (name if name in known else by_index.get(parse_small(name)) for name in names)
+    return tuple(uuid for uuid in uuids if uuid)

@@ -1,0 +1,98 @@
+"""What a container is given: the grant that an Allocate call gets, or why it gets none."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
+from gpushare.deviceplugin.interface import Refused
+from gpushare.deviceplugin.joining import is_astray
+from gpushare.deviceplugin.matching import Match
+from gpushare.deviceplugin.tenancy import Grant, Tenancy, choose
+from gpushare.model.demand import Demand, Malformed
+from gpushare.scheduling.fitting import Refusal
+
+NO_ROOM: Final = "no_room"
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A decision that has not been taken in."""
+
+    match: Match
+    demand: Demand
+    grant: Grant
+
+
+def decide(tenancy: Tenancy, found: Match, ids: tuple[str, ...], now_ns: int) -> Granted | Refused:
+    """The grant for a container. It never promises more of a card than the card has."""
+    tenant = found.tenant
+    demand = tenant.pod.demand
+    who = f"pod {tenant.pod.full_name}, container {found.container.name}"
+    if isinstance(demand, Malformed):
+        return Refused("malformed", f"{who}: {demand.problem}")
+    grant = _known(tenancy, found) or _fresh(tenancy, found, demand)
+    if isinstance(grant, Refusal):
+        return Refused(NO_ROOM, f"{who}: {grant.text}")
+    called = replace(grant, lead=min(ids), at_ns=now_ns, sure=False)
+    return Granted(found, demand, called)
+
+
+def _known(tenancy: Tenancy, found: Match) -> Grant | None:
+    """The same question again, after a lost answer or a lost checkpoint, has the same answer."""
+    grant = tenancy.grants.get((found.tenant.uid, found.container.name))
+    there = grant and all(tenancy.index_of(uuid) is not None for uuid, _ in grant.cards)
+    return grant if there else None
+
+
+def _fresh(tenancy: Tenancy, found: Match, demand: Demand) -> Grant | Refusal:
+    tenant = found.tenant
+    chosen = choose(tenancy, tenant, demand)
+    if isinstance(chosen, Refusal):
+        return chosen
+    uuids = {card.index: card.uuid for card in tenancy.cards}
+    cards = tuple((uuids[index], found.container.mem // demand.cards) for index in chosen)
+    grant = Grant(tenant.uid, found.container.name, tenant.pod.full_name, cards, "", demand.per_card.core)
+    return replace(grant, astray=is_astray(tenancy, grant))
+
+
+def with_grant(tenancy: Tenancy, grant: Grant) -> Tenancy:
+    """The tenancy with this grant in place of what its container had.
+
+    The kubelet gives out a device ID again only after it has dropped the call that had it: a grant that
+    was never confirmed and has the same one came to nothing.
+    """
+    kept = {key: each for key, each in tenancy.grants.items() if each.sure or each.lead != grant.lead}
+    return replace(tenancy, grants={**kept, grant.key: grant})
+
+
+def unmatched(tenancy: Tenancy, amount: int) -> Refused:
+    """Nobody of this node waits for that amount."""
+    names = sorted(t.pod.full_name for t in tenancy.tenants.values() if not tenancy.grants_of(t.uid))
+    waiting = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return Refused(
+        "unknown_pod",
+        f"no container on node {tenancy.node} waits for {amount} of {RESOURCE_MEM} "
+        f"(pods that were not served yet: {waiting or 'none'}); a controller's pod is made anew, "
+        "a bare pod must be created again",
+    )
+
+
+def no_core(tenancy: Tenancy, percent: int, lonely: Match | None) -> Refused:
+    """Nobody of this node asks for that share of compute with memory to go with it."""
+    if lonely:
+        return Refused(
+            "core_only",
+            f"pod {lonely.tenant.pod.full_name}, container {lonely.container.name} asks for {RESOURCE_CORE}="
+            f"{percent} without {RESOURCE_MEM}: ask for memory on the same card too",
+        )
+    return Refused("unknown_pod", f"no container on node {tenancy.node} asks for {RESOURCE_CORE}={percent}")
+
+
+def no_core_left(grant: Grant, percent: int) -> Refused:
+    """The card that the container has been given has not that much compute left."""
+    return Refused(
+        "no_core",
+        f"{RESOURCE_CORE}={percent} does not fit on the card of {grant.units} of {RESOURCE_MEM} that were "
+        "just given for the same container; a controller's pod is made anew",
+    )

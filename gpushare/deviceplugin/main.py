@@ -1,0 +1,248 @@
+"""``gpushare device-plugin``: flags and environment to settings, errors to exit codes.
+
+The original's flags are taken as its Go program takes them: with one dash or two, booleans with or
+without a value.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from gpushare.adapters.kubelet.pods import CLUSTER_CA, KubeletAccess
+from gpushare.contract import DEVICE_PLUGIN_FOLDER, POD_RESOURCES_SOCKET
+from gpushare.deviceplugin.allocator import PATIENCE_S, Manners
+from gpushare.deviceplugin.answer import Strategy, Style
+from gpushare.deviceplugin.cards import CardTerms
+from gpushare.deviceplugin.health import IGNORED_XIDS, Terms, parse_xids
+from gpushare.deviceplugin.lineup import Unit
+from gpushare.deviceplugin.settings import Settings
+from gpushare.errors import ConfigError, GpuShareError
+
+_LEVELS: Final = ("debug", "info", "warn", "error")
+_CHATTY: Final = 8
+"""From this ``--v`` on the original logs what we call debug."""
+_ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the original's way to say "this host"
+_TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+
+
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _option(name: str, **how: Any) -> _Decorator:
+    """An option that one dash is enough for."""
+    return click.option(f"--{name}", f"-{name}", name.replace("-", "_"), **how)
+
+
+def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _Decorator:  # noqa: A002 - click's name
+    """A boolean that may be given a value: ``--mps``, ``--mps=false``."""
+    return _option(
+        name,
+        type=bool,
+        is_flag=False,
+        flag_value=True,
+        default=default,
+        help=help,
+        hidden=hidden,
+        metavar="[BOOL]",
+    )
+
+
+@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.option("--node-name", envvar="NODE_NAME", help="Name of this node; NODE_NAME in the manifests.")
+@_option("memory-unit", default=str(Unit.GIB), help="What one unit of gpu-mem is: GiB or MiB.")
+@click.option(
+    "--device-list-strategy",
+    type=click.Choice([str(each) for each in Strategy]),
+    default=str(Strategy.MOUNTS),
+    help="How a container is told its cards. envvar refuses pods that set NVIDIA_VISIBLE_DEVICES themselves.",
+)
+@click.option(
+    "--device-id-strategy",
+    type=click.Choice(["uuid", "index"]),
+    default="uuid",
+    help="How cards are named to the container's runtime.",
+)
+@click.option(
+    "--refuse-unlisted-models",
+    is_flag=True,
+    help="Leave out cards that are not in the table of data-centre models.",
+)
+@_switch("health-check", default=True, help="Watch the cards: XID errors and answers of the driver.")
+@click.option(
+    "--ignored-xids",
+    envvar="IGNORED_XIDS",
+    default=",".join(map(str, sorted(IGNORED_XIDS))),
+    help="XID errors that do not make a card unhealthy.",
+)
+@click.option(
+    "--recovery-seconds",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    help="How long a card must be well again.",
+)
+@click.option(
+    "--patience-seconds",
+    type=click.FloatRange(min=0),
+    default=PATIENCE_S,
+    help="How long a pod that the kubelet serves may stay unseen.",
+)
+@click.option(
+    "--failure-as-env",
+    is_flag=True,
+    help="Answer as the original where no card is found: the container starts, and fails by its environment.",
+)
+@click.option(
+    "--device-plugin-folder",
+    type=click.Path(path_type=Path),
+    default=Path(DEVICE_PLUGIN_FOLDER),
+    help="The kubelet's folder of sockets and its checkpoint.",
+)
+@click.option(
+    "--state-folder",
+    type=click.Path(path_type=Path),
+    help="Where grants are written down.  [default: gpushare in the kubelet's folder]",
+)
+@click.option(
+    "--pod-resources-socket",
+    type=click.Path(path_type=Path),
+    default=Path(POD_RESOURCES_SOCKET),
+    help="Whom to ask who holds what where the kubelet's checkpoint cannot be read.",
+)
+@click.option(
+    "--cgroup-root",
+    type=click.Path(path_type=Path),
+    default=Path("/sys/fs/cgroup"),
+    help="Where the host's control groups can be seen.",
+)
+@click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics.")  # noqa: S104 - probes come from outside
+@click.option(
+    "--ops-port",
+    envvar="OPS_PORT",
+    type=int,
+    default=12347,
+    help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
+)
+@click.option(
+    "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
+)
+@click.option(
+    "--log-level",
+    envvar="LOG_LEVEL",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    default="info",
+    help="How much to log.",
+)
+@_switch("query-kubelet", default=False, help="Ask the kubelet for pods that the API does not show.")
+@_option("kubelet-address", default=_ANY_ADDRESS, help="Where the kubelet answers; 0.0.0.0 is this host.")
+@_option("kubelet-port", type=int, default=10250, help="The kubelet's port.")
+@click.option(
+    "--kubelet-ca",
+    type=click.Path(path_type=Path),
+    default=CLUSTER_CA,
+    help="CA of the kubelet's certificate.",
+)
+@click.option("--kubelet-insecure-tls", is_flag=True, help="Do not verify the kubelet's certificate.")
+@_option("client-cert", type=click.Path(path_type=Path), help="Certificate to show the kubelet.")
+@_option("client-key", type=click.Path(path_type=Path), help="Its key.")
+@_option("token", default="", help="Token to show the kubelet.  [default: the service account's]")
+@_option("timeout", type=float, default=10.0, help="Seconds for an answer of the kubelet.")
+@_switch("mps", default=False, help="Accepted for compatibility; the node's label decides.", hidden=True)
+@_switch("logtostderr", default=True, help="Accepted for compatibility.", hidden=True)
+@_option("v", type=int, default=0, hidden=True, help="Verbosity as the original has it: 8 and more is debug.")
+def command(**flags: Any) -> None:
+    """Give each container of this node its card: serve the kubelet's device plugin API."""
+    from gpushare.deviceplugin.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
+    from gpushare.runtime.logs import configure  # noqa: PLC0415
+
+    try:
+        settings = settings_of(flags, os.environ)
+        configure(settings.log_level)
+        asyncio.run(run(settings))
+    except* GpuShareError as group:
+        click.echo(f"gpushare device-plugin: {_first(group)}", err=True)
+        sys.exit(1)
+
+
+def original() -> None:
+    """Entry point of ``gpushare-device-plugin-v2``, the original's name."""
+    command.main(prog_name="gpushare-device-plugin-v2")
+
+
+def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+    """Settings from parsed flags. Raises ConfigError for what cannot work."""
+    node = flags["node_name"]
+    if not node:
+        raise ConfigError(
+            "NODE_NAME is not set: take it from spec.nodeName in the manifest, or use --node-name"
+        )
+    unit = _unit(flags["memory_unit"])
+    style = Style(Strategy(flags["device_list_strategy"]), by_index=flags["device_id_strategy"] == "index")
+    folder: Path = flags["device_plugin_folder"]
+    return Settings(
+        node=node,
+        kubeconfig=_kubeconfig(flags["kubeconfig"]),
+        ops_host=flags["ops_host"],
+        ops_port=flags["ops_port"],
+        log_level="debug" if flags["v"] >= _CHATTY else flags["log_level"],
+        identity=environ.get("POD_NAME") or socket.gethostname(),
+        folder=folder,
+        state=flags["state_folder"] or folder / "gpushare",
+        cgroups=flags["cgroup_root"],
+        pod_resources=flags["pod_resources_socket"],
+        cards=CardTerms(
+            unit,
+            flags["refuse_unlisted_models"],
+            Terms(parse_xids(flags["ignored_xids"]), recovery_s=flags["recovery_seconds"]),
+            watch_health=flags["health_check"],
+        ),
+        manners=Manners(style, unit, poison=flags["failure_as_env"], patience_s=flags["patience_seconds"]),
+        kubelet=_kubelet(flags, node) if flags["query_kubelet"] else None,
+    )
+
+
+def _unit(text: str) -> Unit:
+    """As the original: whatever is no unit is GiB, with a warning."""
+    if text in set(Unit):
+        return Unit(text)
+    click.echo(f"--memory-unit={text!r} is not GiB or MiB, using {Unit.GIB}", err=True)
+    return Unit.GIB
+
+
+def _kubeconfig(path: str | None) -> str | None:
+    """As the original: the manifests name a file that not every cluster has."""
+    if path and not Path(path).exists():
+        click.echo(f"KUBECONFIG={path!r} does not exist, using the service account", err=True)
+        return None
+    return path
+
+
+def _kubelet(flags: Mapping[str, Any], node: str) -> KubeletAccess:
+    if bool(flags["client_cert"]) != bool(flags["client_key"]):
+        raise ConfigError("--client-cert and --client-key go together: give both or none")
+    local = flags["kubelet_address"] == _ANY_ADDRESS
+    return KubeletAccess(
+        "127.0.0.1" if local else flags["kubelet_address"],
+        flags["kubelet_port"],
+        ca_file=flags["kubelet_ca"],
+        insecure=flags["kubelet_insecure_tls"],
+        server_name=node if local else "",
+        token=flags["token"],
+        token_file=None if flags["token"] or flags["client_cert"] else _TOKEN_FILE,
+        client_cert=flags["client_cert"],
+        client_key=flags["client_key"],
+        timeout_s=flags["timeout"],
+    )
+
+
+def _first(group: BaseExceptionGroup[GpuShareError]) -> BaseException:
+    """The first plain error of a group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

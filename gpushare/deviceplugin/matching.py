@@ -1,0 +1,126 @@
+"""Which container is this Allocate for? The kubelet does not say; it is worked out here.
+
+The kubelet admits one pod after the other and asks for its containers in their order, init containers
+first, one call per resource (kubernetes pkg/kubelet/cm/devicemanager, ``allocateContainerResources``).
+It writes its checkpoint after each container, so that at any call all earlier ones are known by name,
+and only the next container of some pod can be the one. Among pods of equal amounts the oldest is taken:
+they are interchangeable, and the checkpoint tells afterwards which one it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy
+from gpushare.model.demand import ContainerDemand, Demand
+from gpushare.model.tenants import Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The container that a call is for, as far as one can know."""
+
+    tenant: Tenant
+    container: ContainerDemand
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An Allocate call for units of memory.
+
+    ``cards`` are the indices that its device IDs speak of, empty where they say nothing. ``core`` is the
+    percentage that the kubelet has just asked for the same container, if it did. ``done`` is whom the
+    checkpoint names, None where it cannot be read. ``refused`` were refused before: the kubelet is
+    done with them, though the API may still show them waiting.
+    """
+
+    amount: int
+    cards: frozenset[int] = frozenset()
+    core: int | None = None
+    done: frozenset[Key] | None = None
+    refused: frozenset[Key] = frozenset()
+
+
+def match(tenancy: Tenancy, call: Call) -> Match | None:
+    """The likeliest container; None where no pod of this node waits for that amount."""
+    return _best(tenancy, call, lambda next_: next_.mem == call.amount and call.core in (None, next_.core))
+
+
+def match_core(tenancy: Tenancy, percent: int, done: frozenset[Key] | None) -> Match | None:
+    """The likeliest container for a call for that share of compute."""
+    return _best(tenancy, Call(0, done=done), lambda next_: next_.core == percent)
+
+
+def _best(tenancy: Tenancy, call: Call, suits: Callable[[ContainerDemand], bool]) -> Match | None:
+    found = [
+        Match(tenant, container)
+        for tenant in tenancy.tenants.values()
+        if (container := next_container(tenancy, tenant, call.done)) and suits(container)
+    ]
+    return min(found, key=lambda each: _rank(tenancy, each, call), default=None)
+
+
+Rank = tuple[int, bool, bool, int, str, str]
+
+
+def next_container(tenancy: Tenancy, tenant: Tenant, done: frozenset[Key] | None) -> ContainerDemand | None:
+    """The container of a pod whose turn it is: the first that has not been served and does not run."""
+    containers = [c for c in _containers(tenant) if c.mem > 0 and c.name not in tenant.running]
+    finished = done if done is not None else frozenset(tenancy.grants)
+    waiting = [c for c in containers if (tenant.uid, c.name) not in finished]
+    if not waiting and done is None:
+        # Without a checkpoint a call that comes again cannot be told: it is for the first container.
+        waiting = containers
+    return waiting[0] if waiting else None
+
+
+def _containers(tenant: Tenant) -> tuple[ContainerDemand, ...]:
+    demand = tenant.pod.demand
+    sound = demand if isinstance(demand, Demand) else demand.at_least
+    return sound.containers if sound else ()
+
+
+def _rank(tenancy: Tenancy, found: Match, call: Call) -> Rank:
+    """The smallest is taken: a pod under way, then pods never served, served before, refused before."""
+    tenant = found.tenant
+    if (tenant.uid, found.container.name) in call.refused:
+        stage = 3
+    elif _under_way(tenant, call):
+        stage = 0
+    else:
+        stage = 2 if tenancy.grants_of(tenant.uid) or tenant.served else 1
+    pod = tenant.pod
+    elsewhere = not tenant.claim or call.cards != {index for index, _ in tenant.claim}
+    return stage, pod.terminating, elsewhere, tenant.bound_ns, pod.created, pod.uid
+
+
+def _under_way(tenant: Tenant, call: Call) -> bool:
+    """Whether the kubelet has asked for an earlier container of the pod."""
+    return call.done is not None and any(uid == tenant.uid for uid, _ in call.done)
+
+
+def twin_with_core(tenancy: Tenancy, last: Grant, percent: int, done: frozenset[Key] | None) -> bool:
+    """Whether a call for compute may be for the container that the last call for memory was answered for.
+
+    The kubelet's checkpoint names a container only when both its calls are over.
+    """
+    if done is not None and last.key in done:
+        return False
+    return any(
+        c.mem == last.units and c.core == percent
+        for tenant in tenancy.tenants.values()
+        for c in _containers(tenant)
+        if (tenant.uid, c.name) not in (done or ())
+    )
+
+
+def core_only(tenancy: Tenancy, percent: int) -> Match | None:
+    """A container that asks for that share of compute and for no memory to go with it."""
+    return next(
+        (
+            Match(tenant, container)
+            for tenant in tenancy.tenants.values()
+            for container in _containers(tenant)
+            if container.core == percent and not container.mem
+        ),
+        None,
+    )

@@ -1,0 +1,230 @@
+"""The one writer to the API server: it makes the API show what the agent wants it to show.
+
+The agent says what should be there, as often as it likes, and never waits. Here it is compared with
+what is there, and what differs is written: one write at a time, the list of unhealthy cards first,
+then the node, and pods only once the node agrees. ``gpushare.io/assigned`` so stands before any pod is
+corrected, and no card looks free half-way. What fails is tried again until it succeeds or is wanted no
+more; nothing is lost while the API server is away.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+import structlog
+
+from gpushare.deviceplugin.facts import Wanted, applied, patch, without_labels
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.notes import Notes
+from gpushare.deviceplugin.patience import Pace, Patience
+from gpushare.errors import ApiError
+from gpushare.model.facts import NodeFacts
+from gpushare.model.objects import Pod
+from gpushare.ports import NodeApi, Note
+
+log = structlog.get_logger()
+
+PodWishes = Mapping[str, tuple[Pod, Mapping[str, str | None]]]
+
+_NODE: Final = "node"
+_NODE_AGAIN: Final = "node again"
+_UNHEALTHY: Final = "unhealthy"
+_LABELS_REFUSED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One thing that differs. ``right`` is the resource, for metrics; ``content`` is what to write.
+
+    It is not ``ready`` while something else must come first.
+    """
+
+    key: str
+    right: str
+    content: object
+    send: Callable[[], Awaitable[None]]
+    ready: bool = True
+
+
+class Publisher:
+    """Desired state in, writes out. All calls come from one event loop."""
+
+    def __init__(self, api: NodeApi, metrics: PluginMetrics, pace: Pace | None = None) -> None:
+        self._api = api
+        self._metrics = metrics
+        self._patience = Patience(pace or Pace())
+        self._notes = Notes(api, metrics, pace or Pace())
+        self._shown: NodeFacts | None = None
+        self._wanted: Wanted | None = None
+        self._pods: PodWishes = {}
+        self._unhealthy: str | None = None
+        self._with_labels = True
+        self._written: dict[str, object] = {}
+        self._told: dict[str, str] = {}
+        self._changed = asyncio.Event()
+        self._agrees = asyncio.Event()
+
+    def node_seen(self, facts: NodeFacts) -> None:
+        """What the API shows of the node now; what was lost is written again."""
+        self._shown = facts
+        self._look_again()
+
+    def want_node(self, wanted: Wanted) -> None:
+        """What the node should show."""
+        self._wanted = wanted
+        self._look_again()
+
+    def want_pods(self, wishes: PodWishes) -> None:
+        """What pods should show, by UID. A pod that is not named is forgotten."""
+        self._pods = wishes
+        for uid in (self._written.keys() | self._told.keys()) - {*wishes, _NODE, _UNHEALTHY}:
+            self._written.pop(uid, None)
+            self._told.pop(uid, None)
+            self._patience.succeeded(uid)
+        self._look_again()
+
+    def want_unhealthy(self, indices: str) -> None:
+        """What the ConfigMap of unhealthy cards should say."""
+        self._unhealthy = indices
+        self._look_again()
+
+    def tell(self, note: Note) -> None:
+        """Queue an event."""
+        self._notes.write(note)
+
+    async def settled(self) -> None:
+        """Return when the API shows everything; events are not waited for."""
+        await self._agrees.wait()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._notes.run())
+            tasks.create_task(self._publish())
+
+    def _look_again(self) -> None:
+        self._agrees.clear()
+        self._changed.set()
+
+    async def _publish(self) -> None:
+        while True:
+            self._changed.clear()
+            differing = list(self._differing())
+            self._metrics.unpublished.set(len(differing))
+            if not differing:
+                self._agrees.set()
+            ready = [write for write in differing if write.ready]
+            soonest = min(ready, key=self._wait_s, default=None)
+            wait_s = self._wait_s(soonest) if soonest else None
+            if soonest is None or wait_s:
+                await self._change(wait_s)
+            else:
+                await self._carry_out(soonest)
+
+    async def _change(self, timeout_s: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+
+    def _differing(self) -> Iterator[_Write]:
+        """Everything that the API does not show yet, in the order in which it is written.
+
+        The ConfigMap comes before the node: a change of the node is what makes the scheduler look
+        again, and the extender must not think then that a card is still closed.
+        """
+        if self._unhealthy is not None and self._written.get(_UNHEALTHY) != self._unhealthy:
+            send = partial(self._api.write_unhealthy, self._unhealthy)
+            yield _Write(_UNHEALTHY, "configmaps", self._unhealthy, send)
+        node = self._node_write()
+        if node:
+            yield node
+        node_agrees = self._wanted is not None and node is None
+        for uid, (pod, annotations) in self._pods.items():
+            if self._written.get(uid) != annotations:
+                yield _Write(uid, "pods", annotations, partial(self._send_pod, pod, annotations), node_agrees)
+
+    def _node_write(self) -> _Write | None:
+        """What the node lacks; nobody knows before its object has been seen."""
+        if self._wanted is None:
+            return None
+        merge = patch(self._shown, self._wanted, labels=self._with_labels) if self._shown else {}
+        if merge is None:
+            return None
+        return _Write(_NODE, "nodes", merge, partial(self._send_node, merge), ready=self._shown is not None)
+
+    async def _carry_out(self, write: _Write) -> None:
+        try:
+            await write.send()
+        except ApiError as error:
+            self._metrics.writes.labels(write.right, "error").inc()
+            self._tell_failure(write, error, self._patience.failed(write.key, error))
+        else:
+            self._metrics.writes.labels(write.right, "ok").inc()
+            self._note_success(write)
+
+    def _wait_s(self, write: _Write) -> float:
+        """Seconds until it may be written.
+
+        The same once more is not hurried: an echo of an older state may be late, or somebody undoes what
+        we write, who is not to be raced with.
+        """
+        again_s = self._patience.wait_s(_NODE_AGAIN) if self._is_again(write) else 0
+        return max(self._patience.wait_s(write.key), again_s)
+
+    def _is_again(self, write: _Write) -> bool:
+        return self._written.get(write.key) == write.content
+
+    def _note_success(self, write: _Write) -> None:
+        self._metrics.reduced.labels(write.right).set(0)
+        self._told.pop(write.key, None)
+        self._patience.succeeded(write.key)
+        if write.key == _NODE:
+            if not self._is_again(write):
+                self._patience.succeeded(_NODE_AGAIN)
+            self._patience.failed(_NODE_AGAIN)
+        self._written[write.key] = write.content
+
+    def _tell_failure(self, write: _Write, error: ApiError, retry_s: float) -> None:
+        if error.status == HTTPStatus.FORBIDDEN:
+            self._metrics.reduced.labels(write.right).set(1)
+        if self._told.get(write.key) != str(error):
+            self._told[write.key] = str(error)
+            log.warning(
+                "not_published", what=write.right, status=error.status, reason=str(error), retry_s=retry_s
+            )
+
+    async def _send_node(self, merge: Mapping[str, Any]) -> None:
+        """One write; without the labels from the first time on that they are refused."""
+        sent = merge
+        try:
+            await self._api.patch_node(merge)
+        except ApiError as error:
+            if "labels" not in merge.get("metadata", {}) or error.status not in _LABELS_REFUSED:
+                raise
+            sent = await self._send_without_labels(merge, error)
+        if self._shown:
+            self._shown = applied(self._shown, sent)
+
+    async def _send_without_labels(self, merge: Mapping[str, Any], error: ApiError) -> Mapping[str, Any]:
+        bare = without_labels(merge)
+        if bare:
+            await self._api.patch_node(bare)
+        self._with_labels = False
+        self._metrics.reduced.labels("node labels").set(1)
+        log.warning(
+            "reduced_mode", right="node labels", effect="cards are not told in labels", reason=str(error)
+        )
+        return bare
+
+    async def _send_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
+        """One write; a pod that is gone, or has a successor of its name, needs none."""
+        try:
+            await self._api.patch_pod(pod, annotations)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            log.info("pod_gone_before_it_was_patched", pod=pod.full_name, reason=str(error))

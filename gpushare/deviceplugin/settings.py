@@ -1,0 +1,32 @@
+"""The device plugin's settings: what can be set, its unit, its default and why."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpushare.adapters.kubelet.pods import KubeletAccess
+from gpushare.deviceplugin.allocator import Manners
+from gpushare.deviceplugin.cards import CardTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Made by the command line (``main``); every field has a flag or an environment variable.
+
+    ``folder`` is the kubelet's folder of device plugins, ``state`` the agent's own folder, ``cgroups``
+    where the host's control groups are seen, ``pod_resources`` the kubelet's socket of that API.
+    ``kubelet`` is how to ask the kubelet for its pods, None where it is not asked.
+    """
+
+    node: str
+    kubeconfig: str | None
+    ops_host: str
+    ops_port: int
+    log_level: str
+    identity: str
+    folder: Path
+    state: Path
+    cgroups: Path
+    pod_resources: Path
+    cards: CardTerms
+    manners: Manners
+    kubelet: KubeletAccess | None = None

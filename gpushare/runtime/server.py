@@ -1,0 +1,252 @@
+"""A small HTTP/1.1 server for a port whose every call is paid for once per pod.
+
+Knows connections and their order, not paths. A handler that can answer at once does so inside the
+read, without a task; one that has to wait returns a coroutine. Each answer leaves in one write with a
+Content-Length, and pipelined requests are answered in their order.
+"""
+
+import asyncio
+import socket
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from ssl import SSLContext
+from typing import Final, cast
+from urllib.parse import unquote
+
+import httptools
+import structlog
+
+from gpushare.runtime.http import BAD_REQUEST, CRASHED, Answer, Coming, Handler, Request, head_of
+
+log = structlog.get_logger()
+
+_KEEP_ALIVE_S: Final = 120.0
+"""Longer than the 90 s after which Go clients close idle connections, so that they close first."""
+_GRACE_S: Final = 5.0
+_MAX_HEAD_BYTES: Final = 64 * 2**10
+
+
+class HttpServer:
+    """Serves one handler. Of a body larger than ``max_body`` bytes nothing is kept."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        max_body: int,
+        tls: SSLContext | None = None,
+        keep_alive_s: float = _KEEP_ALIVE_S,
+    ) -> None:
+        self.handler = handler
+        self.max_body = max_body
+        self.connections: set[_Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._tls = tls
+        self._keep_alive_s = keep_alive_s
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """Make ``serve`` end."""
+        self._stop.set()
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve until ``stop``; then take no more requests and let those under way end."""
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _Connection(self), sock=listener, ssl=self._tls
+        )
+        sweeping = asyncio.create_task(self._sweep())
+        try:
+            await self._stop.wait()
+        finally:
+            sweeping.cancel()
+            server.close()
+            await self._drain()
+
+    async def _drain(self) -> None:
+        for connection in list(self.connections):
+            connection.finish()
+        if self.tasks:
+            _, late = await asyncio.wait(self.tasks, timeout=_GRACE_S)
+            for task in late:
+                task.cancel()
+        for connection in list(self.connections):
+            connection.transport.close()
+
+    async def _sweep(self) -> None:
+        """Drop connections that say nothing, be it between requests or inside one."""
+        while True:
+            await asyncio.sleep(self._keep_alive_s / 10)
+            silent_since = time.monotonic() - self._keep_alive_s
+            for connection in list(self.connections):
+                connection.drop_if_silent(silent_since)
+
+
+class _Connection(asyncio.Protocol):
+    """Bytes to requests, requests to answers, one at a time. The parser calls the ``on_`` methods."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._parser = httptools.HttpRequestParser(self)
+        self._message = _Message()
+        self._waiting: deque[Request | Answer] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._clogged = False
+        self._ended = False
+        self._heard_at = time.monotonic()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._server.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """What is under way goes on: the caller is gone, the effects of its request are not."""
+        self._ended = True
+        self._waiting.clear()
+        self._server.connections.discard(self)
+
+    def pause_writing(self) -> None:
+        self._clogged = True
+
+    def resume_writing(self) -> None:
+        self._clogged = False
+        self._advance()
+
+    def finish(self) -> None:
+        """End after the answer under way, at once where there is none."""
+        self._ended = True
+        if self._task is None:
+            self.transport.close()
+
+    def drop_if_silent(self, silent_since: float) -> None:
+        """End a connection that has nothing under way and was not heard of."""
+        if self._task is None and self._heard_at < silent_since:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended:
+            return
+        self._heard_at = time.monotonic()
+        try:
+            self._parser.feed_data(data)
+            self._message.count_head(len(data))
+        except httptools.HttpParserUpgrade:
+            pass  # the request was put as its connection's last; what follows is another protocol
+        except (httptools.HttpParserError, _HeadTooLargeError):
+            self._waiting.append(BAD_REQUEST)
+        self._advance()
+
+    def on_message_begin(self) -> None:
+        self._message = _Message(in_head=True)
+
+    def on_url(self, part: bytes) -> None:
+        self._message.url += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._message.headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        self._message.in_head = False
+        waits = self._message.headers.get(b"expect", b"").lower() == b"100-continue"
+        if waits and self._task is None and not self._waiting:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, part: bytes) -> None:
+        message = self._message
+        if message.size > self._server.max_body:
+            return
+        message.size += len(part)
+        message.body.append(part)
+        if message.size > self._server.max_body:
+            message.body.clear()
+            self._put(None, keep_alive=False)
+
+    def on_message_complete(self) -> None:
+        if self._message.size <= self._server.max_body:
+            parser = self._parser
+            stays = parser.should_keep_alive() and not parser.should_upgrade()
+            self._put(b"".join(self._message.body), keep_alive=stays and parser.get_http_version() == "1.1")
+
+    def _put(self, body: bytes | None, *, keep_alive: bool) -> None:
+        message = self._message
+        path = httptools.parse_url(message.url).path or b"/"
+        method = self._parser.get_method().decode()
+        self._waiting.append(
+            Request(method, unquote(path.decode("latin-1")), message.headers, body, keep_alive)
+        )
+
+    def _advance(self) -> None:
+        """Answer what waits, in its order, while nothing is under way and the client reads."""
+        while self._waiting and self._task is None and not self._clogged and not self._ended:
+            what = self._waiting.popleft()
+            if isinstance(what, Answer):
+                self._send(what, last=True)
+            else:
+                self._begin(what)
+        if self.transport.is_closing():
+            return
+        if self._waiting:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    def _begin(self, request: Request) -> None:
+        try:
+            answer = self._server.handler(request)
+        except Exception:  # a defect must cost one request, not the daemon
+            log.exception("request_crashed", path=request.path)
+            answer = CRASHED
+        if isinstance(answer, Answer):
+            self._answer(request, answer)
+            return
+        self._task = asyncio.get_running_loop().create_task(self._answer_later(request, answer))
+        self._server.tasks.add(self._task)
+        self._task.add_done_callback(self._server.tasks.discard)
+
+    async def _answer_later(self, request: Request, coming: Coming) -> None:
+        try:
+            answer = await coming
+        except Exception:  # as above
+            log.exception("request_crashed", path=request.path)
+            answer = CRASHED
+        self._task = None
+        self._answer(request, answer)
+        self._advance()
+
+    def _answer(self, request: Request, answer: Answer) -> None:
+        last = self._ended or not request.keep_alive
+        self._send(answer, last=last, head_only=request.method == "HEAD")
+
+    def _send(self, answer: Answer, *, last: bool, head_only: bool = False) -> None:
+        if self.transport.is_closing():
+            return
+        head = head_of(answer, last=last)
+        self.transport.write(head if head_only else head + answer.body)
+        if last:
+            self._ended = True
+            self._waiting.clear()
+            self.transport.close()
+
+
+class _HeadTooLargeError(Exception):
+    """A request line and headers beyond any measure."""
+
+
+@dataclass(slots=True)
+class _Message:
+    """A request as far as it was read. ``size`` counts the body, also where it is no longer kept."""
+
+    url: bytes = b""
+    headers: dict[bytes, bytes] = field(default_factory=dict)
+    body: list[bytes] = field(default_factory=list)
+    size: int = 0
+    in_head: bool = False
+    head_size: int = 0
+
+    def count_head(self, size: int) -> None:
+        """Note bytes after which the head is not complete yet."""
+        self.head_size += size
+        if self.in_head and self.head_size > _MAX_HEAD_BYTES:
+            raise _HeadTooLargeError

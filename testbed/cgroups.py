@@ -1,0 +1,77 @@
+"""Control groups of a bed's nodes: one in every hierarchy of cgroup v1, removed with the bed.
+
+What belongs here: making, naming and removing groups. What does not: who joins them
+(``testbed.kubelets``).
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from testbed.errors import TestbedError
+
+ROOT = Path("/sys/fs/cgroup")
+_INHERITED = ("cpuset.cpus", "cpuset.mems")
+_REMOVE_S = 10.0
+_POLL_S = 0.02
+
+
+def prefix_of(bed: Path) -> str:
+    """Return how the names of all groups of a bed begin."""
+    return f"gpushare-testbed-{hashlib.sha256(str(bed).encode()).hexdigest()[:12]}."
+
+
+def hierarchies(root: Path = ROOT) -> list[Path]:
+    """Return the folders of all hierarchies; an empty list where the machine has cgroup v2 only."""
+    # Of hierarchies with several controllers the other names are links.
+    return sorted(
+        path.parent for path in root.glob("*/cgroup.procs") if not path.parent.is_symlink() and _is_top(path)
+    )
+
+
+def create(name: str, root: Path = ROOT) -> None:
+    """Make the group ``name`` in every hierarchy, ready to take processes."""
+    for hierarchy in hierarchies(root):
+        group = hierarchy / name
+        group.mkdir(exist_ok=True)
+        for file in _INHERITED:
+            # A group of cpuset without processors takes no process.
+            if (hierarchy / file).exists():
+                (group / file).write_text((hierarchy / file).read_text())
+
+
+def remove(pattern: str, root: Path = ROOT) -> None:
+    """Remove all groups whose names match the glob ``pattern``, with the groups in them.
+
+    Their processes are killed before; raises TestbedError where one stays for 10 s.
+    """
+    deadline = time.monotonic() + _REMOVE_S
+    for hierarchy in hierarchies(root):
+        for group in hierarchy.glob(f"{pattern}/"):
+            for each in _deepest_first(group):
+                _remove(each, deadline)
+
+
+def _is_top(procs: Path) -> bool:
+    return (procs.parent.parent / "cgroup.procs").exists() is False
+
+
+def _deepest_first(group: Path) -> Iterator[Path]:
+    for child in group.glob("*/"):
+        yield from _deepest_first(child)
+    yield group
+
+
+def _remove(group: Path, deadline: float) -> None:
+    while True:
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise TestbedError(f"cannot remove {group}: {error}; end the processes in it") from error
+            time.sleep(_POLL_S)
+        else:
+            return

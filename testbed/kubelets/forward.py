@@ -1,0 +1,68 @@
+"""Make a TCP port of this machine's loopback reachable on a node's own loopback.
+
+Run as a script: ``forward.py PID_FILE PORT``; the pid file is that of the process that holds the
+node's namespaces. What belongs here: one listening socket in the node, and copying bytes. It imports
+nothing of the testbed, because it runs once for every node.
+"""
+
+import asyncio
+import ctypes
+import json
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_LOOPBACK = "127.0.0.1"
+_CHUNK = 1 << 16
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+async def serve(listener: socket.socket, port: int) -> None:
+    """Connect whoever calls ``listener`` with ``port`` of this machine's loopback; until killed."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _forward(reader, writer, port)
+
+    server = await asyncio.start_server(handle, sock=listener)
+    await server.serve_forever()
+
+
+def listen(pid_file: Path, port: int) -> socket.socket:
+    """Return a socket that listens on the node's loopback; this process stays in its own network."""
+    holder = json.loads(pid_file.read_text())["pid"]
+    own = os.open("/proc/self/ns/net", os.O_RDONLY)
+    _enter(os.open(f"/proc/{holder}/ns/net", os.O_RDONLY))
+    listener = socket.create_server((_LOOPBACK, port))
+    _enter(own)
+    return listener
+
+
+def _enter(descriptor: int) -> None:
+    if _LIBC.setns(descriptor, 0):
+        raise OSError(ctypes.get_errno(), "cannot enter the network namespace")
+    os.close(descriptor)
+
+
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+    try:
+        to_server = await asyncio.open_connection(_LOOPBACK, port)
+    except OSError:
+        # What a client sees of a server that is down: the connection ends.
+        writer.transport.abort()
+        return
+    await asyncio.gather(_copy(reader, to_server[1]), _copy(to_server[0], writer))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while chunk := await reader.read(_CHUNK):
+            writer.write(chunk)
+            await writer.drain()
+    writer.close()
+
+
+if __name__ == "__main__":
+    number = int(sys.argv[2])
+    asyncio.run(serve(listen(Path(sys.argv[1]), number), number))

@@ -1,0 +1,171 @@
+"""One simulated machine: namespaces, a disk, a network address. It knows nothing of Kubernetes.
+
+What belongs here: power on and off, and running programs on it. What does not: which programs a
+node runs (``testbed.kubelets.node``), and the commands (``testbed.kubelets.wiring``).
+"""
+
+import asyncio
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from testbed import cgroups
+from testbed.bed import Bed
+from testbed.errors import TestbedError
+from testbed.kubelets import wiring
+from testbed.kubelets.spec import Place, Subnet
+from testbed.process import Command, Process, Ready, run_text
+
+_HOLDER = "node"
+_FORWARDER = "api"
+_FOLDER = Path(__file__).parent
+_SUBNETS = 256
+_COMMAND_S = 30.0
+_LISTENING = "0A"
+
+
+class Machine:
+    """A machine of a bed. ``boot_id`` changes with every start; disk and subnet stay."""
+
+    def __init__(self, bed: Bed, place: Place) -> None:
+        self._bed = bed
+        self.place = place
+        self.boot_id = ""
+        self._subnet: Subnet | None = None
+        self._processes: list[Process] = []
+
+    @property
+    def subnet(self) -> Subnet:
+        """Its addresses; raises TestbedError where it was never started."""
+        if self._subnet is None:
+            raise TestbedError(f"{self.place.name} has no address before its first start")
+        return self._subnet
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it runs, started by this object or by another one for the same place."""
+        name = self.process_name(_HOLDER)
+        return name in self._bed.processes and self._bed.process(name).running
+
+    @property
+    def root(self) -> Path:
+        """Its root folder as seen from outside, while it is on; see ``path``."""
+        return Path(f"/proc/{self._holder.pid}/root")
+
+    def path(self, inside: str) -> Path:
+        """Return the outside path of an absolute path there, valid until the machine is off.
+
+        The last component may be a link, those on the way must not: the kernel would follow them
+        outside. /var/run is known to be /run.
+        """
+        if inside.startswith("/var/run/"):
+            inside = inside.removeprefix("/var")
+        return self.root / inside.lstrip("/")
+
+    def inside(self, argv: Sequence[str]) -> list[str]:
+        """Return the command that runs ``argv`` there."""
+        return [*_script("enter.py"), str(self._holder.command.pid_file), self.place.group, *argv]
+
+    async def run_text(self, argv: Sequence[str], timeout_s: float = _COMMAND_S) -> str:
+        """Run a short command there and return its stdout; raise TestbedError with its stderr."""
+        return await run_text(self.inside(argv), timeout_s)
+
+    def process_name(self, name: str) -> str:
+        """Return what the bed calls the machine's process ``name``."""
+        return f"{self.place.name}.{name}"
+
+    async def run(
+        self, name: str, argv: Sequence[str], ready: Ready | None = None, env: Mapping[str, str] | None = None
+    ) -> Process:
+        """Start a command of this side (see ``inside``) as a process that ends with the machine."""
+        bed, full = self._bed, self.process_name(name)
+        process = await bed.run(Command(full, argv, bed.folder, env or {}, ready, bound=bed.components.bound))
+        self._processes.append(process)
+        return process
+
+    async def power_on(self) -> None:
+        """Start it, with an empty /run, and give it its network."""
+        self._write_settings()
+        for folder in wiring.PRIVATE:
+            self.place.on_disk(folder).mkdir(parents=True, exist_ok=True)
+        for top in wiring.TOPS:
+            wiring.work_folder(self.place, top).mkdir(exist_ok=True)
+        await asyncio.to_thread(cgroups.create, self.place.group)
+        await self._start_holder()
+        await self._plug_in()
+        await self._forward(self._bed.layout.ports.apiserver)
+
+    async def power_off(self) -> None:
+        """Cut the power: all that runs there is killed, mounts and interfaces are gone on return."""
+        if self._processes:
+            # Asked to end, the holder waits until the kernel has killed everything else there.
+            await self._holder.stop()
+            await asyncio.gather(*(process.stop() for process in self._processes))
+            self._processes.clear()
+        # The kernel removes the cable too, but in its own time.
+        with suppress(TestbedError):
+            await run_text(wiring.unplug(self.place), _COMMAND_S)
+        await asyncio.to_thread(cgroups.remove, self.place.group)
+
+    @property
+    def _holder(self) -> Process:
+        return self._bed.process(self.process_name(_HOLDER))
+
+    def _write_settings(self) -> None:
+        self.boot_id = str(uuid.uuid4())
+        for name, value in {**wiring.SETTINGS, wiring.BOOT_ID: self.boot_id}.items():
+            file = wiring.settings(self.place) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{value}\n")
+
+    async def _start_holder(self) -> None:
+        mark = wiring.booted(self.place)
+        mark.unlink(missing_ok=True)
+        wiring.script(self.place).write_text(wiring.first_process(self.place, cgroups.hierarchies()))
+
+        async def booted() -> bool:
+            return mark.exists()
+
+        await self.run(_HOLDER, wiring.holder(self.place), booted)
+
+    async def _plug_in(self) -> None:
+        for command in wiring.cable(self.place, self._holder.pid):
+            await run_text(command, _COMMAND_S)
+        self._subnet = await self._claim()
+        await run_text(wiring.host_address(self.place, self._subnet), _COMMAND_S)
+        await self.run_text(["/bin/sh", "-ec", wiring.node_addresses(self._subnet)])
+
+    async def _claim(self) -> Subnet:
+        if self._subnet is not None:
+            await run_text(wiring.claim(self.place, self._subnet), _COMMAND_S)
+            return self._subnet
+        for step in range(_SUBNETS):
+            subnet = Subnet((self.place.first_subnet + step) % _SUBNETS)
+            try:
+                await run_text(wiring.claim(self.place, subnet), _COMMAND_S)
+            except TestbedError as error:
+                if wiring.TAKEN not in str(error):
+                    raise
+            else:
+                return subnet
+        raise TestbedError(f"no free subnet among {_SUBNETS} from {Subnet(0).cidr} on: close other beds")
+
+    async def _forward(self, port: int) -> None:
+        table = Path(f"/proc/{self._holder.pid}/net/tcp")
+
+        async def listening() -> bool:
+            return _listens(table, port)
+
+        pid_file = str(self._holder.command.pid_file)
+        await self.run(_FORWARDER, [*_script("forward.py"), pid_file, str(port)], listening)
+
+
+def _listens(table: Path, port: int) -> bool:
+    rows = [row.split() for row in table.read_text().splitlines()]
+    return any(row[3] == _LISTENING and row[1].endswith(f":{port:04X}") for row in rows)
+
+
+def _script(name: str) -> list[str]:
+    return [sys.executable, "-I", "-S", str(_FOLDER / name)]

@@ -1,0 +1,73 @@
+"""What a real kubelet needs of the machine, and what to do where it is missing.
+
+What belongs here: looking, and saying what was not found. What does not: installing anything
+(``.ci/bootstrap``).
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import cgroups
+from testbed.errors import TestbedError
+
+_CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
+_CNI_PLUGINS = ("bridge", "host-local", "loopback")
+_PROGRAMS = {"ip": "iproute2", "mount": "mount", "runc": "runc", "unshare": "util-linux"}
+_STATIC_MARK = b"/ld-linux"
+_CAPABILITIES = {12: "CAP_NET_ADMIN", 19: "CAP_SYS_PTRACE", 21: "CAP_SYS_ADMIN", 27: "CAP_MKNOD"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the machine offers: the folder of CNI plugins, and a static busybox."""
+
+    cni: Path
+    busybox: Path
+
+
+def look() -> Found:
+    """Return what was found; raise TestbedError that names everything that is missing."""
+    missing = list(_missing())
+    cni, busybox = _cni_folder(), _busybox()
+    if cni is None:
+        missing.append("CNI plugins (apt-get install containernetworking-plugins)")
+    if busybox is None:
+        missing.append("a static busybox (apt-get install busybox-static)")
+    if missing or cni is None or busybox is None:
+        raise TestbedError(f"a node with a real kubelet cannot run here; missing: {'; '.join(missing)}")
+    return Found(cni, busybox)
+
+
+def _missing() -> Iterator[str]:
+    effective = _effective_capabilities(Path("/proc/self/status").read_text())
+    if absent := [name for bit, name in _CAPABILITIES.items() if not effective >> bit & 1]:
+        yield f"the rights {', '.join(absent)} (run as root)"
+    hierarchies = cgroups.hierarchies()
+    if not hierarchies:
+        yield f"cgroup v1 in {cgroups.ROOT} (boot with systemd.unified_cgroup_hierarchy=0)"
+    if not all(os.access(hierarchy, os.W_OK) for hierarchy in hierarchies):
+        yield f"the right to write in {cgroups.ROOT} (mount it read-write)"
+    for program, package in _PROGRAMS.items():
+        if shutil.which(program) is None:
+            yield f"the program {program} (apt-get install {package})"
+
+
+def _effective_capabilities(status: str) -> int:
+    lines = (line.split() for line in status.splitlines())
+    return next(int(words[1], 16) for words in lines if words[:1] == ["CapEff:"])
+
+
+def _cni_folder() -> Path | None:
+    return next(
+        (folder for folder in _CNI_FOLDERS if all((folder / each).exists() for each in _CNI_PLUGINS)), None
+    )
+
+
+def _busybox() -> Path | None:
+    found = shutil.which("busybox")
+    if found is None or _STATIC_MARK in Path(found).read_bytes():
+        return None
+    return Path(found)

@@ -1,0 +1,249 @@
+"""A node with a real kubelet: the verbs that tests use.
+
+What belongs here: the life of one node and of what runs on it. What does not: the machine that it
+runs on (``testbed.kubelets.machine``), and how its parts are configured (``testbed.kubelets.files``).
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpushare.errors import ConfigError
+from testbed import build
+from testbed.api import Object
+from testbed.bed import Bed, is_tainted
+from testbed.binaries import Installed
+from testbed.components import url_ready
+from testbed.kubelets import bundles, files, images
+from testbed.kubelets.machine import Machine
+from testbed.kubelets.needs import Found, look
+from testbed.kubelets.spec import KUBELET_PORT, KubeletSpec, Place
+from testbed.process import Process, Ready
+from testbed.waiting import together, until
+
+CONTAINERD, KUBELET = "containerd", "kubelet"
+_NODES = "/api/v1/nodes"
+_IMPORT_S = 60.0
+_READY_S = 60.0
+
+
+async def add_kubelet(bed: Bed, spec: KubeletSpec) -> "KubeletNode":
+    """Add a node with a real kubelet to a bed, and return it when pods can run on it.
+
+    It ends with the bed. Raises TestbedError that names what this machine lacks, or the part that did
+    not start, and ConfigError where the bed has a node of that name.
+    """
+    found = look()
+    tools = await build.ensure(spec.tools)
+    node = KubeletNode(bed, spec, found, tools)
+    if node.is_open:
+        raise ConfigError(f"testbed {bed.name!r} already has a node {spec.name!r}: choose another name")
+    try:
+        await node.open()
+    except BaseException:
+        await node.close()
+        raise
+    bed.exits.push_async_callback(node.close)
+    return node
+
+
+class KubeletNode:
+    """One node: containerd and kubelet on a machine of their own.
+
+    Its processes are called ``node`` (holds the namespaces), ``api`` (brings the API server to the
+    node's loopback), ``containerd``, ``kubelet``, and as they were spawned; in the bed's list, logs
+    and pid files the node's name and a dot come first.
+    """
+
+    def __init__(self, bed: Bed, spec: KubeletSpec, found: Found, tools: Mapping[str, Installed]) -> None:
+        self.bed = bed
+        self.spec = spec
+        self._found = found
+        self._tools = tools
+        self._spawned: dict[str, Process] = {}
+        self._machine = Machine(bed, Place(spec.name, bed.folder, bed.layout.data))
+
+    @property
+    def name(self) -> str:
+        """The node's name in Kubernetes."""
+        return self.spec.name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the bed has a node of this name that is on."""
+        return self._machine.is_on
+
+    @property
+    def address(self) -> str:
+        """The node's IP address, reachable from here."""
+        return self._machine.subnet.node
+
+    @property
+    def root(self) -> Path:
+        """The node's root folder as seen from outside, while it is on."""
+        return self._machine.root
+
+    def path(self, inside: str) -> Path:
+        """Return the outside path of an absolute path in the node, valid until reboot or close."""
+        return self._machine.path(inside)
+
+    def inside(self, argv: Sequence[str]) -> list[str]:
+        """Return the command that runs ``argv`` in the node."""
+        return self._machine.inside(argv)
+
+    async def run_text(self, argv: Sequence[str], timeout_s: float = 30.0) -> str:
+        """Run a short command in the node and return its stdout; raise TestbedError with its stderr."""
+        return await self._machine.run_text(argv, timeout_s)
+
+    async def spawn(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        ready: Ready | str | None = None,
+        ready_s: float = 30.0,
+    ) -> Process:
+        """Run a program of the test's own in the node; all else is as in ``Bed.spawn``.
+
+        A URL in ``ready`` is asked from outside, so the program must listen on ``address``. A program
+        that runs when the node reboots is started again.
+        """
+        full = self._machine.process_name(name)
+        process = await self.bed.spawn(full, self.inside(argv), env=env, ready=ready, ready_s=ready_s)
+        self._spawned[name] = process
+        return process
+
+    def process(self, name: str) -> Process:
+        """Return one of the node's processes; raise ConfigError where there is none of that name."""
+        return self.bed.process(self._machine.process_name(name))
+
+    async def start(self, name: str) -> None:
+        """Start a stopped or killed process again and wait until it is ready."""
+        await self.process(name).start()
+
+    async def stop(self, name: str, grace_s: float = 10.0) -> None:
+        """End a process: SIGTERM, then SIGKILL after ``grace_s`` seconds. Containers run on."""
+        await self.process(name).stop(grace_s)
+
+    async def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to a process, and wait for its end where the signal cannot be caught."""
+        await self.bed.kill(self._machine.process_name(name), number)
+
+    async def pause(self, name: str) -> None:
+        """Stop a process in its tracks; pausing ``api`` cuts the node off from the API server."""
+        await self.process(name).pause()
+
+    async def resume(self, name: str) -> None:
+        """Let a paused process go on."""
+        await self.process(name).resume()
+
+    async def reboot(self) -> None:
+        """Cut the power and start again: all that ran is killed, /run is empty, the disk stays.
+
+        Returns when the node is Ready and the spawned programs that ran before run again. Pods'
+        containers are started anew by the kubelet.
+        """
+        running = [process for process in self._spawned.values() if process.running]
+        await self._machine.power_off()
+        await asyncio.gather(*(process.wait() for process in running))
+        await self._boot()
+        for process in running:
+            await process.start()
+
+    async def oci_spec(self, namespace: str, pod: str, container: str, timeout_s: float = 30.0) -> Object:
+        """Return what runc was given for a container (its bundle's config.json), as soon as it is there.
+
+        With the nvidia runtime that is the spec after its edits, once the container runs. Raises
+        TestbedError where there is no such container in ``timeout_s`` seconds.
+        """
+
+        async def find() -> Object | None:
+            return bundles.spec_of(self.path(files.BUNDLES), namespace, pod, container)
+
+        found = await until(find, f"container {container} of pod {namespace}/{pod} on {self.name}", timeout_s)
+        assert found is not None  # noqa: S101 - until returns what is truthy
+        return found
+
+    async def load_images(self, archive: Path) -> None:
+        """Load images from a tar in the format of ``docker save``."""
+        ctr = str(self._tools["ctr"].path)
+        await self.run_text([ctr, "--namespace=k8s.io", "images", "import", str(archive)], _IMPORT_S)
+
+    async def stand_in(self, *names: str) -> None:
+        """Let a busybox that sleeps answer to further image names, given in full (``docker.io/…``)."""
+        ctr = [str(self._tools["ctr"].path), "--namespace=k8s.io"]
+        await self.run_text([*ctr, "images", "tag", "--force", files.PAUSE_IMAGE, *names])
+
+    async def open(self) -> None:
+        """Create the Node and start everything for the first time; the caller closes it."""
+        metadata = {"name": self.name, "labels": self.spec.labels, "annotations": self.spec.annotations}
+        await self.bed.api.create(_NODES, {"metadata": metadata})
+        await self._boot(first=True)
+
+    async def close(self) -> None:
+        """End spawned programs with SIGTERM, then cut the power; the Node object stays."""
+        await asyncio.gather(*(process.stop() for process in self._spawned.values()))
+        await self._machine.power_off()
+
+    async def _boot(self, *, first: bool = False) -> None:
+        await self._machine.power_on()
+        if first:
+            self._write_files()
+        await self._start_containerd()
+        await together([self._start_kubelet(), *([self._load_own_images()] if first else [])])
+        await until(self._is_ready, f"node {self.name} to be Ready", _READY_S)
+
+    def _write_files(self) -> None:
+        programs = {name: tool.path for name, tool in self._tools.items()}
+        subnet, ca = self._machine.subnet, self.bed.ca_file
+        for inside, text in files.texts(self.spec, subnet, programs, self._found.cni, ca).items():
+            file = self.path(inside)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        folder = self.path(files.KUBELET_PKI)
+        folder.mkdir(exist_ok=True)
+        self.bed.credentials.server(self.name, [self.name, self.address]).write(folder, KUBELET)
+
+    async def _start_containerd(self) -> None:
+        socket = self.path(files.CONTAINERD_SOCKET)
+
+        async def answers() -> bool:
+            try:
+                _, writer = await asyncio.open_unix_connection(socket)
+            except OSError:
+                return False
+            writer.close()
+            return True
+
+        shim = self._tools["containerd-shim-runc-v2"].path.parent
+        env = {"PATH": f"{shim}:{os.environ['PATH']}"}
+        argv = self.inside([str(self._tools[CONTAINERD].path)])
+        await self._machine.run(CONTAINERD, argv, answers, env)
+
+    async def _start_kubelet(self) -> None:
+        kubeconfig = self.bed.kubeconfig_for(f"system:node:{self.name}", ["system:nodes"])
+        argv = [
+            str(self._tools[KUBELET].path),
+            f"--config={files.KUBELET_CONFIG}",
+            f"--kubeconfig={kubeconfig}",
+            f"--hostname-override={self.name}",
+            f"--node-ip={self.address}",
+        ]
+        health = url_ready(f"https://{self.address}:{KUBELET_PORT}/healthz", self.bed.components.context)
+        await self._machine.run(KUBELET, self.inside(argv), health)
+
+    async def _load_own_images(self) -> None:
+        archive = self._machine.place.folder / "images.tar"
+        archive.write_bytes(images.archive(self._found.busybox))
+        await self.load_images(archive)
+
+    async def _is_ready(self) -> bool:
+        node = await self.bed.api.get(f"{_NODES}/{self.name}")
+        status = node["status"]
+        conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+        # Until it has spoken after a reboot, its last words before are what the API server knows.
+        spoke = status.get("nodeInfo", {}).get("bootID") == self._machine.boot_id
+        return spoke and conditions.get("Ready") == "True" and not is_tainted(node)

@@ -1,0 +1,154 @@
+"""What a stub NVML is told: cards, how they are linked, and what is wrong with them.
+
+What belongs here: the shape of the JSON document. What does not: rules across its fields (``rules``),
+values of real cards (``profiles``) and the stub's own file (``render``). A field that is null is
+something that the card does not tell: NVML answers NOT_SUPPORTED.
+
+    {"era": 535, "cards": [{"uuid": "GPU-…", "name": "Tesla T4", "pci": "00000000:04:00.0",
+                            "total_mib": 15360, "reserved_mib": 281, …}],
+     "pairs": [{"cards": [0, 1], "level": "single", "nvlinks": 2}], "failures": [], "events": []}
+"""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=0)]
+Flag = Annotated[int, Meta(ge=0, le=1)]
+Percent = Annotated[int, Meta(ge=0, le=100)]
+Pid = Annotated[int, Meta(ge=1)]
+Code = Annotated[int, Meta(ge=1, le=999)]
+Line = Annotated[str, Meta(min_length=1, max_length=95, pattern=r"^[^\n]+$")]
+Pci = Annotated[str, Meta(pattern=r"^([0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])?$")]
+Uuid = Annotated[str, Meta(pattern=r"^(GPU-[0-9A-Za-z-]+)?$", max_length=95)]
+
+MAX_CARDS: Final = 32
+MAX_PROCESSES: Final = 128
+MAX_EVENTS: Final = 64
+MAX_FAILURES: Final = 64
+
+
+class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A process on a card, and the share of the card's time that it takes."""
+
+    pid: Pid
+    used_mib: Count = 0
+    sm: Percent = 0
+    memory: Percent = 0
+    encoder: Percent = 0
+    decoder: Percent = 0
+    kind: Literal["compute", "graphics", "mps"] = "compute"
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One card. Empty texts and a missing minor are made up by its position.
+
+    ``numa`` is what sysfs says of the card's bus; ``numa_id`` is for cards that are a NUMA node of
+    their own. ``used_mib`` null is the sum of the processes. ``events`` is a mask of
+    nvmlEventType…, ``nvlinks`` how many links the card has, ``switch_links`` how many of them lead
+    to an NVSwitch. ``lost`` is a card that fell off the bus.
+    """
+
+    name: Line
+    total_mib: Count
+    reserved_mib: Count = 0
+    used_mib: Count | None = None
+    uuid: Uuid = ""
+    pci: Pci = ""
+    serial: Annotated[str, Meta(pattern=r"^[0-9]*$", max_length=30)] = ""
+    minor: Count | None = None
+    numa: Annotated[int, Meta(ge=-1)] | None = 0
+    numa_id: Count | None = None
+    lost: bool = False
+    processes: Annotated[tuple[Process, ...], Meta(max_length=MAX_PROCESSES)] = ()
+
+    arch: Count | None = None
+    brand: Count | None = 2
+    cc_major: Count | None = None
+    cc_minor: Count | None = None
+    compute_mode: Annotated[int, Meta(ge=0, le=3)] | None = 0
+    persistence: Flag | None = 1
+    mig: Flag | None = None
+    bar1_total_mib: Count | None = 256
+    bar1_used_mib: Count | None = 2
+
+    gpu_util: Percent | None = 0
+    memory_util: Percent | None = 0
+    encoder_util: Percent | None = 0
+    decoder_util: Percent | None = 0
+    temperature: Count | None = 35
+    memory_temperature: Count | None = None
+    fan: Percent | None = None
+    power_mw: Count | None = 30_000
+    power_limit_mw: Count | None = 250_000
+    energy_mj: Count | None = None
+    pstate: Annotated[int, Meta(ge=0, le=15)] | None = 0
+    sm_clock: Count | None = 1000
+    memory_clock: Count | None = 5000
+    video_clock: Count | None = 1000
+    max_sm_clock: Count | None = 1500
+    max_memory_clock: Count | None = 5000
+    max_video_clock: Count | None = 1400
+    throttle_reasons: Count | None = 0
+
+    ecc: Flag | None = 1
+    ecc_corrected: Count | None = 0
+    ecc_uncorrected: Count | None = 0
+    ecc_corrected_ever: Count | None = 0
+    ecc_uncorrected_ever: Count | None = 0
+    remapped_corrected: Count | None = None
+    remapped_uncorrected: Count | None = None
+    remap_pending: Flag | None = None
+    remap_failed: Flag | None = None
+
+    pcie_tx_kib: Count | None = 0
+    pcie_rx_kib: Count | None = 0
+    pcie_replays: Count | None = 0
+    pcie_gen: Count | None = 3
+    pcie_width: Count | None = 16
+    pcie_max_gen: Count | None = 3
+    pcie_max_width: Count | None = 16
+    events: Count | None = 0x1F
+    nvlinks: Annotated[int, Meta(ge=0, le=18)] | None = None
+    switch_links: Count = 0
+
+    @property
+    def used(self) -> int:
+        """MiB in use, the driver's reserve not counted."""
+        return sum(p.used_mib for p in self.processes) if self.used_mib is None else self.used_mib
+
+
+class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How two cards, by position, reach each other: NVML's topology level, and NVLinks between them."""
+
+    cards: tuple[Count, Count]
+    level: Literal["internal", "single", "multiple", "hostbridge", "node", "system"] = "node"
+    nvlinks: Count = 0
+
+
+class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A function that answers with an NVML error code, for the card at a position or for all."""
+
+    function: str
+    code: Code
+    card: Count | None = None
+
+
+class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An XID error; ``uuid`` is null where the driver does not say which card."""
+
+    number: Annotated[int, Meta(ge=1)]
+    xid: Count
+    uuid: Uuid | None = None
+
+
+class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that a stub is told. ``hang`` makes every call wait until it is taken back."""
+
+    era: int
+    cards: Annotated[tuple[Card, ...], Meta(max_length=MAX_CARDS)] = ()
+    pairs: tuple[Pair, ...] = ()
+    hang: bool = False
+    failures: Annotated[tuple[Failure, ...], Meta(max_length=MAX_FAILURES)] = ()
+    events: Annotated[tuple[Event, ...], Meta(max_length=MAX_EVENTS)] = ()

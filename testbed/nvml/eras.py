@@ -1,0 +1,168 @@
+"""Which function the NVML library of a driver has: the one table that the stub's libraries are cut by.
+
+What belongs here: facts about NVIDIA's releases. What does not: how the stub answers (``native/``).
+
+``FIRST_IN`` maps a driver branch to the functions that its NVML header was the first to have, of
+those that the stub knows. Sources, each a header that NVIDIA published with a CUDA release:
+
+    ======  ====  ==========================================================
+    branch  CUDA  header
+    ======  ====  ==========================================================
+    418     10.1  NVIDIA/gpu-monitoring-tools edb7919, bindings/go/nvml/nvml.h
+    450     11.0  NVIDIA/go-nvml, first gen/nvml/nvml.h
+    455     11.1  NVIDIA/go-nvml 7dce688
+    470     11.4  NVIDIA/go-nvml v0.11.4-0
+    510     11.6  NVIDIA/go-nvml v0.11.6-0
+    535     12.2  package nvidia-nvml-dev-cu12 12.2.140
+    580     13.0  package nvidia-nvml-dev 13.0.87
+    ======  ====  ==========================================================
+
+Headers between these were not looked at: a function is listed at the first of them that has it.
+Of 440 (CUDA 10.2) there was no header: it has what 418 has. ``nvmlDeviceGetPciInfo_v2`` is missing in
+the header of 418 and present in its library, as the older binding nvidia-ml-py 7.352 shows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """A driver release. ``cuda`` is 1000 × major + 10 × minor."""
+
+    driver: str
+    cuda: int
+
+    @property
+    def branch(self) -> int:
+        """The first number of the driver's version."""
+        return int(self.driver.split(".")[0])
+
+    @property
+    def nvml(self) -> str:
+        """The library's own version: CUDA's major, then the driver's."""
+        return f"{self.cuda // 1000}.{self.driver}"
+
+    @property
+    def v1_counts_reserve(self) -> bool:
+        """Whether ``nvmlDeviceGetMemoryInfo`` has the driver's reserve in total and used.
+
+        It has since the second version of that function tells the reserve apart.
+        """
+        return "nvmlDeviceGetMemoryInfo_v2" in functions(self.branch)
+
+
+ERAS: Final[Mapping[int, Era]] = {
+    418: Era("418.87.01", 10010),
+    440: Era("440.118.02", 10020),
+    470: Era("470.256.02", 11040),
+    535: Era("535.161.08", 12020),
+    580: Era("580.65.06", 13000),
+}
+"""The profiles, by driver branch."""
+
+FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
+    418: (
+        "nvmlDeviceGetBAR1MemoryInfo",
+        "nvmlDeviceGetBrand",
+        "nvmlDeviceGetClockInfo",
+        "nvmlDeviceGetComputeMode",
+        "nvmlDeviceGetComputeRunningProcesses",
+        "nvmlDeviceGetCount",
+        "nvmlDeviceGetCount_v2",
+        "nvmlDeviceGetCudaComputeCapability",
+        "nvmlDeviceGetCurrPcieLinkGeneration",
+        "nvmlDeviceGetCurrPcieLinkWidth",
+        "nvmlDeviceGetCurrentClocksThrottleReasons",
+        "nvmlDeviceGetDecoderUtilization",
+        "nvmlDeviceGetEccMode",
+        "nvmlDeviceGetEncoderUtilization",
+        "nvmlDeviceGetEnforcedPowerLimit",
+        "nvmlDeviceGetFanSpeed",
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetGraphicsRunningProcesses",
+        "nvmlDeviceGetHandleByIndex",
+        "nvmlDeviceGetHandleByIndex_v2",
+        "nvmlDeviceGetHandleByPciBusId",
+        "nvmlDeviceGetHandleByPciBusId_v2",
+        "nvmlDeviceGetHandleByUUID",
+        "nvmlDeviceGetIndex",
+        "nvmlDeviceGetMaxClockInfo",
+        "nvmlDeviceGetMaxPcieLinkGeneration",
+        "nvmlDeviceGetMaxPcieLinkWidth",
+        "nvmlDeviceGetMemoryInfo",
+        "nvmlDeviceGetMinorNumber",
+        "nvmlDeviceGetName",
+        "nvmlDeviceGetNvLinkRemotePciInfo",
+        "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+        "nvmlDeviceGetNvLinkState",
+        "nvmlDeviceGetPciInfo",
+        "nvmlDeviceGetPciInfo_v2",
+        "nvmlDeviceGetPciInfo_v3",
+        "nvmlDeviceGetPcieReplayCounter",
+        "nvmlDeviceGetPcieThroughput",
+        "nvmlDeviceGetPerformanceState",
+        "nvmlDeviceGetPersistenceMode",
+        "nvmlDeviceGetPowerManagementLimit",
+        "nvmlDeviceGetPowerUsage",
+        "nvmlDeviceGetProcessUtilization",
+        "nvmlDeviceGetSamples",
+        "nvmlDeviceGetSerial",
+        "nvmlDeviceGetSupportedEventTypes",
+        "nvmlDeviceGetTemperature",
+        "nvmlDeviceGetTopologyCommonAncestor",
+        "nvmlDeviceGetTotalEccErrors",
+        "nvmlDeviceGetTotalEnergyConsumption",
+        "nvmlDeviceGetUUID",
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceRegisterEvents",
+        "nvmlErrorString",
+        "nvmlEventSetCreate",
+        "nvmlEventSetFree",
+        "nvmlEventSetWait",
+        "nvmlInit",
+        "nvmlInitWithFlags",
+        "nvmlInit_v2",
+        "nvmlShutdown",
+        "nvmlSystemGetCudaDriverVersion",
+        "nvmlSystemGetCudaDriverVersion_v2",
+        "nvmlSystemGetDriverVersion",
+        "nvmlSystemGetNVMLVersion",
+    ),
+    450: (
+        "nvmlDeviceGetArchitecture",
+        "nvmlDeviceGetMaxMigDeviceCount",
+        "nvmlDeviceGetMigDeviceHandleByIndex",
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceIsMigDeviceHandle",
+        "nvmlEventSetWait_v2",
+    ),
+    455: (
+        "nvmlDeviceGetComputeRunningProcesses_v2",
+        "nvmlDeviceGetGraphicsRunningProcesses_v2",
+    ),
+    470: (
+        "nvmlDeviceGetMPSComputeRunningProcesses",
+        "nvmlDeviceGetMPSComputeRunningProcesses_v2",
+        "nvmlDeviceGetNvLinkRemoteDeviceType",
+    ),
+    510: (
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlDeviceGetGraphicsRunningProcesses_v3",
+        "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+        "nvmlDeviceGetMemoryInfo_v2",
+    ),
+    535: ("nvmlDeviceGetCurrentClocksEventReasons",),
+    580: (
+        "nvmlDeviceGetNumaNodeId",
+        "nvmlDeviceGetProcessesUtilizationInfo",
+        "nvmlDeviceGetTemperatureV",
+    ),
+}
+
+
+def functions(branch: int) -> frozenset[str]:
+    """What the library of that driver branch exports, of what the stub knows."""
+    return frozenset(name for first, names in FIRST_IN.items() if first <= branch for name in names)

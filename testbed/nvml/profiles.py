@@ -1,0 +1,129 @@
+"""Cards as their drivers describe them, by short name.
+
+What belongs here: values of real cards. The memory that can be used (total without reserve) is what
+the source documents show: T4 15079 MiB, P40 22919, V100 16130, TITAN Xp 12196. For the other cards
+total is what nvidia-smi shows and the reserve, which depends on the driver, is made up.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from gpushare.errors import ConfigError
+from testbed.nvml.description import Card
+
+_NO_ECC: Final[Mapping[str, Any]] = dict.fromkeys(
+    ("ecc", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_ever", "ecc_uncorrected_ever")
+)
+_SXM: Final[Mapping[str, Any]] = {
+    "brand": 14,
+    "mig": 0,
+    "energy_mj": 0,
+    "memory_temperature": 35,
+    "remapped_corrected": 0,
+    "remapped_uncorrected": 0,
+    "remap_pending": 0,
+    "remap_failed": 0,
+}
+_A100: Final[Mapping[str, Any]] = {
+    **_SXM,
+    "arch": 7,
+    "cc_major": 8,
+    "cc_minor": 0,
+    "power_limit_mw": 400_000,
+    "max_sm_clock": 1410,
+    "pcie_gen": 4,
+    "pcie_max_gen": 4,
+    "nvlinks": 12,
+}
+_HOPPER: Final[Mapping[str, Any]] = {
+    **_SXM,
+    "arch": 9,
+    "cc_major": 9,
+    "cc_minor": 0,
+    "power_limit_mw": 700_000,
+    "max_sm_clock": 1980,
+    "pcie_gen": 5,
+    "pcie_max_gen": 5,
+    "nvlinks": 18,
+}
+
+# nvmlDeviceArchitecture_t: 4 Pascal, 5 Volta, 6 Turing, 7 Ampere, 9 Hopper. nvmlBrandType_t: 2 Tesla,
+# 6 TITAN, 14 NVIDIA. Energy is counted since Volta, rows are remapped and MIG exists since Ampere.
+PROFILES: Final[Mapping[str, Card]] = {
+    "T4": Card(
+        name="Tesla T4",
+        total_mib=15360,
+        reserved_mib=281,
+        arch=6,
+        cc_major=7,
+        cc_minor=5,
+        energy_mj=0,
+        power_limit_mw=70_000,
+        max_sm_clock=1590,
+        max_memory_clock=5001,
+    ),
+    "P40": Card(
+        name="Tesla P40",
+        total_mib=23040,
+        reserved_mib=121,
+        arch=4,
+        cc_major=6,
+        cc_minor=1,
+        power_limit_mw=250_000,
+        max_sm_clock=1531,
+        max_memory_clock=3615,
+    ),
+    "V100": Card(
+        name="Tesla V100-SXM2-16GB",
+        total_mib=16384,
+        reserved_mib=254,
+        arch=5,
+        cc_major=7,
+        cc_minor=0,
+        energy_mj=0,
+        memory_temperature=35,
+        power_limit_mw=300_000,
+        max_sm_clock=1530,
+        max_memory_clock=877,
+        nvlinks=6,
+    ),
+    "TITAN Xp": Card(
+        name="TITAN Xp",
+        total_mib=12288,
+        reserved_mib=92,
+        arch=4,
+        brand=6,
+        cc_major=6,
+        cc_minor=1,
+        fan=23,
+        power_limit_mw=250_000,
+        max_sm_clock=1911,
+        max_memory_clock=5705,
+        **_NO_ECC,
+    ),
+    "A100-40G": Card(
+        name="NVIDIA A100-SXM4-40GB", total_mib=40960, reserved_mib=424, max_memory_clock=1215, **_A100
+    ),
+    "A100-80G": Card(
+        name="NVIDIA A100-SXM4-80GB", total_mib=81920, reserved_mib=669, max_memory_clock=1593, **_A100
+    ),
+    "H100": Card(
+        name="NVIDIA H100 80GB HBM3", total_mib=81559, reserved_mib=551, max_memory_clock=2619, **_HOPPER
+    ),
+    "H200": Card(name="NVIDIA H200", total_mib=143771, reserved_mib=604, max_memory_clock=3201, **_HOPPER),
+}
+
+
+def card(profile: str, **changes: Any) -> Card:
+    """A card of a known model, with ``changes`` to its fields.
+
+    Raises ConfigError for an unknown profile or field.
+    """
+    if profile not in PROFILES:
+        raise ConfigError(f"card {profile!r} is unknown: choose one of {', '.join(PROFILES)}")
+    unknown = changes.keys() - set(Card.__struct_fields__)
+    if unknown:
+        raise ConfigError(f"card {profile!r} has no field {', '.join(sorted(unknown))}")
+    return msgspec.structs.replace(PROFILES[profile], **changes)

@@ -1,0 +1,105 @@
+"""The stub's own files: the state that the C library reads, and a sysfs with the cards' NUMA nodes.
+
+What belongs here: pure functions from a description to text. What does not: writing it (``stub``).
+``native/state.c`` is the other end of the format.
+"""
+
+import uuid
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from testbed.nvml.description import Card, Description, Event, Failure, Process
+from testbed.nvml.eras import ERAS
+
+_SPACE: Final = uuid.UUID("1c4b1a53-94a5-4a4b-9a0f-1f6f1f1a7c55")
+_LEVELS: Final = {"internal": 0, "single": 10, "multiple": 20, "hostbridge": 30, "node": 40, "system": 50}
+_KINDS: Final = {"compute": 0, "graphics": 1, "mps": 2}
+_XID: Final = 0x8
+_SWITCHES: Final = 6
+_GPU_END, _SWITCH_END = 0, 2
+_TOLD_OTHERWISE: Final = frozenset({"numa", "used_mib", "processes", "switch_links"})
+
+
+def completed(card: Card, position: int, seed: str) -> Card:
+    """The card with its empty fields made up; equal seeds and positions give equal cards."""
+    return msgspec.structs.replace(
+        card,
+        uuid=card.uuid or f"GPU-{uuid.uuid5(_SPACE, f'{seed}/{position}')}",
+        pci=card.pci or f"00000000:{position + 4:02X}:00.0",
+        serial=card.serial or f"{1_320_000_000 + position}",
+        minor=position if card.minor is None else card.minor,
+    )
+
+
+def sysfs_name(card: Card) -> str:
+    """The card's folder in ``/sys/bus/pci/devices``: a domain of four digits, small letters."""
+    return card.pci[4:].lower()
+
+
+def state(description: Description) -> str:
+    """The state file of a description whose cards are completed."""
+    return "".join(f"{line}\n" for line in _lines(description))
+
+
+def _lines(description: Description) -> Iterator[str]:
+    era = ERAS[description.era]
+    yield f"driver {era.driver}"
+    yield f"nvml {era.nvml}"
+    yield f"cuda {era.cuda}"
+    yield f"v1_counts_reserve {int(era.v1_counts_reserve)}"
+    yield f"hang {int(description.hang)}"
+    for failure in description.failures:
+        yield _failure(failure, description)
+    for event in description.events:
+        yield _event(event)
+    for position in range(len(description.cards)):
+        yield from _card(description, position)
+
+
+def _failure(failure: Failure, description: Description) -> str:
+    uuid_ = "-" if failure.card is None else description.cards[failure.card].uuid
+    # The library has one door behind every spelling of nvmlInit.
+    function = "nvmlInit" if failure.function.startswith("nvmlInit") else failure.function
+    return f"fail {function} {failure.code} {uuid_}"
+
+
+def _event(event: Event) -> str:
+    return f"event {event.number} {event.uuid or '-'} {_XID} {event.xid}"
+
+
+def _card(description: Description, position: int) -> Iterator[str]:
+    card = description.cards[position]
+    yield f"card {position}"
+    for name in Card.__struct_fields__:
+        value = getattr(card, name)
+        if name not in _TOLD_OTHERWISE and value is not None:
+            yield f"{name} {int(value) if isinstance(value, bool) else value}"
+    yield f"used_mib {card.used}"
+    yield from map(_process, card.processes)
+    yield from _links(description, position)
+    for other in range(len(description.cards)):
+        yield f"level {other} {_level(description, position, other)}"
+
+
+def _process(process: Process) -> str:
+    loads = f"{process.sm} {process.memory} {process.encoder} {process.decoder}"
+    return f"process {process.pid} {process.used_mib} {loads} {_KINDS[process.kind]}"
+
+
+def _links(description: Description, position: int) -> Iterator[str]:
+    for pair in description.pairs:
+        if position in pair.cards:
+            (other,) = set(pair.cards) - {position}
+            yield from [f"link {description.cards[other].pci} {_GPU_END}"] * pair.nvlinks
+    for link in range(description.cards[position].switch_links):
+        yield f"link 00000000:{0xC0 + link % _SWITCHES:02X}:00.0 {_SWITCH_END}"
+
+
+def _level(description: Description, position: int, other: int) -> int:
+    for pair in description.pairs:
+        if {position, other} == set(pair.cards):
+            return _LEVELS[pair.level]
+    here, there = description.cards[position], description.cards[other]
+    return _LEVELS["internal" if position == other else "node" if here.numa == there.numa else "system"]

@@ -1,0 +1,203 @@
+"""``make bench-device-plugin``: what the node agent costs, with a real API server and a stub of NVML.
+
+The kubelet here is a fake that speaks the real gRPC on real sockets: what is measured is the agent, and
+a real kubelet would add its own time. Allocate is measured with 100 pods on the node that hold cards
+already; the baseline in the same run is an empty call (GetDevicePluginOptions) over the same socket.
+``GPUSHARE_DEVICE_PLUGIN`` names the program of another environment, such as one with nothing in it but
+what the agent imports.
+"""
+
+import asyncio
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpushare import contract
+from gpushare.adapters.kubelet.api.deviceplugin_pb2 import Empty
+from gpushare.deviceplugin.endpoint import listing_bytes
+from gpushare.deviceplugin.ids import devices_of, long_id, short_id
+from gpushare.model.annotations import bind_annotations, even_shares
+from gpushare.model.cards import Card
+from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
+from testbed.agent import ACCOUNT, agent_env, grant_agent
+from testbed.api import Object, read_text
+from testbed.nvml import NvmlStub, card
+from testbed.ports import free_ports
+from testbed.process import Process
+from tests.support.kubelet import FakeKubelet, Held, fake_kubelet
+
+NODE = "bench"
+RESIDENTS = 100
+CALLS = 200
+IDLE_S = 20.0
+H200 = 8 * [card("H200")]
+
+
+@click.command()
+def main() -> None:
+    """Print the results as Markdown."""
+    click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}")
+    lists()
+    asyncio.run(served())
+
+
+def lists() -> None:
+    """The message of ListAndWatch, built and serialised."""
+    click.echo("\n| devices | IDs | size | time, median of 20 |\n|---|---|---|---|")
+    for units, namer, name in ((141, long_id, "long"), (16_276, short_id, "short")):
+        cards = [Card(i, units, f"GPU-{i:08d}-0000-0000-0000-000000000000", numa=i // 4) for i in range(8)]
+        took = []
+        for _ in range(20):
+            begun = time.perf_counter()
+            size = listing_bytes(devices_of(cards, namer, lambda each: each.units))
+            took.append(time.perf_counter() - begun)
+        click.echo(f"| {8 * units:,} | {name} | {size:,} bytes | {_ms(statistics.median(took))} |")
+
+
+async def served() -> None:
+    """Start, Allocate with a full node, memory, and what an idle agent takes."""
+    async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as bed:
+        await grant_agent(bed)
+        await bed.api.create("/api/v1/nodes", {"metadata": {"name": NODE, "labels": {"gpushare": "true"}}})
+        with TemporaryDirectory() as folder:
+            async with fake_kubelet(Path(folder)) as kubelet, agent(bed, kubelet) as (process, ops_url):
+                await _serve(bed, kubelet, [_pod(i) for i in range(RESIDENTS)])
+                newcomers = [_pod(RESIDENTS + i) for i in range(CALLS)]
+                before = await _writes(ops_url)
+                took = await _serve(bed, kubelet, newcomers, leave=True)
+                calls = (await _writes(ops_url) - before) / len(took)
+                empty = [await _empty(kubelet) for _ in range(CALLS)]
+                _report("GetDevicePluginOptions, the baseline", empty)
+                _report(f"GetPreferredAllocation + Allocate, {RESIDENTS} pods on the node", took)
+                click.echo(f"\nWrites to the API per pod that was served: {calls:.2f}")
+                rss = _rss_mib(process)
+                busy = _cpu_s(process)
+                await asyncio.sleep(IDLE_S)
+                idle = (_cpu_s(process) - busy) / IDLE_S
+                click.echo(f"Resident: {rss:.0f} MiB. Idle: {100 * idle:.2f} % of a core over {IDLE_S:g} s.")
+
+
+@asynccontextmanager
+async def agent(bed: Bed, kubelet: FakeKubelet) -> AsyncIterator[tuple[Process, str]]:
+    """The agent over eight H200; prints how long it takes until the kubelet knows its devices."""
+    stub = NvmlStub(bed.folder / "nvml", cards=H200)
+    port = free_ports(1)[0]
+    argv = [
+        os.environ.get("GPUSHARE_DEVICE_PLUGIN")
+        or str(Path(sys.executable).with_name("gpushare-device-plugin-v2")),
+        f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}",
+        f"--device-plugin-folder={kubelet.folder}",
+        "--ops-host=127.0.0.1",
+        f"--ops-port={port}",
+    ]
+
+    async def known() -> bool:
+        return kubelet.allocatable(contract.RESOURCE_MEM) > 0
+
+    begun = time.perf_counter()
+    process = await bed.spawn("agent", argv, env=agent_env(NODE, stub), ready=known)
+    click.echo(
+        f"\nStart to {kubelet.allocatable(contract.RESOURCE_MEM)} devices known to the kubelet: ", nl=False
+    )
+    click.echo(_ms(time.perf_counter() - begun))
+    yield process, f"http://127.0.0.1:{port}"
+
+
+async def _serve(bed: Bed, kubelet: FakeKubelet, pods: list[Object], *, leave: bool = False) -> list[float]:
+    """Admit the pods one after the other; with ``leave`` each goes before the next comes."""
+    took = []
+    for pod in pods:
+        (stored,) = await bed.create_pods([pod])
+        uid = stored["metadata"]["uid"]
+        took.append(await _admit(kubelet, uid))
+        await _called_served(bed, stored)
+        if leave:
+            kubelet.forget(uid)
+            await bed.api.delete(
+                f"/api/v1/namespaces/default/pods/{stored['metadata']['name']}?gracePeriodSeconds=0"
+            )
+    return took
+
+
+async def _admit(kubelet: FakeKubelet, uid: str) -> float:
+    """Admit a pod; returns the seconds that the agent's two answers took."""
+    taken = {each for held in kubelet.held.values() for each in held.ids}
+    free = kubelet.healthy(contract.RESOURCE_MEM) - taken
+    begun = time.perf_counter()
+    ids = await kubelet.prefer(contract.RESOURCE_MEM, free, (), 4)
+    answer = await kubelet.allocate(contract.RESOURCE_MEM, ids)
+    took = time.perf_counter() - begun
+    kubelet.held[uid, "main", contract.RESOURCE_MEM] = Held(tuple(ids), answer)
+    kubelet.write_checkpoint()
+    return took
+
+
+async def _called_served(bed: Bed, pod: Object) -> None:
+    path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
+
+    async def told() -> bool:
+        found = await bed.api.get(path)
+        return bool(found["metadata"].get("annotations", {}).get(contract.ANN_ASSIGNED) == "true")
+
+    await until(told, "the pod to be called served", 10, 0.01)
+
+
+async def _empty(kubelet: FakeKubelet) -> float:
+    begun = time.perf_counter()
+    await kubelet.clients[contract.RESOURCE_MEM].stub.GetDevicePluginOptions(Empty())
+    return time.perf_counter() - begun
+
+
+def _pod(number: int) -> Object:
+    """A pod as the extender leaves it: bound, its card in its annotations."""
+    demand = demand_of([ContainerDemand("main", Kind.MAIN, 4)])
+    assert isinstance(demand, Demand)
+    annotations = bind_annotations(demand, even_shares(demand, (number % len(H200),)), 139, number)
+    return gpu_pod(
+        f"pod-{number}", 4, annotations={**annotations, contract.ANN_SEAL: "sealed"}, nodeName=NODE
+    )
+
+
+async def _writes(ops_url: str) -> float:
+    families = text_string_to_metric_families(await read_text(f"{ops_url}/metrics"))
+    return sum(
+        sample.value
+        for family in families
+        if family.name == "gpushare_device_plugin_api_writes"
+        for sample in family.samples
+        if sample.name.endswith("_total") and sample.labels["kind"] != "events"
+    )
+
+
+def _report(what: str, took: list[float]) -> None:
+    ordered = sorted(took)
+    p50, p99 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
+    click.echo(f"{what}: p50 {_ms(p50)}, p99 {_ms(p99)}, most {_ms(ordered[-1])}")
+
+
+def _rss_mib(process: Process) -> float:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def _cpu_s(process: Process) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.1f} ms"
+
+
+if __name__ == "__main__":
+    main()

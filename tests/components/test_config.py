@@ -1,0 +1,260 @@
+import re
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from components.config import (
+    DeviceListStrategy,
+    DevicePlugin,
+    Exposure,
+    Extender,
+    MemoryUnit,
+    Scheduler,
+    Settings,
+    Tenant,
+)
+from components.decode import _spelled
+from components.stack import from_engine, from_file, load
+from gpushare.errors import ConfigError
+from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
+
+
+def error_of(raw: dict[str, Any]) -> str:
+    with pytest.raises(ConfigError) as error:
+        load(raw)
+    return str(error.value)
+
+
+def test_a_small_stack_gets_the_source_documents_layout() -> None:
+    settings = load(raw_stack())
+    assert (settings.extender.replicas, settings.extender.exposure) == (1, Exposure.NODE_PORT)
+    (pool,) = settings.device_plugins
+    assert dict(pool.node_selector) == {"gpushare": "true"}
+    assert (pool.memory_unit, pool.device_list_strategy) == (MemoryUnit.GIB, DeviceListStrategy.MOUNTS)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_the_stacks_are_sound(name: str) -> None:
+    load(from_file(STACKS[name]))
+
+
+def test_unknown_keys_are_told_with_those_that_exist() -> None:
+    assert error_of(raw_stack(extendr={})).startswith(
+        "extendr: no such key; use one of kubernetesVersion, extender, devicePlugins, tenants"
+    )
+    assert error_of(raw_stack(extender={"replica": 3})).startswith(
+        "extender.replica: no such key; use one of image"
+    )
+    assert error_of(raw_stack(pools=[{}, {"units": "GiB"}])).startswith("devicePlugins[1].units: no such key")
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ({"kubernetesVersion": "1.36"}, "extender: missing"),
+        ({"kubernetesVersion": "1.36", "extender": {}}, "extender.image: missing"),
+        ({"extender": {"image": DIGEST}}, "kubernetesVersion: missing"),
+        (raw_stack(extender={"replicas": "3"}), "extender.replicas: '3' is not a whole number"),
+        (raw_stack(extender={"replicas": True}), "extender.replicas: True is not a whole number"),
+        (raw_stack(extender={"lease": "no"}), "extender.lease: 'no' is not true or false"),
+        (raw_stack(extender={"cpu": 1}), "extender.cpu: 1 is not a text; put it in quotes"),
+        (raw_stack(kubernetesVersion=1.3), "kubernetesVersion: 1.3 is not a text; put it in quotes"),
+        (raw_stack(kubernetesVersion="new"), "kubernetesVersion: Kubernetes version 'new' is not like 1.36"),
+        (raw_stack(kubernetesVersion="1.12"), "kubernetesVersion: Kubernetes 1.12 is not supported"),
+        (raw_stack() | {"extender": "image"}, "extender: 'image' is not a mapping"),
+        (raw_stack(tenants={}), "tenants: {} is not a list"),
+        (
+            raw_stack(pools=[{"nodeSelector": {"gpushare": True}}]),
+            "gpushare: True is not a text; put it in quotes",
+        ),
+        (raw_stack(pools=[{"nodeSelector": {1: "a"}}]), "nodeSelector.1: the key 1 is not a text"),
+    ],
+)
+def test_missing_keys_and_wrong_types_are_told(raw: dict[str, Any], text: str) -> None:
+    assert text in error_of(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (
+            raw_stack(pools=[{"memoryUnit": "GB"}]),
+            "devicePlugins[0].memoryUnit: 'GB' is not allowed; use one of GiB, MiB",
+        ),
+        (
+            raw_stack(pools=[{"deviceListStrategy": ["cdi"]}]),
+            "devicePlugins[0].deviceListStrategy: ['cdi'] is not allowed; use one of volume-mounts, cdi",
+        ),
+        (
+            raw_stack(extender={"exposure": "ingress"}),
+            "extender.exposure: 'ingress' is not allowed; use one of node-port, cluster-ip, sidecar",
+        ),
+        (raw_stack(extender={"replicas": 2}), "extender.replicas: 2 is not allowed; use 1 or 3"),
+        (
+            raw_stack(extender={"replicas": 3, "lease": False}),
+            "extender.lease: false does not go with 3 replicas",
+        ),
+        (
+            raw_stack(pools=[{"name": "p" * 38}]),
+            f"devicePlugins[0].name: {'p' * 38!r} is no name; use up to 37",
+        ),
+        (raw_stack(extender={"cpu": "0"}), "extender.cpu: '0' is not a number of cores"),
+        (raw_stack(extender={"cpu": "1 core"}), "extender.cpu: '1 core' is not a number of cores"),
+        (raw_stack(pools=[{"memory": "300"}]), "devicePlugins[0].memory: '300' is not an amount"),
+        (raw_stack(extender={"tlsSecret": "A b"}), "extender.tlsSecret: 'A b' is no name"),
+    ],
+)
+def test_values_outside_their_vocabulary_are_told_with_what_is_allowed(
+    raw: dict[str, Any], text: str
+) -> None:
+    assert error_of(raw).startswith(text)
+
+
+@pytest.mark.parametrize("image", ["example.com/a", "example.com/a:v1", "example.com/a@sha256:12", "a b"])
+def test_an_image_without_digest_is_refused(image: str) -> None:
+    assert error_of(raw_stack(extender={"image": image})).startswith(
+        f"extender.image: {image!r} has no digest"
+    )
+
+
+def test_tags_are_taken_where_they_are_allowed_but_never_latest() -> None:
+    tagged = raw_stack(extender={"image": "example.com:5000/a:v1"}, allowTags=True)
+    assert load(tagged).extender.image == "example.com:5000/a:v1"
+    for image in ("example.com/a", "example.com/a:latest"):
+        assert "no tag other than latest" in error_of(raw_stack(extender={"image": image}, allowTags=True))
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        ({}, "nodeSelector: empty, which is every node"),
+        ({"a b": "x"}, "nodeSelector: 'a b' is no label"),
+        ({"/pool": "x"}, "nodeSelector: '/pool' is no label"),
+        ({"gpushare": "yes please"}, "nodeSelector.gpushare: 'yes please' is no label's value"),
+        ({"cgpu": "true", "ack.node.gpu.schedule": "mps"}, "two modes on one pool"),
+        (
+            {"gpushare": "true", "cgpu": "true"},
+            "two modes on one pool, gpushare=true and cgpu=true; keep one",
+        ),
+        ({"ack.node.gpu.schedule": "default"}, "gives out whole cards, so the agent would serve no node"),
+        ({"ack.node.gpu.schedule": "some"}, "is not one of default, topology, share"),
+        ({"gpushare": "false"}, "label gpushare=false, so the agent would serve no node"),
+    ],
+)
+def test_bad_selectors_are_refused(selector: dict[str, str], text: str) -> None:
+    message = error_of(raw_stack(pools=[{"nodeSelector": selector}]))
+    assert message.startswith("devicePlugins[0].nodeSelector")
+    assert text in message
+
+
+def test_pools_that_can_share_a_node_are_refused() -> None:
+    pools: list[dict[str, Any]] = [{"name": "a"}, {"name": "b", "nodeSelector": {"cgpu": "true"}}]
+    assert "can name the same node" in error_of(raw_stack(pools=pools))
+    apart = [
+        {"name": name, "nodeSelector": {"gpushare": "true", "example.com/pool": name}} for name in ("a", "b")
+    ]
+    assert len(load(raw_stack(pools=apart)).device_plugins) == 2
+    twins = [apart[0], {**apart[1], "name": "a"}]
+    assert error_of(raw_stack(pools=twins)).startswith("devicePlugins[1].name: 'a' is there twice")
+
+
+def test_a_pool_without_a_mode_label_cannot_be_switched_off() -> None:
+    pool = {"nodeSelector": {"example.com/pool": "a"}}
+    assert load(raw_stack(pools=[pool])).device_plugins
+    assert "devicePlugins[0].evictRecover: true needs a label" in error_of(
+        raw_stack(pools=[{**pool, "evictRecover": True}])
+    )
+
+
+def test_paths_on_nodes_are_absolute() -> None:
+    for key in ("kubeletRoot", "kubeconfig"):
+        assert error_of(raw_stack(pools=[{key: "kubelet"}])).startswith(
+            f"devicePlugins[0].{key}: 'kubelet' is not an absolute path"
+        )
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (
+            raw_stack(extender=sidecar(), kubernetesVersion="1.17"),
+            "extender.exposure: sidecar needs Kubernetes 1.18",
+        ),
+        (
+            raw_stack(pools=[{"deviceListStrategy": "cdi"}], kubernetesVersion="1.28"),
+            "devicePlugins[0].deviceListStrategy: cdi needs Kubernetes 1.29 or later, kubernetesVersion is",
+        ),
+    ],
+)
+def test_a_kubernetes_too_old_for_a_feature_is_told(raw: dict[str, Any], text: str) -> None:
+    assert error_of(raw).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("extender", "text"),
+    [
+        (sidecar(replicas=3), "use extender.replicas: 1"),
+        (sidecar(scheduler=None), "extender.exposure: sidecar needs extender.scheduler.image"),
+        (sidecar(tlsSecret="tls"), "leave out extender.tlsSecret"),
+        (
+            sidecar(exposure="node-port"),
+            "extender.scheduler: there is none with exposure node-port; use sidecar",
+        ),
+        (
+            sidecar(scheduler={"image": DIGEST, "name": "default-scheduler"}),
+            "extender.scheduler.name: 'default-scheduler' is the cluster's",
+        ),
+        (
+            sidecar(scheduler={"image": "kube-scheduler"}),
+            "extender.scheduler.image: 'kube-scheduler' has no digest",
+        ),
+    ],
+)
+def test_what_does_not_go_with_a_sidecar_is_told(extender: dict[str, Any], text: str) -> None:
+    assert text in error_of(raw_stack(extender=extender))
+
+
+@pytest.mark.parametrize(
+    ("tenants", "text"),
+    [
+        ([{"name": "Team A", "gpuMem": 1}], "tenants[0].name: 'Team A' is no name"),
+        (
+            [{"name": "kube-system", "gpuMem": 1}],
+            "tenants[0].name: 'kube-system' is or may be Kubernetes' own",
+        ),
+        ([{"name": "a", "gpuMem": -1}], "tenants[0].gpuMem: -1 is not allowed; use 0 or more"),
+        (
+            [{"name": "a", "gpuMem": 1, "priority": 2_000_000_000}],
+            "tenants[0].priority: 2000000000 is not allowed",
+        ),
+        ([{"name": "a", "gpuMem": 1}, {"name": "a", "gpuMem": 2}], "tenants[1].name: 'a' is there twice"),
+    ],
+)
+def test_bad_tenants_are_told(tenants: list[dict[str, Any]], text: str) -> None:
+    assert error_of(raw_stack(tenants=tenants)).startswith(text)
+
+
+def test_texts_from_the_engine_and_values_from_the_file_mean_the_same() -> None:
+    texts = {
+        "gpushare:kubernetesVersion": "1.30",
+        "gpushare:allowTags": "true",
+        "gpushare:extender": '{"image": "example.com/a:v1", "replicas": 3}',
+        "kubernetes:context": "of another",
+    }
+    settings = load(from_engine(texts))
+    assert (str(settings.kubernetes_version), settings.allow_tags, settings.extender.replicas) == (
+        "1.30",
+        True,
+        3,
+    )
+    assert error_of(from_engine(texts | {"gpushare:extender": "nothing"})) == (
+        "extender: 'nothing' is not a mapping of keys to values"
+    )
+
+
+@pytest.mark.parametrize("kind", [Settings, Extender, Scheduler, DevicePlugin, Tenant])
+def test_the_docs_name_every_key(kind: type) -> None:
+    page = (ROOT / "docs" / "how-to" / "deploy.md").read_text()
+    named = set(re.findall(r"[a-zA-Z]+", " ".join(re.findall(r"`([^`\n]+)`", page))))
+    assert {_spelled(each.name) for each in fields(kind)} <= named

@@ -1,0 +1,284 @@
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.config import DeviceListStrategy, MemoryUnit
+from components.manifests import device_plugin, everything, extender
+from components.manifests.evict_recover import switched_off
+from components.stack import from_file, load
+from gpushare.deviceplugin.answer import Strategy
+from gpushare.deviceplugin.evict import command as node_mode
+from gpushare.deviceplugin.lineup import Unit
+from gpushare.deviceplugin.main import command as agent_command
+from gpushare.deviceplugin.main import settings_of as agent_settings
+from gpushare.extender.main import command as extender_command
+from gpushare.extender.main import settings_of as extender_settings
+from tests.support.stacks import ROOT, STACKS, raw_stack, sidecar
+
+Object = dict[str, Any]
+
+
+def made(**changes: Any) -> list[Object]:
+    return everything(load(raw_stack(**changes)))
+
+
+def pick(objects: Iterable[Object], kind: str, name: str | None = None) -> Object:
+    (found,) = [each for each in objects if each["kind"] == kind and name in (None, each["metadata"]["name"])]
+    return found
+
+
+def pod(workload: Object) -> Object:
+    spec: Object = workload["spec"]["template"]["spec"]
+    return spec
+
+
+def pods(objects: Iterable[Object]) -> list[Object]:
+    return [pod(each) for each in objects if each["kind"] in ("Deployment", "DaemonSet")]
+
+
+def all_stacks() -> list[list[Object]]:
+    return [everything(load(from_file(path))) for path in STACKS.values()]
+
+
+def read(name: str) -> dict[tuple[str, str], Object]:
+    return keyed(yaml.safe_load_all((ROOT / "testbed" / "manifests" / name).read_text()))
+
+
+def keyed(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+@pytest.mark.parametrize("name", ["extender-rbac.yaml", "device-plugin-rbac.yaml"])
+def test_the_rights_are_those_that_the_testbed_tests(name: str) -> None:
+    tested = read(name)
+    deployed = keyed(made())
+    assert {key: deployed[key] for key in tested} == tested
+
+
+def test_without_the_lease_right_no_rule_names_leases() -> None:
+    assert "leases" not in str(made(extender={"lease": False}))
+
+
+def test_an_objects_kind_namespace_and_name_occur_once() -> None:
+    for objects in all_stacks():
+        names = [
+            (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in objects
+        ]
+        assert len(names) == len(set(names))
+
+
+def test_selectors_select_their_own_pods_only() -> None:
+    for objects in all_stacks():
+        workloads = [each for each in objects if each["kind"] in ("Deployment", "DaemonSet")]
+        for one in workloads:
+            wanted = one["spec"]["selector"]["matchLabels"].items()
+            matching = [
+                each for each in workloads if wanted <= each["spec"]["template"]["metadata"]["labels"].items()
+            ]
+            assert matching == [one]
+
+
+def test_every_container_is_bounded_and_has_no_power() -> None:
+    for objects in all_stacks():
+        for container in [each for spec in pods(objects) for each in spec["containers"]]:
+            assert container["resources"]["requests"] == container["resources"]["limits"]
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_every_mount_has_a_volume_and_every_volume_a_mount() -> None:
+    for objects in all_stacks():
+        for spec in pods(objects):
+            volumes = {each["name"] for each in spec.get("volumes", ())}
+            mounts = {each["name"] for c in spec["containers"] for each in c.get("volumeMounts", ())}
+            assert volumes == mounts
+
+
+def test_the_extender_is_where_the_source_documents_policy_looks_for_it() -> None:
+    objects = made()
+    spec = pick(objects, "Service")["spec"]
+    assert (spec["type"], spec["ports"][0]["port"], spec["ports"][0]["nodePort"]) == (
+        "NodePort",
+        12345,
+        32766,
+    )
+    assert spec["selector"] == {"app": "gpushare", "component": "gpushare-schd-extender"}
+    deployment = pick(objects, "Deployment")
+    assert pod(deployment)["hostNetwork"] is True
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_three_replicas_keep_apart_and_two_of_them_up() -> None:
+    objects = made(extender={"replicas": 3})
+    assert pick(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    deployment = pick(objects, "Deployment")
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert "podAntiAffinity" in pod(deployment)["affinity"]
+
+
+def test_one_replica_has_no_budget_that_could_hold_up_a_drain() -> None:
+    assert not [each for each in made() if each["kind"] == "PodDisruptionBudget"]
+
+
+def test_a_control_plane_is_found_by_its_old_and_its_later_label() -> None:
+    spec = pod(pick(made(), "Deployment"))
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    keys = [term["matchExpressions"][0]["key"] for term in terms]
+    assert keys == ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"]
+    assert {each["key"] for each in spec["tolerations"]} >= set(keys)
+
+
+def test_the_extender_and_its_scheduler_run_as_nobody() -> None:
+    for settings in ({}, sidecar()):
+        security = pod(pick(made(extender=settings), "Deployment"))["securityContext"]
+        assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 65532)
+
+
+def test_a_sidecar_is_reached_on_loopback_only_by_a_scheduler_of_its_own_name() -> None:
+    objects = made(extender=sidecar())
+    assert not [each for each in objects if each["kind"] == "Service"]
+    config = yaml.safe_load(pick(objects, "ConfigMap")["data"]["config.yaml"])
+    (entry,) = config["extenders"]
+    assert entry["urlPrefix"] == "http://127.0.0.1:12345/gpushare-scheduler"
+    assert config["profiles"] == [{"schedulerName": "gpushare-scheduler"}]
+    assert config["leaderElection"] == {"leaderElect": True, "resourceName": "gpushare-scheduler"}
+    ours, theirs = pod(pick(objects, "Deployment"))["containers"]
+    assert "--host=127.0.0.1" in ours["command"]
+    assert theirs["command"][1] == "--config=/etc/gpushare/scheduler/config.yaml"
+
+
+def test_the_pod_changes_with_the_schedulers_configuration() -> None:
+    marks = {
+        version: pick(made(extender=sidecar(), kubernetesVersion=version), "Deployment")["spec"]["template"][
+            "metadata"
+        ]["annotations"]["checksum/config"]
+        for version in ("1.24", "1.35", "1.36")
+    }
+    assert marks["1.24"] != marks["1.35"] == marks["1.36"]
+
+
+def parsed(monkeypatch: pytest.MonkeyPatch, command: Any, container: Object, words: int) -> dict[str, Any]:
+    """The flags as the daemon reads them from the container; its program's name has that many words."""
+    for each in container["env"]:
+        monkeypatch.setenv(each["name"], each.get("value", "of-the-pod"))
+    with command.make_context(command.name, container["command"][words:]) as context:
+        flags: dict[str, Any] = dict(context.params)
+    return flags
+
+
+def test_the_extender_understands_its_command_line_and_listens_where_the_probes_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    container = pod(pick(made(extender={"tlsSecret": "tls"}), "Deployment"))["containers"][0]
+    settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {"POD_IP": "10.0.0.1"})
+    assert (settings.port, settings.ops_port) == (12345, extender.OPS_PORT)
+    assert {each["containerPort"] for each in container["ports"]} == {settings.port, settings.ops_port}
+    assert settings.advertise == "10.0.0.1:12345"
+    assert settings.tls is not None
+
+
+def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = {"memoryUnit": "MiB", "deviceListStrategy": "cdi"}
+    container = pod(pick(made(pools=[pool]), "DaemonSet"))["containers"][0]
+    assert container["command"][0] == "gpushare-device-plugin-v2"
+    settings = agent_settings(parsed(monkeypatch, agent_command, container, 1), {})
+    assert (settings.cards.unit, settings.manners.style.strategy) == (Unit.MIB, Strategy.CDI)
+    assert settings.ops_port == device_plugin.OPS_PORT
+    mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
+    assert mounts[str(settings.folder)] is False
+    assert mounts[str(settings.cgroups)] is True
+    assert mounts[str(settings.pod_resources.parent)] is True
+    assert settings.state.is_relative_to(settings.folder)
+
+
+def test_vocabularies_and_ports_are_the_daemons_own() -> None:
+    assert [str(each) for each in MemoryUnit] == [str(each) for each in Unit]
+    assert [str(each) for each in DeviceListStrategy] == [str(each) for each in Strategy]
+    for command, port in ((extender_command, extender.OPS_PORT), (agent_command, device_plugin.OPS_PORT)):
+        assert [each.default for each in command.params if each.name == "ops_port"] == [port]
+
+
+def test_the_agent_gets_all_cards_by_a_mount() -> None:
+    spec = pod(pick(made(pools=[{"runtimeClass": "nvidia"}]), "DaemonSet"))
+    (mount,) = [each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "all-cards"]
+    (volume,) = [each for each in spec["volumes"] if each["name"] == "all-cards"]
+    assert mount["mountPath"] == "/var/run/nvidia-container-devices/all"
+    assert volume["hostPath"]["path"] == "/dev/null"
+    assert spec["runtimeClassName"] == "nvidia"
+
+
+def test_a_kubelet_elsewhere_is_mounted_where_the_agent_looks() -> None:
+    spec = pod(pick(made(pools=[{"kubeletRoot": "/data/kubelet/"}]), "DaemonSet"))
+    paths = [each["hostPath"]["path"] for each in spec["volumes"]]
+    assert paths[:2] == ["/data/kubelet/device-plugins", "/data/kubelet/pod-resources"]
+    assert spec["containers"][0]["volumeMounts"][0]["mountPath"] == "/var/lib/kubelet/device-plugins"
+
+
+def test_a_kubeconfig_on_the_node_is_used_where_it_is_named() -> None:
+    path = "/etc/kubernetes/kubelet.kubeconfig"
+    spec = pod(pick(made(pools=[{"kubeconfig": path}]), "DaemonSet"))
+    (mount,) = [each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "kubeconfig"]
+    assert {"name": "KUBECONFIG", "value": mount["mountPath"]} in spec["containers"][0]["env"]
+    assert {"name": "kubeconfig", "hostPath": {"path": path, "type": "File"}} in spec["volumes"]
+
+
+def test_pools_share_their_rights_and_have_a_daemonset_each() -> None:
+    names = ("a", "b")
+    pools = [{"name": name, "nodeSelector": {"gpushare": "true", "pool": name}} for name in names]
+    objects = made(pools=pools)
+    sets = [each["metadata"]["name"] for each in objects if each["kind"] == "DaemonSet"]
+    assert sets == ["gpushare-device-plugin-ds-a", "gpushare-device-plugin-ds-b"]
+    assert pick(objects, "ServiceAccount", "gpushare-device-plugin")
+
+
+def test_no_pools_leave_nothing_of_the_agent() -> None:
+    assert "gpushare-device-plugin" not in str(made(pools=[]))
+
+
+@pytest.mark.parametrize(
+    ("selector", "off"),
+    [
+        ({"gpushare": "true"}, {"gpushare": "false"}),
+        ({"cgpu": "true", "pool": "a"}, {"cgpu": "false", "pool": "a"}),
+        ({"ack.node.gpu.schedule": "core_mem"}, {"ack.node.gpu.schedule": "default"}),
+    ],
+)
+def test_a_switched_off_node_is_where_nvidias_plugin_comes_back(
+    selector: dict[str, str], off: dict[str, str]
+) -> None:
+    assert switched_off(selector) == off
+    objects = made(pools=[{"nodeSelector": selector, "evictRecover": True}])
+    assert pod(pick(objects, "DaemonSet", "device-plugin-evict-ds"))["nodeSelector"] == selector
+    assert pod(pick(objects, "DaemonSet", "device-plugin-recover-ds"))["nodeSelector"] == off
+
+
+@pytest.mark.parametrize("verb", ["evict", "recover"])
+def test_evict_and_recover_run_a_command_that_exists_on_the_folders_that_are_mounted(verb: str) -> None:
+    objects = made(pools=[{"evictRecover": True}])
+    spec = pod(pick(objects, "DaemonSet", f"device-plugin-{verb}-ds"))
+    (container,) = spec["containers"]
+    assert container["command"] == ["gpushare", "node-mode", verb, "--wait"]
+    with node_mode.commands[verb].make_context(verb, container["command"][3:]) as context:
+        folders = [context.params["manifests"], context.params["backup"]]
+    assert [Path(each["mountPath"]) for each in container["volumeMounts"]] == folders
+    assert spec["automountServiceAccountToken"] is False
+
+
+def test_a_tenant_is_a_namespace_with_a_quota_and_perhaps_a_priority() -> None:
+    objects = made(tenants=[{"name": "a", "gpuMem": 32, "priority": 7}, {"name": "b", "gpuMem": 0}])
+    quotas = {
+        each["metadata"]["namespace"]: each["spec"]["hard"]
+        for each in objects
+        if each["kind"] == "ResourceQuota"
+    }
+    assert quotas == {"a": {"requests.aliyun.com/gpu-mem": "32"}, "b": {"requests.aliyun.com/gpu-mem": "0"}}
+    assert pick(objects, "PriorityClass")["value"] == 7

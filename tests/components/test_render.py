@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from components.render import command
+from tests.support.stacks import FOLDER, ROOT, STACKS
+
+
+def render(*arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_the_rendered_objects_are_those_under_review(name: str) -> None:
+    shown = render("--config", str(STACKS[name]))
+    snapshot = FOLDER / "snapshots" / f"{name}.yaml"
+    stack = STACKS[name].relative_to(ROOT)
+    renew = f"python -m components.render --config {stack} > {snapshot.relative_to(ROOT)}"
+    assert shown.exit_code == 0, shown.output
+    assert shown.output == snapshot.read_text(), f"if the change is meant: {renew}"
+
+
+def test_the_version_on_the_command_line_counts() -> None:
+    stack = str(STACKS["example"])
+    old = render("--config", stack, "--kubernetes-version", "1.18")
+    budgets = [
+        each["apiVersion"] for each in yaml.safe_load_all(old.output) if each["kind"] == "PodDisruptionBudget"
+    ]
+    assert budgets == ["policy/v1beta1"]
+    assert "seccompProfile" not in old.output
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("config: {gpushare:extendr: {}}", "extendr: no such key; use one of kubernetesVersion, extender"),
+        ("config: {gpushare:kubernetesVersion: '1.36'}", "extender: missing"),
+        ("config: [", "is not YAML"),
+        ("just text", "has no mapping 'config'"),
+    ],
+)
+def test_an_error_is_one_line_and_exit_status_2(tmp_path: Path, text: str, problem: str) -> None:
+    stack = tmp_path / "Pulumi.bad.yaml"
+    stack.write_text(text)
+    result = render("--config", str(stack))
+    assert result.exit_code == 2
+    assert result.output.startswith(f"render: {stack}: {problem}")
+    assert result.output.count("\n") == 1
+
+
+def test_a_stack_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    result = render("--config", str(tmp_path / "absent.yaml"))
+    assert (result.exit_code, result.output) == (
+        2,
+        f"render: {tmp_path / 'absent.yaml'}: cannot be read: No such file or directory\n",
+    )

@@ -1,0 +1,29 @@
+"""The ``:authority`` header of a kubelet's calls: ``localhost`` since 1.26, the socket's path before.
+
+Source: kubernetes/kubernetes pull request 112597, after which some servers refused the path.
+"""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.registrar import Registrar
+from tests.support.kubelet import fake_kubelet
+from tests.unit.deviceplugin.shelf import RESOURCE, Shelf
+
+
+@pytest.mark.parametrize("form", ["localhost", "{path}", "{escaped}"])
+async def test_a_kubelet_of_any_age_is_served(tmp_path: Path, form: str) -> None:
+    shelf = Shelf()
+    path = str(tmp_path / shelf.socket)
+    async with fake_kubelet(tmp_path) as kubelet, asyncio.timeout(10):
+        kubelet.authority = form.format(path=path, escaped=quote(path, safe=""))
+        registrar = asyncio.create_task(Registrar(shelf, tmp_path, PluginMetrics()).run())
+        while kubelet.allocatable(RESOURCE) != len(shelf.stock):
+            await asyncio.sleep(0.002)
+        assert (await kubelet.admit("uid", "main", RESOURCE, 2)).envs["IDS"] == "a,b"
+        registrar.cancel()
+        await asyncio.gather(registrar, return_exceptions=True)

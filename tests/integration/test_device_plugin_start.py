@@ -1,0 +1,100 @@
+"""Why a node agent does not start, or does not serve: told at once and in one line; no kubelet is needed."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gpushare import contract
+from gpushare.errors import ApiError
+from testbed import until
+from testbed.agent import agent_argv
+from testbed.api import read_text
+from testbed.nvml import NvmlStub, card
+from tests.support.agents import fake_node
+from tests.support.gpunodes import GpuBed, gpu_bed
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gpus() -> AsyncIterator[GpuBed]:
+    async with gpu_bed(extender=False) as found:
+        yield found
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> NvmlStub:
+    return NvmlStub(tmp_path / "nvml", cards=[card("T4")])
+
+
+async def end_of(gpus: GpuBed, env: Mapping[str, str], *flags: str, wrapped: Sequence[str] = ()) -> str:
+    """The last line of an agent that ends with status 1."""
+    process = await asyncio.create_subprocess_exec(
+        *wrapped,
+        *agent_argv(gpus.bed, flags),
+        "--ops-port=0",
+        env={"PATH": os.environ["PATH"], "NODE_NAME": "some-node", **env},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 1, errors.decode()
+    return errors.decode().splitlines()[-1]
+
+
+async def test_without_a_card_the_agent_ends_and_says_so(gpus: GpuBed, tmp_path: Path) -> None:
+    env = NvmlStub(tmp_path / "nvml").env
+    assert "no card" in await end_of(gpus, env, f"--device-plugin-folder={tmp_path}")
+
+
+async def test_without_a_driver_the_agent_ends_and_says_so(gpus: GpuBed, tmp_path: Path) -> None:
+    end = await end_of(gpus, {}, f"--device-plugin-folder={tmp_path}")
+    assert "libnvidia-ml.so.1" in end
+
+
+async def test_a_node_that_does_not_exist_is_told_beside_those_that_do(
+    gpus: GpuBed, stub: NvmlStub, tmp_path: Path
+) -> None:
+    for name in ("right", "wrong"):
+        await gpus.bed.api.create("/api/v1/nodes", {"metadata": {"name": name}})
+    end = await end_of(gpus, {**stub.env, "NODE_NAME": "typo"}, f"--device-plugin-folder={tmp_path}")
+    assert "NODE_NAME='typo': no such node in the cluster; its nodes are: right, wrong" in end
+
+
+async def test_a_folder_of_sockets_that_is_missing_is_named(
+    gpus: GpuBed, stub: NvmlStub, tmp_path: Path
+) -> None:
+    end = await end_of(gpus, stub.env, f"--device-plugin-folder={tmp_path / 'missing'}")
+    assert f"{tmp_path / 'missing'}: No such file or directory" in end
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+async def test_a_folder_of_sockets_that_is_read_only_is_named(
+    gpus: GpuBed, stub: NvmlStub, tmp_path: Path
+) -> None:
+    mount = f'mount -t tmpfs -o ro tmpfs {tmp_path} && exec "$@"'
+    wrapped = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+    end = await end_of(gpus, stub.env, f"--device-plugin-folder={tmp_path}", wrapped=wrapped)
+    assert f"{tmp_path} cannot be written; mount it without readOnly" in end
+
+
+async def test_a_refused_registration_is_told_and_tried_again(gpus: GpuBed) -> None:
+    """With a fake kubelet: a real one refuses only what no agent of ours would send."""
+    async with fake_node(gpus.bed, "refusing", [card("T4")], refuse="not today") as fake:
+        log = fake.agent.command.log
+
+        async def told() -> bool:
+            return "not today" in log.read_text()
+
+        await until(told, "the refusal to be logged")
+        with pytest.raises(ApiError, match="not registered with the kubelet"):
+            await read_text(f"{fake.ops_url}/readyz")
+        fake.kubelet.refuse = None
+
+        async def up() -> bool:
+            return fake.kubelet.allocatable(contract.RESOURCE_MEM) == 14
+
+        await until(up, "the registration to succeed")

@@ -1,0 +1,193 @@
+"""What the components render, before the real API server and under exactly the rights that they give."""
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from components.manifests import everything
+from components.render import as_yaml
+from components.stack import from_file, load
+from gpushare.contract import ANN_IDX
+from gpushare.errors import ApiError
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, build, gpu_pod, until
+from testbed.api import Object, read_text
+from testbed.extender import ACCOUNT, ExtenderSpec, start_extender
+from testbed.ports import free_ports
+from tests.support.stacks import STACKS
+
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed() -> AsyncIterator[Bed]:
+    async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as made:
+        yield made
+
+
+def rendered(name: str) -> list[Object]:
+    return everything(load(from_file(STACKS[name])))
+
+
+async def apply(bed: Bed, objects: list[Object], *flags: str) -> str:
+    """Apply strictly: unknown fields are errors."""
+    return await bed.kubectl(
+        "apply", "--server-side", "--validate=strict", *flags, "-f", "-", stdin=as_yaml(objects)
+    )
+
+
+async def with_namespaces(bed: Bed, name: str) -> list[Object]:
+    """All objects of a stack; its namespaces are made, for what lies in one cannot be tried without it."""
+    objects = rendered(name)
+    for each in objects:
+        if each["kind"] == "Namespace":
+            await apply(bed, [each])
+    return objects
+
+
+@pytest.mark.parametrize("name", STACKS)
+async def test_the_api_server_takes_every_object(bed: Bed, name: str) -> None:
+    objects = await with_namespaces(bed, name)
+    answer = await apply(bed, objects, "--dry-run=server")
+    assert len(answer.splitlines()) == len(objects)
+
+
+@pytest.mark.parametrize("name", STACKS)
+async def test_it_warns_of_nothing_but_the_label_that_only_old_control_planes_have(
+    bed: Bed, name: str
+) -> None:
+    objects = await with_namespaces(bed, name)
+    with pytest.raises(TestbedError) as error:
+        await apply(bed, objects, "--dry-run=server", "--warnings-as-errors")
+    warnings = [line for line in str(error.value).splitlines() if "Warning:" in line]
+    assert warnings
+    assert [line for line in warnings if "key: node-role.kubernetes.io/master is use" not in line] == []
+
+
+async def test_a_field_that_does_not_exist_would_be_found(bed: Bed) -> None:
+    (deployment,) = [each for each in rendered("example") if each["kind"] == "Deployment"]
+    deployment["spec"]["template"]["spec"]["hostNetworks"] = True
+    with pytest.raises(TestbedError, match="hostNetworks"):
+        await apply(bed, [deployment], "--dry-run=server")
+
+
+async def test_a_tenants_quota_holds_and_pods_without_gpu_memory_are_let_be(bed: Bed) -> None:
+    await apply(bed, [each for each in rendered("example") if each["kind"] in ("Namespace", "ResourceQuota")])
+    await bed.until_service_account("team-a")
+
+    async def counted() -> bool:
+        path = "/api/v1/namespaces/team-a/resourcequotas/gpu-mem"
+        return "used" in (await bed.api.get(path))["status"]
+
+    await until(counted, "the quota to be counted")
+    await bed.create_pods([gpu_pod("fits", 32, namespace="team-a"), gpu_pod("plain", namespace="team-a")])
+    with pytest.raises(ApiError, match=r"exceeded quota.*aliyun.com/gpu-mem"):
+        await bed.create_pods([gpu_pod("beyond", 1, namespace="team-a")])
+
+
+async def grant(bed: Bed, name: str) -> list[Object]:
+    """Apply a stack but for its pods; return its Deployment's containers."""
+    objects = rendered(name)
+    await apply(bed, [each for each in objects if each["kind"] not in ("Deployment", "DaemonSet")])
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    containers: list[Object] = deployment["spec"]["template"]["spec"]["containers"]
+    return containers
+
+
+async def leads_with_all_rights(ops_url: str) -> None:
+    async def leads() -> bool:
+        return "gpushare_extender_leader 1.0" in await read_text(f"{ops_url}/metrics")
+
+    await until(leads, "the extender to hold the Lease")
+    lines = (await read_text(f"{ops_url}/metrics")).splitlines()
+    missing = [line for line in lines if line.startswith("gpushare_extender_reduced_mode{")]
+    assert missing
+    assert [line for line in missing if not line.endswith(" 0.0")] == []
+
+
+async def test_the_extender_gets_ready_with_the_rights_that_are_deployed_and_misses_none(bed: Bed) -> None:
+    await grant(bed, "example")
+    spec = ExtenderSpec()
+    process = await start_extender(bed, spec)
+    await leads_with_all_rights(spec.ops_url)
+    await bed.api.get("/api/v1/namespaces/kube-system/secrets/gpushare-schd-extender-seal")
+    await process.stop()
+
+
+CONFINE = f"""
+mount -t tmpfs none /run && mkdir -p {SERVICE_ACCOUNT} && mount --bind "$1" {SERVICE_ACCOUNT} || exit 1
+mount -o remount,bind,ro /run && mount -o remount,bind,ro / || exit 1
+if touch /probe; then exit 1; fi
+shift
+exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
+"""
+"""What kubelet and security context do: the account's files, a read-only root, no capabilities."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts of its own need root")
+async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_token(bed: Bed) -> None:
+    (container,) = await grant(bed, "example")
+    files = bed.folder / "account"
+    files.mkdir()
+    token = await bed.kubectl("create", "token", "gpushare-schd-extender", "--namespace=kube-system")
+    for name, text in {"token": token.strip(), "ca.crt": bed.ca_file.read_text()}.items():
+        (files / name).write_text(text)
+    host, _, api_port = bed.api_url.removeprefix("https://").partition(":")
+    ports = free_ports(2)
+    given = {"POD_NAME": "extender-0", "POD_IP": host, "PORT": str(ports[0]), "OPS_PORT": str(ports[1])}
+    env = {each["name"]: given.get(each["name"], each.get("value", "")) for each in container["env"]}
+    command = [str(Path(sys.executable).with_name("gpushare")), *container["command"][1:]]
+    unshare = shutil.which("unshare") or pytest.skip("there is no unshare")
+    process = await bed.spawn(
+        "confined",
+        [unshare, "--mount", "sh", "-c", CONFINE, "sh", str(files), *command],
+        env={**env, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": api_port},
+        ready=f"http://127.0.0.1:{ports[1]}/readyz",
+    )
+    await leads_with_all_rights(f"http://127.0.0.1:{ports[1]}")
+    await process.stop()
+
+
+def scheduler_of(bed: Bed, command: list[str], url: str, folder: Path) -> list[str]:
+    """The deployed kube-scheduler's command line, outside of a pod: credentials and the address given."""
+    (config,) = [each for each in rendered("sidecar") if each["kind"] == "ConfigMap"]
+    document: dict[str, Any] = yaml.safe_load(config["data"]["config.yaml"])
+    kubeconfig = str(bed.kubeconfig_for(ACCOUNT))
+    document["clientConnection"] = {"kubeconfig": kubeconfig}
+    document["extenders"][0]["urlPrefix"] = url
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(document))
+    given = {"--config": str(file), "--secure-port": str(free_ports(1)[0])}
+    flags = [
+        f"{name}={given.get(name, value)}" for name, _, value in (each.partition("=") for each in command[1:])
+    ]
+    access = [f"--{kind}-kubeconfig={kubeconfig}" for kind in ("authentication", "authorization")]
+    return [command[0], *flags, "--bind-address=127.0.0.1", *access]
+
+
+async def test_the_scheduler_of_a_sidecar_binds_through_the_extender_under_the_deployed_rights(
+    tmp_path: Path,
+) -> None:
+    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
+        _, scheduler = await grant(bed, "sidecar")
+        spec = ExtenderSpec()
+        await start_extender(bed, spec)
+        tool = (await build.ensure(["kube-scheduler"]))["kube-scheduler"]
+        argv = scheduler_of(bed, scheduler["command"], spec.url, tmp_path)
+        process = await bed.spawn("own-scheduler", [str(tool.path), *argv[1:]])
+        await bed.add_nodes([SimNode("n", [Card()])])
+        await bed.create_pods([gpu_pod("p", 4, schedulerName="gpushare-scheduler")])
+
+        async def bound() -> bool:
+            pod = await bed.api.get("/api/v1/namespaces/default/pods/p")
+            return pod["spec"].get("nodeName") == "n" and ANN_IDX in pod["metadata"]["annotations"]
+
+        await until(bound, "the pod to be bound through the extender")
+        assert "forbidden" not in process.command.log.read_text().lower()

@@ -1,0 +1,204 @@
+"""What the node agent writes, with the rights it has in the source documents: the kubelet's own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpushare.adapters.kube.agent import AgentApi
+from gpushare.adapters.kube.agent_resources import own_node, pods_of
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import load_configuration
+from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
+from gpushare.contract import (
+    ANN_ASSIGNED,
+    ANN_ASSIGNED_NODE,
+    ANN_CARDS,
+    EVENT_CARDS_CHANGED,
+    LABEL_CARD_MIB,
+    RESOURCE_COUNT,
+)
+from gpushare.deviceplugin.facts import wanted
+from gpushare.deviceplugin.lineup import Lineup, Unit
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.publisher import Publisher
+from gpushare.errors import ApiError
+from gpushare.model.cards import Card
+from gpushare.model.facts import NodeFacts
+from gpushare.model.tenants import Tenant
+from gpushare.ports import node_note
+from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
+from testbed.api import Object
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+LINEUP = Lineup(Unit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079), Card(1, 14, "GPU-b", "Tesla T4", 15079)))
+ZERO = {"capacity": {RESOURCE_COUNT: "0"}, "allocatable": {RESOURCE_COUNT: "0"}}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed() -> AsyncIterator[Bed]:
+    """One bed for all tests; each has a node of its own."""
+    async with Testbed(scheduler=SchedulerSpec(version=None), kwok=False) as bed:
+        yield bed
+
+
+@dataclass
+class Agent:
+    """Publisher and watches of one node, as the daemon wires them."""
+
+    bed: Bed
+    node: str
+    publisher: Publisher
+    metrics: PluginMetrics
+    tenants: dict[str, Tenant] = field(default_factory=dict)
+
+    def changed(self, batch: Iterable[Upserted[Any] | Deleted]) -> None:
+        for change in batch:
+            if isinstance(change, Upserted) and isinstance(change.value, NodeFacts):
+                self.publisher.node_seen(change.value)
+            elif isinstance(change, Upserted):
+                self.tenants[change.key] = change.value
+
+    def synced(self, resource: str) -> None:
+        del resource
+
+    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        raise AssertionError((resource, error, retry_in_s))
+
+    @property
+    def path(self) -> str:
+        return f"/api/v1/nodes/{self.node}"
+
+    async def settles(self) -> None:
+        async with asyncio.timeout(10):
+            await self.publisher.settled()
+
+    async def shown(self) -> Object:
+        return await self.bed.api.get(self.path)
+
+    async def until_shown(self, fact: Callable[[Object], object], what: str) -> None:
+        async def met() -> bool:
+            return bool(fact(await self.shown()))
+
+        await until(met, what)
+
+    async def places(self, name: str) -> Tenant:
+        """A pod on this node, as the watch shows it."""
+        pod = gpu_pod(name, 4)
+        pod["spec"]["nodeName"] = self.node
+        (made,) = await self.bed.create_pods([pod])
+        uid: str = made["metadata"]["uid"]
+        return await self.sees(uid, lambda tenant: tenant)
+
+    async def sees(self, uid: str, fact: Callable[[Tenant], object]) -> Tenant:
+        async def met() -> bool:
+            return uid in self.tenants and bool(fact(self.tenants[uid]))
+
+        await until(met, "the watch of pods")
+        return self.tenants[uid]
+
+
+@asynccontextmanager
+async def agent(bed: Bed, node: str) -> AsyncIterator[Agent]:
+    """An agent with the kubelet's own credentials."""
+    await bed.api.create("/api/v1/nodes", {"metadata": {"name": node}})
+    kubeconfig = bed.kubeconfig_for(f"system:node:{node}", ["system:nodes"])
+    async with KubeClient(await load_configuration(str(kubeconfig))) as client:
+        metrics = PluginMetrics()
+        publisher = Publisher(AgentApi(client, node=node, identity="agent"), metrics)
+        made = Agent(bed, node, publisher, metrics)
+        jobs = (publisher, Follower(client, own_node(node), made), Follower(client, pods_of(node), made))
+        tasks = [asyncio.create_task(job.run()) for job in jobs]
+        try:
+            yield made
+        finally:
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+def counts(node: Object) -> list[str | None]:
+    """The number of cards in capacity and allocatable."""
+    sections = (node["status"].get(name, {}) for name in ("capacity", "allocatable"))
+    return [section.get(RESOURCE_COUNT) for section in sections]
+
+
+async def test_the_node_shows_cards_labels_and_their_number(bed: Bed) -> None:
+    async with agent(bed, "shows") as made:
+        made.publisher.want_node(wanted(LINEUP, '{"x":{"main":{"0":4}}}'))
+        await made.settles()
+        node = await made.shown()
+        assert node["metadata"]["annotations"][ANN_ASSIGNED_NODE] == '{"x":{"main":{"0":4}}}'
+        assert node["metadata"]["labels"][LABEL_CARD_MIB] == "15079MiB"
+        assert counts(node) == ["2", "2"]
+
+
+async def test_what_was_zeroed_or_lost_with_the_object_is_written_again(bed: Bed) -> None:
+    async with agent(bed, "loses") as made:
+        made.publisher.want_node(wanted(LINEUP, "{}"))
+        await made.settles()
+        await bed.api.patch(f"{made.path}/status", {"status": ZERO})
+        await made.until_shown(lambda node: counts(node) == ["2", "2"], "the number of cards to be back")
+        await bed.api.delete(made.path)
+        await bed.api.create("/api/v1/nodes", {"metadata": {"name": "loses"}})
+        await made.until_shown(
+            lambda node: ANN_CARDS in node["metadata"].get("annotations", {}), "the new object to be written"
+        )
+
+
+async def test_a_node_that_stops_serving_takes_its_offer_back(bed: Bed) -> None:
+    async with agent(bed, "stops") as made:
+        made.publisher.want_node(wanted(LINEUP, "{}"))
+        await made.settles()
+        made.publisher.want_node(wanted(None, "{}"))
+        await made.settles()
+        node = await made.shown()
+        assert ANN_CARDS not in node["metadata"]["annotations"]
+        assert counts(node) == [None, None]
+
+
+async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_let_be(bed: Bed) -> None:
+    async with agent(bed, "serves") as made:
+        pod = (await made.places("p")).pod
+        predecessor = replace(pod, uid="of-a-predecessor")
+        made.publisher.want_node(wanted(LINEUP, "{}"))
+        made.publisher.want_pods(
+            {
+                predecessor.uid: (predecessor, {ANN_ASSIGNED: "wrong"}),
+                pod.uid: (pod, {ANN_ASSIGNED: "true"}),
+            }
+        )
+        await made.settles()
+        assert (await made.sees(pod.uid, lambda tenant: tenant.served)).served
+
+
+async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
+    async with agent(bed, "reduced") as made:
+        made.publisher.want_unhealthy("0")
+        made.publisher.tell(node_note("reduced", EVENT_CARDS_CHANGED, "text"))
+
+        async def told() -> bool:
+            events = await bed.api.items("/api/v1/namespaces/default/events")
+            return any(event["reason"] == EVENT_CARDS_CHANGED for event in events)
+
+        await until(told, "the event")
+        name = "gpushare_device_plugin_reduced_mode"
+        assert made.metrics.registry.get_sample_value(name, {"right": "configmaps"}) == 1
+
+
+async def test_with_that_right_the_list_of_unhealthy_cards_is_made_and_kept(bed: Bed) -> None:
+    path = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-n"
+    async with KubeClient(await load_configuration(str(bed.kubeconfig))) as client:
+        api = AgentApi(client, node="n", identity="agent")
+        await api.write_unhealthy("")
+        with pytest.raises(ApiError, match="not found"):
+            await bed.api.get(path)
+        for indices in ("0,2", ""):
+            await api.write_unhealthy(indices)
+            assert (await bed.api.get(path))["data"] == {"gpus": indices}

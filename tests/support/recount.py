@@ -1,0 +1,201 @@
+"""What really runs on a GPU node, counted without the agent's code, and held against what is said of it.
+
+The recount believes nobody: what a pod holds is read from the OCI specs of the containers whose
+processes are alive. Then the pods' annotations, the node's, the agent's record on disk and the extender's
+books must say the same.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from gpushare import contract
+from testbed import TestbedError, until
+from testbed.agent import GpuNode
+from testbed.api import Object, read_text
+from testbed.extender import ExtenderSpec
+from tests.support.gpunodes import has_ended, node_object
+
+BUNDLES = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+RECORD = f"{contract.DEVICE_PLUGIN_FOLDER}/gpushare/grants.json"
+CHECKPOINT = f"{contract.DEVICE_PLUGIN_FOLDER}/{contract.KUBELET_CHECKPOINT}"
+
+
+@dataclass(frozen=True)
+class Live:
+    """A container that runs, with what its OCI spec gives it: the card by UUID and by index."""
+
+    uid: str
+    pod: str
+    container: str
+    pid: int
+    uuid: str
+    index: int
+    units: int
+
+
+def live(node: GpuNode) -> list[Live]:
+    """All containers with a card whose processes are alive."""
+    found = (_live(node, folder.name) for folder in node.kubelet.path(BUNDLES).glob("*"))
+    return [each for each in found if each]
+
+
+def _live(node: GpuNode, bundle: str) -> Live | None:
+    folder = node.kubelet.path(f"{BUNDLES}/{bundle}")
+    try:
+        spec = json.loads((folder / "config.json").read_text())
+        pid = int((folder / "init.pid").read_text())
+        state = node.kubelet.path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, ValueError):
+        return None
+    notes = spec.get("annotations", {})
+    env = dict(entry.split("=", 1) for entry in spec["process"].get("env", ()))
+    if state == "Z" or contract.ENV_CONTAINER not in env:
+        return None
+    return Live(
+        notes["io.kubernetes.cri.sandbox-uid"],
+        f"{notes['io.kubernetes.cri.sandbox-namespace']}/{notes['io.kubernetes.cri.sandbox-name']}",
+        notes["io.kubernetes.cri.container-name"],
+        pid,
+        _card(node, spec, env),
+        int(env[contract.ENV_IDX]),
+        int(env[contract.ENV_CONTAINER]),
+    )
+
+
+def _card(node: GpuNode, spec: Object, env: Mapping[str, str]) -> str:
+    """The UUID of the one card that the container is told of; the original tells its index."""
+    folder = f"{contract.VISIBLE_BY_MOUNTS}/"
+    names = [m["destination"].removeprefix(folder) for m in spec["mounts"] if folder in m["destination"]]
+    name, *more = names or [env[contract.ENV_VISIBLE_DEVICES]]
+    assert not more, names
+    return node.stub.uuid(int(name)) if name.isdigit() else name
+
+
+def used(node: GpuNode) -> dict[int, int]:
+    """Card → units of the containers that run on it."""
+    total: Counter[int] = Counter()
+    for each in live(node):
+        total[each.index] += each.units
+    return dict(total)
+
+
+@asynccontextmanager
+async def never_overcommitted(node: GpuNode, size: int, every_s: float = 0.2) -> AsyncIterator[None]:
+    """Recounts all the time; fails at the end where a card was over its size at some moment."""
+    over: list[dict[int, int]] = []
+
+    async def recount() -> None:
+        while True:
+            now = used(node)
+            if any(units > size for units in now.values()):
+                over.append(now)
+            await asyncio.sleep(every_s)
+
+    task = asyncio.create_task(recount())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert not over, over
+
+
+# --- what was said of it ------------------------------------------------------------------------
+
+
+def told_by(found: Object, word: Mapping[str, Any]) -> dict[int, int]:
+    """Card → units of a pod: the node's word where it has one, else the pod's own annotations."""
+    notes = found["metadata"].get("annotations", {})
+    text = word.get(found["metadata"]["uid"]) or json.loads(notes.get(contract.ANN_ALLOCATION, "{}"))
+    total: Counter[int] = Counter()
+    for cards in text.values():
+        for index, units in cards.items():
+            total[int(index)] += units
+    if not total and contract.ANN_IDX in notes:
+        total[int(notes[contract.ANN_IDX])] = int(notes[contract.ANN_POD])
+    return dict(total)
+
+
+def recorded(node: GpuNode) -> dict[str, dict[str, int]]:
+    """The agent's record: pod UID → card by UUID → units."""
+    found: dict[str, Counter[str]] = {}
+    for grant_ in json.loads(node.kubelet.path(RECORD).read_text())["grants"]:
+        for uuid, units in grant_["cards"]:
+            found.setdefault(grant_["uid"], Counter())[uuid] += units
+    return {uid: dict(cards) for uid, cards in found.items()}
+
+
+async def until_agreed(node: GpuNode, extender: ExtenderSpec, timeout_s: float = 15) -> None:
+    """Wait until all that is said of the node agrees with what runs there; pods without init containers."""
+    problems: list[str] = []
+
+    async def agreed() -> bool:
+        problems[:] = await disagreements(node, extender)
+        return not problems
+
+    try:
+        await until(agreed, "everything to agree", timeout_s, 0.2)
+    except TestbedError:
+        raise AssertionError(problems) from None
+
+
+async def disagreements(node: GpuNode, extender: ExtenderSpec) -> list[str]:
+    """What is said of the node and is not so."""
+    containers = live(node)
+    there = _by_pod(containers)
+    annotations = (await node_object(node))["metadata"].get("annotations", {})
+    word = json.loads(annotations.get(contract.ANN_ASSIGNED_NODE, "{}"))
+    pods = {p["metadata"]["uid"]: p for p in await node.bed.api.items("/api/v1/pods") if _holds(p, node)}
+    record = recorded(node)
+    return [
+        *(f"{e.pod} has {e.uuid} as card {e.index}" for e in containers if e.uuid != node.stub.uuid(e.index)),
+        *_at_odds("runs and is recorded", {uid: by_uuid for uid, (by_uuid, _) in there.items()}, record),
+        *_at_odds(
+            "runs and is told",
+            {uid: by_index for uid, (_, by_index) in there.items()},
+            {uid: told_by(found, word) for uid, found in pods.items()},
+        ),
+        *_at_odds("runs and is booked", used(node), await booked(node, extender)),
+        *(f"{p['metadata']['name']} is not called served" for p in pods.values() if not _is_served(p)),
+    ]
+
+
+def _by_pod(containers: Iterable[Live]) -> dict[str, tuple[Counter[str], Counter[int]]]:
+    """Pod UID → units by the card's UUID, and by its index."""
+    found: dict[str, tuple[Counter[str], Counter[int]]] = {}
+    for each in containers:
+        by_uuid, by_index = found.setdefault(each.uid, (Counter(), Counter()))
+        by_uuid[each.uuid] += each.units
+        by_index[each.index] += each.units
+    return found
+
+
+def _holds(found: Object, node: GpuNode) -> bool:
+    wants = any(
+        contract.RESOURCE_MEM in each.get("resources", {}).get("limits", {})
+        for each in found["spec"]["containers"]
+    )
+    return wants and not has_ended(found) and found["spec"].get("nodeName") == node.name
+
+
+def _is_served(found: Object) -> bool:
+    notes: Mapping[str, str] = found["metadata"].get("annotations", {})
+    return notes.get(contract.ANN_ASSIGNED) == "true"
+
+
+def _at_odds(what: str, one: Mapping[Any, Any], other: Mapping[Any, Any]) -> list[str]:
+    odd = [key for key in {**one, **other} if one.get(key) != other.get(key)]
+    return [f"{what}: {key}: {one.get(key)} != {other.get(key)}" for key in odd]
+
+
+async def booked(node: GpuNode, extender: ExtenderSpec) -> dict[int, int]:
+    """Card → units as the extender counts them, cards in use only."""
+    found = json.loads(await read_text(f"{extender.url}/inspect/{node.name}"))
+    devices = found["nodes"][0]["devs"] if found["nodes"] else []
+    return {device["id"]: device["usedGPU"] for device in devices if device["usedGPU"]}

@@ -1,0 +1,67 @@
+"""Tenants, tenancies and what a kubelet would do with them, in few words.
+
+``tenancy(14, 14)`` is a node of two cards; ``tenant("a", 4, card=0)`` a pod that was bound to card 0,
+``tenant("a", 4)`` one that nobody gave a card.
+"""
+
+from dataclasses import replace
+
+from gpushare.deviceplugin.decision import Granted, decide, with_grant
+from gpushare.deviceplugin.interface import Refused
+from gpushare.deviceplugin.joining import Served, join
+from gpushare.deviceplugin.matching import Call, match
+from gpushare.deviceplugin.tenancy import Key, Tenancy
+from gpushare.model.cards import Card
+from gpushare.model.demand import Demand, Malformed
+from gpushare.model.objects import Mode
+from gpushare.model.tenants import Tenant
+from tests.support.builders import pod
+
+NODE = "node-a"
+
+
+def cards(*units: int, broken: tuple[int, ...] = ()) -> tuple[Card, ...]:
+    """Cards ``GPU-0``, ``GPU-1``, … of these sizes."""
+    return tuple(
+        Card(index, size, f"GPU-{index}", "Tesla T4", size * 1024, healthy=index not in broken)
+        for index, size in enumerate(units)
+    )
+
+
+def tenancy(*units: int, mode: Mode = Mode.SHARE, broken: tuple[int, ...] = ()) -> Tenancy:
+    """An empty node."""
+    return Tenancy(NODE, cards(*units, broken=broken), mode)
+
+
+def tenant(
+    uid: str,
+    asks: int | Demand | Malformed = 4,
+    *,
+    card: int | tuple[int, ...] | None = None,
+    bound: int = 0,
+    picks: frozenset[str] = frozenset(),
+) -> Tenant:
+    """A pod of the node, bound at time ``bound``; one with a card was bound by our extender."""
+    plain = pod(uid, asks, at=NODE, card=card)
+    return Tenant(replace(plain, seal="sealed" if card is not None else None), bound, picks_devices=picks)
+
+
+def with_tenants(node: Tenancy, *tenants: Tenant) -> Tenancy:
+    """The node with these pods in it."""
+    return replace(node, tenants={**node.tenants, **{each.uid: each for each in tenants}})
+
+
+def asked(
+    node: Tenancy, amount: int, lead: str, done: frozenset[Key] | None = frozenset()
+) -> Granted | Refused | None:
+    """What an Allocate call of so many units gets; None where no container waits for them."""
+    found = match(node, Call(amount, done=done))
+    return decide(node, found, (lead,), 1) if found else None
+
+
+def served(node: Tenancy, uid: str, amount: int, lead: str, container: str = "main") -> Tenancy:
+    """The node once the call is answered and the checkpoint names that pod."""
+    decision = asked(node, amount, lead)
+    assert isinstance(decision, Granted), decision
+    given = with_grant(node, decision.grant)
+    return join(given, [Served(uid, container, lead, amount)])

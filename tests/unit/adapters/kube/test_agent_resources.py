@@ -1,0 +1,173 @@
+"""What the agent reads of its pods and of its node."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gpushare.adapters.kube.agent_resources import own_node, pods_of, tenants_of
+from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
+from gpushare.errors import ApiError, KubeletError
+from gpushare.model.facts import NodeFacts
+from gpushare.model.tenants import Tenant
+from tests.unit.adapters.kube.server import page, serving
+
+BOUND = {
+    "ALIYUN_COM_GPU_MEM_IDX": "1",
+    "ALIYUN_COM_GPU_MEM_POD": "4",
+    "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
+    "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1700000000000000001",
+}
+
+
+def container(name: str = "main", units: int | None = 4, **more: Any) -> dict[str, Any]:
+    limits = {} if units is None else {"resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}
+    return {"name": name, **limits, **more}
+
+
+def pod(
+    *containers: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
+    meta = {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "1", "annotations": annotations}
+    return {"metadata": meta, "spec": {"nodeName": "n", "containers": containers or (container(),), **spec}}
+
+
+def read(*pods: dict[str, Any]) -> list[Tenant]:
+    return tenants_of(json.dumps({"kind": "PodList", "items": pods}).encode())
+
+
+def tenant(*containers: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> Tenant:
+    (found,) = read(pod(*containers, annotations=annotations, **spec))
+    return found
+
+
+def test_a_bound_pod_tells_when_it_was_bound_where_and_whether_it_was_served() -> None:
+    found = tenant(annotations=BOUND)
+    assert (found.uid, found.pod.full_name, found.pod.node) == ("u", "ns/p", "n")
+    assert found.claim == ((1, (4, 0)),)
+    assert (found.bound_ns, found.served, found.static_uid) == (1700000000000000001, False, None)
+    assert tenant(annotations={**BOUND, "ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}).served
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "1.5", "9" * 20, "\N{SUPERSCRIPT TWO}"])
+def test_a_time_that_is_none_is_0(text: str) -> None:
+    assert tenant(annotations={"ALIYUN_COM_GPU_MEM_ASSUME_TIME": text}).bound_ns == 0
+
+
+def test_a_pod_without_annotations_claims_nothing() -> None:
+    found = tenant()
+    assert (found.claim, found.bound_ns, found.served) == (None, 0, False)
+
+
+def test_a_pod_that_asks_for_nothing_of_ours_is_left_out() -> None:
+    assert read(pod(container(units=None)), pod()) == [tenant()]
+
+
+def test_containers_that_choose_their_devices_by_environment_are_named() -> None:
+    visible: dict[str, Any] = {
+        "env": [{"name": "A", "value": "b"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    }
+    found = tenant(
+        container("main", **visible),
+        container("plain", env=[{"name": "OTHER", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]),
+        container("none", env=None),
+        initContainers=[container("init", **visible)],
+    )
+    assert found.picks_devices == {"main", "init"}
+
+
+def test_what_env_from_would_bring_is_not_known_and_does_not_count() -> None:
+    assert tenant(container(envFrom=[{"configMapRef": {"name": "x"}}])).picks_devices == frozenset()
+
+
+def test_the_apis_copy_of_a_static_pod_tells_the_uid_that_the_kubelet_knows() -> None:
+    found = tenant(annotations={"kubernetes.io/config.mirror": "hash", "kubernetes.io/config.source": "file"})
+    assert (found.uid, found.static_uid, found.pod.uid) == ("hash", "hash", "u")
+
+
+def test_init_containers_and_sidecars_are_understood_as_in_the_extender() -> None:
+    found = tenant(
+        container(), initContainers=[container("init", 9), container("side", 2, restartPolicy="Always")]
+    )
+    assert found.demand is not None
+    assert found.demand.mem == 9
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"Unauthorized", b'{"items": 3}', b'{"items":[{"spec":{"containers":1}}]}', b"\xff"]
+)
+def test_a_kubelets_answer_that_is_no_list_of_pods_is_an_error(body: bytes) -> None:
+    with pytest.raises(KubeletError, match="the kubelet's list of pods cannot be read"):
+        tenants_of(body)
+
+
+def test_a_kubelet_without_pods() -> None:
+    assert tenants_of(b'{"items": null}') == []
+
+
+@dataclass
+class Heard:
+    """A listener that writes down what it is told."""
+
+    changes: list[Any] = field(default_factory=list)
+    synced_at: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def changed(self, batch: Iterable[Upserted[Any] | Deleted]) -> None:
+        self.changes += batch
+
+    def synced(self, resource: str) -> None:
+        assert resource
+        self.synced_at.set()
+
+    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        raise AssertionError((resource, error, retry_in_s))
+
+
+async def followed(resource: Any, *items: dict[str, Any]) -> tuple[list[Any], list[dict[str, str]]]:
+    """What a follower of the resource hears, and the queries of its list and of its watch."""
+    heard = Heard()
+    async with serving() as served:
+        served.script.append(page(*items, version="5"))
+        task = asyncio.create_task(Follower(served.client, resource, heard).run())
+        async with asyncio.timeout(5):
+            await heard.synced_at.wait()
+            while len(served.asked) < 2:
+                await asyncio.sleep(0.001)
+        task.cancel()
+        return heard.changes, [dict(query) for query in served.asked]
+
+
+async def test_only_the_pods_of_the_node_are_listed_and_watched() -> None:
+    changes, (listed, watched) = await followed(pods_of("n"), pod(annotations=BOUND))
+    assert [(change.key, change.value.bound_ns) for change in changes] == [("u", 1700000000000000001)]
+    assert listed["fieldSelector"] == watched["fieldSelector"] == "spec.nodeName=n"
+    assert (listed["limit"], watched["watch"]) == ("2000", "1")
+
+
+async def test_only_the_agents_own_node_is_listed_and_watched() -> None:
+    node = {
+        "metadata": {"name": "n", "uid": "nu", "labels": {"cgpu": "true"}, "annotations": {"a": "b"}},
+        "status": {
+            "capacity": {"cpu": "8", "aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"},
+            "allocatable": {"aliyun.com/gpu-mem": "14", "nvidia.com/gpu": "0", "aliyun.com/gpu-count": "odd"},
+        },
+    }
+    changes, (listed, watched) = await followed(own_node("n"), node)
+    facts = NodeFacts(
+        "n",
+        "nu",
+        {"cgpu": "true"},
+        {"a": "b"},
+        {"aliyun.com/gpu-mem": 28, "aliyun.com/gpu-count": 2},
+        {"aliyun.com/gpu-mem": 14, "nvidia.com/gpu": 0},
+    )
+    assert changes == [Upserted("n", facts)]
+    assert listed["fieldSelector"] == watched["fieldSelector"] == "metadata.name=n"
+
+
+async def test_a_bare_node_has_no_facts() -> None:
+    changes, _ = await followed(own_node("n"), {"metadata": {"name": "n"}})
+    assert changes == [Upserted("n", NodeFacts("n"))]

@@ -1,0 +1,281 @@
+"""The driver's moods: missing, silent, losing cards, reporting errors."""
+
+import asyncio
+import ctypes.util
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pynvml
+import pytest
+import pytest_asyncio
+
+from gpushare.adapters.nvml import Nvml
+from gpushare.errors import GpuError
+from gpushare.model.hardware import Fault, Inventory
+from testbed.nvml import ERAS, NvmlStub, card
+from tests.support.nvml import in_child, load, needs_compiler
+
+pytestmark = needs_compiler
+
+READ = """
+import asyncio, json
+from gpushare.adapters.nvml import Nvml
+from gpushare.errors import GpuError
+
+async def main():
+    async with Nvml() as gpus:
+        try:
+            return [gpu.mib for gpu in (await gpus.inventory()).gpus]
+        except GpuError as error:
+            return str(error)
+
+print(json.dumps(asyncio.run(main())))
+"""
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
+    """Driver 535 with two T4."""
+    return load(NvmlStub(tmp_path, era=535, cards=[card("T4")] * 2), monkeypatch)
+
+
+@pytest_asyncio.fixture
+async def gpus(stub: NvmlStub) -> AsyncIterator[Nvml]:
+    """Impatient, and quick to open the library afresh."""
+    async with Nvml(timeout_s=0.3, poll_s=0.01, reopen_s=0, sysfs=stub.sysfs) as made:
+        yield made
+        stub.release()
+        stub.heal()
+
+
+# --- opening ------------------------------------------------------------------------------------
+
+
+def test_the_library_is_found_where_the_environment_points(tmp_path: Path) -> None:
+    stub = NvmlStub(tmp_path, era=418, cards=[card("T4"), card("P40")])
+    assert in_child(READ, stub.env) == [15079, 22919]
+
+
+@pytest.mark.skipif(ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has a driver")
+def test_without_a_library_the_error_says_what_to_do() -> None:
+    answer = in_child(READ, {})
+    assert answer.startswith("libnvidia-ml.so.1 was not found")
+    assert "NVIDIA_DRIVER_CAPABILITIES=utility" in answer
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "the NVIDIA kernel driver is not loaded"),
+        (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, "are of different versions, as after an upgrade"),
+        (pynvml.NVML_ERROR_NO_PERMISSION, "needs /dev/nvidiactl"),
+        (pynvml.NVML_ERROR_MEMORY, r"NVML cannot be opened: nvmlInit: Insufficient Memory \(20\)"),
+    ],
+)
+async def test_a_driver_that_cannot_be_used_is_an_error_with_a_way_out(
+    stub: NvmlStub, gpus: Nvml, code: int, words: str
+) -> None:
+    stub.fail("nvmlInit", code)
+    with pytest.raises(GpuError, match=words):
+        await gpus.inventory()
+
+
+async def test_a_driver_that_is_loaded_later_is_found_then(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.fail("nvmlInit", pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    with pytest.raises(GpuError):
+        await gpus.inventory()
+    stub.heal()
+    assert len((await gpus.inventory()).gpus) == 2
+
+
+async def test_after_a_lost_card_the_library_is_opened_afresh(stub: NvmlStub, gpus: Nvml) -> None:
+    await gpus.inventory()
+    stub.cards([card("T4", uuid="GPU-other")])
+    assert len((await gpus.inventory()).unreadable) == 2
+    assert [gpu.uuid for gpu in (await gpus.inventory()).gpus] == ["GPU-other"]
+
+
+async def test_it_is_not_opened_afresh_too_often(stub: NvmlStub) -> None:
+    async with Nvml(reopen_s=3600) as gpus:
+        await gpus.inventory()
+        stub.cards([card("T4", uuid="GPU-other")])
+        for _ in range(3):
+            assert len((await gpus.inventory()).unreadable) == 2
+
+
+@pytest.mark.usefixtures("stub")
+async def test_closing_gives_nvml_back() -> None:
+    async with Nvml() as gpus:
+        await gpus.inventory()
+        assert pynvml.nvmlDeviceGetCount() == 2
+    with pytest.raises(pynvml.NVMLError_Uninitialized):
+        pynvml.nvmlDeviceGetCount()
+    with pytest.raises(GpuError, match="NVML is closed"):
+        await gpus.inventory()
+
+
+# --- silence ------------------------------------------------------------------------------------
+
+
+async def test_a_driver_that_hangs_is_an_error_in_time_and_recovers(stub: NvmlStub, gpus: Nvml) -> None:
+    await gpus.inventory()
+    stub.hang()
+    with pytest.raises(GpuError, match=r"NVML does not answer within 0\.3 s \(nvmlDeviceGetCount\)"):
+        await gpus.inventory()
+    started = time.monotonic()
+    with pytest.raises(GpuError, match="does not answer"):
+        await gpus.ailing()
+    assert time.monotonic() - started < 0.2
+    stub.release()
+    assert len((await patiently(gpus)).gpus) == 2
+
+
+def test_a_process_ends_though_its_driver_hangs(tmp_path: Path) -> None:
+    stub = NvmlStub(tmp_path, cards=[card("T4")])
+    stub.hang()
+    answer = in_child(READ.replace("Nvml()", "Nvml(timeout_s=0.2)"), stub.env)
+    assert answer == "NVML does not answer within 0.2 s (nvmlInit)"
+
+
+# --- liveness -----------------------------------------------------------------------------------
+
+
+async def test_cards_that_answer_are_well(gpus: Nvml) -> None:
+    await gpus.inventory()
+    assert await gpus.ailing() == {}
+
+
+@pytest.mark.parametrize("function", ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetTemperature"])
+async def test_a_card_whose_sensors_fail_is_ailing(stub: NvmlStub, gpus: Nvml, function: str) -> None:
+    await gpus.inventory()
+    stub.fail(function, pynvml.NVML_ERROR_UNKNOWN, card=1)
+    assert await gpus.ailing() == {stub.uuid(1): f"{function}: Unknown Error (999)"}
+    stub.heal()
+    assert await gpus.ailing() == {}
+
+
+async def test_a_card_without_a_sensor_is_not_ailing(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.set(0, temperature=None)
+    await gpus.inventory()
+    assert await gpus.ailing() == {}
+
+
+async def test_a_lost_card_is_ailing_until_it_is_back(stub: NvmlStub, gpus: Nvml) -> None:
+    await gpus.inventory()
+    stub.lose(0)
+    for _ in range(2):
+        assert await gpus.ailing() == {stub.uuid(0): "nvmlDeviceGetHandleByUUID: GPU is lost (15)"}
+    stub.restore(0)
+    assert await gpus.ailing() == {}
+
+
+async def test_a_card_that_the_driver_forgets_is_ailing(stub: NvmlStub, gpus: Nvml) -> None:
+    gone = stub.uuid(1)
+    await gpus.inventory()
+    stub.cards([card("T4")])
+    await gpus.ailing()
+    assert await gpus.ailing() == {gone: "nvmlDeviceGetHandleByUUID: Not Found (6)"}
+
+
+# --- XID errors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_xids_arrive_on_every_era(era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = load(NvmlStub(tmp_path, era=era, cards=[card("T4")] * 2), monkeypatch)
+    async with Nvml(poll_s=0.01) as gpus:
+        faults = await listening(gpus)
+        stub.xid(1, 48)
+        stub.xid(None, 79)
+        stub.xid(0, 31)
+        assert [await anext(faults) for _ in range(3)] == [
+            Fault(stub.uuid(1), 48),
+            Fault(None, 79),
+            Fault(stub.uuid(0), 31),
+        ]
+
+
+async def test_the_xid_of_a_card_that_fell_off_the_bus_names_it(stub: NvmlStub, gpus: Nvml) -> None:
+    faults = await listening(gpus)
+    stub.lose(1)
+    stub.xid(1, 79)
+    assert await anext(faults) == Fault(stub.uuid(1), 79)
+
+
+async def test_xids_arrive_after_a_silence(stub: NvmlStub, gpus: Nvml) -> None:
+    faults = await listening(gpus)
+    stub.hang()
+    coming = asyncio.ensure_future(anext(faults))
+    with pytest.raises(GpuError):
+        await gpus.inventory()
+    stub.xid(0, 79)
+    stub.release()
+    async with asyncio.timeout(10):
+        assert await coming == Fault(stub.uuid(0), 79)
+
+
+async def test_xids_arrive_after_the_library_was_opened_afresh(stub: NvmlStub, gpus: Nvml) -> None:
+    faults = await listening(gpus)
+    stub.lose(0)
+    await gpus.inventory()
+    stub.restore(0)
+    await gpus.inventory()
+    await registered(gpus)
+    stub.xid(0, 48)
+    async with asyncio.timeout(10):
+        assert await anext(faults) == Fault(stub.uuid(0), 48)
+
+
+async def test_a_card_without_events_does_not_keep_the_others_from_reporting(
+    stub: NvmlStub, gpus: Nvml
+) -> None:
+    stub.set(0, events=None)
+    faults = await listening(gpus)
+    stub.xid(0, 31)
+    stub.xid(1, 48)
+    assert await anext(faults) == Fault(stub.uuid(1), 48)
+
+
+@pytest.mark.parametrize("function", ["nvmlEventSetCreate", "nvmlDeviceRegisterEvents"])
+async def test_where_nothing_is_reported_the_reports_end(stub: NvmlStub, gpus: Nvml, function: str) -> None:
+    stub.fail(function, pynvml.NVML_ERROR_NOT_SUPPORTED)
+    async with asyncio.timeout(10):
+        assert [fault async for fault in gpus.faults()] == []
+
+
+async def test_cards_that_cannot_be_registered_for_a_while_are_tried_again(
+    stub: NvmlStub, gpus: Nvml
+) -> None:
+    stub.fail("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_GPU_IS_LOST)
+    coming = asyncio.ensure_future(anext(gpus.faults()))
+    with pytest.raises(GpuError, match="nvmlDeviceRegisterEvents: GPU is lost"):
+        await gpus.ask(gpus._events.drain)
+    assert not coming.done()
+    stub.heal()
+    await registered(gpus)
+    stub.xid(0, 48)
+    async with asyncio.timeout(10):
+        assert await coming == Fault(stub.uuid(0), 48)
+
+
+async def patiently(gpus: Nvml) -> Inventory:
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await gpus.inventory()
+            except GpuError:
+                await asyncio.sleep(0.02)
+
+
+async def registered(gpus: Nvml) -> None:
+    """Return when the driver records what happens on at least one card."""
+    async with asyncio.timeout(10):
+        while not await gpus.ask(lambda library: gpus._events.drain(library) is not None):
+            await asyncio.sleep(0.01)
+
+
+async def listening(gpus: Nvml) -> AsyncIterator[Fault]:
+    """The reports, from an event set that is there by now."""
+    await registered(gpus)
+    return gpus.faults()

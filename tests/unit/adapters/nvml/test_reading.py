@@ -1,0 +1,177 @@
+"""Cards as the agent sees them, on the drivers of every era: the real pynvml over the stub."""
+
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from gpushare.adapters.nvml import Nvml
+from gpushare.model.hardware import Inventory, Link
+from testbed.nvml import ERAS, NvmlStub, Pair, card
+from tests.support.nvml import load, needs_compiler
+
+pytestmark = needs_compiler
+
+
+async def read(stub: NvmlStub) -> Inventory:
+    async with Nvml(sysfs=stub.sysfs) as gpus:
+        return await gpus.inventory()
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_every_era_gives_the_sizes_of_the_source_documents(
+    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = [card("T4"), card("P40"), card("V100"), card("TITAN Xp")]
+    inventory = await read(load(NvmlStub(tmp_path, era=era, cards=cards), monkeypatch))
+    assert [gpu.mib for gpu in inventory.gpus] == [15079, 22919, 16130, 12196]
+    assert [gpu.model for gpu in inventory.gpus] == [
+        "Tesla T4",
+        "Tesla P40",
+        "Tesla V100-SXM2-16GB",
+        "TITAN Xp",
+    ]
+    assert inventory.unreadable == {}
+    assert inventory.driver.startswith(f"{era}.")
+
+
+@pytest.mark.parametrize(
+    ("era", "cuda", "mig"),
+    [
+        (418, "10.1", None),
+        (440, "10.2", None),
+        (470, "11.4", False),
+        (535, "12.2", False),
+        (580, "13.0", False),
+    ],
+)
+async def test_what_an_era_does_not_tell_is_absent(
+    era: int, cuda: str, mig: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inventory = await read(load(NvmlStub(tmp_path, era=era, cards=[card("A100-80G")]), monkeypatch))
+    assert inventory.cuda == cuda
+    assert inventory.gpus[0].mig is mig
+    assert inventory.gpus[0].mib == 81251
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
+    """Driver 535 with three T4."""
+    return load(NvmlStub(tmp_path, era=535, cards=[card("T4")] * 3), monkeypatch)
+
+
+async def test_a_card_as_a_whole(stub: NvmlStub) -> None:
+    stub.set(1, minor=7, numa=1, compute_mode=3, mig=1, uuid="GPU-1a2b", pci="00000000:3B:00.0")
+    gpu = (await read(stub)).gpus[1]
+    assert (gpu.index, gpu.uuid, gpu.minor, gpu.pci) == (1, "GPU-1a2b", 7, "00000000:3B:00.0")
+    assert (gpu.numa, gpu.mig, gpu.compute_mode) == (1, True, "Exclusive_Process")
+
+
+async def test_the_memory_in_use_does_not_change_a_cards_size(stub: NvmlStub) -> None:
+    stub.set_used(0, 9000)
+    assert (await read(stub)).gpus[0].mib == 15079
+
+
+@pytest.mark.parametrize("numa", [-1, None])
+async def test_a_machine_that_knows_no_numa_node_of_a_card_has_none(stub: NvmlStub, numa: int | None) -> None:
+    stub.set(0, numa=numa)
+    assert (await read(stub)).gpus[0].numa is None
+
+
+async def test_a_card_in_a_large_pci_domain_has_its_node(stub: NvmlStub) -> None:
+    stub.set(0, pci="00010000:01:00.0", numa=1)
+    node = stub.sysfs / "bus" / "pci" / "devices" / "10000:01:00.0" / "numa_node"
+    node.parent.mkdir()
+    node.write_text("1\n")
+    assert (await read(stub)).gpus[0].numa == 1
+
+
+async def test_what_a_card_does_not_tell_is_absent(stub: NvmlStub) -> None:
+    stub.set(0, compute_mode=None)
+    stub.fail("nvmlDeviceGetMinorNumber", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    stub.fail("nvmlSystemGetCudaDriverVersion_v2", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    inventory = await read(stub)
+    assert (inventory.gpus[0].minor, inventory.gpus[0].compute_mode, inventory.cuda) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex: Unknown Error (999)"),
+        ("nvmlDeviceGetUUID", "nvmlDeviceGetUUID: Unknown Error (999)"),
+        ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo: Unknown Error (999)"),
+    ],
+)
+async def test_a_card_that_cannot_be_described_is_named_with_the_reason(
+    stub: NvmlStub, function: str, reason: str
+) -> None:
+    stub.fail(function, pynvml.NVML_ERROR_UNKNOWN, card=1)
+    inventory = await read(stub)
+    assert [gpu.index for gpu in inventory.gpus] == [0, 2]
+    assert inventory.unreadable == {1: reason}
+    assert set(inventory.links) == {(0, 2)}
+
+
+async def test_a_lost_card_is_named_and_the_others_keep_their_index(stub: NvmlStub) -> None:
+    stub.lose(0)
+    inventory = await read(stub)
+    assert inventory.unreadable == {0: "nvmlDeviceGetHandleByIndex: GPU is lost (15)"}
+    assert [gpu.index for gpu in inventory.gpus] == [1, 2]
+
+
+async def test_a_name_that_is_no_text_makes_the_card_unreadable(stub: NvmlStub) -> None:
+    state = stub.folder / "state"
+    state.write_bytes(state.read_bytes().replace(b"Tesla T4", b"Tesla \xff", 1))
+    assert (await read(stub)).unreadable == {0: "nvmlDeviceGetName: answered b'Tesla \\xff' (999)"}
+
+
+async def test_a_driver_without_cards_has_an_empty_list(stub: NvmlStub) -> None:
+    stub.cards([])
+    inventory = await read(stub)
+    assert (inventory.gpus, inventory.unreadable) == ((), {})
+    assert inventory.driver == "535.161.08"
+
+
+@pytest.mark.parametrize(
+    ("level", "link"),
+    [
+        ("internal", Link.BOARD),
+        ("single", Link.SWITCH),
+        ("multiple", Link.SWITCHES),
+        ("hostbridge", Link.HOST_BRIDGE),
+        ("node", Link.NUMA_NODE),
+        ("system", Link.SYSTEM),
+    ],
+)
+async def test_cards_are_as_near_as_nvml_says(
+    level: str, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [Pair((0, 1), level)]  # type: ignore[arg-type]
+    stub = NvmlStub(tmp_path, cards=[card("T4")] * 2, pairs=pairs)
+    assert (await read(load(stub, monkeypatch))).links == {(0, 1): link}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_nvlink_beats_the_bus_and_needs_a_link_between_the_two(
+    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [Pair((0, 1), "single", nvlinks=2), Pair((1, 2), "single", nvlinks=1)]
+    stub = load(NvmlStub(tmp_path, era=era, cards=[card("V100")] * 3, pairs=pairs), monkeypatch)
+    assert (await read(stub)).links == {
+        (0, 1): Link.NVLINK,
+        (0, 2): Link.NUMA_NODE,
+        (1, 2): Link.NVLINK,
+    }
+
+
+async def test_cards_on_an_nvswitch_reach_each_other_by_nvlink(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = [card("H100", switch_links=18), card("H100", switch_links=18, numa=1), card("H100")]
+    links = (await read(load(NvmlStub(tmp_path, cards=cards), monkeypatch))).links
+    assert links == {(0, 1): Link.NVLINK, (0, 2): Link.NUMA_NODE, (1, 2): Link.SYSTEM}
+
+
+async def test_a_driver_that_does_not_tell_how_cards_are_linked_has_no_links(stub: NvmlStub) -> None:
+    stub.fail("nvmlDeviceGetTopologyCommonAncestor", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert (await read(stub)).links == {}

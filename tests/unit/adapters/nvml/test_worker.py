@@ -1,0 +1,123 @@
+"""A call that does not come back holds one thread, and nobody waits for it longer than agreed."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from gpushare.adapters.nvml.worker import Worker
+from gpushare.errors import GpuError
+
+TIMEOUT_S = 0.2
+
+
+@pytest_asyncio.fixture
+async def worker() -> AsyncIterator[Worker]:
+    made = Worker(TIMEOUT_S)
+    yield made
+    made.close()
+
+
+def stuck(worker: Worker, release: threading.Event) -> Callable[[], str]:
+    def job() -> str:
+        with worker.calling("nvmlStuck"):
+            release.wait(10)
+        return "at last"
+
+    return job
+
+
+async def test_a_job_returns_what_it_returns_and_raises_what_it_raises(worker: Worker) -> None:
+    assert await worker.run(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await worker.run(lambda: 1 // 0)
+
+
+async def test_jobs_run_on_one_thread_that_is_not_the_loops(worker: Worker) -> None:
+    threads = {await worker.run(threading.get_ident) for _ in range(3)}
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+async def test_a_call_that_hangs_is_an_error_in_time_and_the_loop_goes_on(worker: Worker) -> None:
+    release = threading.Event()
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.01)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    started = time.monotonic()
+    with pytest.raises(GpuError, match=r"NVML does not answer within 0\.2 s \(nvmlStuck\)"):
+        await worker.run(stuck(worker, release))
+    assert TIMEOUT_S <= time.monotonic() - started < 5
+    assert turns > 3
+    counting.cancel()
+    release.set()
+
+
+async def test_while_a_call_hangs_others_are_refused_at_once_and_never_run(worker: Worker) -> None:
+    release = threading.Event()
+    ran = []
+    first = asyncio.create_task(worker.run(stuck(worker, release)))
+    waiting = asyncio.create_task(worker.run(lambda: ran.append("waiting")))
+    for task in (first, waiting):
+        with pytest.raises(GpuError, match="nvmlStuck"):
+            await task
+    started = time.monotonic()
+    with pytest.raises(GpuError, match="nvmlStuck"):
+        await worker.run(lambda: ran.append("late"))
+    assert time.monotonic() - started < TIMEOUT_S
+    release.set()
+    async with asyncio.timeout(10):
+        assert await settled(worker) == 1
+    assert ran == []
+
+
+async def test_when_the_call_comes_back_jobs_run_again(worker: Worker) -> None:
+    release = threading.Event()
+    with pytest.raises(GpuError):
+        await worker.run(stuck(worker, release))
+    release.set()
+    async with asyncio.timeout(10):
+        assert await settled(worker) == 1
+
+
+async def test_many_short_calls_may_take_longer_together(worker: Worker) -> None:
+    def job() -> int:
+        for _ in range(6):
+            with worker.calling("nvmlShort"):
+                time.sleep(TIMEOUT_S / 4)
+        return 6
+
+    assert await worker.run(job) == 6
+
+
+async def test_a_caller_that_gives_up_does_not_disturb_the_others(worker: Worker) -> None:
+    release = threading.Event()
+    first = asyncio.create_task(worker.run(release.wait))
+    second = asyncio.create_task(worker.run(lambda: "second"))
+    await asyncio.sleep(0)
+    first.cancel()
+    release.set()
+    assert await second == "second"
+
+
+async def test_a_closed_worker_refuses(worker: Worker) -> None:
+    worker.close()
+    with pytest.raises(GpuError, match="NVML is closed"):
+        await worker.run(lambda: 1)
+
+
+async def settled(worker: Worker) -> int:
+    while True:
+        try:
+            return await worker.run(lambda: 1)
+        except GpuError:
+            await asyncio.sleep(0.01)

@@ -1,0 +1,326 @@
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpushare.adapters.kube.watch import Deleted, Upserted
+from gpushare.contract import EVENT_REFUSED, LABEL_MODE
+from gpushare.deviceplugin.allocator import Allocator, Manners
+from gpushare.deviceplugin.answer import Strategy, Style
+from gpushare.deviceplugin.household import Household
+from gpushare.deviceplugin.interface import Answer, Refused
+from gpushare.deviceplugin.joining import Served
+from gpushare.deviceplugin.lineup import Lineup, Unit
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.plugins import CorePlugin, MemPlugin
+from gpushare.deviceplugin.publisher import Publisher
+from gpushare.deviceplugin.record import Record
+from gpushare.model.demand import demand_of
+from gpushare.model.facts import NodeFacts
+from gpushare.model.tenants import Tenant
+from gpushare.ports import Note
+from tests.support.builders import main, sound
+from tests.support.tenants import NODE, cards, tenant
+from tests.unit.deviceplugin.nodeapi import FakeNodeApi
+
+
+class Setting:
+    """A household, its allocator and what is around them, with nothing running."""
+
+    def __init__(self, folder: Path, *units: int, poison: bool = False, alive: Iterable[str] = ()) -> None:
+        self.named: tuple[Served, ...] | None = ()
+        self.alive = set(alive)
+        self.notes: list[Note] = []
+        self.strange: list[Tenant] = []
+        self.record = Record(folder, Unit.GIB)
+        metrics = PluginMetrics()
+        self.household = Household(
+            NODE,
+            self.record.read(),
+            checkpoint=lambda: self.named,
+            has_processes=lambda uid: uid in self.alive,
+            publisher=Publisher(FakeNodeApi(), metrics),
+            metrics=metrics,
+        )
+        self.household.take_lineup(Lineup(Unit.GIB, cards(*units)))
+        self.household.take_node(NodeFacts(NODE), None)
+        self.household.settle()
+        self.allocator = Allocator(
+            self.household,
+            self.record,
+            Manners(Style(Strategy.ENV), Unit.GIB, poison=poison, patience_s=0.3),
+            tell=self.notes.append,
+            strangers=self.ask,
+        )
+        self.mem = MemPlugin(self.household, self.allocator)
+        self.core = CorePlugin(self.household, self.allocator)
+
+    async def ask(self) -> list[Tenant]:
+        return self.strange
+
+    def come(self, *tenants: Tenant) -> None:
+        self.household.take_pods([Upserted(each.pod.uid, each) for each in tenants])
+
+    def go(self, uid: str) -> None:
+        self.household.take_pods([Deleted(uid)])
+
+    def confirm(self, uid: str, units: int, lead: str, container: str = "main") -> None:
+        self.named = (*(self.named or ()), Served(uid, container, lead, units))
+        self.household.refresh()
+
+
+def ids(card: int, *numbers: int) -> Sequence[str]:
+    return [f"GPU-{card}-_-{number}" for number in numbers]
+
+
+async def test_a_container_gets_its_card(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14, 14)
+    here.come(tenant("a", 2, card=1))
+    answer = await here.mem.allocate(ids(1, 0, 1))
+    assert isinstance(answer, Answer)
+    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+
+
+async def test_what_is_answered_is_on_the_disk_before(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14, 14)
+    here.come(tenant("a", 2, card=1))
+    await here.mem.allocate(ids(1, 0, 1))
+    (grant,) = Record(tmp_path, Unit.GIB).read()
+    assert (grant.key, grant.cards, grant.lead) == (("a", "main"), (("GPU-1", 2),), "GPU-1-_-0")
+
+
+async def test_a_record_that_cannot_be_written_is_a_refusal_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    here = Setting(tmp_path / "state", 14)
+    here.record._path = tmp_path / "file" / "grants.json"
+    here.come(tenant("a", 1, card=0))
+    answer = await here.mem.allocate(ids(0, 0))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "record"
+    assert str(tmp_path / "file") in answer.text
+    assert not here.household.tenancy.grants
+
+
+async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14)
+    call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
+    await asyncio.sleep(0)
+    assert not call.done()
+    here.come(tenant("a", 1, card=0))
+    assert isinstance(await call, Answer)
+
+
+async def test_a_pod_that_is_never_seen_is_refused_when_the_patience_is_over(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14)
+    here.come(tenant("a", 3, card=0))
+    answer = await here.mem.allocate(ids(0, 0))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "unknown_pod"
+
+
+async def test_a_pod_that_only_the_kubelet_knows_gets_a_card_too(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14)
+    here.strange = [tenant("static", 1)]
+    assert isinstance(await here.mem.allocate(ids(0, 0)), Answer)
+    assert ("static", "main") in here.household.tenancy.grants
+
+
+async def test_a_card_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 2)
+    here.come(tenant("a", 2, card=0))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("a", 2, "GPU-0-_-0")
+    here.alive.add("a")
+    here.go("a")
+    here.come(tenant("b", 2, card=0))
+    call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
+    await asyncio.sleep(0)
+    assert not call.done()
+    here.alive.clear()
+    assert isinstance(await call, Answer)
+    assert set(here.household.tenancy.grants) == {("b", "main")}
+
+
+async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 2)
+    here.come(tenant("a", 2, card=0))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("a", 2, "GPU-0-_-0")
+    here.alive.add("a")
+    here.go("a")
+    here.come(tenant("b", 2, card=0))
+    answer = await here.mem.allocate(ids(0, 0, 1))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "no_room"
+
+
+async def test_a_refusal_is_told_on_the_pod(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 2)
+    here.come(tenant("a", 3, card=0))
+    answer = await here.mem.allocate(["x", "y", "z"])
+    assert isinstance(answer, Refused)
+    (note,) = here.notes
+    assert (note.reason, note.name, note.text) == (EVENT_REFUSED, "a", answer.text)
+
+
+async def test_where_it_is_asked_for_a_refusal_is_the_originals_poison(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 2, poison=True)
+    answer = await here.mem.allocate(["x", "y", "z"])
+    assert isinstance(answer, Answer)
+    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "no-gpu-has-3GiB-to-run"
+
+
+async def test_a_container_that_picks_its_devices_is_refused(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14)
+    here.come(tenant("a", 1, card=0, picks=frozenset({"main"})))
+    answer = await here.mem.allocate(ids(0, 0))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "own_devices"
+
+
+async def test_nothing_is_served_while_the_node_may_not_be(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14)
+    here.come(tenant("a", 1, card=0))
+    here.household.take_node(NodeFacts(NODE), "label cgpu=false")
+    assert here.mem.devices() == []
+    answer = await here.mem.allocate(ids(0, 0))
+    assert answer == Refused("not_serving", "label cgpu=false")
+
+
+async def test_an_agent_that_restarts_knows_what_it_gave(tmp_path: Path) -> None:
+    before = Setting(tmp_path, 14)
+    before.come(tenant("a", 12, card=0))
+    await before.mem.allocate(ids(0, *range(12)))
+    after = Setting(tmp_path, 14, alive={"a"})
+    after.come(tenant("b", 4, card=0))
+    assert isinstance(await after.mem.allocate(ids(0, 0, 1, 2, 3)), Refused)
+
+
+async def test_a_pod_that_nobody_knows_any_more_holds_nothing(tmp_path: Path) -> None:
+    before = Setting(tmp_path, 14)
+    before.come(tenant("a", 12, card=0))
+    await before.mem.allocate(ids(0, *range(12)))
+    assert Setting(tmp_path, 14).household.tenancy.grants == {}
+
+
+@pytest.mark.parametrize("core_first", [True, False])
+async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_first: bool) -> None:  # noqa: FBT001
+    here = Setting(tmp_path, 14, 14)
+    here.household.take_node(NodeFacts(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.come(
+        tenant("plain", 2, card=0, bound=1), tenant("both", sound(demand_of([main(2, 30)])), card=1, bound=2)
+    )
+    percent = [f"GPU-1-_-{n}" for n in range(30)]
+    if core_first:
+        assert await here.core.allocate(percent) == Answer()
+        answer = await here.mem.allocate(["x", "y"])
+        assert isinstance(answer, Answer)
+        assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+    else:
+        await here.mem.allocate(["x", "y"])
+        assert await here.core.allocate(percent) == Answer()
+
+
+async def test_compute_alone_is_refused_by_name(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14)
+    here.household.take_node(NodeFacts(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    here.come(tenant("a", demand_of([main(0, 30)])))
+    answer = await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)])
+    assert isinstance(answer, Refused)
+    assert answer.reason == "core_only"
+    assert "pod default/a, container main" in answer.text
+
+
+def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14, 14)
+    assert here.core.devices() == []
+    here.household.take_node(NodeFacts(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    assert len(here.core.devices()) == 200
+    assert len(here.mem.devices()) == 28
+
+
+def test_the_ids_of_the_promised_card_are_preferred(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 4, 4)
+    here.come(tenant("a", 2, card=1))
+    available = [device.id for device in here.mem.devices()]
+    assert here.mem.prefer(available, (), 2) == ["GPU-1-_-0", "GPU-1-_-1"]
+
+
+async def test_the_list_of_devices_is_told_anew_when_it_changes(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 4)
+    here.mem.devices()
+    news = asyncio.ensure_future(here.mem.changed())
+    here.come(tenant("a", 2, card=0))
+    await asyncio.sleep(0)
+    assert not news.done()
+    here.household.take_lineup(Lineup(Unit.GIB, cards(4, broken=(0,))))
+    await asyncio.wait_for(news, 5)
+    assert {device.healthy for device in here.mem.devices()} == {False}
+
+
+async def test_a_refused_pod_does_not_take_the_next_one_down(tmp_path: Path) -> None:
+    """The kubelet is done with it long before the API shows it failed."""
+    here = Setting(tmp_path, 14)
+    here.come(
+        tenant("bad", 1, card=0, bound=1, picks=frozenset({"main"})), tenant("good", 1, card=0, bound=2)
+    )
+    assert isinstance(await here.mem.allocate(ids(0, 0)), Refused)
+    assert isinstance(await here.mem.allocate(ids(0, 0)), Answer)
+    assert set(here.household.tenancy.grants) == {("good", "main")}
+
+
+async def test_compute_that_does_not_fit_on_the_card_of_the_memory_is_refused(tmp_path: Path) -> None:
+    """Memory came first, and was taken for a twin that asks for less compute."""
+    here = Setting(tmp_path, 14, 14)
+    here.household.take_node(NodeFacts(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.come(tenant("big", sound(demand_of([main(1, 90)])), card=0))
+    await here.mem.allocate(ids(0, 0))
+    await here.core.allocate([f"GPU-0-_-{n}" for n in range(90)])
+    here.confirm("big", 1, "GPU-0-_-0")
+    small, large = (sound(demand_of([main(2, core)])) for core in (10, 60))
+    here.come(tenant("small", small, card=0, bound=1), tenant("large", large, card=1, bound=2))
+    assert isinstance(await here.mem.allocate(["x", "y"]), Answer)
+    answer = await here.core.allocate([f"GPU-1-_-{n}" for n in range(60)])
+    assert isinstance(answer, Refused)
+    assert answer.reason == "no_core"
+
+
+async def test_compute_after_its_own_memory_says_nothing_about_the_next_pod(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14, 14)
+    here.household.take_node(NodeFacts(NODE, labels={LABEL_MODE: "mps"}), None)
+    both = sound(demand_of([main(2, 30)]))
+    here.come(tenant("first", both, card=0, bound=1))
+    await here.mem.allocate(ids(0, 0, 1))
+    assert await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)]) == Answer()
+    here.confirm("first", 2, "GPU-0-_-0")
+    here.come(tenant("plain", 2, card=1, bound=2), tenant("both", both, card=0, bound=3))
+    answer = await here.mem.allocate(ids(1, 0, 1))
+    assert isinstance(answer, Answer)
+    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+
+
+async def test_a_mirror_that_is_made_anew_leaves_its_static_pod_alone(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14)
+    for mirror in ("m1", "m2"):
+        here.come(replace(tenant(mirror, 1), static_uid="s"))
+    here.go("m1")
+    assert "s" in here.household.tenancy.tenants
+    here.go("m2")
+    assert "s" not in here.household.tenancy.tenants
+
+
+async def test_pods_that_only_the_kubelet_knew_are_forgotten_when_it_knows_them_no_more(
+    tmp_path: Path,
+) -> None:
+    here = Setting(tmp_path, 14)
+    here.household.take_strangers([tenant("static", 1)])
+    here.household.take_strangers([])
+    assert not here.household.tenancy.tenants
+
+
+async def test_whoever_waited_in_vain_is_not_remembered(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14)
+    await here.mem.allocate(ids(0, 0))
+    assert here.household._waiting == []

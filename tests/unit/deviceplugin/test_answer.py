@@ -1,0 +1,94 @@
+from dataclasses import replace
+
+import pytest
+
+from gpushare.deviceplugin.answer import Strategy, Style, answer_for, cards_told, picks_itself, poison
+from gpushare.deviceplugin.interface import Mount
+from gpushare.deviceplugin.lineup import Unit
+from gpushare.deviceplugin.tenancy import Grant
+from gpushare.model.demand import Demand
+from tests.support.builders import demand
+from tests.support.tenants import cards, tenancy, tenant
+
+NODE = tenancy(14, 15)
+
+
+def answer(style: Style, *where: tuple[str, int], asks: Demand | None = None):  # type: ignore[no-untyped-def]
+    grant = Grant("uid", "main", "default/a", where or (("GPU-1", 4),), "x")
+    return answer_for(NODE, grant, asks or demand(6), style)
+
+
+def test_the_environment_is_the_originals() -> None:
+    envs = answer(Style(Strategy.ENV, by_index=True)).envs
+    assert envs == {
+        "NVIDIA_VISIBLE_DEVICES": "1",
+        "ALIYUN_COM_GPU_MEM_IDX": "1",
+        "ALIYUN_COM_GPU_MEM_POD": "6",
+        "ALIYUN_COM_GPU_MEM_CONTAINER": "4",
+        "ALIYUN_COM_GPU_MEM_DEV": "15",
+    }
+
+
+def test_the_node_label_switches_isolation_off() -> None:
+    assert answer(Style(isolate=False)).envs["CGPU_DISABLE"] == "true"
+
+
+def test_cards_are_named_by_uuid() -> None:
+    assert answer(Style(Strategy.ENV)).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+
+
+def test_volume_mounts_name_each_card_by_a_mount() -> None:
+    found = answer(Style(), ("GPU-1", 3), ("GPU-0", 3), asks=demand(6, cards=2))
+    assert found.envs["NVIDIA_VISIBLE_DEVICES"] == "/var/run/nvidia-container-devices"
+    assert found.envs["ALIYUN_COM_GPU_MEM_IDX"] == "0"
+    assert found.envs["ALIYUN_COM_GPU_MEM_DEV"] == "14"
+    assert found.envs["ALIYUN_COM_GPU_MEM_CONTAINER"] == "6"
+    assert found.mounts == (
+        Mount("/dev/null", "/var/run/nvidia-container-devices/GPU-0"),
+        Mount("/dev/null", "/var/run/nvidia-container-devices/GPU-1"),
+    )
+
+
+def test_cdi_names_the_devices_and_keeps_the_nvidia_runtime_out_of_it() -> None:
+    found = answer(Style(Strategy.CDI))
+    assert found.cdi_devices == ("nvidia.com/gpu=GPU-1",)
+    assert found.envs["NVIDIA_VISIBLE_DEVICES"] == "void"
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_an_answer_tells_its_cards_to_whoever_reads_it_later(strategy: Strategy) -> None:
+    found = answer(Style(strategy), ("GPU-1", 3), ("GPU-0", 3), asks=demand(6, cards=2))
+    paths = tuple(mount.container_path for mount in found.mounts)
+    assert cards_told(found.envs, paths, found.cdi_devices) == ("GPU-0", "GPU-1")
+
+
+def test_the_originals_answer_tells_an_index() -> None:
+    assert cards_told({"NVIDIA_VISIBLE_DEVICES": "3"}, (), ()) == ("3",)
+
+
+def test_other_mounts_tell_nothing() -> None:
+    assert (
+        cards_told({}, ("/var/run/nvidia-container-devices-of-others/x", "/data"), ("vendor.com/net=a",))
+        == ()
+    )
+
+
+def test_a_container_that_picks_its_devices_is_refused_only_where_that_would_win() -> None:
+    picky = tenant("a", 4, picks=frozenset({"main"}))
+    refused = picks_itself(picky, "main", Style(Strategy.ENV))
+    assert refused
+    assert "pod default/a, container main sets NVIDIA_VISIBLE_DEVICES itself" in refused.text
+    assert "--device-list-strategy=volume-mounts" in refused.text
+    assert picks_itself(picky, "other", Style(Strategy.ENV)) is None
+    assert picks_itself(picky, "main", Style(Strategy.MOUNTS)) is None
+    assert picks_itself(replace(picky, picks_devices=frozenset()), "main", Style(Strategy.ENV)) is None
+
+
+def test_the_originals_poison_names_what_was_asked() -> None:
+    assert poison(5, Unit.GIB, cards(14)).envs == {
+        "NVIDIA_VISIBLE_DEVICES": "no-gpu-has-5GiB-to-run",
+        "ALIYUN_COM_GPU_MEM_IDX": "-1",
+        "ALIYUN_COM_GPU_MEM_POD": "5",
+        "ALIYUN_COM_GPU_MEM_CONTAINER": "5",
+        "ALIYUN_COM_GPU_MEM_DEV": "14",
+    }

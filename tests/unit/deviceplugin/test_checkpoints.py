@@ -1,0 +1,77 @@
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResponse, Mount
+from gpushare.adapters.kubelet.podresources import ContainerDevices
+from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM, VISIBLE_BY_MOUNTS
+from gpushare.deviceplugin.checkpoints import Checkpoints, served_by_name
+from gpushare.deviceplugin.joining import Served
+from tests.support.tenants import cards, tenancy, tenant, with_tenants
+
+
+def entry(answer: ContainerAllocateResponse, resource: str = RESOURCE_MEM) -> dict[str, Any]:
+    return {
+        "PodUID": "uid",
+        "ContainerName": "main",
+        "ResourceName": resource,
+        "DeviceIDs": {"0": ["GPU-0-_-7", "GPU-0-_-3"]},
+        "AllocResp": b64encode(answer.SerializeToString()).decode(),
+    }
+
+
+def write(path: Path, *entries: dict[str, Any]) -> None:
+    path.write_text(
+        json.dumps({"Data": {"PodDeviceEntries": list(entries), "RegisteredDevices": {}}, "Checksum": 1})
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kubelet_internal_checkpoint"
+
+
+def read(path: Path) -> tuple[Served, ...] | None:
+    return Checkpoints(path, lambda: cards(14, 14))()
+
+
+def test_a_container_is_known_by_its_lowest_id_and_its_kept_answer(path: Path) -> None:
+    mounts = [Mount(container_path=f"{VISIBLE_BY_MOUNTS}/GPU-1", host_path="/dev/null")]
+    write(path, entry(ContainerAllocateResponse(mounts=mounts)))
+    assert read(path) == (Served("uid", "main", "GPU-0-_-3", 2, ("GPU-1",)),)
+
+
+def test_the_originals_answer_names_a_card_by_index(path: Path) -> None:
+    write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"})))
+    assert read(path) == (Served("uid", "main", "GPU-0-_-3", 2, ("GPU-1",)),)
+
+
+@pytest.mark.parametrize("value", ["no-gpu-has-2GiB-to-run", "7", "GPU-of-another-node", ""])
+def test_an_answer_that_names_no_card_of_this_node_tells_nothing(path: Path, value: str) -> None:
+    write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": value})))
+    assert read(path) == (Served("uid", "main", "GPU-0-_-3", 2, ()),)
+
+
+def test_other_resources_are_not_read(path: Path) -> None:
+    write(path, entry(ContainerAllocateResponse(), RESOURCE_CORE))
+    assert read(path) == ()
+
+
+@pytest.mark.parametrize("text", [None, "", "{", '{"Data": 1}'])
+def test_a_file_that_is_missing_or_broken_names_nobody_knows_whom(path: Path, text: str | None) -> None:
+    if text is not None:
+        path.write_text(text)
+    assert read(path) is None
+
+
+def test_the_kubelets_api_names_pods_that_live_here_now() -> None:
+    node = with_tenants(tenancy(14), tenant("uid", 2))
+    found = [
+        ContainerDevices("default", "uid", "main", RESOURCE_MEM, frozenset({"GPU-0-_-7", "GPU-0-_-3"})),
+        ContainerDevices("default", "uid", "main", RESOURCE_CORE, frozenset({"GPU-0-_-1"})),
+        ContainerDevices("default", "gone", "main", RESOURCE_MEM, frozenset({"GPU-0-_-1"})),
+    ]
+    assert served_by_name(found, node) == (Served("uid", "main", "GPU-0-_-3", 2),)

@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import pytest
+
+from gpushare.deviceplugin.answer import Strategy
+from gpushare.deviceplugin.lineup import Unit
+from gpushare.deviceplugin.main import command, settings_of
+from gpushare.deviceplugin.settings import Settings
+from gpushare.errors import ConfigError
+
+TLS = ["--client-cert=/c", "--client-key=/k"]
+
+
+def settings(*arguments: str, node: str | None = "node-a") -> Settings:
+    named = [f"--node-name={node}"] if node else []
+    with command.make_context("device-plugin", [*named, *arguments]) as context:
+        return settings_of(context.params, {})
+
+
+@pytest.fixture(autouse=True)
+def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NODE_NAME", "KUBECONFIG", "LOG_LEVEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_command_of_the_sources_is_understood() -> None:
+    found = settings("-logtostderr", "--v=9", "--memory-unit=GiB")
+    assert (found.log_level, found.cards.unit) == ("debug", Unit.GIB)
+
+
+@pytest.mark.parametrize(
+    "text", ["-memory-unit=MiB", "--memory-unit=MiB", "-memory-unit MiB", "--memory-unit MiB"]
+)
+def test_one_dash_is_as_good_as_two(text: str) -> None:
+    assert settings(*text.split()).cards.unit is Unit.MIB
+
+
+@pytest.mark.parametrize(
+    ("flag", "asked"),
+    [
+        ("--query-kubelet", True),
+        ("-query-kubelet=true", True),
+        ("--query-kubelet=false", False),
+        ("--mps", False),
+    ],
+)
+def test_booleans_are_given_as_go_programs_take_them(flag: str, asked: bool) -> None:  # noqa: FBT001
+    assert (settings(flag).kubelet is not None) == asked
+
+
+def test_a_unit_that_is_none_is_gib_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert settings("--memory-unit=TiB").cards.unit is Unit.GIB
+    assert "--memory-unit='TiB' is not GiB or MiB" in capsys.readouterr().err
+
+
+def test_a_node_without_a_name_is_refused_with_the_way_out() -> None:
+    with pytest.raises(ConfigError, match=r"NODE_NAME is not set: take it from spec\.nodeName"):
+        settings(node=None)
+
+
+def test_the_node_name_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_NAME", "node-b")
+    assert settings(node=None).node == "node-b"
+
+
+def test_a_kubeconfig_that_is_not_there_means_the_service_account(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet.conf"
+    assert settings(f"--kubeconfig={path}").kubeconfig is None
+    path.write_text("")
+    assert settings(f"--kubeconfig={path}").kubeconfig == str(path)
+
+
+def test_the_state_lies_in_the_kubelets_folder_unless_it_is_told_otherwise() -> None:
+    assert settings().state == Path("/var/lib/kubelet/device-plugins/gpushare")
+    assert settings("--state-folder=/x").state == Path("/x")
+
+
+def test_by_default_cards_are_told_by_mounts_and_uuid() -> None:
+    style = settings().manners.style
+    assert (style.strategy, style.by_index, style.isolate) == (Strategy.MOUNTS, False, True)
+
+
+def test_the_kubelets_certificate_is_verified_for_this_node() -> None:
+    access = settings("--query-kubelet").kubelet
+    assert access
+    assert (access.address, access.port, access.server_name) == ("127.0.0.1", 10250, "node-a")
+    assert not access.insecure
+    assert access.token_file
+
+
+def test_the_originals_ways_to_the_kubelet_are_taken() -> None:
+    access = settings(
+        "--query-kubelet", "--kubelet-address=10.0.0.1", "--kubelet-port=10255", "--timeout=3", *TLS
+    ).kubelet
+    assert access
+    assert (access.address, access.port, access.timeout_s, access.server_name) == ("10.0.0.1", 10255, 3.0, "")
+    assert (access.client_cert, access.client_key, access.token_file) == (Path("/c"), Path("/k"), None)
+
+
+def test_a_certificate_without_its_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--client-cert and --client-key go together"):
+        settings("--query-kubelet", "--client-cert=/c")
+
+
+def test_xids_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="'x' is not a number"):
+        settings("--ignored-xids=31,x")

@@ -1,0 +1,85 @@
+"""Paths and methods of the scheduler's port, as the original's router has them."""
+
+from typing import cast
+
+import pytest
+
+from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
+from gpushare.extender.routes import scheduler_routes
+from gpushare.extender.service import Service
+from gpushare.runtime.http import Answer, Request
+
+
+class ServiceFake:
+    """A fake service that says what it was asked."""
+
+    def answer(self, verb: str, body: bytes) -> bytes:
+        return f"{verb} {body.decode()}".encode()
+
+    async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
+        return f"bind {body.decode()} {forwarded}".encode()
+
+    def inspect(self, node: str | None) -> bytes:
+        return f"inspect {node}".encode()
+
+
+handle = scheduler_routes(cast("Service", ServiceFake()))
+
+
+async def ask(method: str, path: str, body: bytes | None = b"", **headers: str) -> Answer:
+    given = {name.replace("_", "-").lower().encode(): value.encode() for name, value in headers.items()}
+    answer = handle(Request(method, path, given, body, keep_alive=True))
+    return answer if isinstance(answer, Answer) else await answer
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+async def test_a_verb_gets_the_body(verb: str) -> None:
+    assert await ask("POST", f"{EXTENDER_PREFIX}/{verb}", b"x") == Answer(f"{verb} x".encode())
+
+
+async def test_a_bind_that_was_passed_on_is_known_by_its_header() -> None:
+    path = f"{EXTENDER_PREFIX}/bind"
+    assert (await ask("POST", path, b"x")).body == b"bind x False"
+    assert (await ask("POST", path, b"x", X_Gpushare_Forwarded="1")).body == b"bind x True"
+
+
+@pytest.mark.parametrize(
+    ("path", "node"), [("", "None"), ("/node-1", "node-1"), ("/a b", "a b"), ("/{node}", "{node}")]
+)
+async def test_inspect_of_all_nodes_or_one(path: str, node: str) -> None:
+    assert (await ask("GET", f"{EXTENDER_PREFIX}/inspect{path}")).body == f"inspect {node}".encode()
+
+
+async def test_version_is_plain_text() -> None:
+    answer = await ask("GET", "/version")
+    assert (answer.body.decode(), answer.content_type) == (EXTENDER_VERSION, "text/plain; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "header"),
+    [
+        ("GET", f"{EXTENDER_PREFIX}/filter", 405, ("allow", "POST")),
+        ("POST", f"{EXTENDER_PREFIX}/inspect", 405, ("allow", "GET, HEAD")),
+        ("DELETE", f"{EXTENDER_PREFIX}/inspect/n", 405, ("allow", "GET, HEAD")),
+        ("GET", f"{EXTENDER_PREFIX}/inspect/", 301, ("location", f"{EXTENDER_PREFIX}/inspect")),
+        ("POST", f"{EXTENDER_PREFIX}/bind/", 307, ("location", f"{EXTENDER_PREFIX}/bind")),
+    ],
+)
+async def test_wrong_methods_and_slashes(
+    method: str, path: str, status: int, header: tuple[str, str]
+) -> None:
+    answer = await ask(method, path)
+    assert (answer.status, answer.headers) == (status, (header,))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "", "//", "/metrics", "/filter", f"{EXTENDER_PREFIX}/inspect/a/b", f"{EXTENDER_PREFIX}/inspect/a/"],
+)
+async def test_other_paths_are_not_found(path: str) -> None:
+    assert (await ask("GET", path)).status == 404
+
+
+@pytest.mark.parametrize("verb", ["filter", "bind"])
+async def test_a_body_that_is_too_large_is_an_error_of_the_verb(verb: str) -> None:
+    assert b"larger than 32 MiB" in (await ask("POST", f"{EXTENDER_PREFIX}/{verb}", None)).body

@@ -1,0 +1,342 @@
+"""The server on real sockets: order, limits, bad input, connections that stay and connections that end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from gpushare.runtime.http import Answer, Coming, Handler, Request, text_answer
+from gpushare.runtime.server import HttpServer
+from gpushare.runtime.serving import bind_socket
+
+OK = b"HTTP/1.1 200 OK"
+MAX_BODY = 1000
+
+
+@dataclass
+class Scene:
+    """A server with a handler that says back what it was asked, and a place to hold answers back."""
+
+    server: HttpServer = field(init=False)
+    serving: asyncio.Task[None] = field(init=False)
+    port: int = field(init=False)
+    asked: list[Request] = field(default_factory=list)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    wires: list["Wire"] = field(default_factory=list)
+
+    def handle(self, request: Request) -> Answer | Coming:
+        self.asked.append(request)
+        match request.path:
+            case "/slow":
+                return self._slow()
+            case "/crash":
+                raise RuntimeError("a defect")
+            case "/slow-crash":
+                return self._slow_crash()
+            case "/big":
+                return Answer(b"x" * 2**20)
+        body = b"too large" if request.body is None else request.body
+        return text_answer(f"{request.method} {request.path} {body.decode()}")
+
+    async def _slow(self) -> Answer:
+        await self.gate.wait()
+        return text_answer("slow")
+
+    async def _slow_crash(self) -> Answer:
+        await self.gate.wait()
+        raise RuntimeError("a defect")
+
+    async def connect(self) -> "Wire":
+        self.wires.append(Wire(*await asyncio.open_connection("127.0.0.1", self.port)))
+        return self.wires[-1]
+
+    async def once(self, data: bytes) -> bytes:
+        """Everything that the server says until it closes the connection."""
+        wire = await self.connect()
+        wire.writer.write(data)
+        return await wire.rest()
+
+
+@dataclass
+class Wire:
+    """One client connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ask(self, data: bytes) -> tuple[bytes, bytes]:
+        self.writer.write(data)
+        return await self.answer()
+
+    async def answer(self) -> tuple[bytes, bytes]:
+        """Head and body of the next answer."""
+        async with asyncio.timeout(5):
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            (size,) = (
+                int(line.split(b":")[1]) for line in head.splitlines() if line.startswith(b"content-length")
+            )
+            return head, await self.reader.readexactly(size)
+
+    async def rest(self) -> bytes:
+        async with asyncio.timeout(5):
+            return await self.reader.read()
+
+
+@asynccontextmanager
+async def scene(handler: Handler | None = None, keep_alive_s: float = 60) -> AsyncIterator[Scene]:
+    made = Scene()
+    listener = bind_socket("127.0.0.1", 0)
+    made.port = listener.getsockname()[1]
+    made.server = HttpServer(handler or made.handle, max_body=MAX_BODY, keep_alive_s=keep_alive_s)
+    made.serving = asyncio.create_task(made.server.serve(listener))
+    try:
+        yield made
+    finally:
+        made.gate.set()
+        made.server.stop()
+        for wire in made.wires:
+            wire.writer.close()
+        async with asyncio.timeout(10):
+            await made.serving
+
+
+def get(path: str, *headers: str) -> bytes:
+    return "\r\n".join((f"GET {path} HTTP/1.1", "Host: x", *headers, "", "")).encode()
+
+
+def post(path: str, body: bytes, *headers: str) -> bytes:
+    lines = (f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *headers, "", "")
+    return "\r\n".join(lines).encode() + body
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+async def test_one_connection_serves_one_request_after_the_other() -> None:
+    async with scene() as s:
+        wire = await s.connect()
+        for number in range(3):
+            head, body = await wire.ask(post(f"/a{number}", b"hello"))
+            assert head.startswith(OK)
+            assert b"connection: close" not in head
+            assert body == f"POST /a{number} hello".encode()
+        assert len(s.server.connections) == 1
+
+
+async def test_pipelined_requests_are_answered_in_their_order_though_the_first_takes_longer() -> None:
+    async with scene() as s:
+        wire = await s.connect()
+        wire.writer.write(get("/slow") + get("/a") + post("/b", b"x"))
+        await until(lambda: len(s.asked) == 1)
+        s.gate.set()
+        assert [(await wire.answer())[1] for _ in range(3)] == [b"slow", b"GET /a ", b"POST /b x"]
+
+
+async def test_a_request_may_come_byte_by_byte() -> None:
+    async with scene() as s:
+        wire = await s.connect()
+        for byte in post("/a", b"hello", "X-Some: Thing"):
+            wire.writer.write(bytes((byte,)))
+            await wire.writer.drain()
+            await asyncio.sleep(0)
+        assert (await wire.answer())[1] == b"POST /a hello"
+        assert s.asked[0].headers[b"x-some"] == b"Thing"
+
+
+async def test_a_chunked_body_is_put_together() -> None:
+    async with scene() as s:
+        wire = await s.connect()
+        head = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert (await wire.ask(head + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"))[1] == b"POST /a abcde"
+        assert (await wire.ask(get("/b")))[1] == b"GET /b "
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/a?b=c", "/a"),
+        ("/a%20b%C3%A9", "/a b\N{LATIN SMALL LETTER E WITH ACUTE}"),
+        ("http://host:1/a", "/a"),
+        ("http://host", "/"),
+    ],
+)
+async def test_the_path_is_decoded_and_without_query(target: str, path: str) -> None:
+    async with scene() as s:
+        await (await s.connect()).ask(get(target))
+        assert s.asked[0].path == path
+
+
+async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it() -> None:
+    async with scene() as s:
+        wire = await s.connect()
+        head, _, body = post("/a", b"hello", "Expect: 100-continue").partition(b"\r\n\r\n")
+        wire.writer.write(head + b"\r\n\r\n")
+        async with asyncio.timeout(5):
+            assert await wire.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert (await wire.ask(body))[1] == b"POST /a hello"
+
+
+async def test_head_gets_the_length_and_no_body() -> None:
+    async with scene() as s:
+        answer = await s.once(b"HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b"content-length: 8\r\n" in answer
+        assert answer.endswith(b"\r\n\r\n")
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"nonsense\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+        b"POST /a HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        b"POST /a HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nX: " + b"y" * 70_000,
+        b"GET /" + b"y" * 70_000,
+    ],
+    ids=["text", "tls", "length", "smuggling", "connect", "http2", "endless-header", "endless-path"],
+)
+async def test_what_is_no_request_is_told_so_and_ends_the_connection(data: bytes) -> None:
+    async with scene() as s:
+        answer = await s.once(data)
+        assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert b"connection: close\r\n" in answer
+        assert s.asked == []
+
+
+async def test_garbage_after_a_request_does_not_cost_that_request_its_answer() -> None:
+    async with scene() as s:
+        wire = await s.connect()
+        wire.writer.write(get("/slow") + b"nonsense\r\n\r\n")
+        await until(lambda: len(s.asked) == 1)
+        s.gate.set()
+        first, second = (await wire.answer())[0], await wire.rest()
+        assert first.startswith(OK)
+        assert second.startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_that_is_too_large_reaches_the_handler_as_none_and_ends_the_connection(
+    *, chunked: bool
+) -> None:
+    body = b"x" * (MAX_BODY + 1)
+    data = post("/a", body)
+    if chunked:
+        data = b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body
+    async with scene() as s:
+        answer = await s.once(data)
+        assert answer.endswith(b"POST /a too large")
+        assert b"connection: close\r\n" in answer
+
+
+async def test_a_body_of_the_allowed_size_is_taken() -> None:
+    async with scene() as s:
+        assert (await (await s.connect()).ask(post("/a", b"x" * MAX_BODY)))[1].endswith(b"x" * MAX_BODY)
+
+
+@pytest.mark.parametrize("path", ["/crash", "/slow-crash"])
+async def test_a_defect_costs_one_request(path: str) -> None:
+    async with scene() as s:
+        s.gate.set()
+        wire = await s.connect()
+        head, body = await wire.ask(get(path))
+        assert head.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+        assert body == b"Internal Server Error"
+        assert (await wire.ask(get("/a")))[1] == b"GET /a "
+
+
+# --- connections ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        get("/a", "Connection: close"),
+        b"GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        get("/a", "Connection: Upgrade", "Upgrade: h2c"),
+    ],
+    ids=["asked", "http1.0", "upgrade"],
+)
+async def test_some_requests_are_their_connections_last(data: bytes) -> None:
+    async with scene() as s:
+        answer = await s.once(data + get("/b"))
+        assert b"connection: close\r\n" in answer
+        assert answer.endswith(b"GET /a ")
+        assert len(s.asked) == 1
+
+
+async def test_a_client_that_does_not_read_is_not_read_from_either() -> None:
+    async with scene() as s:
+        wire = await s.connect()
+        wire.writer.write(get("/big") * 200)
+        await until(lambda: len(s.asked) > 0)
+        await asyncio.sleep(0.05)  # time in which an unbounded server would answer all of them
+        assert len(s.asked) < 100
+        for _ in range(200):
+            assert len((await wire.answer())[1]) == 2**20
+
+
+async def test_silent_connections_end_and_busy_ones_stay() -> None:
+    async with scene(keep_alive_s=0.1) as s:
+        idle, halfway, busy = [await s.connect() for _ in range(3)]
+        halfway.writer.write(b"GET /a HT")
+        busy.writer.write(get("/slow"))
+        assert await idle.rest() == b""
+        assert await halfway.rest() == b""
+        s.gate.set()
+        assert (await busy.answer())[1] == b"slow"
+
+
+async def test_what_is_under_way_goes_on_though_the_client_is_gone() -> None:
+    ended = asyncio.Event()
+    begun = asyncio.Event()
+
+    async def effect() -> Answer:
+        begun.set()
+        await asyncio.sleep(0.05)
+        ended.set()
+        return text_answer("done")
+
+    async with scene(lambda _: effect()) as s:
+        wire = await s.connect()
+        wire.writer.write(get("/a"))
+        await begun.wait()
+        wire.writer.transport.abort()
+        async with asyncio.timeout(5):
+            await ended.wait()
+        assert not s.server.connections
+
+
+async def test_stopping_ends_idle_connections_and_lets_an_answer_under_way_be_the_last() -> None:
+    async with scene() as s:
+        idle, busy = await s.connect(), await s.connect()
+        await idle.ask(get("/a"))
+        busy.writer.write(get("/slow") + get("/never"))
+        await until(lambda: len(s.asked) == 2)
+        s.server.stop()
+        assert await idle.rest() == b""
+        with pytest.raises(ConnectionRefusedError):
+            await s.connect()
+        assert not s.serving.done()
+        s.gate.set()
+        answer = await busy.rest()
+        assert answer.endswith(b"slow")
+        assert b"connection: close\r\n" in answer
+        await _in_time(s.serving)
+
+
+async def _in_time(task: Awaitable[None]) -> None:
+    async with asyncio.timeout(5):
+        await task
