@@ -1,6 +1,8 @@
+import asyncio
 import json
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pulumi
@@ -35,6 +37,24 @@ class Recorder(Mocks):
             for each in self.seen
             if each.typ.startswith("kubernetes:") and each.inputs.get("kind")
         ]
+
+
+@pytest.fixture(autouse=True)
+def loops() -> Iterator[None]:
+    """Event loops of the test's own for all threads: Pulumi's mocks make them and close none."""
+    made: list[asyncio.AbstractEventLoop] = []
+
+    def begin() -> None:
+        made.append(asyncio.new_event_loop())
+        asyncio.set_event_loop(made[-1])
+
+    begin()
+    with ThreadPoolExecutor(initializer=begin) as threads:
+        made[0].set_default_executor(threads)
+        yield
+    asyncio.set_event_loop(None)
+    for loop in made:
+        loop.close()
 
 
 def texts(name: str) -> dict[str, str]:

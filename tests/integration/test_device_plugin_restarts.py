@@ -37,7 +37,7 @@ from tests.support.gpunodes import (
     until_event,
     until_registered,
 )
-from tests.support.recount import CHECKPOINT, Live, live, never_overcommitted, recorded, until_agreed
+from tests.support.recount import CHECKPOINT, RECORD, Live, live, never_overcommitted, recorded, until_agreed
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -138,6 +138,38 @@ async def test_pods_keep_their_cards_when_the_kubelet_loses_its_checkpoint(
         await remove(gpus.bed, "does-not")
     assert [each for each in served(node) if each.pod != "default/fits"] == before
     await until_agreed(node, gpus.extender)
+
+
+async def test_an_agent_and_a_kubelet_that_forgot_everything_learn_it_from_the_record(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    before = await two_pods(gpus, node)
+    record = recorded(node)
+    await node.kubelet.stop("kubelet")
+    await node.agent.stop()
+    node.kubelet.path(CHECKPOINT).unlink()
+    await node.agent.start()
+    await start_kubelet(node)
+    await until_allocatable(node, 2 * T4)
+    assert recorded(node) == record
+    async with never_overcommitted(node, T4):
+        await gpus.bed.create_pods([pod("does-not", container(5), nodeName=node.name)])
+        await until_event(gpus.bed, "does-not", lambda text: "asked 5, at most 4 of 14 free on card" in text)
+        await remove(gpus.bed, "does-not")
+    assert served(node) == before
+    await until_agreed(node, gpus.extender)
+
+
+async def test_an_agent_without_its_record_learns_it_from_the_kubelet(gpus: GpuBed, node: GpuNode) -> None:
+    before = await two_pods(gpus, node)
+    record = recorded(node)
+    await node.agent.stop()
+    node.kubelet.path(RECORD).unlink()
+    await node.agent.start()
+    await until_registered(node)
+    await until_agreed(node, gpus.extender)
+    assert recorded(node) == record
+    assert served(node) == before
 
 
 async def test_a_kubelet_that_dies_while_it_waits_for_an_answer_asks_again_and_gets_one_card(
