@@ -2,13 +2,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-SOURCES := gpushare testbed components tests docs __main__.py
+SOURCES := gpushare testbed components policy tests docs __main__.py
 
 .PHONY: help
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/.synced: pyproject.toml uv.lock
+.venv/.synced: pyproject.toml uv.lock .ci/bootstrap
 	@.ci/bootstrap
 
 .PHONY: setup
@@ -36,8 +36,8 @@ docs: setup ## Build the documentation, warnings are errors
 	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
 .PHONY: integration
-integration: setup ## Tests on real control planes
-	@$(BIN)/pytest -q tests/integration
+integration: setup ## Tests on real control planes, and of the whole system from images
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/integration tests/e2e
 
 .PHONY: test
 test: setup ## Everything; tools are built in the background meanwhile
@@ -51,6 +51,34 @@ bench-extender: setup ## Filter latency, memory, cold start, pods per second aga
 bench-device-plugin: setup ## Allocate latency, start, memory and idle cost of the node agent
 	@$(BIN)/python -m tests.bench.device_plugin
 
+.PHONY: bench-pulumi
+bench-pulumi: setup ## Preview, up and destroy of the full stack under the real engine, import time
+	@$(BIN)/python -m tests.bench.pulumi
+
+.PHONY: images
+images: setup ## Build all images, write images.json; REGISTRY=… BASE_IMAGE=… PLATFORMS=… PUSH=1
+	@$(BIN)/python -m testbed.images
+
+.PHONY: print-digests
+print-digests: setup
+	@$(BIN)/python -m testbed.images.supply digests
+
+.PHONY: sbom
+sbom: setup ## List the Python packages of each image in dist/ (CycloneDX)
+	@$(BIN)/python -m testbed.images.supply sbom
+
+.PHONY: sign
+sign: setup ## Sign the pushed images and their package lists by digest; needs cosign
+	@$(BIN)/python -m testbed.images.supply sign
+
+.PHONY: preview
+preview: setup ## What `make up` would change; STACK=<name>
+	@pulumi preview --diff --non-interactive --stack "$${STACK:?name a stack: make preview STACK=…}"
+
+.PHONY: up
+up: setup ## Deploy to a cluster; STACK=<name>
+	@pulumi up --yes --skip-preview --non-interactive --stack "$${STACK:?name a stack: make up STACK=…}"
+
 .PHONY: generate
 generate: setup ## Make the kubelet's gRPC messages and stubs from their .proto files
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. gpushare/adapters/kubelet/api/*.proto
@@ -61,5 +89,5 @@ soak-device-plugin: setup ## Five minutes of pods that come and go on a real kub
 
 .PHONY: clean
 clean: ## Remove what the commands made in the checkout; the cache outside stays
-	@rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv policy/.venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,16 +4,25 @@ import pulumi
 from pulumi.runtime.config import CONFIG
 from pulumi_kubernetes import Provider
 
-from components.resources import GpuShare
+from components.resources import GpuShare, kubeconfig_of
 from components.stack import from_engine, load
 from gpushare.errors import ConfigError
 
 try:
-    settings = load(from_engine(CONFIG.get()))
+    stack = load(from_engine(CONFIG.get()))
 except ConfigError as error:
     raise pulumi.RunError(str(error)) from error
 
-cluster = Provider("cluster", kubeconfig=settings.kubeconfig or None, context=settings.context or None)
-stack = GpuShare("gpushare", settings, pulumi.ResourceOptions(providers=[cluster]))
+cluster = Provider(
+    "cluster",
+    kubeconfig=kubeconfig_of(stack),
+    context=stack.context or None,
+    # The stack's objects are its own: what somebody edits by hand is mended, not a conflict.
+    enable_patch_force=True,
+    upsert_existing_objects=stack.adopt or None,
+)
+made = GpuShare("gpushare", stack, pulumi.ResourceOptions(providers=[cluster]))
 
-pulumi.export("objects", stack.names)
+pulumi.export("objects", made.names)
+pulumi.export("images", made.images)
+pulumi.export("extenderUrl", made.extender_url)

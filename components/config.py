@@ -2,7 +2,8 @@
 
 What belongs here: types and defaults. What does not: reading them (``components.decode``), rules
 between them (``components.checks``) and the objects made of them (``components.manifests``).
-In the configuration a field is spelled ``likeThis``.
+In the configuration a field is spelled ``likeThis``. The reference page and the schema of the component
+provider are made from this module, docstrings included (``components.args``).
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from gpushare.contract import LABEL_GPUSHARE
 from gpushare.model.scheduler_config import KubernetesVersion
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
+NO_IMAGES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Exposure(StrEnum):
@@ -49,6 +51,20 @@ class DeviceListStrategy(StrEnum):
     ENV = "envvar"
 
 
+class Placement(StrEnum):
+    """Which card of a node a pod gets: the fullest that has room, or the emptiest."""
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+class State(StrEnum):
+    """Whether something is to be there."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+
+
 @dataclass(frozen=True, slots=True)
 class Scheduler:
     """A stock kube-scheduler of our own, for clusters whose own scheduler cannot be configured."""
@@ -58,14 +74,17 @@ class Scheduler:
     name: str = "gpushare-scheduler"
     """What pods name as ``schedulerName``."""
     cpu: str = "500m"
+    """Cores, requested and limit."""
     memory: str = "512Mi"
+    """Requested and limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extender:
     """The scheduler extender."""
 
-    image: str
+    image: str = ""
+    """By digest; where empty, ``images`` has it as ``extender``."""
     replicas: int = 1
     """1, or 3 of which the holder of the Lease binds."""
     lease: bool = True
@@ -78,8 +97,9 @@ class Extender:
     tls_secret: str | None = None
     """Secret of kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt``: mutual TLS with the scheduler."""
     log_level: LogLevel = LogLevel.INFO
+    """The least that is logged."""
     cpu: str = "1"
-    """Requested and limit."""
+    """Cores, requested and limit."""
     memory: str = "512Mi"
     """Requested and limit."""
 
@@ -88,25 +108,61 @@ class Extender:
 class DevicePlugin:
     """The node agent on one pool of nodes."""
 
-    image: str
+    image: str = ""
+    """By digest; where empty, ``images`` has it as ``device-plugin``."""
     name: str = ""
     """Of the pool, added to the names of its objects; one pool may go without."""
     node_selector: Mapping[str, str] = field(default_factory=lambda: SHARED_NODES)
     """Labels of the pool's nodes; at most one of ``gpushare``, ``cgpu`` and ``ack.node.gpu.schedule``."""
     memory_unit: MemoryUnit = MemoryUnit.GIB
+    """What one unit of ``aliyun.com/gpu-mem`` is on these nodes."""
     device_list_strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
+    """How a container is told its cards; ``envvar`` refuses pods that set ``NVIDIA_VISIBLE_DEVICES``."""
     kubelet_root: str = "/var/lib/kubelet"
-    """The kubelet's ``--root-dir`` on the nodes."""
+    """The kubelet's root folder on the nodes."""
     kubeconfig: str | None = None
     """A kubeconfig on the nodes that is used in place of the service account."""
     runtime_class: str | None = None
-    """Where NVIDIA's runtime is not the nodes' default."""
+    """A RuntimeClass with NVIDIA's runtime, where that is not the nodes' default."""
     evict_recover: bool = False
     """Whether NVIDIA's plugin, where it is a static pod, is taken off the pool's nodes and brought back."""
     cpu: str = "1"
-    """Requested and limit."""
+    """Cores, requested and limit."""
     memory: str = "300Mi"
     """Requested and limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePool:
+    """Labels and taints of nodes that are there already. They stay when the stack goes."""
+
+    nodes: tuple[str, ...]
+    """Names of the nodes."""
+    labels: Mapping[str, str] = field(default_factory=lambda: SHARED_NODES)
+    """Labels to give them; at most one of ``gpushare``, ``cgpu`` and ``ack.node.gpu.schedule``."""
+    placement: Placement | None = None
+    """Which card of these nodes a pod gets, where the pod has no wish of its own: label
+    ``ack.node.gpu.placement``."""
+    taints: tuple[str, ...] = ()
+    """As kubectl spells them, ``key=value:Effect``. They take the place of all taints that the nodes have:
+    for the API server, these are one list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installer:
+    """The Job that tells the control plane's own kube-scheduler of the extender, without Ansible.
+
+    It edits the static pod of kube-scheduler on the control plane's nodes.
+    """
+
+    image: str = ""
+    """By digest; where empty, ``images`` has it as ``cli``."""
+    state: State = State.PRESENT
+    """``absent`` takes the extender out of the scheduler again."""
+    control_planes: int = 1
+    """How many nodes the control plane has; each gets one pod."""
+    url: str = ""
+    """Of the extender, as the scheduler sees it; where empty, NodePort 32766 of the scheduler's own node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +170,7 @@ class Tenant:
     """A namespace with its part of the cluster's GPU memory."""
 
     name: str
+    """Of the namespace."""
     gpu_mem: int
     """Units of ``aliyun.com/gpu-mem`` that all its pods together may ask for."""
     priority: int | None = None
@@ -122,17 +179,51 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything of one cluster."""
+    """Everything that runs in one cluster."""
 
     kubernetes_version: KubernetesVersion
     """Of the cluster, like "1.36"."""
     extender: Extender
+    """The scheduler extender; ``{}`` where its defaults and ``images`` say it all."""
     device_plugins: tuple[DevicePlugin, ...] = ()
     """One for each pool of nodes."""
+    node_pools: tuple[NodePool, ...] = ()
+    """Nodes to label; none where that is done elsewhere."""
+    installer: Installer | None = None
+    """Where the control plane's kube-scheduler is a static pod and nothing else configures it."""
     tenants: tuple[Tenant, ...] = ()
+    """Namespaces with a quota."""
+    images: Mapping[str, str] = field(default_factory=lambda: NO_IMAGES)
+    """Images by name (``extender``, ``device-plugin``, ``cli``), as the pipeline built them. A stack's
+    file may name a JSON file instead, relative to the project."""
+    registry: str = ""
+    """A mirror, ``host/path``, that takes the place of the registry's host in every image; "" for none."""
+    image_pull_secrets: tuple[str, ...] = ()
+    """Secrets of kube-system with which every pod may pull its images."""
     allow_tags: bool = False
     """Whether images may be named by tag; digests only otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """An output of another stack."""
+
+    stack: str
+    """Like ``organization/project/stack``."""
+    output: str = "kubeconfig"
+    """Name of the output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack(Settings):
+    """A cluster and the way to it."""
+
     kubeconfig: str = ""
     """Path of the kubeconfig that Pulumi deploys with; where empty, it looks as kubectl does."""
+    kubeconfig_from: Elsewhere | None = None
+    """The stack that made the cluster, where its kubeconfig is an output of that stack."""
     context: str = ""
-    """Context of that kubeconfig."""
+    """Context of the kubeconfig."""
+    adopt: bool = False
+    """Whether objects of these names that exist already, such as an installation from the source
+    documents' YAML, are taken over; an error otherwise."""

@@ -7,18 +7,21 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
-from components.config import Settings
+from components.config import Settings, Stack
 from gpushare.errors import ConfigError
 from gpushare.model.scheduler_config import KubernetesVersion, parse_version
 
 _SCALARS: Final[Mapping[type, str]] = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
-def settings_from(raw: Mapping[str, object]) -> Settings:
-    """The settings. Raises ConfigError for the first thing wrong."""
-    settings: Settings = _record(Settings, raw, "")
+S = TypeVar("S", Settings, Stack)
+
+
+def settings_from(raw: Mapping[str, object], kind: type[S]) -> S:
+    """The settings of that kind. Raises ConfigError for the first thing wrong."""
+    settings: S = _record(kind, raw, "")
     return settings
 
 
@@ -32,9 +35,9 @@ def _value(kind: Any, value: object, where: str) -> Any:
 
 
 def _record(kind: Any, value: object, where: str) -> Any:
-    given = _mapping(value, where)
+    given = _respelled(value, where)
     hints = get_type_hints(kind)
-    known = {_spelled(each.name): each for each in fields(kind)}
+    known = {spelled(each.name): each for each in fields(kind)}
     for key in given:
         if key not in known:
             raise ConfigError(f"{_path(where, key)}: no such key; use one of {', '.join(known)}")
@@ -48,6 +51,16 @@ def _record(kind: Any, value: object, where: str) -> Any:
             if key in given
         }
     )
+
+
+def _respelled(value: object, where: str) -> Mapping[str, object]:
+    """A mapping whose keys may be spelled ``like_this`` too, as Pulumi hands them to a component."""
+    given: dict[str, object] = {}
+    for key, each in _mapping(value, where).items():
+        if spelled(key) in given:
+            raise ConfigError(f"{_path(where, key)}: is there twice, also as {spelled(key)}; keep one")
+        given[spelled(key)] = each
+    return given
 
 
 def _required(each: Field[Any]) -> bool:
@@ -86,6 +99,12 @@ def _scalar(kind: Any, value: object, where: str) -> Any:
     raise ConfigError(f"{where}: {value!r} is not {_SCALARS[kind]}{quotes}")
 
 
+def _whole(kind: Any, value: object, where: str) -> Any:
+    """On Pulumi's wire every number is a float."""
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    return _scalar(kind, whole, where)
+
+
 def _version(kind: Any, value: object, where: str) -> KubernetesVersion:
     del kind
     text = _scalar(str, value, where)
@@ -103,7 +122,7 @@ def _choice(kind: Any, value: object, where: str) -> Any:
 
 _READERS: Final[Mapping[Any, Callable[[Any, object, str], Any]]] = {
     str: _scalar,
-    int: _scalar,
+    int: _whole,
     bool: _scalar,
     KubernetesVersion: _version,
     types.UnionType: _optional,
@@ -112,7 +131,7 @@ _READERS: Final[Mapping[Any, Callable[[Any, object, str], Any]]] = {
 }
 
 
-def _spelled(name: str) -> str:
+def spelled(name: str) -> str:
     """``memory_unit`` is ``memoryUnit`` in the configuration."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)

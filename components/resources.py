@@ -4,17 +4,42 @@ They register what the builders of ``components.manifests`` make, letter for let
 here. Settings are checked before they come here (``components.stack``).
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 import pulumi
 
 from components import config
-from components.manifests import device_plugin, evict_recover, extender, tenant
+from components.args import published
+from components.manifests import (
+    device_plugin,
+    everything,
+    evict_recover,
+    extender,
+    installer,
+    node_pool,
+    tenant,
+)
 from components.manifests.parts import Object
+from components.manifests.pulls import localized, used
+from components.stack import settled
 from gpushare.model.scheduler_config import KubernetesVersion
 
-_WORKLOADS: Final = ("Deployment", "DaemonSet")
+if TYPE_CHECKING:
+    Args = config.Settings | Mapping[str, object]
+else:
+    Args = published(config.Settings)
+
+_WORKLOADS: Final = ("Deployment", "DaemonSet", "Job")
+
+
+def kubeconfig_of(stack: config.Stack) -> pulumi.Input[str] | None:
+    """A path, or the text that another stack put out, as secret as it is there; None: as kubectl finds it."""
+    source = stack.kubeconfig_from
+    if source is None:
+        return stack.kubeconfig or None
+    text: pulumi.Output[str] = pulumi.StackReference(source.stack).require_output(source.output)
+    return text
 
 
 class KubernetesObject(pulumi.CustomResource):
@@ -41,7 +66,9 @@ class _Component(pulumi.ComponentResource):
         made: list[tuple[str, pulumi.Resource]] = []
         for manifest in objects:
             kind, own = manifest["kind"], manifest["metadata"]["name"]
-            options = pulumi.ResourceOptions(parent=self, depends_on=_needed(kind, made))
+            options = pulumi.ResourceOptions(
+                parent=self, depends_on=_needed(kind, made), retain_on_delete=_is_part(manifest)
+            )
             made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), manifest, options)))
             names.append(f"{kind}/{own}")
         self.names = pulumi.Output.from_input(names)
@@ -49,9 +76,12 @@ class _Component(pulumi.ComponentResource):
 
 
 def _needed(kind: str, made: list[tuple[str, pulumi.Resource]]) -> list[pulumi.Resource]:
-    """Pods start when their rights and files are there; what lies in a namespace comes after it."""
+    """Pods start when their rights and files are there; what lies in a namespace comes after it.
+
+    The provider waits until a Service has pods, so that no pod may wait for a Service.
+    """
     if kind in _WORKLOADS:
-        return [each for other, each in made if other not in _WORKLOADS]
+        return [each for other, each in made if other not in (*_WORKLOADS, "Service")]
     return [each for other, each in made if other == "Namespace"]
 
 
@@ -86,6 +116,28 @@ class EvictRecover(_Component):
         super().__init__(name, evict_recover.objects(args), opts)
 
 
+class NodePools(_Component):
+    """Labels and taints of nodes that are there already; they stay when the stack goes."""
+
+    def __init__(
+        self, name: str, args: tuple[config.NodePool, ...], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, node_pool.objects(args), opts)
+
+
+class Installer(_Component):
+    """What tells the control plane's own kube-scheduler of the extender."""
+
+    def __init__(
+        self,
+        name: str,
+        args: config.Installer,
+        version: KubernetesVersion,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, installer.objects(args, version), opts)
+
+
 class Tenant(_Component):
     """A namespace with its part of the cluster's GPU memory."""
 
@@ -98,25 +150,57 @@ class GpuShare(pulumi.ComponentResource):
 
     names: pulumi.Output[list[str]]
     """``<kind>/<name>`` of every object."""
+    images: pulumi.Output[dict[str, str]]
+    """The image of every container, by ``<workload>/<container>``."""
+    extender_url: pulumi.Output[str]
+    """Of the extender, as a kube-scheduler on the same node may reach it."""
 
-    def __init__(self, name: str, args: config.Settings, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Args, opts: pulumi.ResourceOptions | None = None) -> None:
+        settings = args if isinstance(args, config.Settings) else settled(args, config.Settings)
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
-        inside = pulumi.ResourceOptions(parent=self)
+        version = settings.kubernetes_version
+        inside = pulumi.ResourceOptions(parent=self, transformations=[_localizer(settings)])
         parts = [
-            SchedulerExtender(f"{name}-extender", args.extender, args.kubernetes_version, inside),
-            DevicePlugin(f"{name}-device-plugin", args.device_plugins, inside),
-            EvictRecover(f"{name}-evict-recover", args.device_plugins, inside),
-            *(Tenant(f"{name}-tenant-{each.name}", each, inside) for each in args.tenants),
+            SchedulerExtender(f"{name}-extender", settings.extender, version, inside),
+            DevicePlugin(f"{name}-device-plugin", settings.device_plugins, inside),
+            EvictRecover(f"{name}-evict-recover", settings.device_plugins, inside),
+            NodePools(f"{name}-nodes", settings.node_pools, inside),
+            *(
+                [Installer(f"{name}-installer", settings.installer, version, inside)]
+                if settings.installer
+                else []
+            ),
+            *(Tenant(f"{name}-tenant-{each.name}", each, inside) for each in settings.tenants),
         ]
         self.names = pulumi.Output.all(*(part.names for part in parts)).apply(_flat)
-        self.register_outputs({"names": self.names})
+        self.images = pulumi.Output.from_input(used(everything(settings)))
+        self.extender_url = pulumi.Output.from_input(extender.url(settings.extender))
+        self.register_outputs({"names": self.names, "images": self.images, "extenderUrl": self.extender_url})
+
+
+def _localizer(settings: config.Settings) -> pulumi.ResourceTransformation:
+    """Gives every object the cluster's registry and pull secrets."""
+
+    def localize(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
+        return pulumi.ResourceTransformationResult(localized(dict(args.props), settings), args.opts)
+
+    return localize
 
 
 def _flat(lists: list[list[str]]) -> list[str]:
     return [name for names in lists for name in names]
 
 
+def _is_part(manifest: Object) -> bool:
+    """Whether the object is not ours: it is there already, and we apply some fields of it."""
+    return bool(manifest["kind"] == "Node")
+
+
 def _token(manifest: Object) -> str:
-    """``apps/v1`` and ``Deployment`` are ``kubernetes:apps/v1:Deployment``; the first group is named core."""
+    """``apps/v1`` and ``Deployment`` are ``kubernetes:apps/v1:Deployment``; the first group is named core.
+
+    What patches an object that is there has a token of its own.
+    """
     version = manifest["apiVersion"]
-    return f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
+    patch = "Patch" if _is_part(manifest) else ""
+    return f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}{patch}"

@@ -3,23 +3,33 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
 
 from components.checks import check
-from components.config import Settings
+from components.config import Settings, Stack
 from components.decode import settings_from
 from gpushare.errors import ConfigError
 
+S = TypeVar("S", Settings, Stack)
+
+_PROJECT: Final = Path(__file__).parents[1]
+"""Files that a stack names are relative to it."""
 _PREFIX: Final = "gpushare:"
 """Keys of this project; other projects and providers have keys of their own."""
-_TEXTS: Final = ("kubernetesVersion", "kubeconfig", "context")
+_TEXTS: Final = ("kubernetesVersion", "kubeconfig", "context", "registry")
+_IMAGES: Final = "images"
 
 
-def load(raw: Mapping[str, object]) -> Settings:
+def load(raw: Mapping[str, object]) -> Stack:
+    """A stack from plain values, checked. Raises ConfigError for the first thing wrong."""
+    return settled(_with_images(raw), Stack)
+
+
+def settled(raw: Mapping[str, object], kind: type[S]) -> S:
     """Settings from plain values, checked. Raises ConfigError for the first thing wrong."""
-    return check(settings_from(raw))
+    return check(settings_from(raw, kind))
 
 
 def from_engine(config: Mapping[str, str]) -> dict[str, object]:
@@ -30,15 +40,37 @@ def from_engine(config: Mapping[str, str]) -> dict[str, object]:
 def from_file(path: Path) -> dict[str, object]:
     """Plain values from a ``Pulumi.<stack>.yaml``. Raises ConfigError where it cannot be read."""
     try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        document = yaml.safe_load(_read(path))
+    except yaml.YAMLError as error:
         raise ConfigError(f"is not YAML: {' '.join(str(error).split())}") from error
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
         raise ConfigError("has no mapping 'config'")
     return _own(config)
+
+
+def _with_images(raw: Mapping[str, object]) -> Mapping[str, object]:
+    """The content of the file where images are the name of one."""
+    images = raw.get(_IMAGES)
+    if not isinstance(images, str):
+        return raw
+    file = _PROJECT / images
+    try:
+        content = json.loads(_read(file))
+    except ConfigError as error:
+        raise ConfigError(f"{_IMAGES}: {file} {error}; make images writes it") from error
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{_IMAGES}: {file} is not JSON: {error}") from error
+    return {**raw, _IMAGES: content}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"is not text: {error}") from error
 
 
 def _own(config: Mapping[Any, Any]) -> dict[str, Any]:

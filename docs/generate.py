@@ -1,18 +1,38 @@
-"""Reference pages made from code: names on the wire, metrics, the daemons' flags.
+"""Reference pages made from code: names on the wire, metrics, the daemons' flags, a stack's configuration.
 
 Run by ``conf.py`` at every build; the pages are not committed.
 """
 
+import ast
+import inspect
+import json
 import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import click
 
+from components import config
+from components.decode import spelled
 from gpushare import contract
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.extender.main import command as extender
 from gpushare.monitoring import catalogue
 
+SECTIONS: Mapping[str, type[Any]] = {
+    "A stack": config.Stack,
+    "`extender`": config.Extender,
+    "`extender.scheduler`": config.Scheduler,
+    "`devicePlugins`, each": config.DevicePlugin,
+    "`nodePools`, each": config.NodePool,
+    "`installer`": config.Installer,
+    "`tenants`, each": config.Tenant,
+    "`kubeconfigFrom`": config.Elsewhere,
+}
 REFERENCE = Path(__file__).parent / "reference"
 
 
@@ -21,6 +41,7 @@ def main() -> None:
     (REFERENCE / "names.md").write_text(names())
     (REFERENCE / "metrics.md").write_text(metrics())
     (REFERENCE / "extender-flags.md").write_text(flags("extender", extender))
+    (REFERENCE / "configuration.md").write_text(configuration())
     (REFERENCE / "device-plugin-flags.md").write_text(flags("device plugin", device_plugin))
 
 
@@ -71,6 +92,40 @@ def _longest(option: click.Option) -> str:
 
 def _variable(option: click.Option) -> str:
     return f"`{option.envvar}`" if option.envvar else ""
+
+
+def configuration() -> str:
+    """Every key of a stack's configuration, with its default."""
+    lines = ["# Configuration of a stack", "", "Keys of `Pulumi.<stack>.yaml`, after `gpushare:`."]
+    for title, kind in SECTIONS.items():
+        lines += ["", f"## {title}", "", inspect.cleandoc(kind.__doc__ or ""), ""]
+        lines += ["| key | default | meaning |", "|---|---|---|"]
+        texts = _docstrings(kind)
+        for each in fields(kind):
+            meaning = texts[each.name].replace("``", "`").replace("|", "\\|")
+            lines.append(f"| `{spelled(each.name)}` | {_default(each)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _docstrings(kind: type[Any]) -> dict[str, str]:
+    """The text under each field, those of the classes that it is made of included."""
+    found: dict[str, str] = {}
+    for part in reversed(kind.__mro__[:-1]):
+        body = ast.parse(inspect.getsource(part)).body[0].body  # type: ignore[attr-defined]
+        for field, text in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                found[ast.unparse(field.target)] = " ".join(ast.literal_eval(text.value).split())
+    return found
+
+
+def _default(each: Field[Any]) -> str:
+    if each.default is MISSING and each.default_factory is MISSING:
+        return "required"
+    value = each.default if each.default_factory is MISSING else each.default_factory()
+    if value in (None, "", ()):
+        return ""
+    plain = dict(value) if isinstance(value, Mapping) else value
+    return f"`{plain if isinstance(plain, StrEnum) else json.dumps(plain)}`" if plain != {} else ""
 
 
 if __name__ == "__main__":

@@ -23,18 +23,32 @@ NAME = "device-plugin"
 
 
 @dataclass
-class GpuNode:
-    """A node with cards: a real kubelet, the stub of its driver, and the agent's process on it."""
+class CardNode:
+    """A node with cards: a real kubelet and the stub of its driver."""
 
     bed: Bed
     kubelet: KubeletNode
     stub: NvmlStub
-    agent: Process
 
     @property
     def name(self) -> str:
         """The node's name."""
         return self.kubelet.name
+
+    async def until_offered(self, timeout_s: float = 30.0) -> None:
+        """Wait until pods that ask for its cards can come."""
+        await until(self._offers, f"node {self.name} to offer {RESOURCE_MEM}", timeout_s)
+
+    async def _offers(self) -> bool:
+        status = (await self.bed.api.get(f"/api/v1/nodes/{self.name}"))["status"]
+        return bool(status["allocatable"].get(RESOURCE_MEM, "0") != "0")
+
+
+@dataclass
+class GpuNode(CardNode):
+    """A node with cards and the agent as a process on it."""
+
+    agent: Process
 
     @property
     def ops_url(self) -> str:
@@ -57,20 +71,24 @@ async def add_gpu_node(
     ready: bool = True,
 ) -> GpuNode:
     """Start a node and the agent on it; with ``ready``, return when pods that ask for its cards can come."""
+    return await start_agent(await add_card_node(bed, spec, cards, era=era), flags, ready=ready)
+
+
+async def add_card_node(bed: Bed, spec: KubeletSpec, cards: Sequence[Card], *, era: int = 580) -> CardNode:
+    """Start a node without the agent."""
     stub = NvmlStub(bed.folder / f"nvml-{spec.name}", era=era, cards=cards)
-    kubelet = await add_kubelet(bed, spec)
-    url = f"http://{kubelet.address}:{OPS_PORT}/readyz"
-    agent = await kubelet.spawn(
-        NAME, agent_argv(bed, flags), env=agent_env(spec.name, stub), ready=url if ready else None
-    )
+    return CardNode(bed, await add_kubelet(bed, spec), stub)
+
+
+async def start_agent(node: CardNode, flags: Sequence[str] = (), *, ready: bool = True) -> GpuNode:
+    """Start the agent on a node."""
+    url = f"http://{node.kubelet.address}:{OPS_PORT}/readyz"
+    argv, env = agent_argv(node.bed, flags), agent_env(node.name, node.stub)
+    agent = await node.kubelet.spawn(NAME, argv, env=env, ready=url if ready else None)
+    found = GpuNode(node.bed, node.kubelet, node.stub, agent)
     if ready:
-        await until(lambda: _offers(bed, spec.name), f"node {spec.name} to offer {RESOURCE_MEM}")
-    return GpuNode(bed, kubelet, stub, agent)
-
-
-async def _offers(bed: Bed, node: str) -> bool:
-    status = (await bed.api.get(f"/api/v1/nodes/{node}"))["status"]
-    return bool(status["allocatable"].get(RESOURCE_MEM, "0") != "0")
+        await found.until_offered()
+    return found
 
 
 def agent_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:

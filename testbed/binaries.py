@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpushare.errors import ConfigError
+from testbed.stages import STAGE_FILES
 
 SOURCES = Path(__file__).parent / "tools"
 _KUBERNETES = "k8s.io/kubernetes/cmd"
@@ -23,13 +24,26 @@ BUILD_ENV: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Files of a Go module that a program wants beside itself, in its folder or in ``into`` there.
+
+    ``files`` lie in ``folder`` of the Go module ``source``, in the version of ``module`` under ``tools/``.
+    """
+
+    module: str
+    source: str
+    folder: str
+    files: tuple[str, ...]
+    into: str = ""
+
+
+@dataclass(frozen=True)
 class Tool:
     """One program: its Go module under ``tools/``, its package, and the measured build time.
 
     ``seconds`` is the wall time on 2 cores after the tools above it in the table. ``oldest_go`` is
     the first minor version of Go 1 that builds it, ``first_bad_go`` the first later one that does not.
-    ``stages_of`` names the Go module whose stage files lie beside the program. ``env`` is added to
-    ``BUILD_ENV``.
+    ``stamp`` is "<variable>=<version>" for the linker. ``env`` is added to ``BUILD_ENV``.
     """
 
     name: str
@@ -39,7 +53,8 @@ class Tool:
     seconds: int
     oldest_go: int = 26
     first_bad_go: int | None = None
-    stages_of: str | None = None
+    beside: Beside | None = None
+    stamp: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -49,7 +64,9 @@ class Tool:
 
     @property
     def ldflags(self) -> str:
-        """Linker flags: no symbol tables, and for Kubernetes' programs their version stamp."""
+        """Linker flags: no symbol tables, and a version stamp, which Kubernetes' programs have four of."""
+        if self.stamp:
+            return f"-s -w -X {self.stamp}"
         if not self.package.startswith(_KUBERNETES):
             return "-s -w"
         major, minor, _ = self.version.split(".")
@@ -72,12 +89,18 @@ class Installed:
 
 _KWOK_MODULE = "sigs.k8s.io/kwok"
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd"
+_PULUMI = "github.com/pulumi"
+_PULUMI_SDK = f"{_PULUMI}/pulumi/sdk/v3"
+_PULUMI_KUBERNETES = f"{_PULUMI}/pulumi-kubernetes/provider/v2"
 _NVIDIA = "nvidia-container-toolkit"
 _NVIDIA_ENV = {
     "CGO_ENABLED": "1",
     # NVML is found at run time, where there is one.
     "CGO_LDFLAGS": "-Wl,--unresolved-symbols=ignore-in-object-files",
 }
+_STAGES = Beside("kwok", _KWOK_MODULE, "kustomize/stage", STAGE_FILES, "stages")
+_PYTHON_EXEC = Beside("pulumi", _PULUMI_SDK, "python/cmd", ("pulumi-language-python-exec",))
+"""What runs a Python program for the language host; from the engine's release, the newer of the two."""
 _TABLE = (
     Tool("etcd", "3.6.8", "kubernetes", "go.etcd.io/etcd/server/v3", 45),
     Tool("kube-apiserver", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-apiserver", 160),
@@ -85,6 +108,7 @@ _TABLE = (
     Tool("kubectl", "1.36.3", "kubernetes", f"{_KUBERNETES}/kubectl", 20),
     Tool("kube-controller-manager", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-controller-manager", 40),
     Tool("kubelet", "1.36.3", "kubernetes", f"{_KUBERNETES}/kubelet", 25),
+    Tool("kube-proxy", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-proxy", 20),
     Tool("containerd", "2.2.9", "containerd", f"{_CONTAINERD}/containerd", 90),
     Tool("containerd-shim-runc-v2", "2.2.9", "containerd", f"{_CONTAINERD}/containerd-shim-runc-v2", 5),
     Tool("ctr", "2.2.9", "containerd", f"{_CONTAINERD}/ctr", 5),
@@ -97,7 +121,7 @@ _TABLE = (
             ("nvidia-cdi-hook", 2),
         )
     ),
-    Tool("kwok", "0.8.0", "kwok", f"{_KWOK_MODULE}/cmd/kwok", 85, stages_of=_KWOK_MODULE),
+    Tool("kwok", "0.8.0", "kwok", f"{_KWOK_MODULE}/cmd/kwok", 85, beside=_STAGES),
     Tool(
         "kube-scheduler-1.22",
         "1.22.17",
@@ -107,6 +131,32 @@ _TABLE = (
         oldest_go=24,
         # Go 1.27's encoding/json overflows the stack when this scheduler reads a Policy.
         first_bad_go=27,
+    ),
+    # The last release whose module the language host is part of.
+    Tool(
+        "pulumi-language-python",
+        "3.79.0",
+        "pulumi-language-python",
+        f"{_PULUMI_SDK}/python/cmd/pulumi-language-python",
+        25,
+        beside=_PYTHON_EXEC,
+    ),
+    # The last release that the Go module proxy has; it says the version that the locked SDK asks for.
+    Tool(
+        "pulumi-resource-kubernetes",
+        "2.0.0",
+        "pulumi-kubernetes",
+        f"{_PULUMI_KUBERNETES}/cmd/pulumi-resource-kubernetes",
+        100,
+        stamp=f"{_PULUMI_KUBERNETES}/pkg/version.Version=v4.34.2",
+    ),
+    Tool(
+        "pulumi",
+        "3.259.0",
+        "pulumi",
+        f"{_PULUMI}/pulumi/pkg/v3/cmd/pulumi",
+        495,
+        stamp=f"{_PULUMI_SDK}/go/common/version.Version=v3.259.0",
     ),
 )
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TABLE}
@@ -122,8 +172,9 @@ def tool(name: str) -> Tool:
 def cache_key(item: Tool, sources: Path = SOURCES) -> str:
     """Return version and hash of everything that decides what is built, except the Go version."""
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum"):
-        digest.update((sources / item.module / name).read_bytes())
+    for module in dict.fromkeys([item.module, *([item.beside.module] if item.beside else [])]):
+        for name in ("go.mod", "go.sum"):
+            digest.update((sources / module / name).read_bytes())
     flags = [item.package, item.ldflags, *(f"{key}={value}" for key, value in sorted(item.build_env.items()))]
     digest.update("\0".join(flags).encode())
     return f"{item.version}-{digest.hexdigest()[:10]}"

@@ -5,6 +5,7 @@ What belongs here: the build itself, its lock and its progress lines. What does 
 """
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -16,15 +17,15 @@ from pathlib import Path
 import click
 
 from testbed import binaries
-from testbed.binaries import SOURCES, Installed, Tool
+from testbed.binaries import SOURCES, Beside, Installed, Tool
 from testbed.errors import TestbedError
 from testbed.folders import cache_root
 from testbed.golang import find_go
 from testbed.locks import exclusive
 from testbed.process import run_text, tail
-from testbed.stages import STAGE_FILES
 
 _BUILD_S = 3600.0
+_DOWNLOAD_S = 300.0
 _LOCK_S = 2 * 3600.0
 _TICK_S = 20.0
 
@@ -42,6 +43,12 @@ async def ensure(names: Sequence[str]) -> dict[str, Installed]:
     if missing:
         await _build_all(missing, root)
     return {item.name: found[item.name] or binaries.cached(item, root) for item in tools}
+
+
+def present(names: Iterable[str]) -> bool:
+    """Whether all these tools are there without building any."""
+    root = cache_root()
+    return all(_present(binaries.tool(name), root) for name in names)
 
 
 def estimate(tools: Iterable[Tool]) -> int:
@@ -78,8 +85,8 @@ async def _build(item: Tool, root: Path, remaining: list[Tool]) -> None:
     log = root / "bin" / f"{item.name}.log"
     async with _ticking(item, started):
         await _run_build(binaries.build_command(item, go, fresh / item.name), item, log)
-    if item.stages_of:
-        await _copy_stages(item, go, fresh / "stages")
+    if item.beside:
+        await _copy_beside(item.beside, go, fresh)
     shutil.rmtree(target.parent, ignore_errors=True)
     fresh.rename(target.parent)
     _say(f"built {item.name} in {time.monotonic() - started:.0f} s; {len(remaining) - 1} to build")
@@ -111,13 +118,14 @@ async def _run_build(argv: list[str], item: Tool, log: Path) -> None:
         raise TestbedError(f"building {item.name} failed; its log is {log} and ends with:\n{tail(log)}")
 
 
-async def _copy_stages(item: Tool, go: Path, target: Path) -> None:
-    argv = ["env", "GOTOOLCHAIN=local", str(go), "list", "-m", "-f", "{{.Dir}}", str(item.stages_of)]
-    source = Path((await run_text(argv, 60, cwd=SOURCES / item.module)).strip()) / "kustomize" / "stage"
-    for name in STAGE_FILES:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
+async def _copy_beside(files: Beside, go: Path, target: Path) -> None:
+    argv = ["env", "GOTOOLCHAIN=local", str(go), "mod", "download", "-json", files.source]
+    module = json.loads(await run_text(argv, _DOWNLOAD_S, cwd=SOURCES / files.module))
+    for name in files.files:
+        copy = target / files.into / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
         # The module cache is read-only, and so would be a copy that keeps the mode.
-        shutil.copyfile(source / name, target / name)
+        shutil.copyfile(Path(module["Dir"]) / files.folder / name, copy)
 
 
 @asynccontextmanager

@@ -12,6 +12,9 @@ from testbed.ports import LOOPBACK
 SERVICE_CIDR = "10.250.0.0/16"
 POD_CIDR = "198.18.0.0/16"
 """Addresses of pods that do not exist: set aside for benchmarks, so no real host has them."""
+API_ADDRESS = "192.0.2.1"
+"""Where the "kubernetes" Service leads: every node has this address on itself, and forwards it to this
+machine's loopback. Set aside for documentation (RFC 5737), so no real host has it."""
 KWOK_SELECTOR = "kwok.x-k8s.io/node=fake"
 _OPEN_PATHS = "/healthz,/livez,/readyz,/metrics"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -48,7 +51,8 @@ def kube_apiserver(layout: Layout, binary: Path, *, audit: bool = False) -> list
         str(binary),
         f"--etcd-servers={layout.etcd_url}",
         f"--bind-address={LOOPBACK}",
-        f"--advertise-address={LOOPBACK}",
+        # A loopback address would be refused as that of an endpoint.
+        f"--advertise-address={API_ADDRESS}",
         f"--secure-port={layout.ports.apiserver}",
         f"--tls-cert-file={pki}/apiserver.crt",
         f"--tls-private-key-file={pki}/apiserver.key",
@@ -56,8 +60,6 @@ def kube_apiserver(layout: Layout, binary: Path, *, audit: bool = False) -> list
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
-        # The endpoint of the "kubernetes" Service would be a loopback address, which is refused.
-        "--endpoint-reconciler-type=none",
         f"--service-cluster-ip-range={SERVICE_CIDR}",
         # At its default of 0 nobody ends the watches, and a stop takes a minute.
         "--shutdown-watch-termination-grace-period=2s",

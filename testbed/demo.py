@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 
 import click
@@ -18,15 +19,21 @@ import click
 from gpushare.contract import EVENT_PLACED
 from gpushare.errors import GpuShareError
 from testbed import build
-from testbed.agent import GpuNode
+from testbed import images as our_images
+from testbed.agent import CardNode
 from testbed.bed import Bed
+from testbed.deployed import deployed_stage
+from testbed.deploying import Deploy, by_kubectl, by_pulumi
 from testbed.errors import TestbedError
+from testbed.images import Images
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml.build import library
 from testbed.play import limits, perform, pod_events, real_stage, show, show_on, stage, user_path
+from testbed.pulumi import TOOLS as PULUMI_TOOLS
 from testbed.stories import STORIES, Step, Story
 
 _TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
+_ANY = KubeletSpec("any", runtime="nvidia", services=True)
 _ERA = 580
 _REAL = (
     "Nodes are real kubelets with containerd and our agent. What is not real: the cards (a stub of NVML "
@@ -39,10 +46,11 @@ _say = partial(click.secho, dim=True)
 async def main() -> None:
     """Play all stories; then, for a person, keep the last cluster until Ctrl-C."""
     obstacle = _obstacle()
-    await build.ensure([*_TOOLS, *([] if obstacle else KubeletSpec("any").tools)])
+    await build.ensure([*_TOOLS, *([] if obstacle else _ANY.tools)])
     _say(f"# Nodes are simulated: {obstacle}" if obstacle else f"# {_REAL}")
+    whole = None if obstacle else await _find_whole()
     async with AsyncExitStack() as stack:
-        run = _Run(stack, real=obstacle is None)
+        run = _Run(stack, real=obstacle is None, whole=whole)
         for make in STORIES:
             await stack.aclose()
             bed = await run.play(make())
@@ -61,11 +69,40 @@ def _obstacle() -> str | None:
     return None
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """How our services are deployed from images, and with which words."""
+
+    images: Images
+    deploy: Deploy
+    says: str
+
+
+async def _find_whole() -> _Whole | None:
+    """The way to deploy our services; None where they have to run as processes."""
+    if os.environ.get("PULUMI") == "build":
+        await build.ensure(PULUMI_TOOLS)
+    try:
+        images = await our_images.ensure()
+    except TestbedError as error:
+        _say(f"# Our services run as processes in all stories: {error}")
+        return None
+    if build.present(PULUMI_TOOLS):
+        return _Whole(images, by_pulumi, "`pulumi up` deploys our services from images")
+    return _Whole(
+        images,
+        by_kubectl,
+        "`python -m components.render | kubectl apply -f -` deploys our services from images; "
+        "`make demo PULUMI=build` builds Pulumi's engine and goes by it, about 10 minutes on 2 cores",
+    )
+
+
 class _Run:
     """One run of the demo. The cluster of the story that is played is on ``stack``."""
 
-    def __init__(self, stack: AsyncExitStack, *, real: bool) -> None:
+    def __init__(self, stack: AsyncExitStack, *, real: bool, whole: _Whole | None) -> None:
         self._stack = stack
+        self._whole = whole
         self._real = real
         self._began: float | None = time.monotonic()
 
@@ -84,12 +121,12 @@ class _Run:
             await _show_inside(story, bed, nodes[0])
         return bed
 
-    async def _stage(self, story: Story) -> tuple[Bed, list[GpuNode]]:
+    async def _stage(self, story: Story) -> tuple[Bed, list[CardNode]]:
         if self._real and story.simulated:
             _say("# simulated nodes: this story is about numbers only")
         elif self._real:
             try:
-                nodes = await self._stack.enter_async_context(real_stage(story))
+                nodes = await self._real_nodes(story)
             except TestbedError as error:
                 self._real = False
                 _say(f"# Nodes are simulated from here on: {error}")
@@ -97,13 +134,23 @@ class _Run:
                 return nodes[0].bed, nodes
         return await self._stack.enter_async_context(stage(story)), []
 
+    async def _real_nodes(self, story: Story) -> list[CardNode]:
+        if not (story.deployed and self._whole):
+            return [*await self._stack.enter_async_context(real_stage(story))]
+        _say(f"# {self._whole.says}")
+        stage = deployed_stage(story, self._whole.images, self._whole.deploy)
+        deployed = await self._stack.enter_async_context(stage)
+        for name in deployed.made:
+            _say(f"#   {name}")
+        return deployed.nodes
+
     def _tell_start(self) -> None:
         if self._began is not None:
             _say(f"# the first pods run {time.monotonic() - self._began:.1f} s after the start")
             self._began = None
 
 
-async def _show_inside(story: Story, bed: Bed, node: GpuNode) -> None:
+async def _show_inside(story: Story, bed: Bed, node: CardNode) -> None:
     """What only containers that run can show."""
     _say("\n# what each pod may use of its card; the isolation library that will enforce it is not here yet")
     for pod, text in await limits(bed):

@@ -121,6 +121,13 @@ def sweep(folder: Path) -> list[str]:
     return list(found)
 
 
+def end_session(leader: int, folder: Path) -> None:
+    """Kill what is left of one process of a bed and its descendants, the session that it led."""
+    for entry in _table(folder):
+        if entry.session == leader and entry.marked:
+            _kill(entry)
+
+
 def _table(folder: Path) -> list[Entry]:
     mark = f"{MARK}={folder}".encode()
     return [entry for path in _PROC.glob("[0-9]*") if (entry := _entry(path, mark))]

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from gpushare.contract import ANN_CARDS, ANN_IDX, ANN_POD, EVENT_PLACED, EVENT_REFUSED
-from testbed.agent import ACCOUNT, GpuNode, add_gpu_node, grant_agent
+from testbed.agent import ACCOUNT, CardNode, GpuNode, add_gpu_node, grant_agent
 from testbed.bed import Bed
 from testbed.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.kubelets import KubeletSpec
@@ -118,7 +118,7 @@ async def limits(bed: Bed) -> list[tuple[str, str]]:
     cards = {
         (node["metadata"]["name"], str(card["index"])): card
         for node in await bed.api.items("/api/v1/nodes")
-        for card in json.loads(node["metadata"]["annotations"][ANN_CARDS])
+        for card in json.loads(node["metadata"]["annotations"].get(ANN_CARDS, "[]"))
     }
     pods = await bed.api.items("/api/v1/namespaces/default/pods", fieldSelector="status.phase=Running")
     found = []
@@ -138,7 +138,7 @@ async def show(bed: Bed, command: str) -> str:
     return await run_text(_shell(bed, bed.kubeconfig, command), _SETTLE_S)
 
 
-async def show_on(node: GpuNode, command: str) -> str:
+async def show_on(node: CardNode, command: str) -> str:
     """Run a command line on a node with the rights of its agent; returns its unfiltered output."""
     argv = _shell(node.bed, node.bed.kubeconfig_for(ACCOUNT), command)
     return await node.kubelet.run_text(argv, _SETTLE_S)

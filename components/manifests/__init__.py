@@ -4,15 +4,20 @@ The renderer and the Pulumi components use the same builders, so both ways give 
 """
 
 from components.config import Settings
-from components.manifests import device_plugin, evict_recover, extender, tenant
+from components.manifests import device_plugin, evict_recover, extender, installer, node_pool, tenant
 from components.manifests.parts import Object
+from components.manifests.pulls import localized
 
 
 def everything(settings: Settings) -> list[Object]:
     """All objects of a cluster, in the order in which they can be applied."""
-    return [
-        *extender.objects(settings.extender, settings.kubernetes_version),
+    version = settings.kubernetes_version
+    made = [
+        *extender.objects(settings.extender, version),
         *device_plugin.objects(settings.device_plugins),
         *evict_recover.objects(settings.device_plugins),
+        *node_pool.objects(settings.node_pools),
+        *(installer.objects(settings.installer, version) if settings.installer else []),
         *(each for one in settings.tenants for each in tenant.objects(one)),
     ]
+    return [localized(each, settings) for each in made]

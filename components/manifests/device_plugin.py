@@ -10,7 +10,7 @@ from components.manifests.parts import (
     container_security,
     field_env,
     host_path,
-    http_probe,
+    http_probes,
     labels,
     metadata,
     rule,
@@ -105,8 +105,7 @@ def _container(plugin: DevicePlugin) -> Object:
             *kubeconfig,
         ],
         "ports": [{"name": "ops", "containerPort": OPS_PORT}],
-        "livenessProbe": http_probe("/healthz", "ops", period_s=10),
-        "readinessProbe": http_probe("/readyz", "ops", period_s=5),
+        **http_probes("/healthz", "/readyz", "ops"),
         "resources": sizes(plugin.cpu, plugin.memory),
         # The kubelet's folder belongs to root.
         "securityContext": {"runAsUser": 0, **container_security()},

@@ -7,8 +7,8 @@ sharing off. They move one file and ask nobody, so they have no rights in the AP
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from components.checks import modes_in
 from components.config import DevicePlugin
+from components.forms import modes_in
 from components.manifests.device_plugin import GPU_TAINT, named
 from components.manifests.parts import Object, container_security, host_path, labels, metadata, sizes
 from gpushare.contract import LABEL_MODE
@@ -17,7 +17,7 @@ from gpushare.model.objects import Mode
 EVICT: Final = "device-plugin-evict-ds"
 RECOVER: Final = "device-plugin-recover-ds"
 _FOLDERS: Final = {
-    "manifests": ("/etc/kubernetes/manifests", "Directory"),
+    "manifests": ("/etc/kubernetes/manifests", "DirectoryOrCreate"),
     "backup": ("/etc/kubernetes/manifests-backup", "DirectoryOrCreate"),
 }
 

@@ -11,9 +11,12 @@ from components.manifests.parts import (
     NON_ROOT,
     Object,
     account_with_rights,
+    apart,
     container_security,
+    control_plane_terms,
+    control_plane_tolerations,
     field_env,
-    http_probe,
+    http_probes,
     labels,
     metadata,
     non_root_security,
@@ -23,16 +26,16 @@ from components.manifests.parts import (
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,
+    EXTENDER_PREFIX,
     EXTENDER_SERVICE_PORT,
     SEAL_SECRET,
+    SYSTEM_NAMESPACE,
 )
 from gpushare.model.scheduler_config import KubernetesVersion
 
 OPS_PORT: Final = 12346
 """Health and metrics: the extender's own default."""
 _LABELS: Final = labels(EXTENDER_NAME)
-_CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-_UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 _TLS_FOLDER: Final = "/etc/gpushare/tls"
 _FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
 
@@ -43,6 +46,18 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
     service = [] if settings.exposure is Exposure.SIDECAR else [_service(settings)]
     budget = [_budget(version)] if settings.replicas > 1 else []
     return [*_account(settings), *own, _deployment(settings, version), *service, *budget]
+
+
+def url(settings: Extender) -> str:
+    """Of the extender, as a kube-scheduler on one of its nodes, or in its pod, reaches it."""
+    scheme = "https" if settings.tls_secret else "http"
+    service = f"{EXTENDER_NAME}.{SYSTEM_NAMESPACE}.svc"
+    address = {
+        Exposure.NODE_PORT: f"127.0.0.1:{EXTENDER_NODE_PORT}",
+        Exposure.CLUSTER_IP: f"{service}:{EXTENDER_SERVICE_PORT}",
+        Exposure.SIDECAR: f"127.0.0.1:{EXTENDER_SERVICE_PORT}",
+    }
+    return f"{scheme}://{address[settings.exposure]}{EXTENDER_PREFIX}"
 
 
 def _account(settings: Extender) -> list[Object]:
@@ -118,7 +133,7 @@ def _template(settings: Extender, version: KubernetesVersion) -> Object:
             "serviceAccountName": EXTENDER_NAME,
             "priorityClassName": "system-cluster-critical",
             **({"hostNetwork": True} if settings.exposure is Exposure.NODE_PORT else {}),
-            "tolerations": [_toleration(key) for key in (*_CONTROL_PLANE, _UNINITIALIZED)],
+            "tolerations": control_plane_tolerations(),
             "affinity": _affinity(settings),
             "securityContext": {**non_root_security(version), **owner},
             "containers": [
@@ -130,24 +145,16 @@ def _template(settings: Extender, version: KubernetesVersion) -> Object:
     }
 
 
-def _toleration(key: str) -> Object:
-    return {"key": key, "operator": "Exists", "effect": "NoSchedule"}
-
-
 def _affinity(settings: Extender) -> Object:
     """On the control plane: a must on the host's network, else where there is one to be had."""
-    terms = [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in _CONTROL_PLANE]
+    terms = control_plane_terms()
     nodes: Object
     if settings.exposure is Exposure.NODE_PORT:
         nodes = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     else:
         preferences = [{"weight": 100, "preference": term} for term in terms]
         nodes = {"preferredDuringSchedulingIgnoredDuringExecution": preferences}
-    apart = {"labelSelector": {"matchLabels": dict(_LABELS)}, "topologyKey": "kubernetes.io/hostname"}
-    return {
-        "nodeAffinity": nodes,
-        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]},
-    }
+    return {"nodeAffinity": nodes, "podAntiAffinity": apart(_LABELS)}
 
 
 def _container(settings: Extender) -> Object:
@@ -167,8 +174,7 @@ def _container(settings: Extender) -> Object:
             {"name": "http", "containerPort": EXTENDER_SERVICE_PORT},
             {"name": "ops", "containerPort": OPS_PORT},
         ],
-        "livenessProbe": http_probe("/healthz", "ops", period_s=10),
-        "readinessProbe": http_probe("/readyz", "ops", period_s=5),
+        **http_probes("/healthz", "/readyz", "ops"),
         "resources": sizes(settings.cpu, settings.memory),
         "securityContext": container_security(),
         **({"volumeMounts": [_TLS_MOUNT]} if settings.tls_secret else {}),

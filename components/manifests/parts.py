@@ -11,6 +11,9 @@ from gpushare.model.scheduler_config import KubernetesVersion
 
 Object = dict[str, Any]
 
+CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+"""Labels, and keys of taints, of its nodes: the later and the older."""
+_UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 NON_ROOT: Final = 65532
 """User and group that own nothing."""
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -35,10 +38,45 @@ def sizes(cpu: str, memory: str) -> Object:
     return {"requests": size, "limits": dict(size)}
 
 
-def http_probe(path: str, port: int | str, *, period_s: int, scheme: str | None = None) -> Object:
-    """A probe that gives up after three silent periods."""
+def control_plane_terms() -> list[Object]:
+    """Node selector terms, of which one must hold."""
+    return [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in CONTROL_PLANE]
+
+
+def control_plane_tolerations() -> list[Object]:
+    """What keeps other pods off the control plane's nodes, from their first moment on."""
+    keys = (*CONTROL_PLANE, _UNINITIALIZED)
+    return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+
+
+def apart(marks: Mapping[str, str]) -> Object:
+    """Not two pods with these labels on one node."""
+    term = {"labelSelector": {"matchLabels": dict(marks)}, "topologyKey": "kubernetes.io/hostname"}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def http_probes(alive: str, ready: str, port: int | str, *, scheme: str | None = None) -> Object:
+    """The three probes of a container that serves.
+
+    The first asks every second, so that a start takes no longer than it must. It asks whether the container
+    is alive: one that waits for the API server is not to be started again. The others give up after three
+    silent periods.
+    """
+    return {
+        "startupProbe": _http_probe(alive, port, scheme, period_s=1, failures=60),
+        "livenessProbe": _http_probe(alive, port, scheme, period_s=10, failures=3),
+        "readinessProbe": _http_probe(ready, port, scheme, period_s=5, failures=3),
+    }
+
+
+def _http_probe(path: str, port: int | str, scheme: str | None, *, period_s: int, failures: int) -> Object:
     request: Object = {"path": path, "port": port, **({"scheme": scheme} if scheme else {})}
-    return {"httpGet": request, "periodSeconds": period_s, "timeoutSeconds": 3, "failureThreshold": 3}
+    return {
+        "httpGet": request,
+        "periodSeconds": period_s,
+        "timeoutSeconds": 3,
+        "failureThreshold": failures,
+    }
 
 
 def container_security() -> Object:

@@ -1,4 +1,8 @@
-"""Control groups: whether a pod still has processes, whatever the API says of it.
+"""Control groups: whether the kubelet is done with a pod, whatever the API says of it.
+
+A pod's group is there before its first container is made, and goes after its last process has ended
+(kubernetes pkg/kubelet/kubelet.go, ``SyncPod`` and ``SyncTerminatedPod``). An empty group may be that of
+a pod whose containers are still being made, though the pod is gone from the API.
 
 Knows the names that kubelets give to pods' groups with both drivers, on version 1 and 2.
 """
@@ -11,7 +15,6 @@ from typing import Final
 _CONTROLLERS: Final = ("", "memory", "pids")
 """Version 2 has one tree; in version 1 any controller that kubelets fill tells as much as another."""
 _TOP: Final = "kubepods"
-_PROCESSES: Final = "cgroup.procs"
 
 
 class Cgroups:
@@ -25,18 +28,22 @@ class Cgroups:
         """Whether any pods' groups can be seen at all."""
         return bool(self._tops)
 
-    def has_processes(self, uid: str) -> bool:
-        """Whether a process of the pod is alive. False too where its group is gone."""
-        names = (f"pod{uid}", f"pod{uid.replace('-', '_')}.slice")
-        return any(_occupied(group) for top in self._tops for group in _groups(top, names))
+    def kept(self, uids: frozenset[str]) -> frozenset[str]:
+        """The pods among these whose group the kubelet keeps."""
+        return uids & {_uid(group) for top in self._tops for group in _groups(top)}
 
 
-def _groups(top: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """The pod's groups: under the top, or under one of its classes of service."""
+def _groups(top: Path) -> Iterator[Path]:
+    """What may be a pod's group: below the top, or below one of its classes of service."""
     for folder in (top, *_folders(top)):
-        for group in _folders(folder):
-            if group.name.endswith(names):
-                yield group
+        yield from _folders(folder)
+
+
+def _uid(group: Path) -> str:
+    """The UID in ``pod<uid>`` or ``kubepods-burstable-pod<uid>.slice``, where systemd wants no dashes."""
+    name = group.name.rpartition("pod")[2]
+    slice_ = name.removesuffix(".slice")
+    return name if slice_ == name else slice_.replace("_", "-")
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -44,14 +51,3 @@ def _folders(folder: Path) -> list[Path]:
         return [Path(entry) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-
-
-def _occupied(group: Path) -> bool:
-    return any(_reads(Path(folder) / _PROCESSES) for folder, _, _ in os.walk(group))
-
-
-def _reads(path: Path) -> bool:
-    try:
-        return bool(path.read_bytes())
-    except OSError:
-        return False

@@ -19,15 +19,18 @@ def read_file(path: Path) -> bytes | None:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
     """Put the content in place of the file, all or nothing, on the disk when this returns.
 
-    Missing folders are made, for their owner only. Raises ConfigError where that fails.
+    ``mode`` is its permissions, by default what the process gives new files. Missing folders are made,
+    for their owner only. Raises ConfigError where that fails.
     """
     draft = path.with_name(f".{path.name}.draft")
     try:
         path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         with draft.open("wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -14,6 +14,9 @@ TOOLS: Final = {
     "scheduler-config": Lazy(
         "gpushare.cli.scheduler_config:command", "Print the configuration of kube-scheduler."
     ),
+    "scheduler-manifest": Lazy(
+        "gpushare.cli.scheduler_manifest:command", "Edit the static pod of kube-scheduler on its node."
+    ),
     "version": Lazy("gpushare.cli.version:command", "Print the version."),
 }
 

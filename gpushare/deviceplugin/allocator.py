@@ -1,39 +1,53 @@
 """Allocate calls, one after the other: match, decide, write down, answer.
 
 The kubelet never asks a second time for a pod that was refused, so a pod that is not known yet is waited
-for, and so is a card whose last pod is still going. What is answered is on the disk before.
+for, and so is a card whose last pod is still going. All waits of a call share one deadline: the kubelet
+sets none, but admits no other pod meanwhile. What is answered is on the disk before.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import structlog
 
 from gpushare.contract import EVENT_REFUSED
 from gpushare.deviceplugin.answer import Style, answer_for, picks_itself, poison
+from gpushare.deviceplugin.asking import Kubelet
 from gpushare.deviceplugin.decision import NO_ROOM, Granted, decide, no_core, no_core_left, unmatched
+from gpushare.deviceplugin.departures import Departures
 from gpushare.deviceplugin.household import Household
 from gpushare.deviceplugin.ids import card_of, cards_by_name
 from gpushare.deviceplugin.interface import Answer, Refused
 from gpushare.deviceplugin.lineup import Unit
-from gpushare.deviceplugin.matching import Call, Match, core_only, match, match_core, twin_with_core
+from gpushare.deviceplugin.matching import (
+    Call,
+    Match,
+    contested,
+    core_only,
+    match,
+    match_core,
+    twin_with_core,
+)
 from gpushare.deviceplugin.record import Record
 from gpushare.deviceplugin.tenancy import Grant, Key, choose, core_fits
+from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError
-from gpushare.model.tenants import Tenant
 from gpushare.ports import Note, pod_note
 from gpushare.scheduling.fitting import Refusal
 
 log = structlog.get_logger()
 
+T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 PATIENCE_S: Final = 5.0
 _LOOK_AGAIN_S: Final = 0.25
+_STUCK_S: Final = 30.0
+"""Beyond its patience a call waits for the disk alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +60,34 @@ class Manners:
     patience_s: float = PATIENCE_S
 
 
-class Allocator:
-    """Serves both resources of one node.
+class _Verdict(NamedTuple):
+    """A decision and whom it is for."""
 
-    ``strangers`` asks the kubelet itself for its pods: static ones are not in the API yet.
-    """
+    match: Match
+    decision: Granted | Refused
+
+
+class Allocator:
+    """Serves both resources of one node. ``tell`` takes events."""
 
     def __init__(
         self,
         household: Household,
+        departures: Departures,
         record: Record,
         manners: Manners,
         *,
+        kubelet: Kubelet,
         tell: Callable[[Note], None],
-        strangers: Callable[[], Awaitable[list[Tenant]]] | None = None,
+        watchdog: Watchdog,
     ) -> None:
-        self.manners = manners
+        self._manners = manners
         self._household = household
+        self._departures = departures
         self._record = record
+        self._kubelet = kubelet
         self._tell = tell
-        self._strangers = strangers
+        self._watchdog = watchdog
         self._turn = asyncio.Lock()
         self._core_asked: int | None = None
         self._last: Grant | None = None
@@ -73,7 +95,7 @@ class Allocator:
 
     def wanted_cards(self, amount: int) -> tuple[int, ...]:
         """The cards on which the next container of that amount belongs, as far as one can know."""
-        return self._cards_for(self._match(amount, frozenset()))
+        return self._cards_for(self._match(self._call(amount)))
 
     def core_cards(self, percent: int) -> tuple[int, ...]:
         """The same for a container that asks for that share of compute."""
@@ -89,13 +111,15 @@ class Allocator:
 
     async def serve_mem(self, ids: Sequence[str]) -> Answer | Refused:
         """The container's card, or why it gets none."""
-        async with self._turn:
-            self._last = None
-            outcome = await self._serve(tuple(ids))
-            self._core_asked = None
-        if isinstance(outcome, Refused) and self.manners.poison:
+        deadline = self._deadline()
+        with self._watchdog.work("allocate", self._manners.patience_s + _STUCK_S):
+            async with self._turn:
+                self._last = None
+                outcome = await self._serve(tuple(ids), deadline)
+                self._core_asked = None
+        if isinstance(outcome, Refused) and self._manners.poison:
             log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="poison")
-            return poison(len(ids), self.manners.unit, self._household.tenancy.cards)
+            return poison(len(ids), self._manners.unit, self._household.tenancy.cards, outcome.reason)
         return outcome
 
     async def serve_core(self, ids: Sequence[str]) -> Answer | Refused:
@@ -104,60 +128,72 @@ class Allocator:
         It asks for both in any order. After memory, the compute is for that very container, which may
         be a twin of the one that was thought of: it must fit on the card that was given.
         """
-        percent = len(ids)
-        async with self._turn:
-            last, self._last = self._last, None
-            if last and twin_with_core(self._household.tenancy, last, percent, self._household.refresh()):
-                fits = core_fits(self._household.tenancy, last, percent)
-                return Answer() if fits else self._refused(no_core_left(last, percent), None)
-            return await self._consent_to_core(percent)
+        percent, deadline = len(ids), self._deadline()
+        with self._watchdog.work("allocate", self._manners.patience_s + _STUCK_S):
+            async with self._turn:
+                last, self._last = self._last, None
+                if last and twin_with_core(self._household.tenancy, last, percent, self._household.refresh()):
+                    fits = core_fits(self._household.tenancy, last, percent)
+                    return Answer() if fits else self._refused(no_core_left(last, percent), None)
+                return await self._consent_to_core(percent, deadline)
 
-    async def _consent_to_core(self, percent: int) -> Answer | Refused:
+    async def _consent_to_core(self, percent: int, deadline: float) -> Answer | Refused:
         """The compute comes first: the memory that is asked for next is of such a container."""
-        attempt = self._core_match(percent)
+
+        async def attempt(*, last: bool) -> Match | None:
+            del last
+            return match_core(self._household.tenancy, percent, self._household.refresh())
+
         lonely = core_only(self._household.tenancy, percent)
-        if lonely and not attempt():
+        if lonely and not await attempt(last=True):
             return self._refused(no_core(self._household.tenancy, percent, lonely), lonely)
-        if await self._once(attempt):
+        if await self._once(attempt, deadline):
             self._core_asked = percent
             return Answer()
         return self._refused(no_core(self._household.tenancy, percent, None), None)
 
-    def _core_match(self, percent: int) -> Callable[[], Match | None]:
-        return lambda: match_core(self._household.tenancy, percent, self._household.refresh())
-
-    async def _serve(self, ids: tuple[str, ...]) -> Answer | Refused:
+    async def _serve(self, ids: tuple[str, ...], deadline: float) -> Answer | Refused:
         if self._household.refusal:
             return Refused("not_serving", self._household.refusal)
-        names = cards_by_name(self._household.tenancy.cards)
-        cards = {card.index for each in ids if (card := card_of(each, names))}
-        found = await self._once(lambda: self._match(len(ids), frozenset(cards)))
-        if found is None:
+
+        async def attempt(*, last: bool) -> _Verdict | None:
+            return await self._verdict(ids, last=last)
+
+        verdict = await self._once(attempt, deadline)
+        if verdict is None:
             return self._refused(unmatched(self._household.tenancy, len(ids)), None)
-        picks = picks_itself(found.tenant, found.container.name, self.manners.style)
-        decision = picks or await self._decision(found, ids)
-        return (
-            self._refused(decision, found) if isinstance(decision, Refused) else await self._granted(decision)
+        if isinstance(verdict.decision, Refused):
+            return self._refused(verdict.decision, verdict.match)
+        return await self._granted(verdict.decision)
+
+    async def _verdict(self, ids: tuple[str, ...], *, last: bool) -> _Verdict | None:
+        """What can be decided by now; None where waiting may help. From the match on nothing is awaited."""
+        leaving = await self._departures.settle()
+        call = self._call(len(ids), ids)
+        if contested(self._household.tenancy, call):
+            known = await self._kubelet.names()
+            call = replace(self._call(len(ids), ids), known=known)
+        found = self._match(call)
+        if found is None:
+            return None
+        decision = picks_itself(found.tenant, found.container.name, self._manners.style) or decide(
+            self._household.tenancy, found, ids, time.time_ns()
         )
+        in_vain = isinstance(decision, Refused) and decision.reason == NO_ROOM
+        return None if in_vain and leaving and not last else _Verdict(found, decision)
 
-    def _match(self, amount: int, cards: frozenset[int]) -> Match | None:
+    def _call(self, amount: int, ids: Sequence[str] = ()) -> Call:
         done = self._household.refresh()
+        names = cards_by_name(self._household.tenancy.cards)
+        cards = frozenset(card.index for each in ids if (card := card_of(each, names)))
+        return Call(amount, cards, self._core_asked, done, self._refusals)
+
+    def _match(self, call: Call) -> Match | None:
         tenancy = self._household.tenancy
-        call = Call(amount, cards, self._core_asked, done, self._refusals)
         found = match(tenancy, call) or (match(tenancy, replace(call, core=None)) if call.core else None)
-        log.debug("matched", amount=amount, cards=sorted(cards), pod=found and found.tenant.pod.full_name)
+        pod = found and found.tenant.pod.full_name
+        log.debug("matched", amount=call.amount, cards=sorted(call.cards), pod=pod)
         return found
-
-    async def _decision(self, found: Match, ids: tuple[str, ...]) -> Granted | Refused:
-        """A card that a pod is just leaving is waited for."""
-
-        def attempt() -> Granted | Refused | None:
-            leaving = self._household.let_go()
-            decision = decide(self._household.tenancy, found, ids, time.time_ns())
-            wait = isinstance(decision, Refused) and decision.reason == NO_ROOM and leaving
-            return None if wait else decision
-
-        return await self._once(attempt) or decide(self._household.tenancy, found, ids, time.time_ns())
 
     async def _granted(self, decision: Granted) -> Answer | Refused:
         """Taken in, then written down, then answered: a crash in between loses no promise."""
@@ -170,7 +206,7 @@ class Allocator:
             return self._refused(Refused("record", str(error)), decision.match)
         self._last = grant
         log.info("allocated", pod=grant.pod, container=grant.container, cards=dict(grant.cards))
-        return answer_for(self._household.tenancy, grant, decision.demand, self.manners.style)
+        return answer_for(self._household.tenancy, grant, decision.demand, self._manners.style)
 
     def _refused(self, refused: Refused, found: Match | None) -> Refused:
         if found:
@@ -180,15 +216,33 @@ class Allocator:
             self._tell(pod_note(found.tenant.pod, EVENT_REFUSED, refused.text, warning=True))
         return refused
 
-    async def _once(self, attempt: Callable[[], T | None]) -> T | None:
-        """What the attempt gives as soon as it gives something; None when the patience is over."""
-        deadline = time.monotonic() + self.manners.patience_s
+    def _deadline(self) -> float:
+        """When a call that comes now has to be answered."""
+        return time.monotonic() + self._manners.patience_s
+
+    async def _once(self, attempt: "_Attempt[T]", deadline: float) -> T | None:
+        """What the attempt gives as soon as it gives something; the last one comes after the deadline."""
         asked = False
-        while (result := attempt()) is None and (left_s := deadline - time.monotonic()) > 0:
-            if self._strangers and not asked:
-                asked = True
-                self._household.take_strangers(await self._strangers())
-            else:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._household.changed(), min(left_s, _LOOK_AGAIN_S))
-        return result
+        while True:
+            left_s = deadline - time.monotonic()
+            result = await attempt(last=left_s <= 0)
+            if result is not None or left_s <= 0:
+                return result
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._news(ask=not asked)
+            asked = True
+
+    async def _news(self, *, ask: bool) -> None:
+        """Return when there may be something else to be decided."""
+        if ask and self._kubelet.pods:
+            self._household.take_strangers(await self._kubelet.pods())
+        else:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._household.changed(), _LOOK_AGAIN_S)
+
+
+class _Attempt(Protocol[T_co]):
+    """Tries to come to a decision; ``last`` tells that there will be no other."""
+
+    async def __call__(self, *, last: bool) -> T_co | None: ...

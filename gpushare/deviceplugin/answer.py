@@ -40,7 +40,6 @@ class Style:
 
     strategy: Strategy = Strategy.MOUNTS
     by_index: bool = False
-    isolate: bool = True
 
 
 def answer_for(tenancy: Tenancy, grant: Grant, demand: Demand, style: Style) -> Answer:
@@ -52,7 +51,7 @@ def answer_for(tenancy: Tenancy, grant: Grant, demand: Demand, style: Style) -> 
         ENV_POD: str(demand.mem),
         ENV_CONTAINER: str(grant.units),
         ENV_DEV: str(cards[0].units),
-        **({} if style.isolate else {ENV_NO_ISOLATION: "true"}),
+        **({} if tenancy.isolated else {ENV_NO_ISOLATION: "true"}),
     }
     match style.strategy:
         case Strategy.ENV:
@@ -85,7 +84,7 @@ def picks_itself(tenant: Tenant, container: str, style: Style) -> Refused | None
     )
 
 
-def poison(amount: int, unit: Unit, cards: tuple[Card, ...]) -> Answer:
+def poison(amount: int, unit: Unit, cards: tuple[Card, ...], reason: str) -> Answer:
     """The original's answer where no card is found: the container starts and NVIDIA's hook fails it."""
     return Answer(
         {
@@ -94,7 +93,8 @@ def poison(amount: int, unit: Unit, cards: tuple[Card, ...]) -> Answer:
             ENV_POD: str(amount),
             ENV_CONTAINER: str(amount),
             ENV_DEV: str(cards[0].units if cards else 0),
-        }
+        },
+        result=reason,
     )
 
 

@@ -19,6 +19,7 @@ from gpushare.deviceplugin.health import Cordon, Health, Terms, cordon, turns
 from gpushare.deviceplugin.ids import namer_for
 from gpushare.deviceplugin.lineup import Lineup, Unit, changes, lineup
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError, GpuError
 from gpushare.model.cards import Card, parse_cards
 from gpushare.model.demand import Malformed
@@ -29,6 +30,8 @@ from gpushare.ports import Gpus, Note, node_note
 log = structlog.get_logger()
 
 _LOOK_S: Final = 5.0
+_STUCK_S: Final = 60.0
+"""Longer than the driver's adapter waits for an answer."""
 _NO_CORDON: Final = Cordon(frozenset(), None)
 
 
@@ -54,6 +57,7 @@ class Cards:
         *,
         take: Callable[[Lineup], None],
         tell: Callable[[Note], None],
+        watchdog: Watchdog,
     ) -> None:
         self._node = node
         self._gpus = gpus
@@ -61,6 +65,7 @@ class Cards:
         self._metrics = metrics
         self._take = take
         self._tell = tell
+        self._watchdog = watchdog
         self._inventory = Inventory("", None, ())
         self._health = Health.of((), terms.health)
         self._cordon = _NO_CORDON
@@ -107,8 +112,6 @@ class Cards:
 
     async def run(self) -> None:
         """Look until cancelled."""
-        if not self._terms.watch_health:
-            return
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._look_for_ever())
             tasks.create_task(self._hear_faults())
@@ -116,7 +119,8 @@ class Cards:
     async def _look_for_ever(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
-            await self.look()
+            with self._watchdog.work("cards", _STUCK_S):
+                await self.look()
 
     async def look(self) -> None:
         """One look at all cards."""

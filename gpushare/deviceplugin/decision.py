@@ -34,7 +34,8 @@ def decide(tenancy: Tenancy, found: Match, ids: tuple[str, ...], now_ns: int) ->
     grant = _known(tenancy, found) or _fresh(tenancy, found, demand)
     if isinstance(grant, Refusal):
         return Refused(NO_ROOM, f"{who}: {grant.text}")
-    called = replace(grant, lead=min(ids), at_ns=now_ns, sure=False)
+    again = grant.sure or grant.again
+    called = replace(grant, lead=min(ids), total=demand.mem, at_ns=now_ns, sure=False, again=again)
     return Granted(found, demand, called)
 
 

@@ -21,12 +21,9 @@ from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import (
 )
 from gpushare.adapters.kubelet.channel import MAX_MESSAGE_BYTES
 from gpushare.adapters.kubelet.registration import OPTIONS
-from gpushare.deviceplugin.interface import Answer, Device, Plugin, Refused
+from gpushare.deviceplugin.interface import OK, Answer, Device, Plugin, Refused
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
-
-MAX_LISTING_BYTES: Final = 4 * 2**20
-"""What the kubelet's client takes in one message, and so in one list of devices."""
 
 _GRACE_S: Final = 6.0
 """Longer than an Allocate waits for a pod that the API server has not shown yet."""
@@ -42,7 +39,7 @@ async def serving(plugin: Plugin, socket: Path, metrics: PluginMetrics) -> Async
 
     Calls under way have some seconds to end.
     """
-    endpoint = Endpoint(plugin, metrics)
+    endpoint = Endpoint(plugin, metrics, await _listing(plugin))
     server = grpc.aio.server(options=(("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),))
     add_DevicePluginServicer_to_server(endpoint, server)
     try:
@@ -65,18 +62,18 @@ async def serving(plugin: Plugin, socket: Path, metrics: PluginMetrics) -> Async
 
 
 class Endpoint(DevicePluginServicer):
-    """The calls of the kubelet during one registration.
+    """The calls of the kubelet during one registration, which begins with ``first`` as its devices.
 
     ``opened`` is set once a list of devices was delivered, ``ended`` once a stream of lists is over.
     """
 
-    def __init__(self, plugin: Plugin, metrics: PluginMetrics) -> None:
+    def __init__(self, plugin: Plugin, metrics: PluginMetrics, first: api.ListAndWatchResponse) -> None:
         self.opened = asyncio.Event()
         self.ended = asyncio.Event()
         self._plugin = plugin
         self._metrics = metrics
         self._closing = False
-        self._listing = listing(plugin.devices())
+        self._listing = first
         self._news = asyncio.Event()
 
     async def follow(self) -> None:
@@ -84,7 +81,7 @@ class Endpoint(DevicePluginServicer):
         try:
             while True:
                 await self._plugin.changed()
-                self._listing = listing(self._plugin.devices())
+                self._listing = await _listing(self._plugin)
                 self._wake()
         finally:
             self.ended.set()
@@ -120,7 +117,8 @@ class Endpoint(DevicePluginServicer):
         """
         answer = api.PreferredAllocationResponse()
         try:
-            answer.container_responses.extend(map(self._preferred, request.container_requests))
+            for container in request.container_requests:
+                answer.container_responses.append(await self._preferred(container))
         except Exception:
             log.exception("preferred_allocation_failed", resource=self._plugin.resource)
             return api.PreferredAllocationResponse()
@@ -131,16 +129,16 @@ class Endpoint(DevicePluginServicer):
         begun = time.monotonic()
         code = grpc.StatusCode.FAILED_PRECONDITION
         try:
-            answer = await self._allocate(request)
+            outcome = await self._allocate(request)
         except Exception as error:
             log.exception("allocate_failed", resource=self._plugin.resource)
-            code, answer = grpc.StatusCode.INTERNAL, Refused("error", _fault(error))
-        self._count(answer, time.monotonic() - begun)
-        if isinstance(answer, Refused):
+            code, outcome = grpc.StatusCode.INTERNAL, Refused("error", _fault(error))
+        self._count(outcome, time.monotonic() - begun)
+        if isinstance(outcome, Refused):
             context.set_code(code)
-            context.set_details(answer.text)
+            context.set_details(outcome.text)
             return api.AllocateResponse()
-        return answer
+        return api.AllocateResponse(container_responses=map(_encoded, outcome))
 
     async def PreStartContainer(self, request: Any, context: Any) -> api.PreStartContainerResponse:  # noqa: ARG002, N802 - the protocol's
         """Nothing: the kubelet is told not to ask."""
@@ -150,29 +148,31 @@ class Endpoint(DevicePluginServicer):
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    def _preferred(
+    async def _preferred(
         self, request: api.ContainerPreferredAllocationRequest
     ) -> api.ContainerPreferredAllocationResponse:
         available, must = tuple(request.available_deviceIDs), tuple(request.must_include_deviceIDs)
         return api.ContainerPreferredAllocationResponse(
-            deviceIDs=self._plugin.prefer(available, must, request.allocation_size)
+            deviceIDs=await self._plugin.prefer(available, must, request.allocation_size)
         )
 
-    async def _allocate(self, request: api.AllocateRequest) -> api.AllocateResponse | Refused:
-        response = api.AllocateResponse()
+    async def _allocate(self, request: api.AllocateRequest) -> list[Answer] | Refused:
+        answers = []
         for container in request.container_requests:
             answer = await self._plugin.allocate(tuple(container.devices_ids))
             if isinstance(answer, Refused):
                 return answer
-            response.container_responses.append(_encoded(answer))
-        return response
+            answers.append(answer)
+        return answers
 
-    def _count(self, answer: api.AllocateResponse | Refused, seconds: float) -> None:
-        resource, result = self._plugin.resource, "ok"
-        if isinstance(answer, Refused):
-            result = answer.reason
-            log.warning("allocate_refused", resource=resource, reason=result, text=answer.text)
-        self._metrics.allocations.labels(resource, result).inc()
+    def _count(self, outcome: list[Answer] | Refused, seconds: float) -> None:
+        resource = self._plugin.resource
+        if isinstance(outcome, Refused):
+            log.warning("allocate_refused", resource=resource, reason=outcome.reason, text=outcome.text)
+            results = [outcome.reason]
+        else:
+            results = [answer.result for answer in outcome if answer.result != OK] or [OK]
+        self._metrics.allocations.labels(resource, results[0]).inc()
         self._metrics.latency.labels(resource).observe(seconds)
 
 
@@ -181,9 +181,9 @@ def listing(devices: Iterable[Device]) -> api.ListAndWatchResponse:
     return api.ListAndWatchResponse(devices=map(_device, devices))
 
 
-def listing_bytes(devices: Iterable[Device]) -> int:
-    """Size of that message on the wire, to be held against ``MAX_LISTING_BYTES``."""
-    return int(listing(devices).ByteSize())
+async def _listing(plugin: Plugin) -> api.ListAndWatchResponse:
+    """The same in a thread: 130,000 units of MiB take half a second, and calls must not wait for that."""
+    return await asyncio.to_thread(listing, plugin.devices())
 
 
 def _device(device: Device) -> api.Device:

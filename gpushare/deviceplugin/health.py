@@ -85,10 +85,6 @@ class Health:
         """The marked cards: UUID → why."""
         return {uuid: state.reason for uuid, state in self.states.items() if state.reason is not None}
 
-    def with_cards(self, uuids: Iterable[str]) -> "Health":
-        """The cards that are there by now; those known before keep their state."""
-        return replace(self, states={uuid: self.states.get(uuid, _State()) for uuid in uuids})
-
     def fault(self, fault: Fault) -> "Health":
         """The driver has reported an XID. Cards that are not ours are no concern of ours."""
         if fault.xid in self.terms.ignored:

@@ -4,7 +4,7 @@ The kubelet reads ListAndWatch with gRPC's default limit of 4 MiB a message. IDs
 as the original's do; where such a list is too long they carry the card's index.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gpushare.contract import RESOURCE_MEM
@@ -14,6 +14,7 @@ from gpushare.model.demand import Malformed
 from gpushare.model.quantity import parse_small
 
 MESSAGE_LIMIT: Final = 4 * 1024 * 1024
+"""Bytes that the kubelet takes in one message, and so in one list of devices."""
 _ENVELOPE: Final = 21
 """Bytes around an ID at most: tags and lengths (6), "Unhealthy" (9), a NUMA node's topology (6)."""
 _LONG: Final = "-_-"
@@ -46,17 +47,17 @@ def namer_for(cards: Sequence[Card]) -> Namer | Malformed:
 
 def devices_of(
     cards: Iterable[Card], namer: Namer, units: Callable[[Card], int], cordoned: frozenset[int] = frozenset()
-) -> list[Device]:
-    """All devices: ``units`` of each card, as healthy as the card is.
+) -> Iterator[Device]:
+    """All devices, one after the other: ``units`` of each card, as healthy as the card is.
 
     Those of cordoned cards are healthy: the kubelet would turn away pods that hold them when it, or
     the node, starts anew.
     """
-    return [
+    return (
         Device(namer(card, number), card.healthy or card.index in cordoned, card.numa)
         for card in cards
         for number in range(units(card))
-    ]
+    )
 
 
 def cards_by_name(cards: Iterable[Card]) -> Mapping[str, Card]:

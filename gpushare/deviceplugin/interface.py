@@ -1,8 +1,11 @@
 """Between the gRPC endpoint and what answers it: plain values, no protobuf and no decision."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
+
+OK: Final = "ok"
+"""The result of an answer that gives what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,12 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a container gets."""
+    """What a container gets. ``result`` is one word for metrics: an answer may tell of a failure too."""
 
     envs: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     cdi_devices: tuple[str, ...] = ()
+    result: str = OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +52,13 @@ class Plugin(Protocol):
     socket: str
     """Name of our socket in the kubelet's folder of device plugins."""
 
-    def devices(self) -> Sequence[Device]:
-        """All devices as they are now."""
+    def devices(self) -> Iterable[Device]:
+        """All devices as they are now; another thread may go through them."""
 
     async def changed(self) -> None:
         """Return when ``devices`` has changed since it was last asked."""
 
-    def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
+    async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
         """``size`` of the available IDs, ``must`` among them, in the best combination."""
 
     async def allocate(self, ids: Sequence[str]) -> Answer | Refused:

@@ -4,7 +4,7 @@ An Allocate call has no pod in it, so a grant's owner is a likely one until the 
 that holds the grant's device IDs. Twins that were taken for each other change places here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy
@@ -41,7 +41,7 @@ def join(tenancy: Tenancy, served: Sequence[Served]) -> Tenancy:
     for entry in served:
         grant = tenancy.grants.get(entry.key)
         if grant and _same_call(grant, entry):
-            grants[entry.key] = grant if grant.sure else replace(grant, sure=True)
+            grants[entry.key] = grant if grant.sure else replace(grant, sure=True, again=False)
             _drop(loose, grant)
         else:
             strangers.append(entry)
@@ -51,7 +51,7 @@ def join(tenancy: Tenancy, served: Sequence[Served]) -> Tenancy:
         if found:
             grants[entry.key] = found
             _drop(loose, grant)
-    rest = {g.key: g for g in (*_sure(tenancy), *loose) if g.key not in grants}
+    rest = {g.key: g for g in (*_sure(tenancy), *loose, *_kept(tenancy, grants)) if g.key not in grants}
     joined = {**rest, **grants}
     return tenancy if joined == tenancy.grants else replace(tenancy, grants=joined)
 
@@ -64,6 +64,16 @@ def _sure(tenancy: Tenancy) -> Iterable[Grant]:
     return (grant for grant in tenancy.grants.values() if grant.sure)
 
 
+def _kept(tenancy: Tenancy, grants: Mapping[Key, Grant]) -> Iterable[Grant]:
+    """What containers had before they were taken for others that asked."""
+    asked = {(grant.lead, grant.units) for grant in grants.values()}
+    return (
+        replace(grant, sure=True, again=False)
+        for grant in tenancy.grants.values()
+        if grant.again and (grant.lead, grant.units) in asked
+    )
+
+
 def _same_call(grant: Grant, entry: Served) -> bool:
     return grant.lead == entry.lead and grant.units == entry.units
 
@@ -71,7 +81,7 @@ def _same_call(grant: Grant, entry: Served) -> bool:
 def _owned(tenancy: Tenancy, grant: Grant, entry: Served) -> Grant:
     """The grant under its real owner's name."""
     tenant = tenancy.tenants.get(entry.uid)
-    moved = replace(grant, uid=entry.uid, container=entry.container, sure=True)
+    moved = replace(grant, uid=entry.uid, container=entry.container, sure=True, again=False)
     if tenant is None:
         return moved
     core = tenant.demand.per_card.core if tenant.demand else grant.core

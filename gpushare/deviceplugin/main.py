@@ -28,8 +28,9 @@ _LEVELS: Final = ("debug", "info", "warn", "error")
 _CHATTY: Final = 8
 """From this ``--v`` on the original logs what we call debug."""
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the original's way to say "this host"
+_EXIT_SETTINGS: Final = 2
+"""What click ends with for a flag that it does not take."""
 _TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
-
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -165,8 +166,9 @@ def command(**flags: Any) -> None:
         configure(settings.log_level)
         asyncio.run(run(settings))
     except* GpuShareError as group:
-        click.echo(f"gpushare device-plugin: {_first(group)}", err=True)
-        sys.exit(1)
+        error = _first(group)
+        click.echo(f"gpushare device-plugin: {error}", err=True)
+        sys.exit(_EXIT_SETTINGS if isinstance(error, ConfigError) else 1)
 
 
 def original() -> None:
@@ -215,9 +217,12 @@ def _unit(text: str) -> Unit:
 
 
 def _kubeconfig(path: str | None) -> str | None:
-    """As the original: the manifests name a file that not every cluster has."""
-    if path and not Path(path).exists():
-        click.echo(f"KUBECONFIG={path!r} does not exist, using the service account", err=True)
+    """As the original: the manifests name a file that not every cluster has.
+
+    Where a node has none, container runtimes mount an empty folder of that name.
+    """
+    if path and not Path(path).is_file():
+        click.echo(f"KUBECONFIG={path!r} is no file, using the service account", err=True)
         return None
     return path
 

@@ -3,8 +3,10 @@
 The kubelet admits one pod after the other and asks for its containers in their order, init containers
 first, one call per resource (kubernetes pkg/kubelet/cm/devicemanager, ``allocateContainerResources``).
 It writes its checkpoint after each container, so that at any call all earlier ones are known by name,
-and only the next container of some pod can be the one. Among pods of equal amounts the oldest is taken:
-they are interchangeable, and the checkpoint tells afterwards which one it was.
+and only the next container of some pod can be the one. Among pods that are alike the oldest is taken:
+they are interchangeable, and the checkpoint tells afterwards which one it was. Unlike pods with a
+container of that amount are told apart by the list of pods of the kubelet, which has a pod on it before
+it admits it, and not earlier (``HandlePodAdditions``).
 """
 
 from collections.abc import Callable
@@ -30,7 +32,8 @@ class Call:
     ``cards`` are the indices that its device IDs speak of, empty where they say nothing. ``core`` is the
     percentage that the kubelet has just asked for the same container, if it did. ``done`` is whom the
     checkpoint names, None where it cannot be read. ``refused`` were refused before: the kubelet is
-    done with them, though the API may still show them waiting.
+    done with them, though the API may still show them waiting. ``known`` are the full names of the pods
+    that the kubelet has, None where it was not asked.
     """
 
     amount: int
@@ -38,28 +41,48 @@ class Call:
     core: int | None = None
     done: frozenset[Key] | None = None
     refused: frozenset[Key] = frozenset()
+    known: frozenset[str] | None = None
 
 
 def match(tenancy: Tenancy, call: Call) -> Match | None:
     """The likeliest container; None where no pod of this node waits for that amount."""
-    return _best(tenancy, call, lambda next_: next_.mem == call.amount and call.core in (None, next_.core))
+    found = _waiting(tenancy, call)
+    known = [each for each in found if call.known is None or each.tenant.pod.full_name in call.known]
+    return min(known or found, key=lambda each: _rank(tenancy, each, call), default=None)
+
+
+def contested(tenancy: Tenancy, call: Call) -> bool:
+    """Whether unlike pods wait for that amount, so that it matters which of them is meant."""
+    found = _waiting(tenancy, call)
+    stages = [_stage(tenancy, each, call) for each in found]
+    return len({_shape(each) for each, stage in zip(found, stages, strict=True) if stage == min(stages)}) > 1
 
 
 def match_core(tenancy: Tenancy, percent: int, done: frozenset[Key] | None) -> Match | None:
     """The likeliest container for a call for that share of compute."""
-    return _best(tenancy, Call(0, done=done), lambda next_: next_.core == percent)
+    found = _next(tenancy, done, lambda next_: next_.core == percent)
+    return min(found, key=lambda each: _rank(tenancy, each, Call(0, done=done)), default=None)
 
 
-def _best(tenancy: Tenancy, call: Call, suits: Callable[[ContainerDemand], bool]) -> Match | None:
-    found = [
+def _waiting(tenancy: Tenancy, call: Call) -> list[Match]:
+    """The containers that the call can be for."""
+    return _next(
+        tenancy, call.done, lambda next_: next_.mem == call.amount and call.core in (None, next_.core)
+    )
+
+
+def _next(
+    tenancy: Tenancy, done: frozenset[Key] | None, suits: Callable[[ContainerDemand], bool]
+) -> list[Match]:
+    return [
         Match(tenant, container)
         for tenant in tenancy.tenants.values()
-        if (container := next_container(tenancy, tenant, call.done)) and suits(container)
+        if (container := next_container(tenancy, tenant, done)) and suits(container)
     ]
-    return min(found, key=lambda each: _rank(tenancy, each, call), default=None)
 
 
 Rank = tuple[int, bool, bool, int, str, str]
+Shape = tuple[object, ...]
 
 
 def next_container(tenancy: Tenancy, tenant: Tenant, done: frozenset[Key] | None) -> ContainerDemand | None:
@@ -80,17 +103,29 @@ def _containers(tenant: Tenant) -> tuple[ContainerDemand, ...]:
 
 
 def _rank(tenancy: Tenancy, found: Match, call: Call) -> Rank:
-    """The smallest is taken: a pod under way, then pods never served, served before, refused before."""
+    """The smallest is taken."""
+    tenant, pod = found.tenant, found.tenant.pod
+    elsewhere = not tenant.claim or call.cards != {index for index, _ in tenant.claim}
+    stage = _stage(tenancy, found, call)
+    return stage, pod.terminating, elsewhere, tenant.bound_ns, pod.created, pod.uid
+
+
+def _stage(tenancy: Tenancy, found: Match, call: Call) -> int:
+    """A pod under way comes first, then pods never served, served before, refused before."""
     tenant = found.tenant
     if (tenant.uid, found.container.name) in call.refused:
-        stage = 3
-    elif _under_way(tenant, call):
-        stage = 0
-    else:
-        stage = 2 if tenancy.grants_of(tenant.uid) or tenant.served else 1
-    pod = tenant.pod
-    elsewhere = not tenant.claim or call.cards != {index for index, _ in tenant.claim}
-    return stage, pod.terminating, elsewhere, tenant.bound_ns, pod.created, pod.uid
+        return 3
+    if _under_way(tenant, call):
+        return 0
+    return 2 if tenancy.grants_of(tenant.uid) or tenant.served else 1
+
+
+def _shape(found: Match) -> Shape:
+    """What twins have in common: whichever of them is meant, the answer is right but for the card."""
+    tenant = found.tenant
+    containers = tuple((c.kind, c.mem, c.core) for c in _containers(tenant))
+    cards = tenant.demand.cards if tenant.demand else 0
+    return cards, containers, found.container.name in tenant.picks_devices
 
 
 def _under_way(tenant: Tenant, call: Call) -> bool:

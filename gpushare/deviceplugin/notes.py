@@ -31,6 +31,7 @@ class Notes:
         self._patience = Patience(pace)
         self._queue: deque[Note] = deque(maxlen=_QUEUE_SIZE)
         self._filled = asyncio.Event()
+        self._forbidden = False
 
     def write(self, note: Note) -> None:
         """Queue an event, unless the same one waits already."""
@@ -51,17 +52,25 @@ class Notes:
             await self._api.note(note)
         except ApiError as error:
             self._metrics.writes.labels(_KEY, "error").inc()
-            if error.status == HTTPStatus.FORBIDDEN:
-                self._metrics.reduced.labels(_KEY).set(1)
-            log.warning("event_not_written", about=note.name, text=note.text, reason=str(error))
+            self._tell(note, error)
             if not error.clear:
                 return self._patience.failed(_KEY, error)
         else:
             self._metrics.writes.labels(_KEY, "ok").inc()
             self._metrics.reduced.labels(_KEY).set(0)
+            self._forbidden = False
             self._patience.succeeded(_KEY)
         self._drop(note)
         return self._pause_s
+
+    def _tell(self, note: Note, error: ApiError) -> None:
+        """A missing right is told once: what the events say is in the log by itself."""
+        if error.status != HTTPStatus.FORBIDDEN:
+            log.warning("event_not_written", about=note.name, text=note.text, reason=str(error))
+        elif not self._forbidden:
+            log.warning("reduced_mode", right=_KEY, effect="no events", reason=str(error))
+            self._metrics.reduced.labels(_KEY).set(1)
+            self._forbidden = True
 
     def _drop(self, note: Note) -> None:
         """The event is done with, unless the queue was full and it has given way meanwhile."""

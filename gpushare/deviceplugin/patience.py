@@ -9,11 +9,13 @@ from typing import Final
 from gpushare.errors import ApiError
 
 _MAX_DOUBLINGS: Final = 16
+_FOR_GOOD: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""What is refused this way will be refused again, until somebody changes the rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds between tries: the first pause, the longest, and the one after a missing right."""
+    """Seconds between tries: the first pause, the longest, and the one after a refusal for good."""
 
     first_s: float = 0.25
     longest_s: float = 30.0
@@ -40,8 +42,8 @@ class Patience:
         pause_s: float = min(self._pace.longest_s, self._pace.first_s * 2**failures)
         pause_s *= random.uniform(0.5, 1)  # noqa: S311 - jitter
         if error is not None:
-            forbidden = error.status == HTTPStatus.FORBIDDEN
-            pause_s = max(pause_s, error.retry_after_s, self._pace.forbidden_s if forbidden else 0)
+            for_good = error.status in _FOR_GOOD
+            pause_s = max(pause_s, error.retry_after_s, self._pace.forbidden_s if for_good else 0)
         self._failures[key] = failures + 1
         self._until[key] = now + pause_s
         return pause_s

@@ -21,6 +21,7 @@ from gpushare.deviceplugin.facts import Wanted, applied, patch, without_labels
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.notes import Notes
 from gpushare.deviceplugin.patience import Pace, Patience
+from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
 from gpushare.model.facts import NodeFacts
 from gpushare.model.objects import Pod
@@ -32,7 +33,9 @@ PodWishes = Mapping[str, tuple[Pod, Mapping[str, str | None]]]
 
 _NODE: Final = "node"
 _NODE_AGAIN: Final = "node again"
+_LABELS: Final = "node labels"
 _UNHEALTHY: Final = "unhealthy"
+_STUCK_S: Final = 60.0
 _LABELS_REFUSED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
@@ -53,52 +56,49 @@ class _Write:
 class Publisher:
     """Desired state in, writes out. All calls come from one event loop."""
 
-    def __init__(self, api: NodeApi, metrics: PluginMetrics, pace: Pace | None = None) -> None:
+    def __init__(
+        self, api: NodeApi, metrics: PluginMetrics, watchdog: Watchdog, pace: Pace | None = None
+    ) -> None:
         self._api = api
         self._metrics = metrics
+        self._watchdog = watchdog
         self._patience = Patience(pace or Pace())
         self._notes = Notes(api, metrics, pace or Pace())
         self._shown: NodeFacts | None = None
         self._wanted: Wanted | None = None
         self._pods: PodWishes = {}
         self._unhealthy: str | None = None
-        self._with_labels = True
         self._written: dict[str, object] = {}
         self._told: dict[str, str] = {}
         self._changed = asyncio.Event()
-        self._agrees = asyncio.Event()
 
     def node_seen(self, facts: NodeFacts) -> None:
         """What the API shows of the node now; what was lost is written again."""
         self._shown = facts
-        self._look_again()
+        self._changed.set()
 
     def want_node(self, wanted: Wanted) -> None:
         """What the node should show."""
         self._wanted = wanted
-        self._look_again()
+        self._changed.set()
 
     def want_pods(self, wishes: PodWishes) -> None:
         """What pods should show, by UID. A pod that is not named is forgotten."""
         self._pods = wishes
-        for uid in (self._written.keys() | self._told.keys()) - {*wishes, _NODE, _UNHEALTHY}:
+        for uid in (self._written.keys() | self._told.keys()) - {*wishes, _NODE, _LABELS, _UNHEALTHY}:
             self._written.pop(uid, None)
             self._told.pop(uid, None)
             self._patience.succeeded(uid)
-        self._look_again()
+        self._changed.set()
 
     def want_unhealthy(self, indices: str) -> None:
         """What the ConfigMap of unhealthy cards should say."""
         self._unhealthy = indices
-        self._look_again()
+        self._changed.set()
 
     def tell(self, note: Note) -> None:
         """Queue an event."""
         self._notes.write(note)
-
-    async def settled(self) -> None:
-        """Return when the API shows everything; events are not waited for."""
-        await self._agrees.wait()
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -106,24 +106,21 @@ class Publisher:
             tasks.create_task(self._notes.run())
             tasks.create_task(self._publish())
 
-    def _look_again(self) -> None:
-        self._agrees.clear()
-        self._changed.set()
-
     async def _publish(self) -> None:
         while True:
             self._changed.clear()
             differing = list(self._differing())
             self._metrics.unpublished.set(len(differing))
-            if not differing:
-                self._agrees.set()
             ready = [write for write in differing if write.ready]
             soonest = min(ready, key=self._wait_s, default=None)
             wait_s = self._wait_s(soonest) if soonest else None
             if soonest is None or wait_s:
-                await self._change(wait_s)
+                await self._change(
+                    min((s for s in (wait_s, self._patience.wait_s(_LABELS)) if s), default=None)
+                )
             else:
-                await self._carry_out(soonest)
+                with self._watchdog.work("publisher", _STUCK_S):
+                    await self._carry_out(soonest)
 
     async def _change(self, timeout_s: float | None) -> None:
         with suppress(TimeoutError):
@@ -151,7 +148,8 @@ class Publisher:
         """What the node lacks; nobody knows before its object has been seen."""
         if self._wanted is None:
             return None
-        merge = patch(self._shown, self._wanted, labels=self._with_labels) if self._shown else {}
+        with_labels = not self._patience.wait_s(_LABELS)
+        merge = patch(self._shown, self._wanted, labels=with_labels) if self._shown else {}
         if merge is None:
             return None
         return _Write(_NODE, "nodes", merge, partial(self._send_node, merge), ready=self._shown is not None)
@@ -180,7 +178,8 @@ class Publisher:
 
     def _note_success(self, write: _Write) -> None:
         self._metrics.reduced.labels(write.right).set(0)
-        self._told.pop(write.key, None)
+        if self._told.pop(write.key, None):
+            log.info("published_after_all", what=write.right)
         self._patience.succeeded(write.key)
         if write.key == _NODE:
             if not self._is_again(write):
@@ -198,14 +197,17 @@ class Publisher:
             )
 
     async def _send_node(self, merge: Mapping[str, Any]) -> None:
-        """One write; without the labels from the first time on that they are refused."""
-        sent = merge
+        """One write; without the labels for a while where they are refused."""
+        sent, labels = merge, "labels" in merge.get("metadata", {})
         try:
             await self._api.patch_node(merge)
         except ApiError as error:
-            if "labels" not in merge.get("metadata", {}) or error.status not in _LABELS_REFUSED:
+            if not labels or error.status not in _LABELS_REFUSED:
                 raise
             sent = await self._send_without_labels(merge, error)
+        else:
+            if labels:
+                self._take_labels()
         if self._shown:
             self._shown = applied(self._shown, sent)
 
@@ -213,12 +215,20 @@ class Publisher:
         bare = without_labels(merge)
         if bare:
             await self._api.patch_node(bare)
-        self._with_labels = False
-        self._metrics.reduced.labels("node labels").set(1)
-        log.warning(
-            "reduced_mode", right="node labels", effect="cards are not told in labels", reason=str(error)
-        )
+        self._patience.failed(_LABELS, error)
+        self._metrics.reduced.labels(_LABELS).set(1)
+        if _LABELS not in self._told:
+            effect = "cards are not told in labels"
+            log.warning("reduced_mode", right=_LABELS, effect=effect, reason=str(error))
+        self._told[_LABELS] = str(error)
         return bare
+
+    def _take_labels(self) -> None:
+        """The API takes labels, be it for the first time."""
+        self._patience.succeeded(_LABELS)
+        self._metrics.reduced.labels(_LABELS).set(0)
+        if self._told.pop(_LABELS, None):
+            log.info("reduced_mode_over", right=_LABELS)
 
     async def _send_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
         """One write; a pod that is gone, or has a successor of its name, needs none."""

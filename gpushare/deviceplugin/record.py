@@ -51,7 +51,7 @@ class Record:
             return ()
         try:
             file = msgspec.json.decode(text, type=_File)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._put_aside(str(error))
         if file.version != _VERSION:
             return self._put_aside(f"its version is {file.version}, known is {_VERSION}")

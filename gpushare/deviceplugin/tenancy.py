@@ -27,7 +27,9 @@ class Grant:
     ``core`` is the percent of compute that its pod takes of each card, which outlives the pod's object.
     ``lead`` is the lowest device ID of the call, by which the kubelet's checkpoint tells who got it;
     ``sure`` whether it has told. ``astray`` stays True once the pod got another card than its
-    annotations said. ``at_ns`` is when the call was answered, 0 where somebody else answered it.
+    annotations said. ``total`` is the pod's whole amount as the answer tells it, and ``at_ns`` when that
+    was; both are 0 where somebody else answered. ``again``: this container was given the same before and
+    has it, whoever the call was for.
     """
 
     uid: str
@@ -36,9 +38,11 @@ class Grant:
     cards: tuple[tuple[str, int], ...]
     lead: str
     core: int = 0
+    total: int = 0
     at_ns: int = 0
     sure: bool = False
     astray: bool = False
+    again: bool = False
 
     @property
     def key(self) -> Key:
@@ -53,12 +57,16 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """The node at one moment. ``tenants`` are the pods that live here, by the kubelet's UID."""
+    """The node at one moment. ``tenants`` are the pods that live here, by the kubelet's UID.
+
+    ``isolated``: whether an isolation library, where there is one, shall hold containers to their amounts.
+    """
 
     node: str
     cards: tuple[Card, ...] = ()
     mode: Mode = Mode.SHARE
     placement: str | None = None
+    isolated: bool = True
     tenants: Mapping[str, Tenant] = field(default_factory=dict)
     grants: Mapping[Key, Grant] = field(default_factory=dict)
     by_pod: Mapping[str, tuple[Grant, ...]] = field(init=False, compare=False, repr=False)
@@ -160,7 +168,8 @@ def _again(tenancy: Tenancy, tenant: Tenant, demand: Demand) -> tuple[int, ...] 
         return Refusal("a card that it held is gone from the node")
     book = book_of(tenancy, asking=tenant.uid, claims=False)
     if len(mine) != demand.cards or not all(_room_for(book, index, share) for index, share in mine):
-        return Refusal(f"its other containers hold {_text(mine)}, where it does not fit as a whole")
+        places = ", ".join(f"card {index}" for index, _ in mine)
+        return Refusal(f"its other containers are on {places}, where its {demand.mem} do not fit as a whole")
     return tuple(index for index, _ in mine)
 
 
@@ -170,10 +179,6 @@ def _room_for(book: Book, index: int, share: Share) -> bool:
         room.card.index == index and room.free.mem >= share.mem and room.free.core >= share.core
         for room in book.rooms
     )
-
-
-def _text(shares: Shares) -> str:
-    return ", ".join(f"{share.mem} on card {index}" for index, share in shares)
 
 
 def _fits(book: Book, claim: Shares) -> bool:

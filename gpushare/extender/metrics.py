@@ -6,12 +6,13 @@ Names come from ``gpushare.monitoring.catalogue``.
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 from gpushare.monitoring import catalogue
+from gpushare.monitoring.families import counter, gauge, histogram
 from gpushare.scheduling.book import Book, shares_of
 from gpushare.scheduling.ledger import Ledger, sharing
 
@@ -22,31 +23,21 @@ class ExtenderMetrics:
     """All families on a registry of their own."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = self._counter(catalogue.EXTENDER_REQUESTS)
-        self.latency = Histogram(*_head(catalogue.EXTENDER_LATENCY), registry=self.registry, buckets=_BUCKETS)
-        self.binds = self._counter(catalogue.EXTENDER_BINDS)
-        self.forwarded = self._counter(catalogue.EXTENDER_FORWARDED)
-        self.unclear = self._gauge(catalogue.EXTENDER_UNCLEAR)
-        self.leads = self._gauge(catalogue.EXTENDER_LEADS)
-        self.reduced = self._gauge(catalogue.EXTENDER_REDUCED)
-        self.synced = self._gauge(catalogue.EXTENDER_SYNCED)
-        self.watch_restarts = self._counter(catalogue.EXTENDER_WATCH_RESTARTS)
-        self.events_dropped = self._counter(catalogue.EXTENDER_EVENTS_DROPPED)
+        registry = self.registry = CollectorRegistry()
+        self.requests = counter(catalogue.EXTENDER_REQUESTS, registry)
+        self.latency = histogram(catalogue.EXTENDER_LATENCY, registry, _BUCKETS)
+        self.binds = counter(catalogue.EXTENDER_BINDS, registry)
+        self.forwarded = counter(catalogue.EXTENDER_FORWARDED, registry)
+        self.unclear = gauge(catalogue.EXTENDER_UNCLEAR, registry)
+        self.leads = gauge(catalogue.EXTENDER_LEADS, registry)
+        self.reduced = gauge(catalogue.EXTENDER_REDUCED, registry)
+        self.synced = gauge(catalogue.EXTENDER_SYNCED, registry)
+        self.watch_restarts = counter(catalogue.EXTENDER_WATCH_RESTARTS, registry)
+        self.events_dropped = counter(catalogue.EXTENDER_EVENTS_DROPPED, registry)
 
     def watch_ledger(self, read: Callable[[], Ledger]) -> None:
         """Serve the gauges of the ledger too."""
         self.registry.register(LedgerCollector(read))
-
-    def _counter(self, metric: catalogue.Metric) -> Counter:
-        return Counter(*_head(metric), registry=self.registry)
-
-    def _gauge(self, metric: catalogue.Metric) -> Gauge:
-        return Gauge(*_head(metric), registry=self.registry)
-
-
-def _head(metric: catalogue.Metric) -> tuple[str, str, tuple[str, ...]]:
-    return metric.name, metric.help, metric.labels
 
 
 class LedgerCollector(Collector):

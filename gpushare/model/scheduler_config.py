@@ -29,12 +29,15 @@ DEFAULT_WEIGHT: Final = 5
 """Scores reach 10 × weight × 10. The built-in scores that know nothing of cards and pull pods apart add
 up to 400; with a weight below 5 they could outvote the extender."""
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+GROUP: Final = "kubescheduler.config.k8s.io/"
+KIND: Final = "KubeSchedulerConfiguration"
+FULL_SAMPLE: Final = 100
+"""Percent of nodes; with less, the extender may be shown the full ones only."""
 _OLDEST: Final = 16
 _LAST_POLICY: Final = 22
-_API_VERSIONS: Final = ((25, "v1"), (23, "v1beta3"), (22, "v1beta2"), (19, "v1beta1"), (18, "v1alpha2"))
+API_VERSIONS: Final = ((25, "v1"), (23, "v1beta3"), (22, "v1beta2"), (19, "v1beta1"), (18, "v1alpha2"))
 _VERSION: Final = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?!\d).*", re.ASCII)
 _NS_PER_S: Final = 1_000_000_000
-_FULL: Final = 100
 
 
 class KubernetesVersion(NamedTuple):
@@ -125,12 +128,12 @@ class SchedulerOptions:
 
     name: str | None = None
     kubeconfig: str | None = None
-    percentage_of_nodes: int = _FULL
+    percentage_of_nodes: int = FULL_SAMPLE
     leader_elect: bool = True
 
     def __post_init__(self) -> None:
-        if not 1 <= self.percentage_of_nodes <= _FULL:
-            raise ConfigError(f"percentage of nodes {self.percentage_of_nodes}: must be 1 to {_FULL}")
+        if not 1 <= self.percentage_of_nodes <= FULL_SAMPLE:
+            raise ConfigError(f"percentage of nodes {self.percentage_of_nodes}: must be 1 to {FULL_SAMPLE}")
 
 
 DEFAULT_OPTIONS: Final = SchedulerOptions()
@@ -163,7 +166,7 @@ def render(
 
     Raises ConfigError where the form and the version, or the form and the options, do not go together.
     """
-    api = next((name for first, name in _API_VERSIONS if version.minor >= first), None)
+    api = next((name for first, name in API_VERSIONS if version.minor >= first), None)
     if form is Format.POLICY or (form is Format.AUTO and api is None):
         return _policy(extender, version, options)
     if api is None:
@@ -189,8 +192,8 @@ def _component_config(extender: ExtenderConfig, api: str, options: SchedulerOpti
     client = {"clientConnection": {"kubeconfig": options.kubeconfig}} if options.kubeconfig else {}
     profiles = {"profiles": [{"schedulerName": options.name}]} if options.name else {}
     return {
-        "apiVersion": f"kubescheduler.config.k8s.io/{api}",
-        "kind": "KubeSchedulerConfiguration",
+        "apiVersion": f"{GROUP}{api}",
+        "kind": KIND,
         **client,
         "leaderElection": _leader_election(options),
         "percentageOfNodesToScore": options.percentage_of_nodes,

@@ -122,7 +122,8 @@ PLUGIN_LATENCY: Final = Metric(
 PLUGIN_CORRECTED: Final = Metric(
     "gpushare_device_plugin_corrected_pods",
     "counter",
-    "Pods on a card that their annotations did not name: they named another (moved) or none (unplaced).",
+    "Pods on a card that their annotations did not name: they named another (moved) or none (unplaced); "
+    "and pods with the answer that was meant for one of another size (mistaken).",
     ("cause",),
 )
 PLUGIN_REGISTERED: Final = Metric(
@@ -157,7 +158,16 @@ PLUGIN_UNPUBLISHED: Final = Metric(
     "gpushare_device_plugin_unpublished", "gauge", "Facts that the API server has not taken yet."
 )
 PLUGIN_REDUCED: Final = Metric(
-    "gpushare_device_plugin_reduced_mode", "gauge", "1 for each right that is missing.", ("right",)
+    "gpushare_device_plugin_reduced_mode", "gauge", "1 for each right or mount that is missing.", ("right",)
+)
+PLUGIN_STUCK: Final = Metric(
+    "gpushare_device_plugin_job_stuck", "gauge", "1 while a job of the agent does not get on.", ("job",)
+)
+PLUGIN_WATCH_STALE: Final = Metric(
+    "gpushare_device_plugin_watch_stale_seconds",
+    "gauge",
+    "Since when the API server could not be followed, 0 while it can be.",
+    ("resource",),
 )
 PLUGIN_PODS: Final = Metric(
     "gpushare_device_plugin_pods", "gauge", "Pods that hold a card, by state (running, leaving).", ("state",)
@@ -175,5 +185,7 @@ DEVICE_PLUGIN: Final = (
     PLUGIN_WRITES,
     PLUGIN_UNPUBLISHED,
     PLUGIN_REDUCED,
+    PLUGIN_STUCK,
+    PLUGIN_WATCH_STALE,
     PLUGIN_PODS,
 )

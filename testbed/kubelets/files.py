@@ -117,14 +117,18 @@ SystemdCgroup = false
 
 
 def cni_conflist(subnet: Subnet) -> str:
-    """Return the pods' network: a bridge in the node, addresses of its own subnet."""
+    """Return the pods' network: a cable from each to the node, addresses of the node's subnet.
+
+    On a bridge, pods of one node would answer each other past the node's address translation, and
+    Services would not work where the module br_netfilter is not loaded.
+    """
     ipam = {
         "type": "host-local",
         "ranges": [[{"subnet": subnet.cidr, "rangeStart": subnet.first_pod, "gateway": subnet.gateway}]],
         "routes": [{"dst": "0.0.0.0/0"}],
     }
-    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": ipam}
-    return json.dumps({"cniVersion": "1.0.0", "name": "testbed", "plugins": [bridge]}, indent=1)
+    plugins = [{"type": "ptp", "ipam": ipam}]
+    return json.dumps({"cniVersion": "1.0.0", "name": "testbed", "plugins": plugins}, indent=1)
 
 
 def nvidia() -> str:

@@ -1,7 +1,7 @@
-"""Make a TCP port of this machine's loopback reachable on a node's own loopback.
+"""Make a TCP port of this machine's loopback reachable under a node's own addresses.
 
-Run as a script: ``forward.py PID_FILE PORT``; the pid file is that of the process that holds the
-node's namespaces. What belongs here: one listening socket in the node, and copying bytes. It imports
+Run as a script: ``forward.py PID_FILE PORT ADDRESS…``; the pid file is that of the process that holds
+the node's namespaces. What belongs here: sockets that listen in the node, and copying bytes. It imports
 nothing of the testbed, because it runs once for every node.
 """
 
@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,24 +20,24 @@ _CHUNK = 1 << 16
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-async def serve(listener: socket.socket, port: int) -> None:
-    """Connect whoever calls ``listener`` with ``port`` of this machine's loopback; until killed."""
+async def serve(listeners: Sequence[socket.socket], port: int) -> None:
+    """Connect whoever calls one of ``listeners`` with ``port`` of this machine's loopback; until killed."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _forward(reader, writer, port)
 
-    server = await asyncio.start_server(handle, sock=listener)
-    await server.serve_forever()
+    servers = [await asyncio.start_server(handle, sock=listener) for listener in listeners]
+    await asyncio.gather(*(server.serve_forever() for server in servers))
 
 
-def listen(pid_file: Path, port: int) -> socket.socket:
-    """Return a socket that listens on the node's loopback; this process stays in its own network."""
+def listen(pid_file: Path, port: int, addresses: Sequence[str]) -> list[socket.socket]:
+    """Return sockets that listen on the node's addresses; this process stays in its own network."""
     holder = json.loads(pid_file.read_text())["pid"]
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     _enter(os.open(f"/proc/{holder}/ns/net", os.O_RDONLY))
-    listener = socket.create_server((_LOOPBACK, port))
+    listeners = [socket.create_server((address, port)) for address in addresses]
     _enter(own)
-    return listener
+    return listeners
 
 
 def _enter(descriptor: int) -> None:
@@ -65,4 +66,4 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 if __name__ == "__main__":
     number = int(sys.argv[2])
-    asyncio.run(serve(listen(Path(sys.argv[1]), number), number))
+    asyncio.run(serve(listen(Path(sys.argv[1]), number, sys.argv[3:]), number))

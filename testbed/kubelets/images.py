@@ -16,7 +16,7 @@ from testbed.kubelets.files import PAUSE_IMAGE
 BUSYBOX_IMAGE = "docker.io/testbed/busybox:1"
 """What pods name ``testbed/busybox:1``: a shell and the usual commands in /bin, nothing else."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_APPLETS = "cat cp date dd df echo env false grep hostname id ip kill ls mkdir mount nc nslookup printenv ps"
+_APPLETS = "cat cp date dd df echo env false grep hostname id ip kill ls mkdir mount nc nslookup ps"
 _MORE = "pwd readlink rm sed sh sleep sort stat tail test touch true uname vi wc wget"
 _FOLDERS = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var")
 

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from testbed import cgroups
 from testbed.bed import Bed
+from testbed.commands import API_ADDRESS
 from testbed.errors import TestbedError
 from testbed.kubelets import wiring
 from testbed.kubelets.spec import Place, Subnet
+from testbed.ports import LOOPBACK
 from testbed.process import Command, Process, Ready, run_text
 
 _HOLDER = "node"
@@ -159,7 +161,8 @@ class Machine:
             return _listens(table, port)
 
         pid_file = str(self._holder.command.pid_file)
-        await self.run(_FORWARDER, [*_script("forward.py"), pid_file, str(port)], listening)
+        argv = [*_script("forward.py"), pid_file, str(port), LOOPBACK, API_ADDRESS]
+        await self.run(_FORWARDER, argv, listening)
 
 
 def _listens(table: Path, port: int) -> bool:

@@ -14,8 +14,14 @@ from testbed import cgroups
 from testbed.errors import TestbedError
 
 _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
-_CNI_PLUGINS = ("bridge", "host-local", "loopback")
-_PROGRAMS = {"ip": "iproute2", "mount": "mount", "runc": "runc", "unshare": "util-linux"}
+_CNI_PLUGINS = ("host-local", "loopback", "ptp")
+_PROGRAMS = {
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "mount": "mount",
+    "runc": "runc",
+    "unshare": "util-linux",
+}
 _STATIC_MARK = b"/ld-linux"
 _CAPABILITIES = {12: "CAP_NET_ADMIN", 19: "CAP_SYS_PTRACE", 21: "CAP_SYS_ADMIN", 27: "CAP_MKNOD"}
 

@@ -5,7 +5,6 @@ runs on (``testbed.kubelets.machine``), and how its parts are configured (``test
 """
 
 import asyncio
-import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,15 +14,14 @@ from testbed import build
 from testbed.api import Object
 from testbed.bed import Bed, is_tainted
 from testbed.binaries import Installed
-from testbed.components import url_ready
 from testbed.kubelets import bundles, files, images
 from testbed.kubelets.machine import Machine
 from testbed.kubelets.needs import Found, look
-from testbed.kubelets.spec import KUBELET_PORT, KubeletSpec, Place
+from testbed.kubelets.programs import KUBELET, Programs
+from testbed.kubelets.spec import KubeletSpec, Place
 from testbed.process import Process, Ready
 from testbed.waiting import together, until
 
-CONTAINERD, KUBELET = "containerd", "kubelet"
 _NODES = "/api/v1/nodes"
 _IMPORT_S = 60.0
 _READY_S = 60.0
@@ -53,8 +51,8 @@ class KubeletNode:
     """One node: containerd and kubelet on a machine of their own.
 
     Its processes are called ``node`` (holds the namespaces), ``api`` (brings the API server to the
-    node's loopback), ``containerd``, ``kubelet``, and as they were spawned; in the bed's list, logs
-    and pid files the node's name and a dot come first.
+    node itself), ``containerd``, ``kubelet``, ``kube-proxy`` (with ``services``), and as they were
+    spawned; in the bed's list, logs and pid files the node's name and a dot come first.
     """
 
     def __init__(self, bed: Bed, spec: KubeletSpec, found: Found, tools: Mapping[str, Installed]) -> None:
@@ -64,6 +62,7 @@ class KubeletNode:
         self._tools = tools
         self._spawned: dict[str, Process] = {}
         self._machine = Machine(bed, Place(spec.name, bed.folder, bed.layout.data))
+        self._programs = Programs(bed, self._machine, tools)
 
     @property
     def name(self) -> str:
@@ -192,9 +191,11 @@ class KubeletNode:
         await self._machine.power_on()
         if first:
             self._write_files()
-        await self._start_containerd()
-        await together([self._start_kubelet(), *([self._load_own_images()] if first else [])])
+        await self._programs.containerd()
+        await together([self._programs.kubelet(), *([self._load_own_images()] if first else [])])
         await until(self._is_ready, f"node {self.name} to be Ready", _READY_S)
+        if self.spec.services:
+            await self._programs.kube_proxy()
 
     def _write_files(self) -> None:
         programs = {name: tool.path for name, tool in self._tools.items()}
@@ -206,34 +207,6 @@ class KubeletNode:
         folder = self.path(files.KUBELET_PKI)
         folder.mkdir(exist_ok=True)
         self.bed.credentials.server(self.name, [self.name, self.address]).write(folder, KUBELET)
-
-    async def _start_containerd(self) -> None:
-        socket = self.path(files.CONTAINERD_SOCKET)
-
-        async def answers() -> bool:
-            try:
-                _, writer = await asyncio.open_unix_connection(socket)
-            except OSError:
-                return False
-            writer.close()
-            return True
-
-        shim = self._tools["containerd-shim-runc-v2"].path.parent
-        env = {"PATH": f"{shim}:{os.environ['PATH']}"}
-        argv = self.inside([str(self._tools[CONTAINERD].path)])
-        await self._machine.run(CONTAINERD, argv, answers, env)
-
-    async def _start_kubelet(self) -> None:
-        kubeconfig = self.bed.kubeconfig_for(f"system:node:{self.name}", ["system:nodes"])
-        argv = [
-            str(self._tools[KUBELET].path),
-            f"--config={files.KUBELET_CONFIG}",
-            f"--kubeconfig={kubeconfig}",
-            f"--hostname-override={self.name}",
-            f"--node-ip={self.address}",
-        ]
-        health = url_ready(f"https://{self.address}:{KUBELET_PORT}/healthz", self.bed.components.context)
-        await self._machine.run(KUBELET, self.inside(argv), health)
 
     async def _load_own_images(self) -> None:
         archive = self._machine.place.folder / "images.tar"

@@ -29,6 +29,8 @@ class KubeletSpec:
     ``runtime`` is "runc", or "nvidia" for the real nvidia-container-runtime in CDI mode as the default
     runtime. ``files`` are on the node's disk before its first boot: absolute path under /etc or /var
     to text, such as a CDI spec in /etc/cdi. ``config`` replaces fields of the KubeletConfiguration.
+    With ``services`` the node runs kube-proxy: its pods reach Services, the API server's among them, and
+    node ports are open on it.
     """
 
     name: str
@@ -37,6 +39,7 @@ class KubeletSpec:
     runtime: str = RUNC
     files: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
+    services: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -51,7 +54,8 @@ class KubeletSpec:
     def tools(self) -> list[str]:
         """Names of the programs in ``testbed.binaries`` that the node runs."""
         nvidia = ["nvidia-container-runtime"] if self.runtime == NVIDIA else []
-        return ["kubelet", "containerd", "containerd-shim-runc-v2", "ctr", *nvidia]
+        proxy = ["kube-proxy"] if self.services else []
+        return ["kubelet", "containerd", "containerd-shim-runc-v2", "ctr", *nvidia, *proxy]
 
 
 @dataclass(frozen=True)

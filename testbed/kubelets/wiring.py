@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from testbed.commands import API_ADDRESS
 from testbed.kubelets.spec import Place, Subnet
 
 TOPS = ("etc", "var")
@@ -109,9 +110,14 @@ def host_address(place: Place, subnet: Subnet) -> list[str]:
 
 
 def node_addresses(subnet: Subnet) -> str:
-    """Return the script, to be run in the node, that gives it its address and its way out."""
+    """Return the script, to be run in the node, that gives it its addresses and its way out.
+
+    It forwards from the start: CNI switches that on with the first pod only, and kube-proxy not at all.
+    """
     return f"""\
+echo 1 >/proc/sys/net/ipv4/ip_forward
 ip link set lo up
+ip address add {API_ADDRESS} dev lo
 ip link set eth0 up
 ip address add {subnet.node} peer {subnet.host} dev eth0
 ip route add default via {subnet.host}

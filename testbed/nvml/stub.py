@@ -64,10 +64,15 @@ class NvmlStub:
         return build.library(self._description.era)
 
     @property
+    def state(self) -> Path:
+        """The file that the library reads; it is replaced with each change."""
+        return self.folder / _STATE
+
+    @property
     def env(self) -> dict[str, str]:
         """What a process needs in its environment to find these cards."""
         folders = [str(self.library.parent), os.environ.get("LD_LIBRARY_PATH", "")]
-        return {"LD_LIBRARY_PATH": ":".join(filter(None, folders)), "STUB_NVML": str(self.folder / _STATE)}
+        return {"LD_LIBRARY_PATH": ":".join(filter(None, folders)), "STUB_NVML": str(self.state)}
 
     @property
     def sysfs(self) -> Path:
@@ -152,7 +157,7 @@ class NvmlStub:
         for card in self._description.cards:
             self._write_numa(card)
         _replace(self.folder / _DESCRIPTION, msgspec.json.encode(self._description))
-        _replace(self.folder / _STATE, render.state(self._description).encode())
+        _replace(self.state, render.state(self._description).encode())
 
     def _write_numa(self, card: Card) -> None:
         node = self.sysfs / "bus" / "pci" / "devices" / render.sysfs_name(card) / "numa_node"

@@ -42,7 +42,8 @@ class Story:
 
     ``commands`` are shown, and run, after the steps. Where its nodes have real kubelets, so are
     ``inside``, which need containers that run, and ``on_node``, on the first node with the rights of
-    its agent. ``simulated`` is for stories that are about numbers only.
+    its agent. ``simulated`` is for stories that are about numbers only. ``deployed`` asks for our
+    services as users have them, deployed from images.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Story:
     inside: Sequence[str] = ()
     on_node: Sequence[str] = ()
     simulated: bool = False
+    deployed: bool = False
 
     @property
     def images(self) -> list[str]:
@@ -120,6 +122,7 @@ def sample() -> Story:
         ["kubectl inspect gpushare -d"],
         inside=["kubectl exec deploy/binpack-1 -- env | grep ALIYUN"],
         on_node=["kubectl-inspect-gpushare-v2 -d"],
+        deployed=True,
     )
 
 

@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare import contract
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import Empty
-from gpushare.deviceplugin.endpoint import listing_bytes
+from gpushare.deviceplugin.endpoint import listing
 from gpushare.deviceplugin.ids import devices_of, long_id, short_id
 from gpushare.model.annotations import bind_annotations, even_shares
 from gpushare.model.cards import Card
@@ -59,7 +59,7 @@ def lists() -> None:
         took = []
         for _ in range(20):
             begun = time.perf_counter()
-            size = listing_bytes(devices_of(cards, namer, lambda each: each.units))
+            size = listing(devices_of(cards, namer, lambda each: each.units)).ByteSize()
             took.append(time.perf_counter() - begun)
         click.echo(f"| {8 * units:,} | {name} | {size:,} bytes | {_ms(statistics.median(took))} |")
 

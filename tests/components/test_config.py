@@ -1,23 +1,13 @@
-import re
-from dataclasses import fields
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.config import (
-    DeviceListStrategy,
-    DevicePlugin,
-    Exposure,
-    Extender,
-    MemoryUnit,
-    Scheduler,
-    Settings,
-    Tenant,
-)
-from components.decode import _spelled
+from components.config import DeviceListStrategy, Exposure, MemoryUnit
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
-from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
+from tests.support.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 
 def error_of(raw: dict[str, Any]) -> str:
@@ -41,7 +31,7 @@ def test_the_stacks_are_sound(name: str) -> None:
 
 def test_unknown_keys_are_told_with_those_that_exist() -> None:
     assert error_of(raw_stack(extendr={})).startswith(
-        "extendr: no such key; use one of kubernetesVersion, extender, devicePlugins, tenants"
+        "extendr: no such key; use one of kubernetesVersion, extender, devicePlugins, nodePools"
     )
     assert error_of(raw_stack(extender={"replica": 3})).startswith(
         "extender.replica: no such key; use one of image"
@@ -253,8 +243,128 @@ def test_texts_from_the_engine_and_values_from_the_file_mean_the_same() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", [Settings, Extender, Scheduler, DevicePlugin, Tenant])
-def test_the_docs_name_every_key(kind: type) -> None:
-    page = (ROOT / "docs" / "how-to" / "deploy.md").read_text()
-    named = set(re.findall(r"[a-zA-Z]+", " ".join(re.findall(r"`([^`\n]+)`", page))))
-    assert {_spelled(each.name) for each in fields(kind)} <= named
+def test_a_key_may_be_spelled_as_python_spells_it_but_not_both_ways() -> None:
+    pool = load(raw_stack(pools=[{"memory_unit": "MiB"}])).device_plugins[0]
+    assert pool.memory_unit is MemoryUnit.MIB
+    assert error_of(raw_stack(pools=[{"memory_unit": "MiB", "memoryUnit": "GiB"}])) == (
+        "devicePlugins[0].memoryUnit: is there twice, also as memoryUnit; keep one"
+    )
+
+
+def test_a_whole_number_may_come_as_a_float_as_on_pulumis_wire() -> None:
+    replicas = load(raw_stack(extender={"replicas": 3.0})).extender.replicas
+    assert (replicas, type(replicas)) == (3, int)
+    assert "3.5 is not a whole number" in error_of(raw_stack(extender={"replicas": 3.5}))
+
+
+OTHER = f"example.com/other@sha256:{'1' * 64}"
+
+
+def without_images(**more: Any) -> dict[str, Any]:
+    return {"kubernetesVersion": "1.36", "extender": {}, "devicePlugins": [{}], "installer": {}, **more}
+
+
+def test_components_without_an_image_take_it_from_the_pipelines_file(tmp_path: Path) -> None:
+    built = {"extender": OTHER, "device-plugin": DIGEST, "cli": OTHER, "exporter": DIGEST}
+    file = tmp_path / "images.json"
+    file.write_text(json.dumps(built))
+    stack = load(without_images(images=str(file)))
+    assert (stack.extender.image, stack.device_plugins[0].image) == (OTHER, DIGEST)
+    assert stack.installer is not None
+    assert stack.installer.image == OTHER
+    own = load(without_images(images=str(file)) | {"extender": {"image": DIGEST}})
+    assert own.extender.image == DIGEST
+    assert load(without_images(images=built)) == stack
+
+
+def test_an_image_that_nobody_names_is_told_with_the_way_out() -> None:
+    assert error_of(without_images()) == "extender.image: missing; give it here, or as 'extender' in images"
+    assert error_of(without_images(images={"extender": OTHER})).startswith(
+        "devicePlugins[0].image: missing; give it here, or as 'device-plugin' in images"
+    )
+
+
+@pytest.mark.parametrize(
+    ("images", "text"),
+    [
+        ({"extender": "example.com/a:v1"}, "images.extender: 'example.com/a:v1' has no digest"),
+        ({"extender": 1}, "images.extender: 1 is not a text"),
+        (["a"], "images: ['a'] is not a mapping"),
+        ("absent.json", "absent.json cannot be read: No such file or directory; make images writes it"),
+        ("pyproject.toml", "pyproject.toml is not JSON"),
+    ],
+)
+def test_bad_images_are_told(images: Any, text: str) -> None:
+    message = error_of(without_images(images=images))
+    assert message.startswith("images")
+    assert text in message
+
+
+@pytest.mark.parametrize(
+    ("top", "text"),
+    [
+        ({"registry": "https://example.com"}, "registry: 'https://example.com' is no registry"),
+        ({"registry": "example.com/"}, "registry: 'example.com/' is no registry"),
+        ({"imagePullSecrets": ["A"]}, "imagePullSecrets[0]: 'A' is no object's name"),
+        ({"imagePullSecrets": "pull"}, "imagePullSecrets: 'pull' is not a list"),
+        (
+            {"kubeconfig": "/a", "kubeconfigFrom": {"stack": "o/p/s"}},
+            "kubeconfigFrom: kubeconfig is '/a' already; keep one of the two",
+        ),
+        ({"kubeconfigFrom": {"stack": "s"}}, "kubeconfigFrom.stack: 's' is no stack"),
+        ({"kubeconfigFrom": {}}, "kubeconfigFrom.stack: missing"),
+    ],
+)
+def test_a_bad_registry_or_way_to_the_cluster_is_told(top: dict[str, Any], text: str) -> None:
+    assert error_of(raw_stack(**top)).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("installer", "extender", "text"),
+    [
+        ({"controlPlanes": 0}, {}, "installer.controlPlanes: 0 is not allowed"),
+        ({"state": "gone"}, {}, "installer.state: 'gone' is not allowed; use one of present, absent"),
+        ({"url": "10.0.0.1:80"}, {}, "installer.url: '10.0.0.1:80' is not allowed; use one like http://"),
+        ({}, {"exposure": "cluster-ip"}, "installer.url: missing; with extender.exposure cluster-ip"),
+        ({}, {"tlsSecret": "tls"}, "installer: the scheduler's certificates must be on its nodes"),
+        ({}, sidecar(), "installer: with extender.exposure sidecar the cluster's own scheduler stays"),
+        ({"image": "a:v1"}, {}, "installer.image: 'a:v1' has no digest"),
+    ],
+)
+def test_what_does_not_go_with_an_installer_is_told(
+    installer: dict[str, Any], extender: dict[str, Any], text: str
+) -> None:
+    raw = raw_stack(extender=extender, installer={"image": DIGEST, **installer})
+    assert error_of(raw).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("pools", "text"),
+    [
+        ([{}], "nodePools[0].nodes: missing"),
+        ([{"nodes": []}], "nodePools[0].nodes: empty; name the nodes"),
+        ([{"nodes": ["A b"]}], "nodePools[0].nodes[0]: 'A b' is no object's name"),
+        ([{"nodes": ["a"]}, {"nodes": ["b", "a"]}], "nodePools[1].nodes: 'a' is in nodePools[0] already"),
+        ([{"nodes": ["a"], "labels": {"a b": ""}}], "nodePools[0].labels: 'a b' is no label"),
+        (
+            [{"nodes": ["a"], "labels": {"cgpu": "true", "gpushare": "true"}}],
+            "nodePools[0].labels: two modes on one pool",
+        ),
+        (
+            [{"nodes": ["a"], "labels": {"ack.node.gpu.placement": "spread"}}],
+            "nodePools[0].labels: 'ack.node.gpu.placement' has a key of its own; use nodePools[0].placement",
+        ),
+        (
+            [{"nodes": ["a"], "placement": "best"}],
+            "nodePools[0].placement: 'best' is not allowed; use one of",
+        ),
+        ([{"nodes": ["a"], "taints": ["gpu:Never"]}], "nodePools[0].taints[0]: 'gpu:Never' is no taint"),
+    ],
+)
+def test_bad_node_pools_are_told(pools: list[dict[str, Any]], text: str) -> None:
+    assert error_of(raw_stack(nodePools=pools)).startswith(text)
+
+
+def test_a_kubernetes_without_server_side_apply_gets_no_node_pools() -> None:
+    raw = raw_stack(nodePools=[{"nodes": ["a"]}], kubernetesVersion="1.17")
+    assert error_of(raw).startswith("nodePools[0] needs Kubernetes 1.18 or later")

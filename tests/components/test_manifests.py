@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -5,10 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from components.config import DeviceListStrategy, MemoryUnit
+from components.config import DeviceListStrategy, MemoryUnit, Placement
 from components.manifests import device_plugin, everything, extender
 from components.manifests.evict_recover import switched_off
+from components.manifests.pulls import mirrored, used
 from components.stack import from_file, load
+from gpushare.cli.scheduler_manifest import command as scheduler_manifest
 from gpushare.deviceplugin.answer import Strategy
 from gpushare.deviceplugin.evict import command as node_mode
 from gpushare.deviceplugin.lineup import Unit
@@ -16,7 +19,9 @@ from gpushare.deviceplugin.main import command as agent_command
 from gpushare.deviceplugin.main import settings_of as agent_settings
 from gpushare.extender.main import command as extender_command
 from gpushare.extender.main import settings_of as extender_settings
-from tests.support.stacks import ROOT, STACKS, raw_stack, sidecar
+from gpushare.scheduling.placement import POLICIES
+from tests.support import kubeadm
+from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
 
@@ -36,7 +41,7 @@ def pod(workload: Object) -> Object:
 
 
 def pods(objects: Iterable[Object]) -> list[Object]:
-    return [pod(each) for each in objects if each["kind"] in ("Deployment", "DaemonSet")]
+    return [pod(each) for each in objects if "template" in each.get("spec", {})]
 
 
 def all_stacks() -> list[list[Object]]:
@@ -72,7 +77,9 @@ def test_an_objects_kind_namespace_and_name_occur_once() -> None:
 
 def test_selectors_select_their_own_pods_only() -> None:
     for objects in all_stacks():
-        workloads = [each for each in objects if each["kind"] in ("Deployment", "DaemonSet")]
+        workloads = [
+            each for each in objects if "selector" in each.get("spec", {}) and "template" in each["spec"]
+        ]
         for one in workloads:
             wanted = one["spec"]["selector"]["matchLabels"].items()
             matching = [
@@ -282,3 +289,113 @@ def test_a_tenant_is_a_namespace_with_a_quota_and_perhaps_a_priority() -> None:
     }
     assert quotas == {"a": {"requests.aliyun.com/gpu-mem": "32"}, "b": {"requests.aliyun.com/gpu-mem": "0"}}
     assert pick(objects, "PriorityClass")["value"] == 7
+
+
+def installer(**settings: Any) -> Object:
+    return pick(made(installer={"image": DIGEST, **settings}), "Job", "gpushare-installer")
+
+
+def test_the_installer_runs_on_every_node_of_the_control_plane_and_keeps_apart() -> None:
+    job = installer(controlPlanes=3)
+    assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (3, 3)
+    affinity = pod(job)["affinity"]
+    (term,) = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["labelSelector"]["matchLabels"] == job["spec"]["template"]["metadata"]["labels"]
+    assert pod(job)["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "verb", "url"),
+    [
+        ({}, "install", "http://10.0.0.1:32766/gpushare-scheduler"),
+        ({"url": "http://e:1/gpushare-scheduler"}, "install", "http://e:1/gpushare-scheduler"),
+        ({"state": "absent"}, "restore", None),
+    ],
+)
+def test_the_installer_understands_its_command_and_edits_what_is_mounted(
+    tmp_path: Path, settings: Object, verb: str, url: str | None
+) -> None:
+    manifest = tmp_path / "etc/kubernetes/manifests/kube-scheduler.yaml"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(kubeadm.scheduler("1.36"))
+    (container,) = pod(installer(**settings))["containers"]
+    assert container["command"][:3] == ["gpushare", "scheduler-manifest", verb]
+    (mount,) = container["volumeMounts"]
+    assert mount["mountPath"] == "/host/etc/kubernetes"
+    given = {"--root=/host": f"--root={tmp_path}", "--stay=30": "--stay=0"}
+    flags = [given.get(each, each).replace("$(HOST_IP)", "10.0.0.1") for each in container["command"][3:]]
+    scheduler_manifest.main([verb, *flags], standalone_mode=False)
+    files = list(tmp_path.rglob("scheduler-config.json"))
+    assert [json.loads(each.read_text())["extenders"][0]["urlPrefix"] for each in files] == (
+        [url] if url else []
+    )
+
+
+def test_the_nodes_of_a_pool_get_labels_placement_and_taints() -> None:
+    pool = {"nodes": ["a", "b"], "placement": "spread", "taints": ["k=v:NoSchedule", "e:NoExecute"]}
+    nodes = [each for each in made(nodePools=[pool]) if each["kind"] == "Node"]
+    assert [each["metadata"]["name"] for each in nodes] == ["a", "b"]
+    assert nodes[0]["metadata"]["labels"] == {"gpushare": "true", "ack.node.gpu.placement": "spread"}
+    assert nodes[0]["spec"]["taints"] == [
+        {"key": "k", "value": "v", "effect": "NoSchedule"},
+        {"key": "e", "effect": "NoExecute"},
+    ]
+
+
+def test_a_pool_without_taints_leaves_those_of_its_nodes_alone() -> None:
+    assert "spec" not in pick(made(nodePools=[{"nodes": ["a"]}]), "Node")
+
+
+def test_placements_are_those_that_the_scheduler_knows() -> None:
+    assert {str(each) for each in Placement} == set(POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("image", "there"),
+    [
+        ("registry.k8s.io/kube-scheduler:v1", "m.example.com/x/kube-scheduler:v1"),
+        ("a:5000/b/c@sha256:0", "m.example.com/x/b/c@sha256:0"),
+        ("localhost/c:v1", "m.example.com/x/c:v1"),
+        ("library/busybox:1", "m.example.com/x/library/busybox:1"),
+        ("busybox:1", "m.example.com/x/busybox:1"),
+    ],
+)
+def test_a_mirror_takes_the_place_of_the_registrys_host(image: str, there: str) -> None:
+    assert mirrored(image, "m.example.com/x") == there
+    assert mirrored(image, "") == image
+
+
+def test_every_pod_pulls_from_the_mirror_with_the_secrets() -> None:
+    top = {"registry": "m.example.com", "imagePullSecrets": ["one", "two"], "installer": {"image": DIGEST}}
+    local = made(pools=[{"evictRecover": True}], **top)
+    workloads = [each for each in local if "template" in each.get("spec", {})]
+    assert {each["kind"] for each in workloads} == {"Deployment", "DaemonSet", "Job"}
+    for each in workloads:
+        assert pod(each)["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
+        assert all(one["image"].startswith("m.example.com/") for one in pod(each)["containers"])
+    assert "imagePullSecrets" not in str(made())
+
+
+def test_the_images_in_use_are_told_by_workload_and_container() -> None:
+    images = used(made(extender=sidecar()))
+    assert set(images) == {
+        "gpushare-schd-extender/gpushare-schd-extender",
+        "gpushare-schd-extender/kube-scheduler",
+        "gpushare-device-plugin-ds/gpushare",
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({}, "http://127.0.0.1:32766/gpushare-scheduler"),
+        ({"tlsSecret": "tls"}, "https://127.0.0.1:32766/gpushare-scheduler"),
+        (
+            {"exposure": "cluster-ip"},
+            "http://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler",
+        ),
+        (sidecar(), "http://127.0.0.1:12345/gpushare-scheduler"),
+    ],
+)
+def test_the_extenders_url_is_told(settings: Object, url: str) -> None:
+    assert extender.url(load(raw_stack(extender=settings)).extender) == url

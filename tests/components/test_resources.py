@@ -12,9 +12,17 @@ from pulumi.runtime import set_all_config, set_mocks
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 
 from components.manifests import everything
-from components.resources import _needed
+from components.resources import GpuShare, _is_part, _needed
 from components.stack import from_file, load
 from tests.support.stacks import ROOT, STACKS
+
+STATES: dict[str, dict[str, Any]] = {
+    "pulumi:pulumi:StackReference": {
+        "outputs": {"admin": "apiVersion: v1", "plain": "apiVersion: v1"},
+        "secretOutputNames": ["admin"],
+    }
+}
+"""What the engine knows of resources that it reads itself."""
 
 
 class Recorder(Mocks):
@@ -25,7 +33,7 @@ class Recorder(Mocks):
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         self.seen.append(args)
-        return f"{args.name}-id", args.inputs
+        return f"{args.name}-id", {**args.inputs, **STATES.get(args.typ, {})}
 
     def call(self, args: MockCallArgs) -> Any:
         raise AssertionError(args.token)
@@ -97,6 +105,7 @@ def test_every_object_has_the_providers_token_and_a_name_of_its_own() -> None:
     seen = run_program(texts("everything")).seen
     tokens = {each.typ for each in seen if each.inputs.get("kind")}
     assert tokens == {
+        "kubernetes:core/v1:NodePatch",
         "kubernetes:apps/v1:DaemonSet",
         "kubernetes:apps/v1:Deployment",
         "kubernetes:core/v1:Namespace",
@@ -116,11 +125,61 @@ def test_every_object_has_the_providers_token_and_a_name_of_its_own() -> None:
 
 def test_every_object_goes_to_the_one_explicit_provider() -> None:
     seen = run_program(texts("everything")).seen
-    (provider,) = [each for each in seen if each.typ == "pulumi:providers:kubernetes"]
-    assert provider.inputs == {"kubeconfig": "/etc/gpushare/kubeconfig", "context": "admin"}
+    assert provider_of(seen) == {
+        "kubeconfig": "/etc/gpushare/kubeconfig",
+        "context": "admin",
+        "enablePatchForce": "true",
+    }
     used = {str(each.provider) for each in seen if each.inputs.get("kind")}
     assert len(used) == 1
     assert "cluster" in used.pop()
+
+
+def provider_of(seen: list[MockResourceArgs]) -> dict[str, Any]:
+    (provider,) = [each for each in seen if each.typ == "pulumi:providers:kubernetes"]
+    return provider.inputs
+
+
+@pytest.mark.parametrize("output", ["admin", "plain"])
+def test_a_kubeconfig_may_be_an_output_of_the_stack_that_made_the_cluster(output: str) -> None:
+    source = json.dumps({"stack": "organization/clusters/one", "output": output})
+    seen = run_program(texts("example") | {"gpushare:kubeconfigFrom": source}).seen
+    (reference,) = [each for each in seen if each.typ == "pulumi:pulumi:StackReference"]
+    assert reference.inputs["name"] == "organization/clusters/one"
+    kubeconfig = provider_of(seen)["kubeconfig"]
+    # On the wire a secret is a mapping of a mark and the value.
+    assert isinstance(kubeconfig, dict) is (output == "admin")
+    assert (kubeconfig["value"] if isinstance(kubeconfig, dict) else kubeconfig) == "apiVersion: v1"
+
+
+def test_only_a_stack_that_says_so_takes_objects_over() -> None:
+    assert "upsertExistingObjects" not in provider_of(run_program(texts("example")).seen)
+    adopting = run_program(texts("example") | {"gpushare:adopt": "true"}).seen
+    assert provider_of(adopting)["upsertExistingObjects"] == "true"
+
+
+def test_the_stack_tells_its_objects_images_and_where_the_extender_is() -> None:
+    recorder = Recorder()
+    set_mocks(recorder, project="gpushare", stack="test", preview=False)
+    told: dict[str, Any] = {}
+
+    def program() -> pulumi.Output[None]:
+        made = GpuShare("gpushare", load(from_file(STACKS["everything"])))
+        outputs = {"objects": made.names, "images": made.images, "url": made.extender_url}
+        return pulumi.Output.all(**outputs).apply(told.update)
+
+    cast("Callable[[], None]", pulumi.runtime.test(program))()  # type: ignore[no-untyped-call]
+    assert "Deployment/gpushare-schd-extender" in told["objects"]
+    assert len(told["objects"]) == len(recorder.objects)
+    assert told["url"] == "https://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler"
+    assert told["images"]["gpushare-schd-extender/gpushare-schd-extender"] == (
+        "mirror.example.com/gpushare/extender:v0.1.0"
+    )
+
+
+def test_nodes_keep_their_labels_when_the_stack_goes() -> None:
+    assert _is_part({"kind": "Node"})
+    assert not _is_part({"kind": "Namespace"})
 
 
 def test_the_components_are_one_tree() -> None:
@@ -129,6 +188,7 @@ def test_the_components_are_one_tree() -> None:
         "gpushare:index:DevicePlugin",
         "gpushare:index:EvictRecover",
         "gpushare:index:GpuShare",
+        "gpushare:index:NodePools",
         "gpushare:index:SchedulerExtender",
         "gpushare:index:Tenant",
     }
@@ -145,6 +205,6 @@ def test_a_bad_configuration_stops_before_anything_is_registered() -> None:
 
 
 def test_pods_wait_for_their_rights_and_nothing_waits_for_pods() -> None:
-    made: Any = [("Namespace", "a"), ("Role", "b"), ("Deployment", "c")]
+    made: Any = [("Namespace", "a"), ("Role", "b"), ("Service", "s"), ("Deployment", "c")]
     assert list(map(str, _needed("DaemonSet", made))) == ["a", "b"]
     assert list(map(str, _needed("Service", made))) == ["a"]

@@ -15,7 +15,7 @@ import yaml
 from gpushare import contract
 from gpushare.adapters.kubelet.pods import CLUSTER_CA
 from testbed import Bed, TestbedError, until
-from testbed.agent import GpuNode, add_gpu_node
+from testbed.agent import CardNode, GpuNode, add_card_node, add_gpu_node, start_agent
 from testbed.api import Object, read_text
 from testbed.extender import ExtenderSpec
 from testbed.kubelets import KubeletSpec, files, needs
@@ -87,10 +87,10 @@ async def mounts(bed: Bed) -> GpuNode:
         files={**cdi_spec(P40S), f"{STATIC_PODS}/.folder": ""},
         config={"staticPodPath": STATIC_PODS, "fileCheckFrequency": "1s"},
     )
-    node = await add_gpu_node(bed, spec, P40S, flags=["--query-kubelet"])
+    node = await add_card_node(bed, spec, P40S)
     await node.kubelet.stand_in("docker.io/library/gpu-player:v2")
     await mount_service_account(node)
-    return node
+    return await start_agent(node, ["--query-kubelet"])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -114,7 +114,7 @@ async def envvar(bed: Bed) -> GpuNode:
     return await add_gpu_node(bed, spec, T4S, flags=flags)
 
 
-async def mount_service_account(node: GpuNode) -> None:
+async def mount_service_account(node: CardNode) -> None:
     """What the kubelet mounts into the agent's pod: its token, and the cluster's authority."""
     account = "/api/v1/namespaces/kube-system/serviceaccounts/gpushare-device-plugin/token"
     token = (await node.bed.api.create(account, {"spec": {}}))["status"]["token"]

@@ -31,8 +31,10 @@ def stub(tmp_path: Path) -> NvmlStub:
     return NvmlStub(tmp_path / "nvml", cards=[card("T4")])
 
 
-async def end_of(gpus: GpuBed, env: Mapping[str, str], *flags: str, wrapped: Sequence[str] = ()) -> str:
-    """The last line of an agent that ends with status 1."""
+async def end_of(
+    gpus: GpuBed, env: Mapping[str, str], *flags: str, code: int = 1, wrapped: Sequence[str] = ()
+) -> str:
+    """The last line of an agent that ends with that status."""
     process = await asyncio.create_subprocess_exec(
         *wrapped,
         *agent_argv(gpus.bed, flags),
@@ -41,13 +43,13 @@ async def end_of(gpus: GpuBed, env: Mapping[str, str], *flags: str, wrapped: Seq
         stderr=asyncio.subprocess.PIPE,
     )
     _, errors = await asyncio.wait_for(process.communicate(), 30)
-    assert process.returncode == 1, errors.decode()
+    assert process.returncode == code, errors.decode()
     return errors.decode().splitlines()[-1]
 
 
 async def test_without_a_card_the_agent_ends_and_says_so(gpus: GpuBed, tmp_path: Path) -> None:
     env = NvmlStub(tmp_path / "nvml").env
-    assert "no card" in await end_of(gpus, env, f"--device-plugin-folder={tmp_path}")
+    assert "no card" in await end_of(gpus, env, f"--device-plugin-folder={tmp_path}", code=2)
 
 
 async def test_without_a_driver_the_agent_ends_and_says_so(gpus: GpuBed, tmp_path: Path) -> None:
@@ -60,7 +62,7 @@ async def test_a_node_that_does_not_exist_is_told_beside_those_that_do(
 ) -> None:
     for name in ("right", "wrong"):
         await gpus.bed.api.create("/api/v1/nodes", {"metadata": {"name": name}})
-    end = await end_of(gpus, {**stub.env, "NODE_NAME": "typo"}, f"--device-plugin-folder={tmp_path}")
+    end = await end_of(gpus, {**stub.env, "NODE_NAME": "typo"}, f"--device-plugin-folder={tmp_path}", code=2)
     assert "NODE_NAME='typo': no such node in the cluster; its nodes are: right, wrong" in end
 
 

@@ -20,7 +20,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, bu
 from testbed.api import Object, read_text
 from testbed.extender import ACCOUNT, ExtenderSpec, start_extender
 from testbed.ports import free_ports
-from tests.support.stacks import STACKS
+from tests.support.stacks import EXAMPLES, STACKS
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -34,6 +34,10 @@ async def bed() -> AsyncIterator[Bed]:
 
 def rendered(name: str) -> list[Object]:
     return everything(load(from_file(STACKS[name])))
+
+
+def documents(file: Path) -> list[Object]:
+    return list(yaml.safe_load_all(file.read_text()))
 
 
 async def apply(bed: Bed, objects: list[Object], *flags: str) -> str:
@@ -55,6 +59,13 @@ async def with_namespaces(bed: Bed, name: str) -> list[Object]:
 @pytest.mark.parametrize("name", STACKS)
 async def test_the_api_server_takes_every_object(bed: Bed, name: str) -> None:
     objects = await with_namespaces(bed, name)
+    answer = await apply(bed, objects, "--dry-run=server")
+    assert len(answer.splitlines()) == len(objects)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+async def test_the_api_server_takes_the_source_documents_manifests(bed: Bed, file: Path) -> None:
+    objects = documents(file)
     answer = await apply(bed, objects, "--dry-run=server")
     assert len(answer.splitlines()) == len(objects)
 

@@ -26,6 +26,7 @@ from gpushare.deviceplugin.facts import wanted
 from gpushare.deviceplugin.lineup import Lineup, Unit
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.publisher import Publisher
+from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
 from gpushare.model.cards import Card
 from gpushare.model.facts import NodeFacts
@@ -76,7 +77,9 @@ class Agent:
 
     async def settles(self) -> None:
         async with asyncio.timeout(10):
-            await self.publisher.settled()
+            await asyncio.sleep(0.05)
+            while self.metrics.registry.get_sample_value("gpushare_device_plugin_unpublished"):
+                await asyncio.sleep(0.01)
 
     async def shown(self) -> Object:
         return await self.bed.api.get(self.path)
@@ -110,7 +113,7 @@ async def agent(bed: Bed, node: str) -> AsyncIterator[Agent]:
     kubeconfig = bed.kubeconfig_for(f"system:node:{node}", ["system:nodes"])
     async with KubeClient(await load_configuration(str(kubeconfig))) as client:
         metrics = PluginMetrics()
-        publisher = Publisher(AgentApi(client, node=node, identity="agent"), metrics)
+        publisher = Publisher(AgentApi(client, node=node, identity="agent"), metrics, Watchdog(metrics))
         made = Agent(bed, node, publisher, metrics)
         jobs = (publisher, Follower(client, own_node(node), made), Follower(client, pods_of(node), made))
         tasks = [asyncio.create_task(job.run()) for job in jobs]

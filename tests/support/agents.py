@@ -21,7 +21,7 @@ from testbed import Bed, kubelets
 from testbed.agent import ACCOUNT, NAME, GpuNode, add_gpu_node, agent_argv, agent_env
 from testbed.kubelets import KubeletNode, KubeletSpec
 from testbed.nvml import Card, NvmlStub
-from testbed.ports import free_ports
+from testbed.ports import LOOPBACK, free_ports
 from testbed.process import Process
 from tests.support.faultproxy import FaultProxy, fault_proxy
 from tests.support.gpunodes import SHARING, until_registered
@@ -77,7 +77,7 @@ async def lay(link: Link, node: KubeletNode) -> None:
         await node.bed.stop(name)
     script = Path(kubelets.__file__).with_name("forward.py")
     holder = node.process("node").command.pid_file
-    argv = [sys.executable, "-I", "-S", str(script), str(holder), str(link.proxy.port)]
+    argv = [sys.executable, "-I", "-S", str(script), str(holder), str(link.proxy.port), LOOPBACK]
     await node.bed.spawn(name, argv)
 
 

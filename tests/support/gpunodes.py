@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -22,6 +23,8 @@ from testbed.kubelets import BUSYBOX_IMAGE
 from testbed.process import tail
 
 PODS = "/api/v1/namespaces/default/pods"
+T4 = 14
+"""Units of a T4 in GiB."""
 SHARING = {contract.LABEL_GPUSHARE: "true"}
 SLEEP = "trap exit TERM; sleep 1000 & wait"
 
@@ -215,6 +218,22 @@ async def until_registered(node: GpuNode, timeout_s: float = 30) -> None:
         return await metric(node, "gpushare_device_plugin_registered", resource=resource) == 1
 
     await until(up, f"the agent of {node.name} to be registered", timeout_s)
+
+
+async def until_unhealthy(node: GpuNode, indices: str, timeout_s: float = 60) -> None:
+    """Wait until the ConfigMap for schedulers names these cards of the node, ``0,2``."""
+    name = f"{contract.UNHEALTHY_PREFIX}{node.name}"
+
+    async def told() -> bool:
+        try:
+            found = await node.bed.api.get(f"/api/v1/namespaces/kube-system/configmaps/{name}")
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return not indices
+        return bool(found["data"][contract.UNHEALTHY_KEY] == indices)
+
+    await until(told, f"the ConfigMap to name {indices or 'no card'}", timeout_s)
 
 
 async def unready(node: GpuNode) -> str:

@@ -18,7 +18,7 @@ from testbed import TestbedError, until
 from testbed.agent import GpuNode
 from testbed.api import Object, read_text
 from testbed.extender import ExtenderSpec
-from tests.support.gpunodes import has_ended, node_object
+from tests.support.gpunodes import GpuBed, container, has_ended, node_object, pod, running
 
 BUNDLES = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 RECORD = f"{contract.DEVICE_PLUGIN_FOLDER}/gpushare/grants.json"
@@ -74,6 +74,25 @@ def _card(node: GpuNode, spec: Object, env: Mapping[str, str]) -> str:
     name, *more = names or [env[contract.ENV_VISIBLE_DEVICES]]
     assert not more, names
     return node.stub.uuid(int(name)) if name.isdigit() else name
+
+
+def cards_of(node: GpuNode) -> dict[str, int]:
+    """Name of a pod → the card of its container."""
+    return {each.pod.partition("/")[2]: each.index for each in live(node)}
+
+
+async def two_pods(gpus: GpuBed, node: GpuNode) -> list[Live]:
+    """Start pods ``a`` and ``b`` of 10 units, one on each card, that are told by everybody."""
+    await gpus.bed.create_pods([pod("a", container(10)), pod("b", container(10))])
+    for name in ("a", "b"):
+        await running(gpus.bed, name)
+    await until_agreed(node, gpus.extender)
+    return by_name(node)
+
+
+def by_name(node: GpuNode) -> list[Live]:
+    """All containers with a card, in the order of their pods' names."""
+    return sorted(live(node), key=lambda each: each.pod)
 
 
 def used(node: GpuNode) -> dict[int, int]:

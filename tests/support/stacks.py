@@ -8,8 +8,10 @@ FOLDER = ROOT / "tests" / "components"
 STACKS = {
     "example": ROOT / "Pulumi.example.yaml",
     "sidecar": FOLDER / "stacks" / "sidecar.yaml",
+    "installer": FOLDER / "stacks" / "installer.yaml",
     "everything": FOLDER / "stacks" / "everything.yaml",
 }
+EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
 DIGEST = f"example.com/image@sha256:{'0' * 64}"
 
 

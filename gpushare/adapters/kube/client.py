@@ -16,7 +16,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
 from gpushare import __version__
-from gpushare.errors import ApiError
+from gpushare.errors import ApiError, ConfigError
 
 _CONNECT_TIMEOUT_S = 3.0
 _USER_AGENT = f"gpushare/{__version__}"
@@ -35,11 +35,19 @@ class _Status(msgspec.Struct):
 
 
 class KubeClient:
-    """A connection pool to one API server. Use as an async context manager."""
+    """A connection pool to one API server. Use as an async context manager.
+
+    Raises ConfigError where the files of its TLS cannot be used.
+    """
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
-        self._tls = RESTClientObject(configuration).ssl_context
+        try:
+            self._tls = RESTClientObject(configuration).ssl_context
+        except (OSError, ValueError) as error:
+            files = configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
+            names = ", ".join(str(each) for each in files if each)
+            raise ConfigError(f"TLS files {names}: {error}") from error
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -78,12 +86,13 @@ class KubeClient:
     async def stream(
         self, path: str, *, silence_s: float, query: Mapping[str, str] | None = None
     ) -> AsyncIterator[bytes]:
-        """The chunks of a long answer, as they come; ends when the server ends it.
+        """The chunks of a long answer, as they come, an empty one first; ends when the server ends it.
 
         Raises ApiError where nothing came for ``silence_s`` or the connection broke.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=silence_s)
         async with self._response("GET", path, timeout, query) as response:
+            yield b""
             with _translated(self.host, "GET", path):
                 async for chunk in response.content.iter_any():
                     yield chunk

@@ -1,14 +1,19 @@
 """Credentials for the Kubernetes API: a kubeconfig, or the pod's service account."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import structlog
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
 
 from gpushare.errors import ConfigError
+
+log = structlog.get_logger()
 
 DEFAULT_KUBECONFIG = Path("~/.kube/config")
 _MAX_CONNECTIONS = 256
@@ -60,16 +65,38 @@ def _check_readable(paths: str) -> None:
         raise ConfigError(f"kubeconfig {paths}: no such file (set KUBECONFIG or --kubeconfig)")
     for path in existing:
         try:
-            with Path(path).open("rb"):
-                pass
+            if not Path(path).read_text().strip():
+                raise ConfigError(f"kubeconfig {path}: is empty")
         except OSError as error:
             raise ConfigError(f"kubeconfig {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"kubeconfig {path}: is no text: {error}") from error
 
 
 def _from_service_account(configuration: Configuration) -> None:
     try:
         load_incluster_config(client_configuration=configuration)
-    except ConfigException as error:
+    except (ConfigException, OSError, UnicodeDecodeError) as error:
+        if SERVICE_HOST_ENV_NAME in os.environ:
+            raise ConfigError(f"service account of this pod: {error}") from error
         raise ConfigError(
             f"no kubeconfig given and not in a cluster ({error}); set KUBECONFIG or --kubeconfig"
         ) from error
+    configuration.refresh_api_key_hook = _careful(configuration.refresh_api_key_hook)
+
+
+def _careful(refresh: Callable[[Configuration], None]) -> Callable[[Configuration], None]:
+    """The cluster renews the token's file; where it cannot be read, the last token stays in use."""
+    told = ""
+
+    def hook(configuration: Configuration) -> None:
+        nonlocal told
+        try:
+            refresh(configuration)
+            told = ""
+        except (ConfigException, OSError, UnicodeDecodeError) as error:
+            if told != str(error):
+                log.warning("token_not_renewed", reason=str(error))
+            told = str(error)
+
+    return hook

@@ -7,6 +7,7 @@ no longer holds, so the reader needs no memory of its own.
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -80,12 +81,18 @@ class Follower(Generic[T]):
         self._listener = listener
         self._known: set[str] = set()
         self._version = ""
+        self._lost_at: float | None = None
         self._refresh_wanted = asyncio.Event()
         self._refreshed: list[asyncio.Future[None]] = []
         self._page = msgspec.json.Decoder(Page[resource.kind])  # type: ignore[name-defined]
         self._object = msgspec.json.Decoder(resource.kind)
         self._event = msgspec.json.Decoder(WatchEvent)
         self._bare = msgspec.json.Decoder(Bare)
+
+    @property
+    def lost_s(self) -> float:
+        """For how long the API could not be followed, in seconds; 0 while it can be."""
+        return 0.0 if self._lost_at is None else time.monotonic() - self._lost_at
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -100,6 +107,8 @@ class Follower(Generic[T]):
             except ApiError as error:
                 if error.status == _GONE:
                     self._version = ""
+                if self._lost_at is None:
+                    self._lost_at = time.monotonic()
                 pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter
                 self._listener.troubled(self._resource.name, error, pause_s)
                 await asyncio.sleep(pause_s)
@@ -153,6 +162,7 @@ class Follower(Generic[T]):
         self._listener.changed([Deleted(key) for key in self._known - listed])
         self._known = listed
         self._version = page.metadata.resource_version
+        self._lost_at = None
         self._listener.synced(self._resource.name)
 
     async def _next_page(self, token: str) -> Page[Any]:
@@ -175,6 +185,7 @@ class Follower(Generic[T]):
         }
         rest = b""
         async for chunk in self._client.stream(self._resource.path, silence_s=_SILENCE_S, query=query):
+            self._lost_at = None
             *lines, rest = (rest + chunk).split(b"\n")
             if lines:
                 self._take(lines)

@@ -103,15 +103,10 @@ class CheckpointFile:
         return self._read
 
 
-def read_checkpoint(path: Path) -> Checkpoint | None:
-    """The checkpoint, None where there is no such file. Raises KubeletError."""
-    return CheckpointFile(path).latest()
-
-
 def _decode(text: bytes, path: Path) -> Checkpoint:
     try:
         file = _DECODER.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise KubeletError(f"{path}: not a checkpoint of the kubelet's device manager: {error}") from error
     return Checkpoint(
         tuple(

@@ -4,7 +4,7 @@ The API has no pod UID and leaves plain init containers out.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,10 +34,17 @@ class PodResources:
 
     async def list(self) -> tuple[ContainerDevices, ...]:
         """One value for each container and resource. Raises KubeletError."""
+        return merge(await self._pods())
+
+    async def pods(self) -> frozenset[str]:
+        """The full names of all pods, those included that hold no device yet. Raises KubeletError."""
+        return frozenset(f"{pod.namespace}/{pod.name}" for pod in await self._pods())
+
+    async def _pods(self) -> Sequence[Pod]:
         async with kubelet_channel(self._socket, "list of pod resources") as channel:
             stub = PodResourcesListerStub(channel)
             answer = await stub.List(ListPodResourcesRequest(), timeout=self._timeout_s)
-        return merge(answer.pod_resources)
+        return tuple(answer.pod_resources)
 
 
 def merge(pods: Iterable[Pod]) -> tuple[ContainerDevices, ...]:

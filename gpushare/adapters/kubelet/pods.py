@@ -44,6 +44,12 @@ class KubeletAccess:
         return f"https://{host}:{self.port}/pods"
 
 
+def check_access(access: KubeletAccess) -> None:
+    """Raise ConfigError where a file that it names cannot be used."""
+    _tls(access)
+    _headers(access)
+
+
 async def fetch_pods(access: KubeletAccess) -> bytes:
     """A PodList as the kubelet encodes it. Raises KubeletError, and ConfigError for unusable files."""
     context, headers = _tls(access), _headers(access)
@@ -83,8 +89,17 @@ def _tls(access: KubeletAccess) -> ssl.SSLContext:
 
 def _headers(access: KubeletAccess) -> dict[str, str]:
     headers = {"Accept": "application/json", "User-Agent": f"gpushare/{__version__}"}
-    try:
-        token = access.token or (access.token_file.read_text().strip() if access.token_file else "")
-    except OSError as error:
-        raise ConfigError(f"token of the kubelet: {access.token_file}: {error.strerror}") from error
+    token = access.token or (_token(access.token_file) if access.token_file else "")
     return headers | ({"Authorization": f"Bearer {token}"} if token else {})
+
+
+def _token(file: Path) -> str:
+    try:
+        token = file.read_text().strip()
+    except OSError as error:
+        raise ConfigError(f"token of the kubelet: {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"token of the kubelet: {file}: is no text: {error}") from error
+    if not token.isascii() or not token.isprintable() or not token:
+        raise ConfigError(f"token of the kubelet: {file}: has no token in it")
+    return token

@@ -17,28 +17,16 @@ PLACES = {
 }
 
 
-def group(root: Path, place: str, processes: str) -> None:
-    folder = root / place
-    folder.mkdir(parents=True)
-    (folder.parent / "cgroup.procs").write_text("")
-    (folder / "cgroup.procs").write_text(processes)
-
-
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_a_pod_with_a_process_in_any_container_has_processes(tmp_path: Path, place: str) -> None:
-    group(tmp_path, place, "4711\n")
-    assert Cgroups(tmp_path).has_processes(UID)
-
-
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_a_pod_whose_groups_are_empty_has_none(tmp_path: Path, place: str) -> None:
-    group(tmp_path, place, "")
-    assert not Cgroups(tmp_path).has_processes(UID)
-
-
-def test_a_pod_without_a_group_has_none(tmp_path: Path) -> None:
-    group(tmp_path, PLACES["v2, systemd"], "4711\n")
-    assert not Cgroups(tmp_path).has_processes("another")
+def test_a_pod_is_kept_as_long_as_it_has_a_group_with_or_without_processes(
+    tmp_path: Path, place: str
+) -> None:
+    (tmp_path / place).mkdir(parents=True)
+    assert Cgroups(tmp_path).kept(frozenset({UID, "other"})) == {UID}
+    (tmp_path / place).rmdir()
+    assert Cgroups(tmp_path).kept(frozenset({UID})) == {UID}
+    (tmp_path / place).parent.rmdir()
+    assert not Cgroups(tmp_path).kept(frozenset({UID}))
 
 
 def test_a_tree_without_pods_is_not_visible(tmp_path: Path) -> None:

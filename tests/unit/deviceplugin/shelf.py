@@ -39,7 +39,7 @@ class Shelf:
     async def changed(self) -> None:
         await self._restocked.wait()
 
-    def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
+    async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
         return [*must, *sorted(set(available) - set(must))][:size]
 
     async def allocate(self, ids: Sequence[str]) -> Answer | Refused:

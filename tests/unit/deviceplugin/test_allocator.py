@@ -1,78 +1,19 @@
 import asyncio
-from collections.abc import Iterable, Sequence
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import EVENT_REFUSED, LABEL_MODE
-from gpushare.deviceplugin.allocator import Allocator, Manners
-from gpushare.deviceplugin.answer import Strategy, Style
-from gpushare.deviceplugin.household import Household
 from gpushare.deviceplugin.interface import Answer, Refused
-from gpushare.deviceplugin.joining import Served
 from gpushare.deviceplugin.lineup import Lineup, Unit
-from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.plugins import CorePlugin, MemPlugin
-from gpushare.deviceplugin.publisher import Publisher
 from gpushare.deviceplugin.record import Record
 from gpushare.model.demand import demand_of
 from gpushare.model.facts import NodeFacts
-from gpushare.model.tenants import Tenant
-from gpushare.ports import Note
 from tests.support.builders import main, sound
 from tests.support.tenants import NODE, cards, tenant
-from tests.unit.deviceplugin.nodeapi import FakeNodeApi
-
-
-class Setting:
-    """A household, its allocator and what is around them, with nothing running."""
-
-    def __init__(self, folder: Path, *units: int, poison: bool = False, alive: Iterable[str] = ()) -> None:
-        self.named: tuple[Served, ...] | None = ()
-        self.alive = set(alive)
-        self.notes: list[Note] = []
-        self.strange: list[Tenant] = []
-        self.record = Record(folder, Unit.GIB)
-        metrics = PluginMetrics()
-        self.household = Household(
-            NODE,
-            self.record.read(),
-            checkpoint=lambda: self.named,
-            has_processes=lambda uid: uid in self.alive,
-            publisher=Publisher(FakeNodeApi(), metrics),
-            metrics=metrics,
-        )
-        self.household.take_lineup(Lineup(Unit.GIB, cards(*units)))
-        self.household.take_node(NodeFacts(NODE), None)
-        self.household.settle()
-        self.allocator = Allocator(
-            self.household,
-            self.record,
-            Manners(Style(Strategy.ENV), Unit.GIB, poison=poison, patience_s=0.3),
-            tell=self.notes.append,
-            strangers=self.ask,
-        )
-        self.mem = MemPlugin(self.household, self.allocator)
-        self.core = CorePlugin(self.household, self.allocator)
-
-    async def ask(self) -> list[Tenant]:
-        return self.strange
-
-    def come(self, *tenants: Tenant) -> None:
-        self.household.take_pods([Upserted(each.pod.uid, each) for each in tenants])
-
-    def go(self, uid: str) -> None:
-        self.household.take_pods([Deleted(uid)])
-
-    def confirm(self, uid: str, units: int, lead: str, container: str = "main") -> None:
-        self.named = (*(self.named or ()), Served(uid, container, lead, units))
-        self.household.refresh()
-
-
-def ids(card: int, *numbers: int) -> Sequence[str]:
-    return [f"GPU-{card}-_-{number}" for number in numbers]
+from tests.unit.deviceplugin.setting import Setting, ids
 
 
 async def test_a_container_gets_its_card(tmp_path: Path) -> None:
@@ -156,6 +97,53 @@ async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
     assert answer.reason == "no_room"
 
 
+async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
+    """First for the pod, then for the card that another one is leaving."""
+    here = Setting(tmp_path, 2, patience_s=1)
+    here.come(tenant("a", 2, card=0))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("a", 2, "GPU-0-_-0")
+    here.alive.add("a")
+    here.go("a")
+    begun = time.monotonic()
+    call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
+    await asyncio.sleep(0.8)
+    here.come(tenant("b", 2, card=0))
+    answer = await call
+    assert isinstance(answer, Refused)
+    assert answer.reason == "no_room"
+    assert time.monotonic() - begun < 1.7
+
+
+async def test_a_kubelet_that_is_slow_to_tell_its_pods_is_not_waited_for_beyond_the_deadline(
+    tmp_path: Path,
+) -> None:
+    here = Setting(tmp_path, 2)
+    here.slow_s = 1000
+    async with asyncio.timeout(30):
+        answer = await here.mem.allocate(ids(0, 0))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "unknown_pod"
+
+
+async def test_a_pod_that_goes_while_it_is_waited_for_is_given_nothing(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 2)
+    here.come(tenant("a", 2, card=0))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("a", 2, "GPU-0-_-0")
+    here.alive.add("a")
+    here.go("a")
+    here.come(tenant("b", 2, card=0))
+    call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
+    await asyncio.sleep(0.05)
+    here.go("b")
+    here.alive.clear()
+    answer = await call
+    assert isinstance(answer, Refused)
+    assert answer.reason == "unknown_pod"
+    assert here.household.tenancy.grants == {}
+
+
 async def test_a_refusal_is_told_on_the_pod(tmp_path: Path) -> None:
     here = Setting(tmp_path, 2)
     here.come(tenant("a", 3, card=0))
@@ -170,6 +158,7 @@ async def test_where_it_is_asked_for_a_refusal_is_the_originals_poison(tmp_path:
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, Answer)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "no-gpu-has-3GiB-to-run"
+    assert answer.result == "unknown_pod"
 
 
 async def test_a_container_that_picks_its_devices_is_refused(tmp_path: Path) -> None:
@@ -202,7 +191,9 @@ async def test_a_pod_that_nobody_knows_any_more_holds_nothing(tmp_path: Path) ->
     before = Setting(tmp_path, 14)
     before.come(tenant("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
-    assert Setting(tmp_path, 14).household.tenancy.grants == {}
+    after = Setting(tmp_path, 14)
+    await after.departures.settle()
+    assert after.household.tenancy.grants == {}
 
 
 @pytest.mark.parametrize("core_first", [True, False])
@@ -237,15 +228,15 @@ def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> No
     here = Setting(tmp_path, 14, 14)
     assert here.core.devices() == []
     here.household.take_node(NodeFacts(NODE, labels={LABEL_MODE: "core_mem"}), None)
-    assert len(here.core.devices()) == 200
-    assert len(here.mem.devices()) == 28
+    assert len(list(here.core.devices())) == 200
+    assert len(list(here.mem.devices())) == 28
 
 
-def test_the_ids_of_the_promised_card_are_preferred(tmp_path: Path) -> None:
+async def test_the_ids_of_the_promised_card_are_preferred(tmp_path: Path) -> None:
     here = Setting(tmp_path, 4, 4)
     here.come(tenant("a", 2, card=1))
     available = [device.id for device in here.mem.devices()]
-    assert here.mem.prefer(available, (), 2) == ["GPU-1-_-0", "GPU-1-_-1"]
+    assert await here.mem.prefer(available, (), 2) == ["GPU-1-_-0", "GPU-1-_-1"]
 
 
 async def test_the_list_of_devices_is_told_anew_when_it_changes(tmp_path: Path) -> None:

@@ -30,7 +30,10 @@ def test_the_environment_is_the_originals() -> None:
 
 
 def test_the_node_label_switches_isolation_off() -> None:
-    assert answer(Style(isolate=False)).envs["CGPU_DISABLE"] == "true"
+    grant = Grant("uid", "main", "default/a", (("GPU-1", 4),), "x")
+    assert "CGPU_DISABLE" not in answer_for(NODE, grant, demand(6), Style()).envs
+    told = answer_for(replace(NODE, isolated=False), grant, demand(6), Style())
+    assert told.envs["CGPU_DISABLE"] == "true"
 
 
 def test_cards_are_named_by_uuid() -> None:
@@ -85,7 +88,7 @@ def test_a_container_that_picks_its_devices_is_refused_only_where_that_would_win
 
 
 def test_the_originals_poison_names_what_was_asked() -> None:
-    assert poison(5, Unit.GIB, cards(14)).envs == {
+    assert poison(5, Unit.GIB, cards(14), "no_room").envs == {
         "NVIDIA_VISIBLE_DEVICES": "no-gpu-has-5GiB-to-run",
         "ALIYUN_COM_GPU_MEM_IDX": "-1",
         "ALIYUN_COM_GPU_MEM_POD": "5",

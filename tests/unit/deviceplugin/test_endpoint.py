@@ -1,7 +1,8 @@
 """The device plugin API over a real socket, asked as the kubelet asks."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 
 from gpushare.adapters.kubelet.api import deviceplugin_pb2 as api
 from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import DevicePluginStub
-from gpushare.deviceplugin.endpoint import MAX_LISTING_BYTES, Endpoint, listing, listing_bytes, serving
+from gpushare.deviceplugin.endpoint import Endpoint, listing, serving
+from gpushare.deviceplugin.ids import MESSAGE_LIMIT
 from gpushare.deviceplugin.interface import Answer, Device, Mount, Refused
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
@@ -103,7 +105,7 @@ async def test_a_change_while_a_list_is_being_sent_is_told_after_it() -> None:
             await self.taken.wait()
 
     shelf, stream = Shelf(), Slow()
-    endpoint = Endpoint(shelf, PluginMetrics())
+    endpoint = Endpoint(shelf, PluginMetrics(), listing(shelf.devices()))
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         following = tasks.create_task(endpoint.follow())
         watching = tasks.create_task(endpoint.ListAndWatch(EMPTY, stream))
@@ -148,7 +150,7 @@ async def test_a_request_with_143771_free_devices_is_understood(tmp_path: Path) 
     ids = [f"GPU-fef8089b-4820-abfc-e83e-94318197576e-_-{n:06d}" for n in range(143_771)]
     ask = api.ContainerPreferredAllocationRequest(available_deviceIDs=ids, allocation_size=1)
     request = api.PreferredAllocationRequest(container_requests=[ask])
-    assert request.ByteSize() > MAX_LISTING_BYTES
+    assert request.ByteSize() > MESSAGE_LIMIT
     async with served(tmp_path) as bench:
         answer = await bench.stub.GetPreferredAllocation(request)
     assert answer.container_responses[0].deviceIDs == ids[:1]
@@ -297,12 +299,32 @@ async def test_a_fault_of_the_plugin_while_it_follows_changes_is_not_swallowed(t
         await break_down()
 
 
-def test_the_size_of_a_list_is_its_size_on_the_wire() -> None:
-    devices = [Device("x" * 49, numa=1), Device("y", healthy=False), Device("é")]
-    assert listing_bytes(devices) == len(listing(devices).SerializeToString())
+async def test_a_list_is_made_beside_the_loop(tmp_path: Path) -> None:
+    """Half a second of work for a node of MiB, in which calls must be answered."""
+    shelf, threads = Shelf(), set[int]()
+
+    def devices() -> Iterator[Device]:
+        threads.add(threading.get_ident())
+        yield Device("a")
+
+    shelf.devices = devices  # type: ignore[method-assign,assignment]
+    async with served(tmp_path, shelf) as bench, asyncio.timeout(5):
+        shelf.restock()
+        await bench.stub.GetDevicePluginOptions(EMPTY)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_an_answer_that_tells_of_a_failure_is_not_counted_as_ok(tmp_path: Path) -> None:
+    shelf = Shelf(decide=lambda _: Answer({"NVIDIA_VISIBLE_DEVICES": "no-gpu"}, result="record"))
+    async with served(tmp_path, shelf) as bench:
+        await bench.allocate(["a"])
+    assert sample(bench.metrics, ALLOCATIONS, result="record") == 1
+    assert sample(bench.metrics, ALLOCATIONS, result="ok") is None
 
 
 @pytest.mark.parametrize(("number", "length"), [(67_650, 49), (199_728, 8)])
 def test_what_just_fits_into_the_kubelets_message(number: int, length: int) -> None:
     devices = [Device(f"{n:0{length}d}") for n in range(number)]
-    assert listing_bytes(devices) <= MAX_LISTING_BYTES < listing_bytes([*devices, Device("0" * length)])
+    one_more = listing([*devices, Device("0" * length)])
+    assert listing(devices).ByteSize() <= MESSAGE_LIMIT < one_more.ByteSize()

@@ -121,13 +121,6 @@ def test_a_graver_fault_replaces_the_reason_and_a_lesser_one_does_not() -> None:
     assert marked.fault(Fault("GPU-0", 48)).unhealthy == marked.unhealthy
 
 
-def test_cards_that_stay_keep_their_state_when_others_come_and_go() -> None:
-    marked = WELL.fault(Fault("GPU-0", 79))
-    assert marked.with_cards(["GPU-0", "GPU-2"]).unhealthy.keys() == {"GPU-0"}
-    assert marked.with_cards(["GPU-1"]).unhealthy == {}
-    assert marked.with_cards(["GPU-1"]).fault(Fault("GPU-0", 79)).unhealthy == {}
-
-
 def test_turns_tell_who_became_unwell_and_who_is_well_again() -> None:
     marked = WELL.fault(Fault("GPU-0", PASSING))
     healed = looked(marked, (0, 60))
@@ -141,11 +134,6 @@ def test_a_graver_reason_is_told_and_the_same_one_is_not_repeated() -> None:
     graver = marked.fault(Fault("GPU-0", 79))
     assert [turn.reason[:6] for turn in turns(marked, graver)] == ["XID 79"]
     assert turns(marked, marked.fault(Fault("GPU-0", PASSING))) == ()
-
-
-def test_a_marked_card_that_is_gone_did_not_recover() -> None:
-    marked = WELL.fault(Fault("GPU-0", 79))
-    assert turns(marked, marked.with_cards(["GPU-1"])) == ()
 
 
 SHORT = Terms(ignored=frozenset({13}), failures=2, recovery_s=10.0)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.endpoint import listing_bytes
+from gpushare.deviceplugin.endpoint import listing
 from gpushare.deviceplugin.ids import (
     MESSAGE_LIMIT,
     card_of,
@@ -49,7 +49,7 @@ def test_no_list_is_larger_than_it_was_reckoned(count: int, units: int) -> None:
     namer = namer_for(found)
     assert not isinstance(namer, Malformed)
     broken = tuple(Card(c.index, c.units, c.uuid, numa=c.numa, healthy=False) for c in found)
-    assert listing_bytes(devices_of(broken, namer, lambda card: card.units)) <= MESSAGE_LIMIT
+    assert listing(devices_of(broken, namer, lambda card: card.units)).ByteSize() <= MESSAGE_LIMIT
 
 
 @pytest.mark.parametrize("namer", [long_id, short_id])

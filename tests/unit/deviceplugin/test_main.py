@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from gpushare.deviceplugin.answer import Strategy
 from gpushare.deviceplugin.lineup import Unit
@@ -66,6 +67,9 @@ def test_the_node_name_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
 def test_a_kubeconfig_that_is_not_there_means_the_service_account(tmp_path: Path) -> None:
     path = tmp_path / "kubelet.conf"
     assert settings(f"--kubeconfig={path}").kubeconfig is None
+    path.mkdir()
+    assert settings(f"--kubeconfig={path}").kubeconfig is None
+    path.rmdir()
     path.write_text("")
     assert settings(f"--kubeconfig={path}").kubeconfig == str(path)
 
@@ -77,7 +81,7 @@ def test_the_state_lies_in_the_kubelets_folder_unless_it_is_told_otherwise() -> 
 
 def test_by_default_cards_are_told_by_mounts_and_uuid() -> None:
     style = settings().manners.style
-    assert (style.strategy, style.by_index, style.isolate) == (Strategy.MOUNTS, False, True)
+    assert (style.strategy, style.by_index) == (Strategy.MOUNTS, False)
 
 
 def test_the_kubelets_certificate_is_verified_for_this_node() -> None:
@@ -105,3 +109,16 @@ def test_a_certificate_without_its_key_is_refused() -> None:
 def test_xids_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(ConfigError, match="'x' is not a number"):
         settings("--ignored-xids=31,x")
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]"])
+def test_a_kubeconfig_that_cannot_be_read_ends_the_program_with_2_and_one_line(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    flags = ["--node-name=n", f"--device-plugin-folder={tmp_path}", f"--kubeconfig={path}", "--ops-port=0"]
+    ended = CliRunner().invoke(command, flags)
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith(f"gpushare device-plugin: kubeconfig {path}: ")
+    assert len(ended.stderr.splitlines()) == 1

@@ -52,6 +52,7 @@ def test_the_servers_own_wish_and_a_missing_right_make_it_longer(clock: list[flo
     assert clock
     assert Patience(PACE).failed("a", ApiError("busy", status=429, retry_after_s=30)) == 30
     assert Patience(PACE).failed("a", ApiError("no", status=403)) == 100
+    assert Patience(PACE).failed("a", ApiError("no", status=422)) == 100
     assert Patience(PACE).failed("a", ApiError("no", status=500)) == 1
 
 

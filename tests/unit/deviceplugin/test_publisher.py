@@ -15,6 +15,7 @@ from gpushare.deviceplugin.lineup import Lineup, Unit
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.patience import Pace
 from gpushare.deviceplugin.publisher import Publisher
+from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.model.cards import Card
 from gpushare.model.facts import NodeFacts
 from gpushare.ports import node_note
@@ -40,11 +41,12 @@ class Scene:
     pace: Pace = QUICK
 
     def __post_init__(self) -> None:
-        self.publisher = Publisher(self.api, self.metrics, self.pace)
+        self.publisher = Publisher(self.api, self.metrics, Watchdog(self.metrics), self.pace)
 
     async def settles(self) -> None:
-        async with asyncio.timeout(5):
-            await self.publisher.settled()
+        """Wait until the API shows everything that is wanted."""
+        await idle()
+        await self.until(lambda: self.metric("unpublished") == 0)
 
     async def until(self, fact: Callable[[], object]) -> None:
         async with asyncio.timeout(5):
@@ -258,9 +260,13 @@ async def test_a_pod_that_is_wanted_no_more_is_not_tried_again() -> None:
         assert len(scene.api.log) == tries
 
 
+REFUSED_LABELS = "not allowed to modify labels"
+PATIENT = replace(QUICK, forbidden_s=1000)
+
+
 @pytest.mark.parametrize("status", [403, 422])
-async def test_refused_labels_are_left_out_said_once_and_not_tried_again(status: int) -> None:
-    scene = Scene(FakeNodeApi(node_errors=deque([refused(status, "not allowed to modify labels")])))
+async def test_refused_labels_are_left_out_said_once_and_not_tried_again_soon(status: int) -> None:
+    scene = Scene(FakeNodeApi(node_errors=deque([refused(status, REFUSED_LABELS)])), pace=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
             scene.publisher.node_seen(NODE)
@@ -276,8 +282,22 @@ async def test_refused_labels_are_left_out_said_once_and_not_tried_again(status:
     assert ANN_CARDS in scene.api.node.annotations
 
 
+@pytest.mark.parametrize("status", [403, 422])
+async def test_refused_labels_are_tried_again_later_and_told_when_they_are_taken(status: int) -> None:
+    errors = deque([refused(status, REFUSED_LABELS), None, refused(status, REFUSED_LABELS)])
+    scene = Scene(FakeNodeApi(node_errors=errors))
+    with capture_logs() as logs:
+        async with working(scene):
+            scene.publisher.node_seen(NODE)
+            scene.publisher.want_node(want())
+            await scene.until(lambda: scene.api.node.labels.get(LABEL_CARD_MODEL) == "Tesla-T4")
+            await scene.settles()
+    assert [entry["event"] for entry in logs] == ["reduced_mode", "reduced_mode_over"]
+    assert scene.metric("reduced_mode", right="node labels") == 0
+
+
 async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
-    scene = Scene()
+    scene = Scene(pace=PATIENT)
     async with working(scene):
         scene.publisher.node_seen(NODE)
         scene.publisher.want_node(want())
@@ -308,7 +328,10 @@ async def test_a_missing_right_to_configmaps_is_said_once_and_stops_nothing() ->
             scene.publisher.node_seen(NODE)
             scene.publisher.want_node(want())
             await scene.settles()
-    assert [(entry["event"], entry["what"]) for entry in logs] == [("not_published", "configmaps")]
+    assert [(entry["event"], entry["what"]) for entry in logs] == [
+        ("not_published", "configmaps"),
+        ("published_after_all", "configmaps"),
+    ]
     assert scene.api.unhealthy == "1"
     assert scene.metric("reduced_mode", right="configmaps") == 0
 

@@ -78,6 +78,13 @@ def test_a_file_that_cannot_be_understood_is_put_aside_and_not_lost(tmp_path: Pa
     assert (tmp_path / "grants.unreadable").read_text() == text
 
 
+def test_a_file_that_is_no_text_is_put_aside_too(tmp_path: Path) -> None:
+    content = b'{"version":1,"unit":"\xff","grants":[]}'
+    (tmp_path / "grants.json").write_bytes(content)
+    assert record(tmp_path).read() == ()
+    assert (tmp_path / "grants.unreadable").read_bytes() == content
+
+
 def test_a_file_of_a_later_version_is_put_aside_too(tmp_path: Path) -> None:
     (tmp_path / "grants.json").write_text('{"version":2,"unit":"GiB","grants":[]}')
     assert record(tmp_path).read() == ()

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.contract import KUBELET_SOCKET
-from gpushare.deviceplugin.endpoint import Endpoint, serving
+from gpushare.deviceplugin.endpoint import Endpoint, listing, serving
 from gpushare.deviceplugin.interface import Device
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.registrar import Registrar, Waits
@@ -205,7 +205,7 @@ async def test_a_kubelet_that_never_asks_for_devices_is_asked_again(tmp_path: Pa
 
 async def test_a_stream_that_ends_before_its_first_list_is_not_waited_for(tmp_path: Path) -> None:
     seat = Seat(tmp_path, NEVER)
-    endpoint = Endpoint(seat.shelf, seat.metrics)
+    endpoint = Endpoint(seat.shelf, seat.metrics, listing(()))
     endpoint.ended.set()
     with pytest.raises(KubeletError, match="took it and then no list"):
         await asyncio.wait_for(seat.registrar._opened(endpoint), 5)

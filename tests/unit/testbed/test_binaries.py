@@ -125,3 +125,20 @@ def test_each_tool_accepts_the_go_versions_that_build_it(name: str, minor: int, 
 @pytest.mark.parametrize(("text", "minor"), [("go1.26.8", 26), ("go1.27rc1", 27), ("devel go1.28", None)])
 def test_the_minor_version_of_go_is_read(text: str, minor: int | None) -> None:
     assert minor_of(text) == minor
+
+
+def test_a_stamp_is_one_linker_flag() -> None:
+    assert TOOLS["pulumi"].ldflags.endswith("/sdk/v3/go/common/version.Version=v3.259.0")
+
+
+def test_a_tool_that_wants_files_of_another_module_has_a_key_of_both(tmp_path: Path) -> None:
+    tool = TOOLS["pulumi-language-python"]
+    assert tool.beside is not None
+    assert tool.beside.module != tool.module
+    sources(tmp_path, tool)
+    sources(tmp_path, TOOLS["pulumi"])
+    before = binaries.cache_key(tool, tmp_path)
+    assert before == binaries.cache_key(tool)
+    with (tmp_path / tool.beside.module / "go.sum").open("a") as stream:
+        stream.write("\n")
+    assert binaries.cache_key(tool, tmp_path) != before

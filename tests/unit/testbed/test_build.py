@@ -8,10 +8,12 @@ import pytest
 from testbed import build, golang
 from testbed.binaries import TOOLS, cached
 from testbed.errors import TestbedError
+from testbed.stages import STAGE_FILES
 
 GO = """#!/bin/sh
 case "$1" in
 env) echo {version} ;;
+mod) echo '{{"Dir": "{module}"}}' ;;
 build)
     echo "$*" >> {calls}
     {work}
@@ -25,7 +27,7 @@ esac
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and a PATH that begins with ``tmp_path``."""
-    for variable in ("TESTBED_ETCD", "TESTBED_ASSETS", "KUBEBUILDER_ASSETS"):
+    for variable in ("TESTBED_ETCD", "TESTBED_KWOK", "TESTBED_ASSETS", "KUBEBUILDER_ASSETS"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
@@ -34,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fake_go(folder: Path, work: str = ":", version: str = "go1.26.1") -> None:
     go = folder / "go"
-    go.write_text(GO.format(version=version, calls=folder / "calls", work=work))
+    go.write_text(GO.format(version=version, calls=folder / "calls", work=work, module=folder / "module"))
     go.chmod(0o755)
 
 
@@ -63,6 +65,16 @@ async def test_a_failing_build_shows_its_last_lines_and_its_log(folder: Path) ->
     ):
         await build.ensure(["etcd"])
     assert not cached(TOOLS["etcd"], folder / "cache").path.exists()
+
+
+async def test_files_of_the_go_module_are_put_beside_the_program(folder: Path) -> None:
+    fake_go(folder)
+    for name in STAGE_FILES:
+        stage = folder / "module" / "kustomize" / "stage" / name
+        stage.parent.mkdir(parents=True, exist_ok=True)
+        stage.write_text(name)
+    installed = (await build.ensure(["kwok"]))["kwok"]
+    assert [(installed.stages / name).read_text() for name in STAGE_FILES] == list(STAGE_FILES)
 
 
 async def test_progress_tells_what_is_built_and_how_much_remains(

@@ -76,3 +76,25 @@ def test_a_sweep_spares_a_process_that_has_the_pid_now(tmp_path: Path) -> None:
 def sleeper(folder: Path) -> "subprocess.Popen[bytes]":
     environment = {**os.environ, pids.MARK: str(folder)}
     return subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, env=environment)
+
+
+def with_child_apart(mark: Path) -> "subprocess.Popen[bytes]":
+    """A shell with a session of its own, that prints the pid of its child in another process group."""
+    return subprocess.Popen(
+        ["/bin/bash", "-c", "set -m; sleep 60 & echo $!; wait"],
+        env={**os.environ, pids.MARK: str(mark)},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def test_a_session_ends_with_children_that_left_its_process_group(tmp_path: Path) -> None:
+    with with_child_apart(tmp_path) as shell:
+        assert shell.stdout is not None
+        child = int(shell.stdout.readline())
+        assert os.getpgid(child) != os.getpgid(shell.pid)
+        pids.end_session(shell.pid, tmp_path / "another")
+        assert shell.poll() is None
+        pids.end_session(shell.pid, tmp_path)
+        assert shell.wait() == -signal.SIGKILL
+    assert not Path(f"/proc/{child}").exists() or pids.state_of(child) == "Z"

@@ -1,10 +1,13 @@
 """Answers and silences of the API server in our own terms."""
 
+from pathlib import Path
+
 import pytest
 from aiohttp import web
+from kubernetes.aio.client.configuration import Configuration
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.errors import ApiError
+from gpushare.errors import ApiError, ConfigError
 from gpushare.runtime.serving import bind_socket
 from tests.unit.adapters.kube.server import Answer, config, fixed, serving
 
@@ -85,6 +88,17 @@ async def test_a_stream_that_falls_silent_is_an_error() -> None:
     async with serving() as served:
         served.script.append(served.stream(b"one"))
         chunks = served.client.stream("/x", silence_s=0.05)
-        assert await anext(chunks) == b"one"
+        assert [await anext(chunks), await anext(chunks)] == [b"", b"one"]
         with pytest.raises(ApiError, match="no answer in time"):
             await anext(chunks)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe"])
+def test_tls_files_that_cannot_be_used_are_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "ca.crt"
+    if content is not None:
+        path.write_bytes(content)
+    configuration = Configuration()
+    configuration.ssl_ca_cert = str(path)
+    with pytest.raises(ConfigError, match=f"TLS files {path}: "):
+        KubeClient(configuration)

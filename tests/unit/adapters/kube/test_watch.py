@@ -228,6 +228,19 @@ async def test_a_refused_list_is_told_and_tried_again() -> None:
             assert s.heard.syncs == 1
 
 
+async def test_a_follower_is_lost_from_its_first_failure_until_it_lists_or_watches_again() -> None:
+    async with scene() as s:
+        s.served.script += [page(version="5"), fixed(500, "{}"), fixed(500, "{}"), s.served.stream()]
+        async with following(s):
+            async with asyncio.timeout(10):
+                while len(s.heard.troubles) < 2:
+                    assert (s.follower.lost_s > 0) == bool(s.heard.troubles)
+                    await asyncio.sleep(0.001)
+                while s.follower.lost_s:
+                    await asyncio.sleep(0.001)
+            assert s.asked == [None, "5", "5", "5"]
+
+
 async def test_a_refresh_lists_again_and_reports_what_is_gone() -> None:
     async with scene() as s:
         s.served.script.append(page(thing("a"), version="5"))

@@ -13,7 +13,6 @@ from gpushare.adapters.kubelet.checkpoint import (
     CheckpointEntry,
     CheckpointFile,
     Told,
-    read_checkpoint,
     told,
 )
 from gpushare.errors import KubeletError
@@ -52,14 +51,16 @@ def written(path: Path, *entries: dict[str, Any] | None) -> Path:
 )
 def test_every_shape_of_ids_is_one_set(tmp_path: Path, ids: Any) -> None:
     path = written(tmp_path / "checkpoint", entry(ids))
-    assert read_checkpoint(path) == Checkpoint((CheckpointEntry("u", "main", MEM, frozenset("ab"), ANSWER),))
+    assert CheckpointFile(path).latest() == Checkpoint(
+        (CheckpointEntry("u", "main", MEM, frozenset("ab"), ANSWER),)
+    )
 
 
 def test_each_container_and_resource_has_its_entry(tmp_path: Path) -> None:
     path = written(
         tmp_path / "checkpoint", entry(["a"]), entry(["b"], container="side"), entry(["c"], uid="v")
     )
-    found = read_checkpoint(path)
+    found = CheckpointFile(path).latest()
     assert found is not None
     assert [(each.pod_uid, each.container, sorted(each.ids)) for each in found.entries] == [
         ("u", "main", ["a"]),
@@ -69,8 +70,8 @@ def test_each_container_and_resource_has_its_entry(tmp_path: Path) -> None:
 
 
 def test_a_kubelet_without_allocations_writes_null(tmp_path: Path) -> None:
-    assert read_checkpoint(written(tmp_path / "checkpoint")) == Checkpoint(())
-    assert read_checkpoint(written(tmp_path / "checkpoint", entry(None))) == Checkpoint(
+    assert CheckpointFile(written(tmp_path / "checkpoint")).latest() == Checkpoint(())
+    assert CheckpointFile(written(tmp_path / "checkpoint", entry(None))).latest() == Checkpoint(
         (CheckpointEntry("u", "main", MEM, frozenset(), ANSWER),)
     )
 
@@ -86,7 +87,7 @@ def test_an_answer_that_cannot_be_read_is_empty(answer: bytes) -> None:
 
 
 def test_a_missing_file_is_no_checkpoint(tmp_path: Path) -> None:
-    assert read_checkpoint(tmp_path / "none") is None
+    assert CheckpointFile(tmp_path / "none").latest() is None
 
 
 @pytest.mark.parametrize(
@@ -110,12 +111,12 @@ def test_a_damaged_file_is_an_error_that_names_path_and_problem(
     path = tmp_path / "checkpoint"
     path.write_text(text)
     with pytest.raises(KubeletError, match=f"{path}: not a checkpoint .*{problem}"):
-        read_checkpoint(path)
+        CheckpointFile(path).latest()
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(KubeletError, match=f"{tmp_path}: Is a directory"):
-        read_checkpoint(tmp_path)
+        CheckpointFile(tmp_path).latest()
 
 
 def test_what_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
@@ -152,6 +153,13 @@ def test_a_damaged_file_is_an_error_each_time_until_it_is_mended(tmp_path: Path)
 
 def test_a_node_of_8_cards_in_mib_is_read(tmp_path: Path) -> None:
     ids = [f"GPU-fef8089b-4820-abfc-e83e-94318197576e-_-{n:06d}" for n in range(143_771)]
-    found = read_checkpoint(written(tmp_path / "checkpoint", entry({"-1": ids})))
+    found = CheckpointFile(written(tmp_path / "checkpoint", entry({"-1": ids}))).latest()
     assert found is not None
     assert found.entries[0].ids == set(ids)
+
+
+def test_a_checkpoint_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_bytes(b'{"Data":{"PodDeviceEntries":[{"PodUID":"\xff"}]}}')
+    with pytest.raises(KubeletError, match="not a checkpoint"):
+        CheckpointFile(path).latest()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gpushare.adapters.kubelet.pods import KubeletAccess, fetch_pods
+from gpushare.adapters.kubelet.pods import KubeletAccess, check_access, fetch_pods
 from gpushare.errors import ConfigError, KubeletError
 from testbed.pki import Authority
 
@@ -126,3 +126,14 @@ async def test_a_file_that_is_not_there_is_named(access: KubeletAccess) -> None:
 
 def test_an_ipv6_address_is_bracketed() -> None:
     assert KubeletAccess("fd00::1").url == "https://[fd00::1]:10250/pods"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"two\nlines"])
+async def test_a_token_file_without_a_token_is_named(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    access = KubeletAccess("127.0.0.1", insecure=True, token_file=file)
+    with pytest.raises(ConfigError, match=f"token of the kubelet: {file}: "):
+        check_access(access)
+    with pytest.raises(ConfigError, match=f"token of the kubelet: {file}: "):
+        await fetch_pods(access)

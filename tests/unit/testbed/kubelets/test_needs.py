@@ -15,7 +15,8 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path, monkeypatch
     monkeypatch.setattr(cgroups, "hierarchies", list)
     with pytest.raises(TestbedError) as refused:
         needs.look()
-    for part in ("cgroup v1", "runc (apt-get install runc)", "containernetworking-plugins", "busybox-static"):
+    packages = ("runc", "iptables", "containernetworking-plugins", "busybox-static")
+    for part in ("cgroup v1", *(f"(apt-get install {package})" for package in packages)):
         assert part in str(refused.value)
 
 

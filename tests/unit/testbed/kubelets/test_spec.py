@@ -33,6 +33,11 @@ def test_the_nvidia_toolkit_is_built_only_where_it_is_used() -> None:
     assert "nvidia-container-runtime" in KubeletSpec("a", runtime="nvidia").tools
 
 
+def test_kube_proxy_is_built_only_where_services_are_asked_for() -> None:
+    assert "kube-proxy" not in KubeletSpec("a").tools
+    assert "kube-proxy" in KubeletSpec("a", services=True).tools
+
+
 def test_nodes_of_one_name_in_two_beds_share_nothing() -> None:
     ours, theirs = Place("gpu-a", A, DATA / "a"), Place("gpu-a", B, DATA / "b")
     assert ours.group != theirs.group

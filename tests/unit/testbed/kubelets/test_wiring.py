@@ -3,8 +3,10 @@
 import subprocess
 from pathlib import Path
 
+from testbed import commands
 from testbed.kubelets import wiring
 from testbed.kubelets.spec import Place, Subnet
+from testbed.layout import Layout, Ports
 
 PLACE = Place("gpu-a", Path("/beds/a"), Path("/data dir"))
 SUBNET = Subnet(7)
@@ -42,6 +44,16 @@ def test_kernel_settings_and_boot_id_are_the_nodes_own() -> None:
 
 def test_the_mark_comes_after_the_last_mount() -> None:
     assert position("touch") > max(number for number, line in enumerate(lines()) if "mount " in line)
+
+
+def test_a_node_has_the_address_at_which_the_api_server_is_advertised() -> None:
+    api = Layout(Path("/bed"), Path("/data"), Ports(1, 2, 3, 4, 5, 6))
+    (advertised,) = [
+        flag
+        for flag in commands.kube_apiserver(api, Path("/bin/it"))
+        if flag.startswith("--advertise-address=")
+    ]
+    assert advertised.partition("=")[2] in wiring.node_addresses(SUBNET)
 
 
 def test_every_command_names_the_nodes_own_cable() -> None:

@@ -1,0 +1,46 @@
+"""Settings as Pulumi's schema analyser reads them, so that each field is declared once.
+
+The analyser (``pulumi.provider.experimental``) wants TypedDicts with docstrings under their fields, which
+it finds by the type's name in its module's source. So each settings class gets a TypedDict of its own name
+and module here; what has a default is not required.
+"""
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, NotRequired, TypedDict, cast, get_args, get_origin, get_type_hints
+
+from gpushare.model.scheduler_config import KubernetesVersion
+
+
+@cache
+def published(kind: type[Any]) -> Any:
+    """The TypedDict of a settings class."""
+    hints = get_type_hints(kind)
+    members = {
+        each.name: _member(hints[each.name], required=each.default is each.default_factory is MISSING)
+        for each in fields(kind)
+    }
+    args = cast("Any", TypedDict)(kind.__name__, members)
+    args.__module__, args.__qualname__, args.__doc__ = kind.__module__, kind.__qualname__, kind.__doc__
+    return args
+
+
+def _member(kind: Any, *, required: bool) -> Any:
+    plain = _plain(kind)
+    return plain if required else NotRequired[plain]
+
+
+def _plain(kind: Any) -> Any:
+    """What stands for the type in JSON."""
+    shape: Any = get_origin(kind) or kind
+    if is_dataclass(shape):
+        return published(cast("type", shape))
+    if shape is types.UnionType:
+        return _plain(get_args(kind)[0])
+    if shape is tuple:
+        return list[_plain(get_args(kind)[0])]  # type: ignore[misc]  # made at run time
+    if shape is Mapping:
+        return dict[str, str]
+    return str if kind is KubernetesVersion else kind

@@ -1,0 +1,113 @@
+"""How single values are written: images, names, labels, sizes.
+
+Errors name the key, the value and the way out. What does not belong here: rules between values
+(``components.checks``).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
+from gpushare.errors import ConfigError
+from gpushare.model.scheduler_config import KubernetesVersion
+
+MODE_LABELS: Final = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
+_MAX_NAME: Final = 63
+_MAX_OBJECT: Final = 253
+
+_DIGEST: Final = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
+_TAG: Final = re.compile(r"[^\s@]+:(?!latest$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_REGISTRY: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9][-a-z0-9._]*)*")
+_STACK: Final = re.compile(r"[^/\s]+/[^/\s]+/[^/\s]+")
+_CPU: Final = re.compile(r"[1-9][0-9]*m?|[0-9]+\.[0-9]*[1-9]")
+_MEMORY: Final = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi)")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_OBJECT: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_TAINT: Final = re.compile(rf"[A-Za-z0-9][-A-Za-z0-9_./]*(=[-A-Za-z0-9_.]*)?:({'|'.join(_EFFECTS)})")
+
+
+def check_image(where: str, image: str, *, tags: bool) -> None:
+    """A digest, or where ``tags`` are allowed any tag but latest."""
+    if _DIGEST.fullmatch(image) or (tags and _TAG.fullmatch(image)):
+        return
+    if tags:
+        raise ConfigError(f"{where}: {image!r} has no digest and no tag other than latest")
+    raise ConfigError(f"{where}: {image!r} has no digest (name@sha256:…); allowTags: true allows tags")
+
+
+def check_registry(where: str, registry: str) -> None:
+    """A host, perhaps with a port and a path."""
+    if not _REGISTRY.fullmatch(registry):
+        raise ConfigError(f"{where}: {registry!r} is no registry; use one like example.com:5000/mirror")
+
+
+def check_stack(where: str, stack: str) -> None:
+    """The full name of another stack."""
+    if not _STACK.fullmatch(stack):
+        raise ConfigError(f"{where}: {stack!r} is no stack; use organization/project/stack")
+
+
+def check_name(where: str, name: str, *, longest: int = _MAX_NAME) -> None:
+    """The name of a namespace, or what becomes part of another name."""
+    if len(name) > longest or not _NAME.fullmatch(name):
+        raise ConfigError(f"{where}: {name!r} is no name; use up to {longest} small letters, digits and '-'")
+
+
+def check_object(where: str, name: str) -> None:
+    """The name of a node or a Secret."""
+    if len(name) > _MAX_OBJECT or not _OBJECT.fullmatch(name):
+        raise ConfigError(f"{where}: {name!r} is no object's name; use small letters, digits, '-' and '.'")
+
+
+def check_labels(where: str, labels: Mapping[str, str]) -> None:
+    """Labels that a node can have, of one mode at most."""
+    for key, value in labels.items():
+        prefix, slash, word = key.rpartition("/")
+        if not _LABEL_WORD.fullmatch(word) or (slash and not _LABEL_PREFIX.fullmatch(prefix)):
+            raise ConfigError(f"{where}: {key!r} is no label; use names like example.com/pool")
+        if value and not _LABEL_WORD.fullmatch(value):
+            raise ConfigError(
+                f"{where}.{key}: {value!r} is no label's value; "
+                f"use up to {_MAX_NAME} letters, digits, '-', '_' and '.'"
+            )
+    modes = [f"{label}={labels[label]}" for label in modes_in(labels)]
+    if len(modes) > 1:
+        raise ConfigError(f"{where}: two modes on one pool, {' and '.join(modes)}; keep one")
+
+
+def modes_in(labels: Mapping[str, str]) -> list[str]:
+    """Which of the labels that put a node into a mode are there."""
+    return [label for label in MODE_LABELS if label in labels]
+
+
+def check_taint(where: str, taint: str) -> None:
+    """As kubectl spells it."""
+    if not _TAINT.fullmatch(taint):
+        raise ConfigError(
+            f"{where}: {taint!r} is no taint; use key=value:Effect, with the effect {', '.join(_EFFECTS)}"
+        )
+
+
+def check_size(where: str, cpu: str, memory: str) -> None:
+    """Cores and bytes of a container."""
+    if not _CPU.fullmatch(cpu):
+        raise ConfigError(f"{where}.cpu: {cpu!r} is not a number of cores; use 500m or 1")
+    if not _MEMORY.fullmatch(memory):
+        raise ConfigError(f"{where}.memory: {memory!r} is not an amount; use Ki, Mi or Gi, like 512Mi")
+
+
+def check_unlike(where: str, names: list[str]) -> None:
+    """No name twice."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise ConfigError(f"{where}[{index}].name: {name!r} is there twice; give each its own name")
+
+
+def check_since(where: str, version: KubernetesVersion, first: KubernetesVersion) -> None:
+    """A feature that older clusters do not have."""
+    if version < first:
+        raise ConfigError(f"{where} needs Kubernetes {first} or later, kubernetesVersion is {version}")

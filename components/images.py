@@ -1,0 +1,41 @@
+"""The images of components that name none. Pure.
+
+What does not belong here: reading the file of images (``components.stack``), how images are written
+(``components.forms``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from components.config import DevicePlugin, Extender, Installer, Settings
+from gpushare.errors import ConfigError
+
+EXTENDER: Final = "extender"
+DEVICE_PLUGIN: Final = "device-plugin"
+CLI: Final = "cli"
+
+S = TypeVar("S", bound=Settings)
+P = TypeVar("P", Extender, DevicePlugin, Installer)
+
+
+def with_images(settings: S) -> S:
+    """The settings with an image for every component. Raises ConfigError where one has none."""
+    images, installer = settings.images, settings.installer
+    return replace(
+        settings,
+        extender=_filled("extender", settings.extender, images, EXTENDER),
+        device_plugins=tuple(
+            _filled(f"devicePlugins[{index}]", plugin, images, DEVICE_PLUGIN)
+            for index, plugin in enumerate(settings.device_plugins)
+        ),
+        installer=_filled("installer", installer, images, CLI) if installer else None,
+    )
+
+
+def _filled(where: str, part: P, images: Mapping[str, str], name: str) -> P:
+    if part.image:
+        return part
+    if name not in images:
+        raise ConfigError(f"{where}.image: missing; give it here, or as {name!r} in images")
+    return replace(part, image=images[name])

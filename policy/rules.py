@@ -1,0 +1,129 @@
+"""Rules for Kubernetes objects: a rule takes an object and gives the texts of its violations. Pure.
+
+What does not belong here: Pulumi (``__main__.py``), and what a stack's settings say
+(``components.checks``), which is checked before there are objects.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+Object = Mapping[str, Any]
+Rule = Callable[[Object], Iterator[str]]
+
+HOST_NETWORK: Final = ("gpushare-schd-extender", "gpushare-device-plugin-ds")
+"""Reached before the pod network is there, or from the control plane's own network."""
+NODE_FILES: Final = (
+    "gpushare-device-plugin-ds",
+    "device-plugin-evict-ds",
+    "device-plugin-recover-ds",
+    "gpushare-installer",
+)
+"""They work on files of the node, which belong to root: sockets of the kubelet, static pods."""
+NO_PROBES: Final = ("device-plugin-evict-ds", "device-plugin-recover-ds")
+"""They move one file and then wait for their end: there is nothing to ask them."""
+_PROBED: Final = ("Deployment", "DaemonSet", "StatefulSet")
+_PINNED: Final = re.compile(r".+@sha256:[0-9a-f]{64}|.+:(?!latest$)[^:/@]+")
+_SIZES: Final = ("cpu", "memory")
+_LABELS: Final = ("app", "component")
+
+
+def images_are_pinned(manifest: Object) -> Iterator[str]:
+    """Images have a digest or a tag other than latest."""
+    for container in _containers(manifest):
+        if not _PINNED.fullmatch(str(container.get("image", ""))):
+            yield f"container {container['name']}: image {container.get('image')!r} is not pinned"
+
+
+def nothing_is_privileged(manifest: Object) -> Iterator[str]:
+    """No container has the powers of its node."""
+    for container in _containers(manifest):
+        security = container.get("securityContext") or {}
+        if security.get("privileged"):
+            yield f"container {container['name']}: privileged"
+        if security.get("allowPrivilegeEscalation") is not False:
+            yield f"container {container['name']}: allowPrivilegeEscalation is not false"
+        capabilities = security.get("capabilities") or {}
+        if list(capabilities.get("drop") or ()) != ["ALL"]:
+            yield f"container {container['name']}: capabilities are not dropped"
+        if capabilities.get("add"):
+            yield f"container {container['name']}: capabilities are added"
+    for key in ("hostPID", "hostIPC"):
+        if _pod(manifest).get(key):
+            yield f"{key} is true"
+
+
+def the_node_is_left_alone(manifest: Object) -> Iterator[str]:
+    """Only listed workloads use the node's network, its files, or root."""
+    pod = _pod(manifest)
+    if pod.get("hostNetwork") and not _is(manifest, HOST_NETWORK):
+        yield "hostNetwork is true"
+    if _is(manifest, NODE_FILES):
+        return
+    for volume in pod.get("volumes") or ():
+        if "hostPath" in volume:
+            yield f"volume {volume['name']}: hostPath {volume['hostPath'].get('path')!r}"
+    for container in _containers(manifest):
+        security = {**(pod.get("securityContext") or {}), **(container.get("securityContext") or {})}
+        if not security.get("runAsNonRoot"):
+            yield f"container {container['name']}: runAsNonRoot is not true"
+
+
+def sizes_are_said(manifest: Object) -> Iterator[str]:
+    """Every container requests and is limited in processor and memory."""
+    for container in _containers(manifest):
+        resources = container.get("resources") or {}
+        for kind in ("requests", "limits"):
+            for size in _SIZES:
+                if size not in (resources.get(kind) or {}):
+                    yield f"container {container['name']}: no {kind} of {size}"
+
+
+def health_is_asked(manifest: Object) -> Iterator[str]:
+    """Every container that serves has a liveness and a readiness probe."""
+    if manifest.get("kind") not in _PROBED or _is(manifest, NO_PROBES):
+        return
+    for container in _containers(manifest):
+        for probe in ("livenessProbe", "readinessProbe"):
+            if not container.get(probe):
+                yield f"container {container['name']}: no {probe}"
+
+
+def workloads_are_labelled(manifest: Object) -> Iterator[str]:
+    """Workloads and their pods say what they are part of."""
+    if not _pod(manifest):
+        return
+    places = {"metadata": manifest, "the pod's metadata": manifest["spec"]["template"]}
+    for place, holder in places.items():
+        for label in _LABELS:
+            if label not in ((holder.get("metadata") or {}).get("labels") or {}):
+                yield f"{place} has no label {label}"
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "images-are-pinned": images_are_pinned,
+    "nothing-is-privileged": nothing_is_privileged,
+    "the-node-is-left-alone": the_node_is_left_alone,
+    "sizes-are-said": sizes_are_said,
+    "health-is-asked": health_is_asked,
+    "workloads-are-labelled": workloads_are_labelled,
+}
+
+
+def _pod(manifest: Object) -> Object:
+    """The pod's spec, empty where the object makes no pods."""
+    spec = manifest.get("spec") or {}
+    pod: Object = (spec.get("template") or {}).get("spec") or {}
+    return pod
+
+
+def _containers(manifest: Object) -> Iterator[Object]:
+    pod = _pod(manifest)
+    for key in ("initContainers", "containers"):
+        yield from pod.get(key) or ()
+
+
+def _is(manifest: Object, listed: tuple[str, ...]) -> bool:
+    """Whether the workload is listed; pools add their name to that of their workload."""
+    name = str((manifest.get("metadata") or {}).get("name", ""))
+    return any(name == each or name.startswith(f"{each}-") for each in listed)

@@ -1,0 +1,91 @@
+"""A base image from the packages of this machine's own Debian or Ubuntu, where no registry is reached.
+
+It stands in for ``python:…-slim``: glibc, a shell, Python with ``venv``, and no apt. The same packages
+give the same bytes.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from testbed.errors import TestbedError
+from testbed.images.podman import Store
+from testbed.images.recipe import CONTAINERFILE
+from testbed.process import run_text
+
+_PACKAGES: Final = "libstdc++6,python3,python3-venv,usr-is-merged"
+"""Wheels in C++ want the first; without the last, perl and all its modules come along."""
+_LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
+_CLEAN: Final = 'rm -rf "$1"/var/cache/* "$1"/var/lib/apt/lists/* "$1"/var/log/*'
+_NO_BYTECODE: Final = 'find "$1/usr" -name __pycache__ -prune -exec rm -rf {} +'
+"""The Containerfile compiles, by content and not by time."""
+_MAKER: Final = (
+    "mmdebstrap",
+    "--quiet",
+    "--variant=essential",
+    # Where the packages expect it, /bin is a link from the first moment on.
+    "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
+    f"--include={_PACKAGES}",
+    *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT),
+    f"--customize-hook={_CLEAN}",
+    f"--customize-hook={_NO_BYTECODE}",
+)
+_TAR: Final = "base.tar"
+_IMAGE: Final = f"""\
+FROM scratch
+ADD {_TAR} /
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+"""
+_RELEASE: Final = Path("/etc/os-release")
+_APT: Final = Path("/etc/apt")
+_MAKE_S: Final = 1200.0
+_SHORT_S: Final = 60.0
+
+
+def sources(apt: Path) -> Path:
+    """The list of the distribution's own archives, without what was added to the machine."""
+    known = [apt / f"sources.list.d/{name}.sources" for name in ("debian", "ubuntu")] + [apt / "sources.list"]
+    for path in known:
+        if path.is_file():
+            return path
+    raise TestbedError(f"{apt} has no list of Debian's or Ubuntu's archives: give a BASE_IMAGE")
+
+
+def codename(release: str) -> str:
+    """The name of the release, from the text of /etc/os-release."""
+    for line in release.splitlines():
+        if line.startswith("VERSION_CODENAME="):
+            return line.partition("=")[2].strip('"')
+    raise TestbedError("/etc/os-release names no VERSION_CODENAME: give a BASE_IMAGE")
+
+
+def command(suite: str, tar: Path, listed: Path) -> list[str]:
+    """What makes the root folder as a tar."""
+    return [*_MAKER, suite, str(tar), str(listed)]
+
+
+def name(suite: str) -> str:
+    """The name of the base in a store; another recipe is another name."""
+    recipe = hashlib.sha256("\0".join((*_MAKER, _IMAGE)).encode())
+    return f"localhost/gpushare-base:{suite}-{recipe.hexdigest()[:12]}"
+
+
+async def ensure(store: Store, cache: Path) -> str:
+    """Return the name of the base, which is in the store then; its tar is kept in ``cache``."""
+    suite = codename(_RELEASE.read_text())
+    image = name(suite)
+    if (await run_text(store.command("images", "--quiet", image), _SHORT_S)).strip():
+        return image
+    folder = cache / image.rpartition(":")[2]
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / _TAR).exists():
+        await _make(suite, folder)
+    (folder / CONTAINERFILE).write_text(_IMAGE)
+    await run_text(store.build(folder, folder / CONTAINERFILE, image, {}), _MAKE_S)
+    return image
+
+
+async def _make(suite: str, folder: Path) -> None:
+    fresh = folder / f"fresh-{_TAR}"
+    await run_text(["env", "SOURCE_DATE_EPOCH=0", *command(suite, fresh, sources(_APT))], _MAKE_S)
+    fresh.rename(folder / _TAR)

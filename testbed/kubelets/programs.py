@@ -1,0 +1,99 @@
+"""What Kubernetes runs on a node, as processes: command line, environment, readiness.
+
+What belongs here: joining installed programs with the machine and the bed's credentials. What does
+not: their settings in files (``testbed.kubelets.files``), and the order in which they start
+(``testbed.kubelets.node``).
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpushare.errors import ApiError
+from testbed.api import read_text
+from testbed.bed import Bed
+from testbed.binaries import Installed
+from testbed.components import url_ready
+from testbed.kubelets import files
+from testbed.kubelets.machine import Machine
+from testbed.kubelets.spec import KUBELET_PORT
+
+CONTAINERD, KUBELET, KUBE_PROXY = "containerd", "kubelet", "kube-proxy"
+_PROXY_PORT = 10249
+_RULES_WRITTEN = re.compile(r"^kubeproxy_sync_proxy_rules_last_timestamp_seconds\S* [1-9]", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Starts the programs of the node on ``machine``; they end with it."""
+
+    bed: Bed
+    machine: Machine
+    tools: Mapping[str, Installed]
+
+    async def containerd(self) -> None:
+        """Start containerd, and return when it takes connections."""
+        socket = self.machine.path(files.CONTAINERD_SOCKET)
+
+        async def answers() -> bool:
+            try:
+                _, writer = await asyncio.open_unix_connection(socket)
+            except OSError:
+                return False
+            writer.close()
+            return True
+
+        shim = self.tools["containerd-shim-runc-v2"].path.parent
+        env = {"PATH": f"{shim}:{os.environ['PATH']}"}
+        argv = self.machine.inside([str(self.tools[CONTAINERD].path)])
+        await self.machine.run(CONTAINERD, argv, answers, env)
+
+    async def kubelet(self) -> None:
+        """Start the kubelet, and return when it is healthy; its Node may not be Ready yet."""
+        name, address = self.machine.place.name, self.machine.subnet.node
+        kubeconfig = self.bed.kubeconfig_for(f"system:node:{name}", ["system:nodes"])
+        argv = [
+            str(self.tools[KUBELET].path),
+            f"--config={files.KUBELET_CONFIG}",
+            f"--kubeconfig={kubeconfig}",
+            f"--hostname-override={name}",
+            f"--node-ip={address}",
+        ]
+        health = url_ready(f"https://{address}:{KUBELET_PORT}/healthz", self.bed.components.context)
+        await self.machine.run(KUBELET, self.machine.inside(argv), health)
+
+    async def kube_proxy(self) -> None:
+        """Start kube-proxy on a node that has its address in Kubernetes; return when its rules are there."""
+        name, address = self.machine.place.name, self.machine.subnet.node
+        kubeconfig = self.bed.kubeconfig_for("system:kube-proxy")
+        argv = kube_proxy_argv(self.tools[KUBE_PROXY].path, name, address, kubeconfig)
+
+        async def rules_written() -> bool:
+            try:
+                metrics = await read_text(f"http://{address}:{_PROXY_PORT}/metrics")
+            except ApiError:
+                return False
+            return bool(_RULES_WRITTEN.search(metrics))
+
+        await self.machine.run(KUBE_PROXY, self.machine.inside(argv), rules_written)
+
+
+def kube_proxy_argv(binary: Path, node: str, address: str, kubeconfig: Path) -> list[str]:
+    """Return kube-proxy's command line: rules of iptables, and nothing changed outside of the node."""
+    return [
+        str(binary),
+        f"--kubeconfig={kubeconfig}",
+        f"--hostname-override={node}",
+        "--proxy-mode=iptables",
+        f"--metrics-bind-address={address}:{_PROXY_PORT}",
+        # 0 leaves the kernel's setting; the size of the connection table is that of all nodes together.
+        "--conntrack-max-per-core=0",
+        "--conntrack-min=0",
+        "--conntrack-tcp-timeout-established=0",
+        "--conntrack-tcp-timeout-close-wait=0",
+        # As the kubelet's oomScoreAdj.
+        "--oom-score-adj=0",
+    ]

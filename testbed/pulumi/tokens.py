@@ -1,0 +1,44 @@
+"""What the old official provider of the tool table wants of a cluster.
+
+What belongs here: preparing a cluster for it. What does not: running it (``testbed.pulumi.stack``).
+"""
+
+from testbed.bed import Bed
+from testbed.waiting import until
+
+_OLD_TOKENS = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: old-tokens}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["serviceaccounts"]}
+  mutations:
+    - patchType: JSONPatch
+      jsonPatch:
+        expression: '[JSONPatch{op: "add", path: "/secrets", value: [{"name": "old-token"}]}]'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: old-tokens}
+spec: {policyName: old-tokens}
+"""
+
+
+async def old_tokens(bed: Bed) -> None:
+    """Let every ServiceAccount name a secret from its start, as the API server did before 1.24.
+
+    The old official provider waits for that.
+    """
+    await bed.apply(_OLD_TOKENS)
+    path = "/api/v1/namespaces/default/serviceaccounts"
+
+    async def named() -> bool:
+        made = await bed.api.create(path, {"metadata": {"name": "probe"}})
+        await bed.api.delete(f"{path}/probe")
+        return "secrets" in made
+
+    await until(named, "the policy to be in force")

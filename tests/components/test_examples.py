@@ -1,0 +1,60 @@
+"""The source documents' own manifests: what they ask for in sum is what the documents show."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from components.manifests import everything
+from components.stack import load
+from gpushare.contract import RESOURCE_MEM
+from tests.support.stacks import EXAMPLES, ROOT, raw_stack
+
+Object = dict[str, Any]
+
+
+def objects(name: str) -> list[Object]:
+    return list(yaml.safe_load_all((ROOT / "examples" / f"{name}.yaml").read_text()))
+
+
+def units(workload: Object) -> int:
+    spec = workload["spec"]
+    containers = spec["template"]["spec"]["containers"]
+    return int(spec["replicas"]) * sum(
+        int(each["resources"]["limits"].get(RESOURCE_MEM, 0)) for each in containers
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "total"),
+    [("notebook", 12), ("app-3g", 8), ("app-6g", 4), ("binpack", 1), ("bert", 0), ("notebook-whole-card", 0)],
+)
+def test_the_workloads_ask_for_what_the_documents_show(name: str, total: int) -> None:
+    assert sum(units(each) for each in objects(name) if "template" in each["spec"]) == total
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_each_names_its_origin(file: Any) -> None:
+    assert "article" in file.read_text().partition("---")[0]
+
+
+def test_ours_take_the_place_of_the_originals_objects_by_the_same_names() -> None:
+    ours = {(each["kind"], each["metadata"]["name"]) for each in everything(load(raw_stack()))}
+    theirs = {
+        (each["kind"], each["metadata"]["name"])
+        for name in ("original/extender", "original/device-plugin")
+        for each in objects(name)
+    }
+    assert theirs <= ours
+
+
+@pytest.mark.parametrize("name", ["extender", "device-plugin"])
+def test_the_selectors_stay_so_that_an_original_can_be_taken_over(name: str) -> None:
+    # Kubernetes lets nobody change the selector of a Deployment or DaemonSet.
+    (theirs,) = [each for each in objects(f"original/{name}") if each["apiVersion"] == "apps/v1"]
+    (ours,) = [
+        each
+        for each in everything(load(raw_stack()))
+        if (each["kind"], each["metadata"]["name"]) == (theirs["kind"], theirs["metadata"]["name"])
+    ]
+    assert ours["spec"]["selector"] == theirs["spec"]["selector"]

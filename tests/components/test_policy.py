@@ -1,0 +1,162 @@
+"""Our own stacks keep the rules of the policy pack, and what breaks one is named."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import json_format, struct_pb2
+from google.protobuf.empty_pb2 import Empty
+from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
+
+from components.manifests import everything
+from components.stack import from_file, load
+from policy.rules import RULES
+from tests.support.stacks import ROOT, STACKS, raw_stack, sidecar
+
+Object = dict[str, Any]
+PYTHON = ROOT / "policy" / ".venv" / "bin" / "python"
+DEADLINE_S = 30
+
+
+def broken(manifest: Object) -> dict[str, list[str]]:
+    found = {name: list(rule(manifest)) for name, rule in RULES.items()}
+    return {name: texts for name, texts in found.items() if texts}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_our_stacks_keep_every_rule(name: str) -> None:
+    for manifest in everything(load(from_file(STACKS[name]))):
+        assert broken(manifest) == {}, manifest["metadata"]["name"]
+
+
+def deployment() -> Object:
+    """Of a stack whose extender needs nothing of its node."""
+    objects = everything(load(raw_stack(extender=sidecar())))
+    (found,) = [each for each in objects if each["kind"] == "Deployment"]
+    return deepcopy(found)
+
+
+def container(manifest: Object) -> Object:
+    found: Object = manifest["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def pod(manifest: Object) -> Object:
+    found: Object = manifest["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spoil", "rule", "text"),
+    [
+        (
+            lambda m: container(m).update(image="a/b:latest"),
+            "images-are-pinned",
+            "'a/b:latest' is not pinned",
+        ),
+        (lambda m: container(m).update(image="a:5000/b"), "images-are-pinned", "'a:5000/b' is not pinned"),
+        (lambda m: container(m).pop("image"), "images-are-pinned", "None is not pinned"),
+        (
+            lambda m: container(m)["securityContext"].update(privileged=True),
+            "nothing-is-privileged",
+            "privileged",
+        ),
+        (
+            lambda m: container(m)["securityContext"].pop("allowPrivilegeEscalation"),
+            "nothing-is-privileged",
+            "allowPrivilegeEscalation is not false",
+        ),
+        (
+            lambda m: container(m)["securityContext"].update(
+                capabilities={"drop": ["ALL"], "add": ["SYS_ADMIN"]}
+            ),
+            "nothing-is-privileged",
+            "capabilities are added",
+        ),
+        (
+            lambda m: container(m)["securityContext"].pop("capabilities"),
+            "nothing-is-privileged",
+            "capabilities are not dropped",
+        ),
+        (lambda m: pod(m).update(hostPID=True), "nothing-is-privileged", "hostPID is true"),
+        (
+            lambda m: (m["metadata"].update(name="other"), pod(m).update(hostNetwork=True)),
+            "the-node-is-left-alone",
+            "hostNetwork is true",
+        ),
+        (
+            lambda m: pod(m)["volumes"].append({"name": "root", "hostPath": {"path": "/"}}),
+            "the-node-is-left-alone",
+            "volume root: hostPath '/'",
+        ),
+        (lambda m: pod(m).pop("securityContext"), "the-node-is-left-alone", "runAsNonRoot is not true"),
+        (lambda m: container(m).pop("resources"), "sizes-are-said", "no requests of cpu"),
+        (
+            lambda m: container(m)["resources"]["limits"].pop("memory"),
+            "sizes-are-said",
+            "no limits of memory",
+        ),
+        (lambda m: container(m).pop("livenessProbe"), "health-is-asked", "no livenessProbe"),
+        (lambda m: m["metadata"].pop("labels"), "workloads-are-labelled", "metadata has no label app"),
+        (
+            lambda m: m["spec"]["template"]["metadata"]["labels"].pop("component"),
+            "workloads-are-labelled",
+            "the pod's metadata has no label component",
+        ),
+    ],
+)
+def test_what_breaks_a_rule_is_named(spoil: Any, rule: str, text: str) -> None:
+    manifest = deployment()
+    spoil(manifest)
+    found = broken(manifest)
+    assert list(found) == [rule]
+    assert text in " ".join(found[rule])
+
+
+def test_init_containers_are_looked_at_too() -> None:
+    manifest = deployment()
+    pod(manifest)["initContainers"] = [container(manifest) | {"image": "a"}]
+    assert list(broken(manifest)) == ["images-are-pinned"]
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[Any]:
+    if not PYTHON.exists():
+        pytest.skip("the policy pack has a venv of its own: uv sync --directory policy")
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [PYTHON, ROOT / "policy", "127.0.0.1:1", ROOT / "policy"], stdout=subprocess.PIPE, cwd="/"
+    )
+    try:
+        assert process.stdout is not None
+        with grpc.insecure_channel(f"127.0.0.1:{int(process.stdout.readline())}") as channel:
+            yield analyzer_pb2_grpc.AnalyzerStub(channel)
+    finally:
+        process.terminate()
+        process.communicate(timeout=DEADLINE_S)
+
+
+def test_the_pack_publishes_every_rule_as_mandatory(pack: Any) -> None:
+    info = pack.GetAnalyzerInfo(Empty(), timeout=DEADLINE_S)
+    mandatory = analyzer_pb2.MANDATORY
+    assert {each.name: each.enforcementLevel for each in info.policies} == dict.fromkeys(RULES, mandatory)
+
+
+def test_the_pack_names_the_object_and_the_rule(pack: Any) -> None:
+    manifest = deployment()
+    container(manifest)["image"] = "example.com/a:latest"
+    for inputs, expected in ((deployment(), []), (manifest, ["images-are-pinned"])):
+        properties = struct_pb2.Struct()
+        json_format.ParseDict(json.loads(json.dumps(inputs)), properties)
+        request = analyzer_pb2.AnalyzeRequest(
+            type="kubernetes:apps/v1:Deployment",
+            name="gpushare-extender",
+            urn="urn:pulumi:s::p::kubernetes:apps/v1:Deployment::gpushare-extender",
+            properties=properties,
+        )
+        found = pack.Analyze(request, timeout=DEADLINE_S).diagnostics
+        assert [each.policyName for each in found] == expected
+        assert all("gpushare-extender" in each.message for each in found)

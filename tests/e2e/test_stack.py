@@ -1,0 +1,93 @@
+"""The whole of it: one ``pulumi up`` deploys our images, and the sources' workloads run on real kubelets.
+
+What is not real: cards (a stub of NVML, which NVIDIA's own runtime gives to containers) and the
+workloads' images (a busybox goes by their names).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from testbed import TestbedError
+from testbed.api import Object
+from testbed.deployed import deployed_stage
+from testbed.deploying import Deploy, by_kubectl, by_pulumi
+from testbed.images import Images, ensure
+from testbed.images import look as look_for_podman
+from testbed.kubelets import needs
+from testbed.play import limits, perform, pod_events, show
+from testbed.stories import Story, notebooks, replicas, sample
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
+
+try:
+    needs.look()
+    look_for_podman()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def images() -> Images:
+    return await ensure()
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was seen after a story: outputs by command, our own pods, limits and events."""
+
+    outputs: Mapping[str, str]
+    ours: list[Object]
+    limits: str
+    events: str
+
+    def output(self, word: str) -> str:
+        """Of the one command with that word."""
+        (text,) = (text for command, text in self.outputs.items() if word in command)
+        return text
+
+
+async def played(story: Story, images: Images, deploy: Deploy = by_pulumi) -> Told:
+    async with deployed_stage(story, images, deploy) as stage:
+        bed = stage.nodes[0].bed
+        for step in story.steps:
+            await perform(bed, step)
+        return Told(
+            {command: await show(bed, command) for command in (*story.commands, *story.inside)},
+            await bed.api.items("/api/v1/namespaces/kube-system/pods"),
+            str(await limits(bed)),
+            str(await pod_events(bed)),
+        )
+
+
+def images_of(pods: list[Object]) -> list[Any]:
+    return sorted(each["spec"]["containers"][0]["image"] for each in pods)
+
+
+async def test_s0_three_notebooks_share_one_card_and_the_fourth_is_told_why(images: Images) -> None:
+    told = await played(notebooks(), images)
+    assert images_of(told.ours) == sorted(images.references[name] for name in ("device-plugin", "extender"))
+    assert [each["status"]["containerStatuses"][0]["restartCount"] for each in told.ours] == [0, 0]
+    assert told.limits.count("4308 MiB") == 3
+    assert "12/14 (GiB) (85%)" in told.outputs["kubectl gpushare top node -s"]
+    assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(told.output("exec").splitlines())
+    assert "at most 2 of 14 free on card 0" in told.events
+
+
+async def test_s2_without_pulumi_both_replicas_run_on_the_one_card(images: Images) -> None:
+    told = await played(replicas(), images, by_kubectl)
+    assert told.limits.count("4301 MiB") == 2
+    assert "8/15 (53%)" in told.outputs["kubectl inspect cgpu"]
+    assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in told.output("exec")
+
+
+async def test_s3_the_sample_runs_on_the_p40_node(images: Images) -> None:
+    told = await played(sample(), images)
+    assert images_of(told.ours).count(images.references["device-plugin"]) == 2
+    p40, _, titan = told.output("inspect").partition("10.0.33.21")
+    assert "1 (1%)" in p40
+    assert "0 (0%)" in titan
+    assert "Allocated/Total GPU Memory In Cluster:  1/165 (0%)" in told.output("inspect")

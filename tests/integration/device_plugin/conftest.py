@@ -1,0 +1,48 @@
+"""One cluster and one node for all tests of the agent's faults; each test leaves the node as it was.
+
+What belongs here: what is shared. What does not: nodes of another make, which their tests add and remove.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from testbed import TestbedError
+from testbed.agent import GpuNode
+from testbed.kubelets import KubeletSpec, needs
+from testbed.nvml import card
+from tests.support.agents import Link, add_linked_node, linked
+from tests.support.gpunodes import SHARING, T4, GpuBed, clear, gpu_bed, until_allocatable
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
+async def gpus() -> AsyncIterator[GpuBed]:
+    try:
+        needs.look()
+    except TestbedError as reason:
+        pytest.skip(str(reason))
+    async with gpu_bed() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
+async def link(gpus: GpuBed) -> AsyncIterator[Link]:
+    async with linked(gpus.bed) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
+async def node(gpus: GpuBed, link: Link) -> GpuNode:
+    """Two T4 of 14 units; a kubelet that tells its status every second, and what it asks of plugins."""
+    config = {"nodeStatusUpdateFrequency": "1s", "logging": {"verbosity": 4}}
+    spec = KubeletSpec("faulty", labels=SHARING, config=config)
+    found = await add_linked_node(gpus.bed, link, spec, 2 * [card("T4")], ["--recovery-seconds=1"])
+    await until_allocatable(found, 2 * T4)
+    return found
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="package")
+async def nothing_left(gpus: GpuBed, node: GpuNode) -> AsyncIterator[None]:
+    yield
+    await clear(gpus.bed, node)

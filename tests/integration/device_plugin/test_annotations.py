@@ -1,0 +1,76 @@
+"""What people write on their pods, and what the agent makes of it; on real parts."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gpushare import contract
+from testbed.agent import GpuNode
+from tests.support.gpunodes import (
+    T4,
+    GpuBed,
+    container,
+    failed,
+    pod,
+    running,
+)
+from tests.support.recount import live, never_overcommitted, until_agreed
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+
+
+async def test_pods_with_odd_annotations_get_a_card_that_fits(gpus: GpuBed, node: GpuNode) -> None:
+    odd: dict[str, Mapping[str, str]] = {
+        "no-number": {contract.ANN_IDX: "banana", contract.ANN_POD: "5"},
+        "no-such-card": {contract.ANN_IDX: "7", contract.ANN_POD: "5", contract.ANN_ASSUME_TIME: "1"},
+        "no-json": {contract.ANN_IDX: "0", contract.ANN_POD: "5", contract.ANN_ALLOCATION: '{"0": {"x": 5'},
+        "no-time": {contract.ANN_IDX: "1", contract.ANN_POD: "5", contract.ANN_ASSUME_TIME: "yesterday"},
+    }
+    async with never_overcommitted(node, T4):
+        for name, annotations in odd.items():
+            found = pod(name, container(5), nodeName="faulty")
+            found["metadata"]["annotations"] = annotations
+            await gpus.bed.create_pods([found])
+        for name in odd:
+            await running(gpus.bed, name)
+    await until_agreed(node, gpus.extender)
+
+
+async def test_the_agent_over_commits_no_card_whatever_the_annotations_say(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    await gpus.bed.create_pods([pod("a", container(10)), pod("b", container(10))])
+    for name in ("a", "b"):
+        await running(gpus.bed, name)
+    liar = pod("liar", container(8), nodeName="faulty")
+    liar["metadata"]["annotations"] = {contract.ANN_IDX: "0", contract.ANN_POD: "8"}
+    await gpus.bed.create_pods([liar])
+    found = await failed(gpus.bed, "liar")
+    assert "asked 8" in found["status"]["message"]
+    await until_agreed(node, gpus.extender)
+
+
+async def test_a_pod_of_several_equal_containers_has_them_all_on_one_card(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    trio = pod("trio", *(container(4, f"c{i}") for i in range(3)))
+    await gpus.bed.create_pods([pod("small", container(4))])
+    await running(gpus.bed, "small")
+    await gpus.bed.create_pods([trio])
+    await running(gpus.bed, "trio")
+    assert sorted((each.container, each.index) for each in live(node) if each.pod == "default/trio") == [
+        ("c0", 1),
+        ("c1", 1),
+        ("c2", 1),
+    ]
+    await until_agreed(node, gpus.extender)
+
+
+async def test_a_pod_that_cannot_be_understood_is_refused_with_the_reason(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    labels = {contract.LABEL_CARDS_PER_POD: "many"}
+    await gpus.bed.create_pods([pod("odd", container(4), labels=labels, nodeName=node.name)])
+    found = await failed(gpus.bed, "odd")
+    assert "'many'" in found["status"]["message"]
+    assert "pod default/odd, container main" in found["status"]["message"]

@@ -1,0 +1,76 @@
+"""Cards that fail under pods that run; on real parts."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from gpushare import contract
+from testbed.agent import GpuNode
+from testbed.api import read_text
+from tests.support.gpunodes import (
+    T4,
+    GpuBed,
+    container,
+    metric,
+    node_object,
+    pod,
+    running,
+    until_allocatable,
+    until_event,
+    until_unhealthy,
+)
+from tests.support.recount import cards_of, live, until_agreed
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+
+
+async def filtered(gpus: GpuBed, units: int) -> dict[str, str]:
+    """Why the extender would not place a pod of that size, by node."""
+    asking = pod("asking", container(units))
+    asking["metadata"] |= {"namespace": "default", "uid": "00000000-0000-0000-0000-000000000000"}
+    text = json.dumps({"Pod": asking, "NodeNames": ["faulty"]})
+    answer = json.loads(await read_text(f"{gpus.extender.url}/filter", post=text))
+    return {**(answer.get("FailedNodes") or {}), **(answer.get("FailedAndUnresolvableNodes") or {})}
+
+
+def says_xid(number: int) -> Callable[[str], bool]:
+    return lambda text: f"XID {number}" in text
+
+
+async def test_an_xid_closes_its_card_for_what_comes_and_touches_nobody_who_runs(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    bed = gpus.bed
+    await bed.create_pods([pod("on-card-0", container(4))])
+    await running(bed, "on-card-0")
+    before = live(node)
+    assert [each.index for each in before] == [0]
+    node.stub.xid(0, 79)
+    await until_unhealthy(node, "0")
+    await until_allocatable(node, T4)
+    cards = json.loads((await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS])
+    assert [each["healthy"] for each in cards] == [False, True]
+    await until_event(bed, "faulty", says_xid(79), contract.EVENT_CARD_UNHEALTHY)
+    uuid = node.stub.uuid(0)
+    assert await metric(node, "gpushare_device_plugin_xid_errors_total", uuid=uuid, xid="79") == 1
+    assert await metric(node, "gpushare_device_plugin_cards", state="unhealthy") == 1
+    await bed.create_pods([pod("beside", container(6))])
+    await running(bed, "beside")
+    assert cards_of(node) == {"on-card-0": 0, "beside": 1}
+    assert "at most 8 of 14 free on card 1 (closed: card 0)" in (await filtered(gpus, 10))["faulty"]
+    assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
+    # Whoever has reset the card restarts the agent to say so.
+    await node.agent.restart()
+    await until_unhealthy(node, "")
+    await until_allocatable(node, 2 * T4)
+    assert "faulty" not in await filtered(gpus, 10)
+    await until_agreed(node, gpus.extender)
+
+
+async def test_a_card_recovers_from_an_error_that_needs_no_reset(gpus: GpuBed, node: GpuNode) -> None:
+    node.stub.xid(1, 94)
+    await until_unhealthy(node, "1")
+    await until_unhealthy(node, "")
+    await until_allocatable(node, 2 * T4)
+    await until_event(gpus.bed, "faulty", says_xid(94), contract.EVENT_CARD_RECOVERED)

@@ -1,0 +1,104 @@
+"""Pods that do not go when they should; on real parts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from testbed import until
+from testbed.agent import GpuNode
+from tests.support.gpunodes import (
+    PODS,
+    T4,
+    GpuBed,
+    container,
+    failed,
+    metric,
+    pod,
+    running,
+)
+from tests.support.recount import cards_of, live, never_overcommitted, recorded, until_agreed
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+
+
+async def gone_from(node: GpuNode, name: str, timeout_s: float = 30) -> None:
+    async def gone() -> bool:
+        return all(each.pod != f"default/{name}" for each in live(node))
+
+    await until(gone, f"the containers of {name} to be gone", timeout_s)
+
+
+async def two_full_cards(gpus: GpuBed) -> None:
+    """``leaves`` has 10 units of card 0 and does not heed SIGTERM, ``stays`` has all of card 1."""
+    deaf = "trap '' TERM; while true; do sleep 1; done"
+    await gpus.bed.create_pods([pod("leaves", container(10, script=deaf), terminationGracePeriodSeconds=60)])
+    await running(gpus.bed, "leaves")
+    await gpus.bed.create_pods([pod("stays", container(T4))])
+    await running(gpus.bed, "stays")
+
+
+async def force_off(gpus: GpuBed, name: str) -> None:
+    await gpus.bed.kubectl("delete", "pod", name, "--force", "--grace-period=0")
+
+
+@contextmanager
+def frozen(node: GpuNode, name: str) -> Iterator[None]:
+    """A pod whose processes no signal ends, as where a driver does not come back."""
+    uid = next(each.uid for each in live(node) if each.pod == f"default/{name}")
+    group = next(node.kubelet.path("/sys/fs/cgroup/freezer").glob(f"kubepods/**/pod{uid}"))
+    (group / "freezer.state").write_text("FROZEN")
+    try:
+        yield
+    finally:
+        (group / "freezer.state").write_text("THAWED")
+
+
+async def test_a_forced_deletion_frees_no_card_while_the_container_still_runs(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    await two_full_cards(gpus)
+    async with never_overcommitted(node, T4):
+        with frozen(node, "leaves"):
+            await force_off(gpus, "leaves")
+            await gpus.bed.create_pods([pod("too-soon", container(T4))])
+            found = await failed(gpus.bed, "too-soon")
+            assert "default/too-soon" in found["status"]["message"]
+            assert "4 of 14 free on card 0" in found["status"]["message"]
+            assert "leaves" in cards_of(node)
+            assert await metric(node, "gpushare_device_plugin_pods", state="leaving") == 1
+        await gone_from(node, "leaves")
+        await gpus.bed.create_pods([pod("in-time", container(T4))])
+        await running(gpus.bed, "in-time")
+    await until_agreed(node, gpus.extender)
+
+
+async def test_a_card_whose_last_container_is_about_to_end_is_waited_for(gpus: GpuBed, node: GpuNode) -> None:
+    await two_full_cards(gpus)
+    async with never_overcommitted(node, T4):
+        await force_off(gpus, "leaves")
+        await gpus.bed.create_pods([pod("waits", container(T4))])
+        await running(gpus.bed, "waits")
+    await until_agreed(node, gpus.extender)
+
+
+async def test_a_card_is_not_given_on_while_the_kubelet_still_starts_a_pod_that_is_gone(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    bed = gpus.bed
+    await bed.create_pods([pod("stays", container(T4))])
+    await running(bed, "stays")
+    # Without containerd a pod has its card and its control group, and no process yet.
+    await node.kubelet.pause("containerd")
+    (starts,) = await bed.create_pods([pod("starts", container(10))])
+
+    async def granted() -> bool:
+        return starts["metadata"]["uid"] in recorded(node)
+
+    await until(granted, "the pod to have its card")
+    await bed.api.delete(f"{PODS}/starts")
+    await bed.create_pods([pod("comes", container(10), nodeName=node.name)])
+    assert "asked 10, at most 4 of 14 free" in (await failed(bed, "comes"))["status"]["message"]
+    await node.kubelet.resume("containerd")
+    await bed.create_pods([pod("comes-later", container(10))])
+    await running(bed, "comes-later")

@@ -1,0 +1,111 @@
+"""The API server is away, and the driver; on real parts."""
+
+import asyncio
+import time
+
+import pytest
+
+from gpushare import contract
+from testbed import until
+from testbed.agent import GpuNode
+from testbed.api import Object
+from tests.support.agents import Link, prefers
+from tests.support.gpunodes import (
+    PODS,
+    T4,
+    GpuBed,
+    bound,
+    container,
+    metric,
+    owner,
+    owners,
+    pod,
+    replicas_run,
+    running,
+    until_allocatable,
+    until_event,
+    until_unhealthy,
+)
+from tests.support.recount import (
+    cards_of,
+    live,
+    until_agreed,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+
+OUTAGE_S = 30.0
+
+
+async def test_a_pod_that_was_seen_starts_while_api_server_and_driver_do_not_answer(
+    gpus: GpuBed, node: GpuNode, link: Link
+) -> None:
+    bed = gpus.bed
+    await bed.create_pods([pod("fills-card-0", container(T4))])
+    await running(bed, "fills-card-0")
+    await node.kubelet.pause("kubelet")
+    await bed.create_pods([pod("seen", container(7))])
+    await bound(bed, "seen")
+    await until(lambda: prefers(node, 1, 7), "the agent to have seen the pod")
+    link.cut()
+    await node.kubelet.pause("api")
+    node.stub.hang()
+    begun = time.monotonic()
+    await node.kubelet.resume("kubelet")
+
+    async def started() -> bool:
+        return cards_of(node) == {"fills-card-0": 0, "seen": 1}
+
+    await until(started, "the pod to start")
+    there = live(node)
+
+    async def noticed() -> bool:
+        return await metric(node, "gpushare_device_plugin_cards", state="unhealthy") == 2
+
+    await until(noticed, "the agent to notice that the driver hangs", OUTAGE_S)
+    assert await metric(node, "gpushare_device_plugin_nvml_up") == 0
+    assert (await bed.api.get(f"{PODS}/seen"))["metadata"]["annotations"][contract.ANN_ASSIGNED] == "false"
+    await asyncio.sleep(max(0.0, OUTAGE_S - (time.monotonic() - begun)))
+    await node.kubelet.resume("api")
+    link.mend()
+    await running(bed, "seen")
+    await until_agreed(node, gpus.extender)
+    await until_unhealthy(node, "0,1")
+    await until_allocatable(node, 0)
+    node.stub.release()
+    await until_unhealthy(node, "")
+    await until_allocatable(node, 2 * T4)
+    assert await metric(node, "gpushare_device_plugin_nvml_up") == 1
+    assert live(node) == there
+
+
+async def test_pods_that_the_agent_cannot_see_fail_with_the_reason_and_their_owners_recover(
+    gpus: GpuBed, node: GpuNode, link: Link
+) -> None:
+    bed = gpus.bed
+    link.cut()
+    begun = time.monotonic()
+    await bed.api.create(owners("Deployment"), owner("Deployment", "deployed", 1, container(3)))
+
+    async def placed() -> bool:
+        pods = await bed.api.items(PODS, labelSelector="app=deployed")
+        return any(each["spec"].get("nodeName") for each in pods)
+
+    await until(placed, "the pod to be bound")
+    await bed.api.create(owners("StatefulSet"), owner("StatefulSet", "stateful", 1, container(4)))
+
+    async def refused() -> Object | None:
+        pods = await bed.api.items(PODS, labelSelector="app=deployed")
+        return next((each for each in pods if each["status"]["phase"] == "Failed"), None)
+
+    found = await until(refused, "the pod to be refused")
+    assert found is not None
+    assert time.monotonic() - begun < 10
+    assert found["status"]["reason"] == "UnexpectedAdmissionError"
+    assert "no container on node faulty waits for 3 of aliyun.com/gpu-mem" in found["status"]["message"]
+    # The controller of a StatefulSet deletes a failed pod at once: only the event is left of it.
+    await until_event(bed, "stateful-0", lambda text: "waits for 4" in text)
+    link.mend()
+    for app in ("deployed", "stateful"):
+        await replicas_run(bed, app, 1)
+    await until_agreed(node, gpus.extender)

@@ -1,0 +1,116 @@
+"""The machine starts again under pods that run; on real parts."""
+
+import asyncio
+
+import pytest
+
+from gpushare import contract
+from testbed import until
+from testbed.agent import GpuNode
+from tests.support.agents import Link, lay
+from tests.support.gpunodes import (
+    PODS,
+    T4,
+    GpuBed,
+    container,
+    metric,
+    owner,
+    owners,
+    remove,
+    replicas_run,
+    running,
+    until_allocatable,
+    until_event,
+    until_registered,
+)
+from tests.support.recount import (
+    by_name,
+    never_overcommitted,
+    recorded,
+    two_pods,
+    until_agreed,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+
+
+async def reboot(node: GpuNode, link: Link) -> None:
+    """Reboot; the kubelet hears of its pods once it knows the cards.
+
+    As with an agent that the machine itself starts. One that is a pod comes too late for the others.
+    """
+    await node.agent.stop()
+    old = node.kubelet.process("containerd").pid
+    rebooting = asyncio.create_task(node.kubelet.reboot())
+
+    async def on() -> bool:
+        containerd = node.kubelet.process("containerd")
+        return containerd.running and containerd.pid != old
+
+    await until(on, "the machine to be on", poll_s=0.01)
+    await node.kubelet.pause("api")
+    await lay(link, node.kubelet)
+    await node.agent.start()
+    await until_registered(node)
+    await node.kubelet.resume("api")
+    await rebooting
+
+
+async def test_after_a_reboot_pods_come_back_on_their_cards_and_nobody_is_asked(
+    gpus: GpuBed, node: GpuNode, link: Link
+) -> None:
+    before = await two_pods(gpus, node)
+    record = recorded(node)
+    await reboot(node, link)
+    for name in ("a", "b"):
+        await running(gpus.bed, name, restarts=1)
+    assert [(each.uid, each.uuid) for each in by_name(node)] == [(each.uid, each.uuid) for each in before]
+    assert recorded(node) == record
+    assert await metric(node, "gpushare_device_plugin_allocations_total") == 0
+    await until_agreed(node, gpus.extender)
+
+
+async def test_a_card_that_is_gone_after_a_reboot_takes_its_own_pods_with_it(
+    gpus: GpuBed, node: GpuNode, link: Link
+) -> None:
+    cards = node.stub.description.cards
+    before = await two_pods(gpus, node)
+    stays, goes = sorted(before, key=lambda each: each.index)
+    node.stub.cards(cards[:1])
+    try:
+        await reboot(node, link)
+        name = goes.pod.removeprefix("default/")
+        text = f"card 1 ({cards[1].name}) is gone"
+        await until_event(gpus.bed, node.name, lambda found: found == text, contract.EVENT_CARDS_CHANGED)
+        await until_event(gpus.bed, name, lambda found: "devices are no longer healthy" in found)
+        await remove(gpus.bed, name)
+        await running(gpus.bed, stays.pod.removeprefix("default/"), restarts=1)
+        assert [(each.uid, each.uuid) for each in by_name(node)] == [(stays.uid, stays.uuid)]
+        await until_allocatable(node, T4)
+        await until_agreed(node, gpus.extender)
+    finally:
+        node.stub.cards(cards)
+        await node.agent.restart()
+    await until_allocatable(node, 2 * T4)
+
+
+async def test_after_a_reboot_owners_replace_pods_that_came_before_the_agent(
+    gpus: GpuBed, node: GpuNode, link: Link
+) -> None:
+    """The kubelet fails pods of which it has no device plugin yet (UnexpectedAdmissionError)."""
+    await gpus.bed.api.create(owners("Deployment"), owner("Deployment", "owned", 2, container(10)))
+    before = {p["metadata"]["uid"] for p in await replicas_run(gpus.bed, "owned", 2)}
+    await node.agent.stop()
+    await node.kubelet.reboot()
+    await lay(link, node.kubelet)
+
+    async def struck() -> bool:
+        pods = await gpus.bed.api.items(PODS, labelSelector="app=owned")
+        return {p["metadata"]["uid"] for p in pods if p["status"]["phase"] == "Failed"} >= before
+
+    await until(struck, "the pods to be failed")
+    async with never_overcommitted(node, T4):
+        await node.agent.start()
+        after = await replicas_run(gpus.bed, "owned", 2)
+    assert before.isdisjoint(p["metadata"]["uid"] for p in after)
+    await until_agreed(node, gpus.extender)

@@ -1,0 +1,154 @@
+"""The agent as the source documents' own YAML runs it: no ConfigMaps, and one mount; on real parts.
+
+Its rights there are: nodes get/list/watch, nodes/status patch/update, pods update/patch/get/list/watch,
+events create/patch. Its one mount is the kubelet's folder of device plugins.
+"""
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpushare import contract
+from gpushare.errors import ApiError
+from testbed import until
+from testbed.agent import GpuNode, add_gpu_node
+from testbed.api import read_text
+from testbed.kubelets import KubeletSpec
+from testbed.nvml import card
+from tests.support.gpunodes import (
+    SHARING,
+    T4,
+    GpuBed,
+    container,
+    metric,
+    node_object,
+    pod,
+    remove,
+    running,
+    until_allocatable,
+    until_event,
+    until_registered,
+)
+from tests.support.recount import live, recorded, until_agreed
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+
+USER = "agent-of-s3"
+RIGHTS = f"""
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {{name: {USER}}}
+rules:
+  - {{apiGroups: [""], resources: [nodes, nodes/proxy], verbs: [get, list, watch]}}
+  - {{apiGroups: [""], resources: [events], verbs: [create, patch]}}
+  - {{apiGroups: [""], resources: [pods], verbs: [update, patch, get, list, watch]}}
+  - {{apiGroups: [""], resources: [nodes/status], verbs: [patch, update]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: {USER}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {USER}}}
+subjects: [{{kind: User, name: {USER}, apiGroup: rbac.authorization.k8s.io}}]
+"""
+MISSING = {"cgroups", "pod-resources", "configmaps"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def reduced(gpus: GpuBed) -> AsyncIterator[GpuNode]:
+    """Two T4 of 14 units under an agent with those rights and that mount."""
+    await gpus.bed.apply(RIGHTS)
+    flags = [
+        f"--kubeconfig={gpus.bed.kubeconfig_for(USER)}",
+        "--cgroup-root=/nowhere",
+        "--pod-resources-socket=/nowhere/kubelet.sock",
+        "--recovery-seconds=1",
+    ]
+    found = await add_gpu_node(
+        gpus.bed, KubeletSpec("reduced", labels=SHARING), 2 * [card("T4")], flags=flags
+    )
+    await until_allocatable(found, 2 * T4)
+    yield found
+    await found.kubelet.close()
+    await gpus.bed.delete_node("reduced")
+
+
+def here(node: GpuNode) -> dict[str, Any]:
+    return {"nodeSelector": {"kubernetes.io/hostname": node.name}}
+
+
+def told(node: GpuNode) -> Counter[str]:
+    """What the agent's log says is missing, and how often."""
+    lines = [json.loads(line) for line in node.agent.command.log.read_text().splitlines() if line[:1] == "{"]
+    found: Counter[str] = Counter()
+    for line in lines:
+        if line["event"] in ("reduced_mode", "not_published", "event_not_written"):
+            found[line.get("right") or line.get("what", "events")] += 1
+    return found
+
+
+async def until_closed(node: GpuNode, *indices: int) -> None:
+    async def shown() -> bool:
+        cards = json.loads((await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS])
+        return [each["index"] for each in cards if not each["healthy"]] == list(indices)
+
+    await until(shown, f"the annotation to close the cards {indices}")
+
+
+async def test_what_is_missing_is_one_line_and_one_metric_each(reduced: GpuNode) -> None:
+    async def known() -> bool:
+        return told(reduced).keys() == MISSING
+
+    await until(known, "the agent to miss its rights")
+    assert set(told(reduced).values()) == {1}
+    for right in MISSING:
+        assert await metric(reduced, "gpushare_device_plugin_reduced_mode", right=right) == 1
+    assert await metric(reduced, "gpushare_device_plugin_reduced_mode") == len(MISSING)
+
+
+async def test_the_node_tells_its_cards_through_its_status_alone(reduced: GpuNode) -> None:
+    found = await node_object(reduced)
+    assert len(json.loads(found["metadata"]["annotations"][contract.ANN_CARDS])) == 2
+    assert found["metadata"]["labels"][contract.LABEL_CARD_MODEL] == "Tesla-T4"
+    assert found["status"]["capacity"][contract.RESOURCE_COUNT] == "2"
+    assert found["status"]["allocatable"][contract.RESOURCE_COUNT] == "2"
+
+
+async def test_pods_get_their_cards_and_both_agent_and_kubelet_may_forget(
+    gpus: GpuBed, reduced: GpuNode
+) -> None:
+    bed = gpus.bed
+    await bed.create_pods([pod(name, container(10), **here(reduced)) for name in ("a", "b")])
+    for name in ("a", "b"):
+        await running(bed, name)
+    await until_agreed(reduced, gpus.extender)
+    before, record = sorted(live(reduced), key=lambda each: each.pod), recorded(reduced)
+    assert sorted(each.index for each in before) == [0, 1]
+    await reduced.agent.restart()
+    await until_registered(reduced)
+    await reduced.kubelet.kill("kubelet")
+    await reduced.kubelet.start("kubelet")
+    await until_registered(reduced)
+    assert sorted(live(reduced), key=lambda each: each.pod) == before
+    assert recorded(reduced) == record
+    await bed.create_pods([pod("c", container(4), **here(reduced))])
+    await running(bed, "c")
+    await until_agreed(reduced, gpus.extender)
+    await remove(bed, "a", "b", "c")
+
+
+async def test_a_card_that_fails_is_told_by_the_nodes_annotation_and_event(
+    gpus: GpuBed, reduced: GpuNode
+) -> None:
+    bed = gpus.bed
+    reduced.stub.xid(0, 94)
+    await until_closed(reduced, 0)
+    await until_event(bed, "reduced", lambda text: "XID 94" in text, contract.EVENT_CARD_UNHEALTHY)
+    await until_closed(reduced)
+    with pytest.raises(ApiError):
+        await bed.api.get(f"/api/v1/namespaces/kube-system/configmaps/{contract.UNHEALTHY_PREFIX}reduced")
+    assert await read_text(f"{reduced.ops_url}/readyz") == "ok"
+    assert told(reduced).keys() <= MISSING | {"configmaps"}

@@ -1,0 +1,129 @@
+"""Pods that are taken for each other, and pods that follow each other fast; on real parts."""
+
+import asyncio
+import json
+
+import pytest
+
+from gpushare import contract
+from testbed import until
+from testbed.agent import GpuNode
+from testbed.api import Object
+from tests.support.agents import start_kubelet
+from tests.support.gpunodes import (
+    PODS,
+    T4,
+    GpuBed,
+    bound,
+    container,
+    metric,
+    node_object,
+    owner,
+    owners,
+    pod,
+    remove,
+    replicas_run,
+    running,
+    until_event,
+)
+from tests.support.recount import (
+    cards_of,
+    never_overcommitted,
+    until_agreed,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+
+
+async def swept(gpus: GpuBed, node: GpuNode) -> None:
+    """Have the kubelet give up what pods held that are gone: it does so when it gives out devices again.
+
+    One that has just started does not until it has heard of all pods.
+    """
+    await gpus.bed.create_pods([pod("sweeps", container(1))])
+    await running(gpus.bed, "sweeps")
+    await remove(gpus.bed, "sweeps")
+
+    async def still() -> bool:
+        return not cards_of(node)
+
+    await until(still, "the last container to be gone")
+
+
+async def test_twins_that_the_kubelet_admits_in_the_opposite_order_of_their_binding(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    """A kubelet that has just started admits pods by age: the younger twin is bound first here."""
+    bed = gpus.bed
+    await swept(gpus, node)
+    await node.kubelet.stop("kubelet")
+    await bed.create_pods([pod("older", container(10), schedulingGates=[{"name": "test/later"}])])
+    # The time of a pod's creation is told in whole seconds.
+    await asyncio.sleep(1.1)
+    await bed.create_pods([pod("younger", container(10))])
+    claims = {"younger": claim(await bound(bed, "younger"))}
+    await bed.api.patch(f"{PODS}/older", {"spec": {"schedulingGates": None}})
+    claims["older"] = claim(await bound(bed, "older"))
+    assert claims == {"younger": "0", "older": "1"}
+    await start_kubelet(node)
+    for name in claims:
+        await running(bed, name)
+    assert cards_of(node) == {"older": 0, "younger": 1}
+    await until_agreed(node, gpus.extender)
+    for name, index in (("older", 0), ("younger", 1)):
+        found = await bed.api.get(f"{PODS}/{name}")
+        assert claim(found) == str(index)
+        text = f"holds 10 on card {index}; its annotations named card {1 - index}"
+        await until_event(bed, name, text.__eq__, contract.EVENT_ASSIGNED)
+    word = (await node_object(node))["metadata"]["annotations"][contract.ANN_ASSIGNED_NODE]
+    assert len(json.loads(word)) == 2
+
+
+def claim(found: Object) -> str:
+    return str(found["metadata"]["annotations"][contract.ANN_IDX])
+
+
+async def test_a_replica_of_the_same_name_that_comes_back_fast_gets_a_card_of_its_own(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    await gpus.bed.api.create(owners("StatefulSet"), owner("StatefulSet", "again", 2, container(T4)))
+    await replicas_run(gpus.bed, "again", 2)
+    async with never_overcommitted(node, T4):
+        for _ in range(4):
+            old = await gpus.bed.api.get(f"{PODS}/again-0")
+            await gpus.bed.api.delete(f"{PODS}/again-0", gracePeriodSeconds="0")
+
+            async def back(uid: str = old["metadata"]["uid"]) -> bool:
+                new = await gpus.bed.api.get(f"{PODS}/again-0")
+                return bool(new["metadata"]["uid"] != uid and new["spec"].get("nodeName"))
+
+            await until(back, "the replica to be bound again")
+        await replicas_run(gpus.bed, "again", 2)
+    await until_agreed(node, gpus.extender)
+
+
+async def test_unlike_pods_with_a_container_of_one_amount_are_told_apart(gpus: GpuBed, node: GpuNode) -> None:
+    """The older one was bound last and is asked for first; the agent learns that from the kubelet."""
+    bed = gpus.bed
+    await swept(gpus, node)
+    corrected = await metric(node, "gpushare_device_plugin_corrected_pods_total")
+    await node.kubelet.stop("kubelet")
+    large = pod("large", container(5, "c0"), container(7, "c1"), schedulingGates=[{"name": "test/later"}])
+    await bed.create_pods([large])
+    # The time of a pod's creation is told in whole seconds.
+    await asyncio.sleep(1.1)
+    await bed.create_pods([pod("small", container(5))])
+    claims = {"small": claim(await bound(bed, "small"))}
+    await bed.api.patch(f"{PODS}/large", {"spec": {"schedulingGates": None}})
+    claims["large"] = claim(await bound(bed, "large"))
+    assert claims == {"small": "0", "large": "1"}
+    await start_kubelet(node)
+    for name in claims:
+        await running(bed, name)
+    assert cards_of(node) == {"small": 0, "large": 1}
+    for name, containers, total in (("small", ["main"], "5"), ("large", ["c0", "c1"], "12")):
+        for each in containers:
+            spec = await node.kubelet.oci_spec("default", name, each)
+            assert f"{contract.ENV_POD}={total}" in spec["process"]["env"]
+    await until_agreed(node, gpus.extender)
+    assert await metric(node, "gpushare_device_plugin_corrected_pods_total") == corrected

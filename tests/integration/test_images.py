@@ -1,0 +1,228 @@
+"""The images of the services, built here, on a real containerd under the limits that our manifests set."""
+
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from components.manifests.parts import NON_ROOT, container_security, non_root_security
+from gpushare.model.scheduler_config import KubernetesVersion
+from testbed import Bed, Testbed, TestbedError, images, until
+from testbed.api import Object, read_text
+from testbed.images import Images, Order, build
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed.pki import Authority
+from testbed.ports import free_ports
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1200)]
+
+try:
+    images.look()
+    needs.look()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+PODS = "/api/v1/namespaces/default/pods"
+VERSION = KubernetesVersion(1, 36)
+LOOK = Path(__file__).parents[1] / "support" / "inside_image.py"
+ORIGINAL = ["gpushare-device-plugin-v2", "-logtostderr", "--v=9", "--memory-unit=GiB"]
+SERVICES: dict[str, dict[str, Any]] = {
+    "extender": {
+        "packages": ["gpushare.extender", "gpushare.runtime", "gpushare.adapters.kube"],
+        "absent": ["grpc", "google.protobuf", "pynvml"],
+        "commands": [["gpushare", "version"], ["gpushare", "extender", "--help"]],
+    },
+    "device-plugin": {
+        "packages": ["gpushare.deviceplugin", "gpushare.adapters", "gpushare.runtime"],
+        "absent": [],
+        "commands": [["gpushare", "version"], ["gpushare-device-plugin-v2", "--help"], ORIGINAL],
+    },
+    "cli": {
+        "packages": ["gpushare.cli"],
+        "absent": ["grpc", "google.protobuf", "pynvml", "starlette", "uvicorn", "prometheus_client"],
+        "commands": [
+            ["gpushare", "version"],
+            ["kubectl-inspect-gpushare-v2", "--help"],
+            ["kubectl-inspect-gpushare", "--help"],
+            ["kubectl-gpushare", "--help"],
+        ],
+    },
+}
+NOWHERE = ["pip", "uv", "pulumi", "pytest", "hypothesis", "hatchling", "testbed", "components"]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed() -> AsyncIterator[Bed]:
+    async with Testbed(kwok=False) as bed:
+        yield bed
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def built() -> Images:
+    return await images.ensure()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node(bed: Bed, built: Images) -> KubeletNode:
+    node = await add_kubelet(bed, KubeletSpec("gpu-a"))
+    await images.load(node, built)
+    return node
+
+
+def pod(node: KubeletNode, service: str, image: str) -> Object:
+    """As our manifests: nothing granted; the device plugin is root, the others must not be."""
+    asked = SERVICES[service] | {"absent": [*SERVICES[service]["absent"], *NOWHERE]}
+    whole = {"runAsUser": 0} if service == "device-plugin" else non_root_security(VERSION)
+    return {
+        "metadata": {"name": service},
+        "spec": {
+            "nodeName": node.name,
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "securityContext": whole,
+            "containers": [
+                {
+                    "name": "main",
+                    "image": image,
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["python", "-c", LOOK.read_text(), json.dumps(asked)],
+                    "securityContext": container_security(),
+                }
+            ],
+        },
+    }
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def reports(bed: Bed, node: KubeletNode, built: Images) -> dict[str, Any]:
+    """What a look around inside each container found."""
+    await bed.create_pods([pod(node, service, built.references[service]) for service in SERVICES])
+    return {service: await report(bed, service) for service in SERVICES}
+
+
+async def report(bed: Bed, name: str) -> dict[str, Any]:
+    async def over() -> Object | None:
+        found = await bed.api.get(f"{PODS}/{name}")
+        return found if found["status"].get("phase") in {"Succeeded", "Failed"} else None
+
+    found = await until(over, f"pod {name} to end", 60)
+    log = await read_text(f"{bed.api.url}{PODS}/{name}/log", bed.credentials.context(), timeout_s=10)
+    assert found is not None
+    assert found["status"]["phase"] == "Succeeded", log
+    answer: dict[str, Any] = json.loads(log)
+    return answer
+
+
+@pytest.fixture(params=SERVICES)
+def service(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+async def test_every_image_of_the_containerfile_is_built(built: Images) -> None:
+    assert set(built.references) == set(SERVICES)
+
+
+async def test_commands_answer(reports: dict[str, Any], service: str) -> None:
+    for command, (status, output) in zip(
+        SERVICES[service]["commands"], reports[service]["commands"], strict=True
+    ):
+        if command == ORIGINAL:
+            # Its flags are taken; what is missing here is the manifest's environment.
+            assert status != 0
+            assert "NODE_NAME is not set" in output
+        else:
+            assert status == 0, output
+            assert "gpushare" in output.lower()
+
+
+async def test_all_that_a_service_imports_is_inside(reports: dict[str, Any], service: str) -> None:
+    assert reports[service]["failed_imports"] == {}
+
+
+async def test_what_it_does_not_import_is_not(reports: dict[str, Any], service: str) -> None:
+    assert reports[service]["present"] == []
+
+
+async def test_it_runs_as_the_user_of_its_manifest(reports: dict[str, Any], service: str) -> None:
+    assert reports[service]["user"] == (0 if service == "device-plugin" else NON_ROOT)
+
+
+async def test_it_has_no_capabilities_and_a_filter_of_system_calls(
+    reports: dict[str, Any], service: str
+) -> None:
+    assert reports[service]["capabilities"] == 0
+    if service != "device-plugin":
+        assert reports[service]["seccomp"] == "2"
+
+
+async def test_nothing_of_it_can_be_written(reports: dict[str, Any], service: str) -> None:
+    assert reports[service]["written"] == []
+
+
+async def test_no_file_lends_the_rights_of_its_owner(reports: dict[str, Any], service: str) -> None:
+    assert reports[service]["setuid"] == []
+
+
+async def test_everything_is_compiled_by_content(reports: dict[str, Any], service: str) -> None:
+    assert reports[service]["modules"] > 500
+    assert reports[service]["not_compiled"] == []
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A real registry with TLS, and the trust in it."""
+    program = shutil.which("docker-registry")
+    if program is None or shutil.which("skopeo") is None:
+        pytest.skip("no docker-registry or skopeo here (apt-get install docker-registry skopeo)")
+    authority = Authority.create("registry-ca")
+    authority.pair().write(tmp_path, "ca")
+    authority.server("registry", ["127.0.0.1"]).write(tmp_path, "server")
+    [port] = free_ports(1)
+    config = {
+        "version": 0.1,
+        "log": {"level": "error"},
+        "storage": {"filesystem": {"rootdirectory": str(tmp_path / "data")}},
+        "http": {
+            "addr": f"127.0.0.1:{port}",
+            "tls": {"certificate": str(tmp_path / "server.crt"), "key": str(tmp_path / "server.key")},
+        },
+    }
+    (tmp_path / "config.yml").write_text(json.dumps(config))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    argv = [program, "serve", str(tmp_path / "config.yml")]
+    process = subprocess.Popen(argv, stderr=sys.stderr)  # noqa: S603 - found on PATH
+    yield f"127.0.0.1:{port}"
+    process.terminate()
+    process.wait(10)
+
+
+async def test_a_registry_has_the_very_digests_that_were_written_down(
+    registry: str, built: Images, tmp_path: Path
+) -> None:
+    trust = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+
+    async def answers() -> bool:
+        try:
+            with httpx2.Client(verify=trust) as client:
+                return bool(client.get(f"https://{registry}/v2/").status_code == 200)
+        except httpx2.TransportError:
+            return False
+
+    await until(answers, "the registry to answer")
+    pushed = await build.push(Order(f"{registry}/gpushare"))
+    wanted = {name: reference.rpartition("@")[2] for name, reference in pushed.references.items()}
+    with httpx2.Client(verify=trust) as client:
+        for name, digest in wanted.items():
+            url = f"https://{registry}/v2/gpushare/{name}/manifests/{digest}"
+            answer = client.head(url, headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})
+            assert (answer.status_code, answer.headers["Docker-Content-Digest"]) == (200, digest)
+    assert set(wanted) == set(built.references)

@@ -1,0 +1,240 @@
+"""Our Pulumi program under the real engine, with the official host and provider, on real control planes.
+
+Nodes are simulated, so that Deployments become available. The official provider is an old release, the
+newest that the Go module proxy has: what only later ones do is in ``test_pulumi_apply``.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from components.manifests import everything
+from components.render import as_yaml
+from components.stack import from_file, load
+from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed.api import Object
+from testbed.ports import free_ports
+from testbed.pulumi import Outcome, PulumiError, Stack, old_tokens
+from testbed.waiting import together
+from tests.support.clusters import CONTROL_PLANE, held, names_of, unlike
+from tests.support.stacks import STACKS
+
+CONFIG: dict[str, Any] = from_file(STACKS["example"])
+RENDERED = everything(load(CONFIG))
+DEPLOYMENT = "Deployment/kube-system/gpushare-schd-extender"
+SERVICE = "Service/kube-system/gpushare-schd-extender"
+OTHER_IMAGE = f"example.com/extender@sha256:{'3' * 64}"
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+
+
+def with_extender(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {**config, "extender": {**config["extender"], **changes}}
+
+
+def merged(beds: dict[str, Bed], file: Path) -> Path:
+    """One kubeconfig with a context for each bed."""
+    parts = {name: yaml.safe_load(bed.kubeconfig.read_text()) for name, bed in beds.items()}
+    whole = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{**part["clusters"][0], "name": name} for name, part in parts.items()],
+        "users": [{**part["users"][0], "name": name} for name, part in parts.items()],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in parts],
+    }
+    file.write_text(yaml.safe_dump(whole))
+    return file
+
+
+@dataclass
+class Clusters:
+    """Two control planes, the second without nodes. Nothing but its context tells a stack which is its."""
+
+    beds: dict[str, Bed]
+    kubeconfig: Path
+
+    async def stack(self, name: str) -> Stack:
+        config = {**CONFIG, "context": name}
+        return await Stack.create(self.beds[name], config, name=name, kubeconfig=self.kubeconfig)
+
+
+@dataclass
+class Deployed:
+    """The stack of the first cluster as it came to be, and what the cluster held between the steps."""
+
+    stack: Stack
+    config: dict[str, Any]
+    before: dict[str, str]
+    previewed: Outcome
+    between: dict[str, str]
+    made: Outcome
+    after: dict[str, str]
+
+    @property
+    def bed(self) -> Bed:
+        return self.stack.bed
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def clusters(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clusters]:
+    async with Testbed() as one, Testbed() as two:
+        await one.add_nodes([*CONTROL_PLANE, SimNode("gpu", [Card(), Card()])])
+        await together([old_tokens(one), old_tokens(two)])
+        beds = {"one": one, "two": two}
+        yield Clusters(beds, merged(beds, tmp_path_factory.mktemp("clusters") / "kubeconfig"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def deployed(clusters: Clusters) -> Deployed:
+    stack = await clusters.stack("one")
+    before = await held(stack.bed)
+    previewed = await stack.preview()
+    between = await held(stack.bed)
+    made = await stack.up()
+    config = {**CONFIG, "context": "one"}
+    return Deployed(stack, config, before, previewed, between, made, await held(stack.bed))
+
+
+async def test_a_preview_names_every_object_and_touches_nothing(deployed: Deployed) -> None:
+    assert deployed.previewed.changes == dict.fromkeys(names_of(RENDERED), "create")
+    assert deployed.between == deployed.before
+
+
+async def test_up_creates_exactly_the_rendered_objects(deployed: Deployed) -> None:
+    assert deployed.made.changes == deployed.previewed.changes
+    assert deployed.after.keys() - deployed.before.keys() == names_of(RENDERED)
+    assert deployed.before.items() <= deployed.after.items()
+    assert await unlike(deployed.bed, RENDERED) == []
+
+
+async def test_the_comparison_with_the_rendered_objects_would_find_a_difference(deployed: Deployed) -> None:
+    other = everything(load(with_extender(CONFIG, image=OTHER_IMAGE)))
+    assert await unlike(deployed.bed, other) == [f"{DEPLOYMENT}: spec.template.spec.containers[0].image"]
+
+
+async def test_a_second_up_changes_nothing(deployed: Deployed) -> None:
+    assert (await deployed.stack.up()).changes == {}
+    assert await held(deployed.bed) == deployed.after
+
+
+async def test_the_engines_state_holds_no_credentials(deployed: Deployed) -> None:
+    user = yaml.safe_load(deployed.bed.kubeconfig.read_text())["users"][0]["user"]
+    state = str(await deployed.stack.export())
+    assert "gpushare-schd-extender" in state
+    assert not [secret for secret in user.values() if secret in state]
+
+
+async def test_another_image_is_shown_as_that_and_nothing_else_and_updates_one_object(
+    deployed: Deployed,
+) -> None:
+    stack = deployed.stack
+    stack.configure(with_extender(deployed.config, image=OTHER_IMAGE))
+    shown = await stack.preview("--diff")
+    assert shown.changes == {DEPLOYMENT: "update"}
+    assert shown.step(DEPLOYMENT).diff == ("spec.template.spec.containers[0].image",)
+    assert f'"{CONFIG["extender"]["image"]}" => "{OTHER_IMAGE}"' in shown.text
+    assert (await stack.up()).changes == {DEPLOYMENT: "update"}
+    image = "jsonpath={.spec.template.spec.containers[*].image}"
+    path = ("deployment/gpushare-schd-extender", "--namespace=kube-system")
+    assert await deployed.bed.kubectl("get", *path, f"--output={image}") == OTHER_IMAGE
+    assert await held(deployed.bed) == deployed.after
+    stack.configure(deployed.config)
+    assert (await stack.up()).changes == {DEPLOYMENT: "update"}
+
+
+async def test_a_refresh_finds_a_deleted_object_and_the_next_up_brings_it_back(deployed: Deployed) -> None:
+    await deployed.bed.api.delete("/api/v1/namespaces/kube-system/services/gpushare-schd-extender")
+    assert (await deployed.stack.refresh()).changes == {SERVICE: "delete"}
+    assert (await deployed.stack.up()).changes == {SERVICE: "create"}
+    assert (await held(deployed.bed)).keys() == deployed.after.keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"replicas": 2}, "extender.replicas: 2 is not allowed; use 1 or 3"),
+        ({"exposure": "ingress"}, "extender.exposure: 'ingress' is not allowed; use one of node-port, "),
+        ({"replica": 1}, "extender.replica: no such key; use one of image, replicas, "),
+    ],
+)
+async def test_a_bad_configuration_stops_with_key_value_and_what_is_allowed(
+    deployed: Deployed, change: dict[str, Any], text: str
+) -> None:
+    before = await held(deployed.bed)
+    deployed.stack.configure(with_extender(deployed.config, **change))
+    try:
+        with pytest.raises(PulumiError) as caught:
+            await deployed.stack.up()
+    finally:
+        deployed.stack.configure(deployed.config)
+    assert f"error: {text}" in caught.value.outcome.text
+    assert "Traceback" not in caught.value.outcome.text
+    assert caught.value.outcome.objects == ()
+    assert await held(deployed.bed) == before
+
+
+async def test_an_unreachable_cluster_is_named_as_that(deployed: Deployed, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    document = yaml.safe_load(deployed.bed.kubeconfig.read_text())
+    document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    away = tmp_path / "kubeconfig"
+    away.write_text(yaml.safe_dump(document))
+    stack = await Stack.create(deployed.bed, CONFIG, name="away", kubeconfig=away)
+    with pytest.raises(PulumiError, match=f"configured Kubernetes cluster is unreachable: .*:{port}"):
+        await stack.up()
+
+
+async def cut_off(stack: Stack) -> list[Object]:
+    """The objects that were being created when the engine was killed, by its own record."""
+    operations = (await stack.export())["deployment"]["pending_operations"]
+    return [each["resource"]["inputs"] for each in operations]
+
+
+async def test_an_up_that_was_killed_before_its_end_can_be_finished_and_touches_no_other_cluster(
+    clusters: Clusters, deployed: Deployed
+) -> None:
+    stack = await clusters.stack("two")
+    bed = stack.bed
+    before, first = await held(bed), await held(deployed.bed)
+    process = await stack.start("up")
+
+    async def waits_for_pods() -> bool:
+        """Without nodes the Deployment does not become available."""
+        return names_of(RENDERED) <= (await held(bed)).keys()
+
+    await until(waits_for_pods, "all objects", 120)
+    await stack.kill(process)
+    await bed.add_nodes(CONTROL_PLANE)
+    with pytest.raises(PulumiError, match="the stack is currently locked"):
+        await stack.up()
+    await stack.cancel()
+    unknown = await cut_off(stack)
+    assert DEPLOYMENT in names_of(unknown)
+    # Today's provider takes them over where it may; the official one here cannot.
+    await bed.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=as_yaml(unknown))
+    await stack.up("--refresh")
+    assert (await held(bed)).keys() - before.keys() == names_of(RENDERED)
+    assert (await stack.preview()).changes == {}
+    assert await held(deployed.bed) == first
+
+
+async def test_destroy_takes_everything_of_ours_and_leaves_pods_and_labels_alone(deployed: Deployed) -> None:
+    bed = deployed.bed
+    await bed.create_pods([gpu_pod("works", 4)])
+    path = "/api/v1/namespaces/default/pods/works"
+
+    async def running() -> Any:
+        pod = await bed.api.get(path)
+        return pod["status"].get("phase") == "Running" and pod
+
+    pod = await until(running, "the pod to run")
+    node = await bed.api.get("/api/v1/nodes/gpu")
+    await deployed.stack.destroy()
+    assert await held(bed) == deployed.before
+    assert (await running())["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert (await bed.api.get("/api/v1/nodes/gpu"))["metadata"]["labels"] == node["metadata"]["labels"]

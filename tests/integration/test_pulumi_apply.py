@@ -1,0 +1,164 @@
+"""What today's Kubernetes provider does by server-side apply, WITH A STAND-IN for that provider.
+
+The engine, the language host, the program and the API server are real; the provider is
+``tests.support.apply_provider``, which says why.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from components.manifests import everything
+from components.stack import from_file, load
+from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed.api import Object
+from testbed.pulumi import PulumiError, Stack
+from tests.support.apply_provider import program
+from tests.support.clusters import CONTROL_PLANE, held, names_of, unlike
+from tests.support.stacks import STACKS
+
+CONFIG: dict[str, Any] = from_file(STACKS["example"])
+RENDERED = everything(load(CONFIG))
+S3 = Path(__file__).parents[1] / "support" / "s3.yaml"
+SERVICE = "Service/kube-system/gpushare-schd-extender"
+MASTER = {"node-role.kubernetes.io/master": ""}
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+
+
+@dataclass
+class TakenOver:
+    """A cluster in which S3's installation ran, with a pod that uses it, and the stack that took it over."""
+
+    stack: Stack
+    before: dict[str, str]
+    pod: Object
+    refusal: str
+
+    @property
+    def bed(self) -> Bed:
+        return self.stack.bed
+
+
+async def running(bed: Bed, path: str) -> Object:
+    async def runs() -> Object | None:
+        pod = await bed.api.get(path)
+        return pod if pod["status"].get("phase") == "Running" else None
+
+    found = await until(runs, f"{path} to run")
+    assert found
+    return found
+
+
+POD = "/api/v1/namespaces/default/pods/works"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def provider(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return program(tmp_path_factory.mktemp("provider"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def taken(provider: Path) -> AsyncIterator[TakenOver]:
+    async with Testbed() as bed:
+        masters = [replace(node, labels={**node.labels, **MASTER}) for node in CONTROL_PLANE]
+        await bed.add_nodes([*masters, SimNode("gpu", [Card(), Card()])])
+        await bed.apply(S3.read_text())
+        await bed.create_pods([gpu_pod("works", 4)])
+        pod = await running(bed, POD)
+        before = await held(bed)
+        stack = await Stack.create(bed, CONFIG, provider=provider)
+        with pytest.raises(PulumiError) as caught:
+            await stack.up()
+        stack.configure({**CONFIG, "adopt": True})
+        await stack.up()
+        yield TakenOver(stack, before, pod, caught.value.outcome.text)
+
+
+async def pod_specs(bed: Bed) -> dict[str, Object]:
+    """Of the workloads in kube-system, by name."""
+    listed = await bed.kubectl("get", "deployments,daemonsets", "-n=kube-system", "--output=json")
+    items = json.loads(listed)["items"]
+    return {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in items}
+
+
+async def test_what_exists_is_not_taken_over_unasked(taken: TakenOver) -> None:
+    assert "error: kube-system/gpushare-schd-extender already exists" in taken.refusal
+
+
+async def test_an_installation_of_s3_is_taken_over_object_by_object(taken: TakenOver) -> None:
+    after = await held(taken.bed)
+    assert taken.before.items() <= after.items()
+    assert after.keys() == taken.before.keys() | names_of(RENDERED)
+    assert await unlike(taken.bed, RENDERED) == []
+
+
+async def test_the_originals_images_are_replaced_and_running_pods_kept(taken: TakenOver) -> None:
+    found = {name: spec["containers"][0]["image"] for name, spec in (await pod_specs(taken.bed)).items()}
+    assert found["gpushare-schd-extender"] == CONFIG["extender"]["image"]
+    assert found["gpushare-device-plugin-ds"] == CONFIG["devicePlugins"][0]["image"]
+    assert (await running(taken.bed, POD))["metadata"]["uid"] == taken.pod["metadata"]["uid"]
+
+
+async def test_fields_that_only_the_old_files_set_stay(taken: TakenOver) -> None:
+    specs = await pod_specs(taken.bed)
+    assert specs["gpushare-schd-extender"]["nodeSelector"] == MASTER
+    agent = specs["gpushare-device-plugin-ds"]
+    assert "KUBECONFIG" in [each["name"] for each in agent["containers"][0]["env"]]
+    assert {"kubeconfig", "time-zone"} <= {each["name"] for each in agent["volumes"]}
+
+
+async def test_after_that_nothing_changes_with_or_without_the_wish_to_take_over(taken: TakenOver) -> None:
+    assert (await taken.stack.up("--refresh")).changes == {}
+    taken.stack.configure(CONFIG)
+    assert (await taken.stack.up("--refresh")).changes == {}
+    assert taken.before.items() <= (await held(taken.bed)).items()
+
+
+async def test_a_service_that_somebody_edited_is_found_by_refresh_and_mended_by_up(taken: TakenOver) -> None:
+    bed, stack = taken.bed, taken.stack
+    edit = '{"spec": {"selector": {"component": "something-else"}}}'
+    await bed.kubectl("patch", "service", "gpushare-schd-extender", "-n=kube-system", f"--patch={edit}")
+    found = await stack.refresh()
+    assert found.changes == {SERVICE: "update"}
+    assert (await stack.up()).changes == {SERVICE: "update"}
+    service = await bed.api.get("/api/v1/namespaces/kube-system/services/gpushare-schd-extender")
+    assert service["spec"]["selector"] == {"app": "gpushare", "component": "gpushare-schd-extender"}
+    assert (await stack.up("--refresh")).changes == {}
+
+
+async def test_an_up_that_was_killed_is_finished_by_an_up_that_may_take_over(taken: TakenOver) -> None:
+    bed, stack = taken.bed, taken.stack
+    await stack.destroy()
+    process = await stack.start("up")
+
+    async def half_way() -> bool:
+        made = names_of(RENDERED) & (await held(bed)).keys()
+        return 0 < len(made) < len(RENDERED)
+
+    await until(half_way, "some objects", 120)
+    await stack.kill(process)
+    await stack.cancel()
+    stack.env["PULUMI_K8S_UPSERT_EXISTING_OBJECTS"] = "true"
+    await stack.up("--refresh")
+    assert names_of(RENDERED) <= (await held(bed)).keys()
+    assert await unlike(bed, RENDERED) == []
+
+
+async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> None:
+    bed, stack = taken.bed, taken.stack
+    await bed.add_nodes([SimNode("bare", [Card()], labels={"gpushare": ""})])
+    stack.configure({**CONFIG, "nodePools": [{"nodes": ["bare"], "placement": "spread"}]})
+    await stack.up()
+    labels = (await bed.api.get("/api/v1/nodes/bare"))["metadata"]["labels"]
+    assert labels["gpushare"] == "true"
+    assert labels["ack.node.gpu.placement"] == "spread"
+    await stack.destroy()
+    assert names_of(RENDERED).isdisjoint(await held(bed))
+    assert (await bed.api.get("/api/v1/nodes/bare"))["metadata"]["labels"] == labels
+    assert (await running(bed, POD))["metadata"]["uid"] == taken.pod["metadata"]["uid"]

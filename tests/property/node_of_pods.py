@@ -1,0 +1,233 @@
+"""A node whose kubelet, scheduler and pods do what they like, and the agent's books of it.
+
+The model keeps what every container was really told, by the answers alone. The agent sees what a real
+one sees: the API, the record, and the kubelet's checkpoint where there is one.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.decision import decide, with_grant
+from gpushare.deviceplugin.ids import long_id, preferred
+from gpushare.deviceplugin.interface import Refused
+from gpushare.deviceplugin.joining import Served, join, marked, retained
+from gpushare.deviceplugin.matching import Call, match, match_core
+from gpushare.deviceplugin.published import assigned_text
+from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy, choose, core_fits
+from gpushare.model.annotations import parse_assigned
+from gpushare.model.cards import Card
+from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from gpushare.model.objects import Mode, Node
+from gpushare.scheduling.book import Book, Reservation, make_book
+from gpushare.scheduling.fitting import Refusal, Seeker, place
+from tests.support.builders import sound
+from tests.support.tenants import NODE, cards, tenant, with_tenants
+
+SIZES = (8, 6)
+
+
+@dataclass
+class Pod:
+    """A pod as the kubelet runs it: what each container was told, card UUID → units."""
+
+    uid: str
+    demand: Demand
+    told: dict[str, dict[str, int]] = field(default_factory=dict)
+    ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> list[ContainerDemand]:
+        return [c for c in self.demand.containers if c.mem and c.name not in self.told]
+
+    @property
+    def used(self) -> dict[str, tuple[int, int]]:
+        """Card UUID → units and percent that its containers take at their peak."""
+        mem, core = Counter[str](), Counter[str]()
+        asked = {c.name: c.core for c in self.demand.containers}
+        for name, told in self.told.items():
+            for uuid, units in told.items():
+                mem[uuid] += units
+                core[uuid] += asked[name] // len(told)
+        most = self.demand.per_card
+        return {uuid: (min(mem[uuid], most.mem), min(core[uuid], most.core)) for uuid in mem}
+
+
+@st.composite
+def demands(draw: st.DrawFn) -> Demand:
+    kinds = draw(
+        st.sampled_from(([Kind.MAIN], [Kind.MAIN] * 2, [Kind.INIT, Kind.MAIN], [Kind.SIDECAR, Kind.MAIN]))
+    )
+    count = draw(st.sampled_from((1, 1, 1, 2)))
+    core = st.sampled_from((0, 20, 50, 80))
+    containers = [
+        ContainerDemand(f"c{i}", kind, draw(st.integers(1, 2)) * count, draw(core) // len(kinds) * count)
+        for i, kind in enumerate(kinds)
+    ]
+    return sound(demand_of(containers, str(count)))
+
+
+class NodeOfPods:
+    """One node: an agent that sees only what a real one sees, and the truth beside it."""
+
+    def __init__(self) -> None:
+        self.cards = cards(*SIZES)
+        self.agent = Tenancy(NODE, self.cards, Mode.CORE_MEM)
+        self.pods: dict[str, Pod] = {}
+        self.refusals: frozenset[Key] = frozenset()
+        self.clock = 0
+
+    # --- what happens -----------------------------------------------------------------------
+
+    def bind(self, data: st.DataObject) -> None:
+        """A pod comes to the node: by the extender where it finds a place, or past it."""
+        demand = data.draw(demands())
+        how = data.draw(st.sampled_from(("extender", "extender", "nobody", "forged")))
+        self.clock += 1
+        uid = f"pod-{self.clock}"
+        places: tuple[int, ...] | None = None
+        if how == "extender":
+            found = place(self.extenders_book(), Seeker(uid, demand))
+            if isinstance(found, Refusal):
+                return
+            places = tuple(index for index, _ in found)
+        elif how == "forged":
+            places = tuple(data.draw(st.permutations((0, 1)))[: demand.cards])
+        newcomer = tenant(uid, demand, card=places, bound=self.clock)
+        if how == "forged":
+            newcomer = replace(newcomer, pod=replace(newcomer.pod, seal=None))
+        self.pods[uid] = Pod(uid, demand)
+        self.agent = with_tenants(self.agent, newcomer)
+
+    def allocate(self, data: st.DataObject) -> None:
+        """The kubelet admits whichever pod it likes; a pod under way goes on first."""
+        waiting = [pod for pod in self.pods.values() if pod.waiting]
+        if not waiting:
+            return
+        pod = data.draw(st.sampled_from([pod for pod in waiting if pod.told] or waiting))
+        container = pod.waiting[0]
+        self.agent = join(self.agent, self.checkpoint())
+        core_first = container.core if data.draw(st.booleans()) else None
+        ids = self.kubelets_ids(container.mem, random_ids=data.draw(st.booleans()))
+        grant = self.asked(container, ids, core_first) if ids else None
+        if grant is None:
+            self.failed(pod, lingers=data.draw(st.booleans()))
+            return
+        if not pod.told and data.draw(st.integers(0, 4)) == 4:
+            # The answer is lost on its way: the kubelet fails the pod.
+            self.failed(pod, lingers=False)
+            return
+        pod.told[container.name] = dict(grant.cards)
+        pod.ids[container.name] = ids
+
+    def asked(self, container: ContainerDemand, ids: tuple[str, ...], core_first: int | None) -> Grant | None:
+        """Both calls for a container; None where one of them is refused."""
+        done = frozenset(entry.key for entry in self.checkpoint())
+        if core_first and match_core(self.agent, core_first, done) is None:
+            return None
+        call = Call(container.mem, core=core_first or None, done=done, refused=self.refusals)
+        found = match(self.agent, call) or match(self.agent, replace(call, core=None))
+        if found is None:
+            return None
+        decision = decide(self.agent, found, ids, self.clock)
+        if isinstance(decision, Refused):
+            self.refusals |= {(found.tenant.uid, found.container.name)}
+            return None
+        self.agent = with_grant(self.agent, decision.grant)
+        assert sum(units for _, units in decision.grant.cards) == container.mem
+        late = container.core and not core_first
+        return None if late and not core_fits(self.agent, decision.grant, container.core) else decision.grant
+
+    def delete(self, data: st.DataObject) -> None:
+        """Any pod goes, one that has failed and that the API still shows included."""
+        if self.agent.tenants:
+            self.gone(data.draw(st.sampled_from(sorted(self.agent.tenants))))
+
+    def restart_agent(self, _: st.DataObject) -> None:
+        """What is left is the record and the API."""
+        there = self.agent
+        self.refusals = frozenset()
+        self.agent = Tenancy(NODE, there.cards, there.mode, tenants=there.tenants, grants=there.grants)
+
+    def look(self, _: st.DataObject) -> None:
+        """The agent looks at the checkpoint, and lets go of who is gone."""
+        self.agent = retained(join(self.agent, self.checkpoint()), frozenset())
+
+    def lose_checkpoint(self, _: st.DataObject) -> None:
+        """The kubelet starts anew and takes all units for free; pods run on, half admitted ones do not."""
+        self.agent = join(self.agent, self.checkpoint())
+        for pod in [pod for pod in self.pods.values() if pod.told and pod.waiting]:
+            self.gone(pod.uid)
+        for pod in self.pods.values():
+            pod.ids.clear()
+            running = frozenset(c.name for c in pod.demand.containers if c.kind is not Kind.INIT and pod.told)
+            self.agent = with_tenants(self.agent, replace(self.agent.tenants[pod.uid], running=running))
+
+    def reboot(self, data: st.DataObject) -> None:
+        """Cards are lost or found again; pods on a lost one are still in the API for a while."""
+        there = data.draw(st.sampled_from((self.cards, self.cards[:1], self.cards[1:])))
+        self.agent = marked(replace(self.agent, cards=there))
+
+    # --- who knows what ---------------------------------------------------------------------
+
+    def failed(self, pod: Pod, *, lingers: bool) -> None:
+        """The kubelet is done with a pod, which the API may show for longer."""
+        if lingers and not pod.told:
+            del self.pods[pod.uid]
+        else:
+            self.gone(pod.uid)
+
+    def gone(self, uid: str) -> None:
+        joined = join(self.agent, self.checkpoint())
+        self.pods.pop(uid, None)
+        tenants = {key: t for key, t in self.agent.tenants.items() if key != uid}
+        self.agent = retained(replace(joined, tenants=tenants), frozenset())
+
+    def checkpoint(self) -> list[Served]:
+        return [
+            Served(pod.uid, name, min(ids), len(ids))
+            for pod in self.pods.values()
+            for name, ids in pod.ids.items()
+        ]
+
+    def kubelets_ids(self, amount: int, *, random_ids: bool) -> tuple[str, ...]:
+        taken = {each for pod in self.pods.values() for ids in pod.ids.values() for each in ids}
+        everything = {long_id(card, n) for card in self.agent.cards for n in range(card.units)}
+        available = sorted(everything - taken)
+        if len(available) < amount:
+            return ()
+        if random_ids:
+            return tuple(available[-amount:])
+        done = frozenset(entry.key for entry in self.checkpoint())
+        found = match(self.agent, Call(amount, done=done, refused=self.refusals))
+        wanted = (
+            choose(self.agent, found.tenant, found.tenant.demand) if found and found.tenant.demand else ()
+        )
+        wish = () if isinstance(wanted, Refusal) else wanted
+        return tuple(preferred(available, (), amount, wish, self.agent.cards))
+
+    def extenders_view(self) -> Node:
+        word = parse_assigned(assigned_text(self.agent))
+        assert word is not None
+        return Node(NODE, self.agent.cards, self.agent.mode, assigned=word)
+
+    def extenders_book(self) -> Book:
+        """The extender believes sealed claims, and the agent above them."""
+        reservations = {
+            uid: Reservation(uid, uid, t.demand, t.claim if t.pod.seal else None)
+            for uid, t in self.agent.tenants.items()
+            if t.demand
+        }
+        return make_book(NODE, self.extenders_view(), frozenset(), reservations, {})
+
+    def uuid_of(self, index: int) -> str:
+        return next(card.uuid for card in self.cards if card.index == index)
+
+    @property
+    def lost(self) -> set[str]:
+        """The cards that the machine has no more."""
+        return {card.uuid for card in self.cards} - {card.uuid for card in self.agent.cards}
+
+    def card(self, uuid: str) -> Card:
+        return next(card for card in self.cards if card.uuid == uuid)

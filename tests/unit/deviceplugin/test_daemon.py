@@ -1,0 +1,86 @@
+"""What the agent as a whole says of itself, without anything running."""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+from kubernetes.aio.client.configuration import Configuration
+from structlog.testing import capture_logs
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.deviceplugin.daemon import Agent
+from gpushare.deviceplugin.main import command, settings_of
+from gpushare.errors import ApiError
+from gpushare.model.facts import NodeFacts
+from gpushare.model.hardware import Fault, Inventory
+
+
+class NoGpus:
+    """A fake driver without cards."""
+
+    async def inventory(self) -> Inventory:
+        return Inventory("", None, ())
+
+    async def ailing(self) -> Mapping[str, str]:
+        return {}
+
+    async def faults(self) -> AsyncIterator[Fault]:
+        return
+        yield
+
+
+def agent(folder: Path, *flags: str) -> Agent:
+    arguments = ["--node-name=node-a", f"--device-plugin-folder={folder}", *flags]
+    with command.make_context("device-plugin", arguments) as context:
+        settings = settings_of(context.params, {})
+    return Agent(settings, KubeClient(Configuration()), NoGpus())
+
+
+@pytest.fixture
+def ready(tmp_path: Path) -> Agent:
+    found = agent(tmp_path)
+    found._pods.synced("pods")
+    found._node.synced("nodes")
+    found.household.take_node(NodeFacts("node-a"), None)
+    found._mem.registered(up=True)
+    assert found.unready() is None
+    return found
+
+
+def sample(found: Agent, name: str, **labels: str) -> float | None:
+    return found.metrics.registry.get_sample_value(f"gpushare_device_plugin_{name}", labels)
+
+
+def lose(found: Agent, for_s: float) -> None:
+    found._pods.troubled("pods", ApiError("cannot connect"), 1)
+    found._pod_follower._lost_at = time.monotonic() - for_s
+
+
+def test_a_short_outage_of_the_api_leaves_the_agent_ready(ready: Agent) -> None:
+    lose(ready, 10)
+    assert ready.unready() is None
+    assert 10 <= (sample(ready, "watch_stale_seconds", resource="pods") or 0) < 60
+    assert sample(ready, "watch_stale_seconds", resource="nodes") == 0
+
+
+def test_a_long_outage_of_the_api_is_told_with_its_reason(ready: Agent) -> None:
+    lose(ready, 100)
+    assert ready.unready() == "pods: as of 100 s ago: cannot connect"
+
+
+def test_an_outage_that_is_over_is_forgotten(ready: Agent) -> None:
+    lose(ready, 100)
+    ready._pod_follower._lost_at = None
+    assert ready.unready() is None
+    assert sample(ready, "watch_stale_seconds", resource="pods") == 0
+
+
+def test_each_missing_mount_is_one_line_and_one_metric(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        found = agent(
+            tmp_path, f"--cgroup-root={tmp_path}/none", f"--pod-resources-socket={tmp_path}/none/kubelet.sock"
+        )
+    told = [entry["right"] for entry in logs if entry["event"] == "reduced_mode"]
+    assert told == ["cgroups", "pod-resources"]
+    assert [sample(found, "reduced_mode", right=right) for right in told] == [1, 1]

@@ -1,0 +1,149 @@
+"""Pods with containers of one amount that wait at the same time: who is asked for, and what if not."""
+
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from gpushare.contract import EVENT_ASSIGNED, EVENT_REFUSED
+from gpushare.deviceplugin.interface import Answer, Refused
+from gpushare.deviceplugin.joining import Served
+from gpushare.model.demand import Demand, demand_of
+from tests.support.builders import main, sound
+from tests.support.tenants import tenant
+from tests.unit.deviceplugin.setting import Setting, ids
+
+
+def pair(first: int, second: int) -> Demand:
+    """A pod of two containers."""
+    return sound(demand_of([main(first, name="c0"), main(second, name="c1")]))
+
+
+def unlike(folder: Path) -> Setting:
+    """``small`` of 2 on card 0 was bound before ``large`` of 2 + 6 on card 1."""
+    here = Setting(folder, 8, 8)
+    here.come(tenant("small", 2, card=0, bound=1), tenant("large", pair(2, 6), card=1, bound=2))
+    return here
+
+
+async def test_of_unlike_pods_the_one_is_meant_that_the_kubelet_has_taken_in(tmp_path: Path) -> None:
+    here = unlike(tmp_path)
+    here.names = frozenset({"default/large", "default/somebody"})
+    answer = await here.mem.allocate(ids(1, 0, 1))
+    assert isinstance(answer, Answer)
+    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+    assert (answer.envs["ALIYUN_COM_GPU_MEM_POD"], answer.envs["ALIYUN_COM_GPU_MEM_CONTAINER"]) == ("8", "2")
+
+
+async def test_where_the_kubelet_has_taken_in_both_or_does_not_tell_the_oldest_is_meant(
+    tmp_path: Path,
+) -> None:
+    for number, names in enumerate((None, frozenset[str](), frozenset({"default/small", "default/large"}))):
+        here = unlike(tmp_path / str(number))
+        here.names = names
+        answer = await here.mem.allocate(["x", "y"])
+        assert isinstance(answer, Answer)
+        assert answer.envs["ALIYUN_COM_GPU_MEM_POD"] == "2"
+
+
+async def test_for_pods_that_are_alike_the_kubelet_is_not_asked(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 8, 8)
+    here.come(tenant("a", 2, card=0, bound=1), tenant("b", 2, card=1, bound=2))
+    here.names = frozenset({"default/b"})
+    answer = await here.mem.allocate(["x", "y"])
+    assert isinstance(answer, Answer)
+    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+async def test_a_pod_that_got_the_answer_of_one_of_another_size_is_told_so_once(tmp_path: Path) -> None:
+    here = unlike(tmp_path)
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("large", 2, "GPU-0-_-0", "c0")
+    with capture_logs() as logs:
+        for _ in range(3):
+            here.teller.tell()
+    assert [entry["event"] for entry in logs] == ["pod_corrected", "pod_mistaken"]
+    moved, mistaken = here.notes
+    assert (moved.name, moved.reason, mistaken.name) == ("large", EVENT_ASSIGNED, "large")
+    assert mistaken.text.startswith(
+        "container c0 was told 2 aliyun.com/gpu-mem for its whole pod, which asks for 8"
+    )
+    assert here.metrics.registry.get_sample_value(
+        "gpushare_device_plugin_corrected_pods_total", {"cause": "mistaken"}
+    )
+
+
+async def test_the_rest_of_such_a_pod_follows_where_it_fits_and_tells_its_own_total(tmp_path: Path) -> None:
+    here = unlike(tmp_path)
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("large", 2, "GPU-0-_-0", "c0")
+    answer = await here.mem.allocate([f"x{n}" for n in range(6)])
+    assert isinstance(answer, Answer)
+    assert (answer.envs["NVIDIA_VISIBLE_DEVICES"], answer.envs["ALIYUN_COM_GPU_MEM_POD"]) == ("GPU-0", "8")
+
+
+async def test_the_rest_of_such_a_pod_is_refused_by_name_where_it_does_not_fit(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 8, 8)
+    here.come(tenant("tenant", 3, card=0, bound=0))
+    await here.mem.allocate(ids(0, 5, 6, 7))
+    here.confirm("tenant", 3, "GPU-0-_-5")
+    here.come(tenant("small", 2, card=0, bound=1), tenant("large", pair(2, 6), card=1, bound=2))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("large", 2, "GPU-0-_-0", "c0")
+    answer = await here.mem.allocate([f"x{n}" for n in range(6)])
+    assert isinstance(answer, Refused)
+    assert answer.text.startswith(
+        "pod default/large, container c1: its other containers are on card 0, where "
+    )
+
+
+async def test_a_pod_that_picks_its_devices_is_told_apart_from_its_twin(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 8)
+    here.come(
+        tenant("plain", 2, card=0, bound=1), tenant("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
+    )
+    here.names = frozenset({"default/picks"})
+    answer = await here.mem.allocate(["x", "y"])
+    assert isinstance(answer, Refused)
+    assert answer.reason == "own_devices"
+
+
+async def test_a_pod_that_picks_its_devices_and_got_the_answer_of_its_twin_is_told_as_if_it_was_refused(
+    tmp_path: Path,
+) -> None:
+    here = Setting(tmp_path, 8)
+    picks = tenant("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
+    here.come(tenant("plain", 2, card=0, bound=1), picks)
+    await here.mem.allocate(["x", "y"])
+    here.named = (Served("picks", "main", "x", 2),)
+    here.household.refresh()
+    with capture_logs() as logs:
+        here.teller.tell()
+        here.teller.tell()
+    direct = Setting(tmp_path / "direct", 8)
+    direct.come(picks)
+    refused = await direct.mem.allocate(["x", "y"])
+    assert isinstance(refused, Refused)
+    assert here.notes == direct.notes
+    assert here.notes[0].reason == EVENT_REFUSED
+    told = [entry for entry in logs if entry["event"] == "allocate_refused"]
+    assert [(entry["reason"], entry["text"]) for entry in told] == [(refused.reason, refused.text)]
+
+
+async def test_a_pod_that_was_given_its_answer_again_for_another_that_asked_keeps_what_it_has(
+    tmp_path: Path,
+) -> None:
+    """The kubelet has lost its checkpoint, and the agent has not seen the other pod yet."""
+    here = Setting(tmp_path, 8)
+    here.come(tenant("runs", 2, card=0))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("runs", 2, "GPU-0-_-0")
+    here.named = ()
+    await here.mem.allocate(ids(0, 4, 5))
+    here.come(tenant("unseen", 2, card=0))
+    here.confirm("unseen", 2, "GPU-0-_-4")
+    grants = here.household.tenancy.grants
+    assert {key: dict(grant.cards) for key, grant in grants.items()} == {
+        ("runs", "main"): {"GPU-0": 2},
+        ("unseen", "main"): {"GPU-0": 2},
+    }
+    assert all(grant.sure and not grant.again for grant in grants.values())

@@ -1,0 +1,65 @@
+"""The Containerfile agrees with the rest of the project."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from testbed.images.recipe import SOURCES, services
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "Containerfile").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PARTS = re.split(r"^FROM ", TEXT, flags=re.MULTILINE)
+STAGES = re.findall(r"^FROM \S+ AS (\S+)$", TEXT, re.MULTILINE)
+
+
+def stage(name: str) -> str:
+    return next(part for part in PARTS if part.partition("\n")[0].endswith(f" AS {name}"))
+
+
+def test_every_service_is_an_extra() -> None:
+    assert set(services(TEXT)) <= set(PROJECT["project"]["optional-dependencies"])
+
+
+def test_every_service_has_its_own_list_of_packages() -> None:
+    found = re.search(r"for service in ([^;]+);", stage("lock"))
+    assert found is not None
+    assert found[1].split() == services(TEXT)
+    for name in services(TEXT):
+        assert f"--from=dependencies /environments/{name} /app/.venv" in stage(name)
+
+
+@pytest.mark.parametrize("name", services(TEXT))
+def test_only_the_device_plugin_is_root(name: str) -> None:
+    assert ("USER 65532:65532" in stage(name)) == (name != "device-plugin")
+
+
+@pytest.mark.parametrize("name", services(TEXT))
+def test_a_service_says_what_it_is(name: str) -> None:
+    for label in ("title", "description"):
+        assert f"org.opencontainers.image.{label}=" in stage(name)
+    assert f"org.opencontainers.image.licenses={PROJECT['project']['license']}" in stage("runtime")
+
+
+@pytest.mark.parametrize("name", services(TEXT))
+def test_the_command_of_an_image_is_a_script_of_the_project(name: str) -> None:
+    found = re.search(r'^CMD \["([^"]+)"', stage(name), re.MULTILINE)
+    assert found is not None
+    assert found[1] in PROJECT["project"]["scripts"]
+
+
+def test_nothing_is_made_for_one_architecture() -> None:
+    assert not re.search(r"amd64|arm64|x86_64|aarch64", TEXT)
+
+
+def test_secrets_reach_only_stages_that_are_thrown_away() -> None:
+    assert [name for name in STAGES if "type=secret" in stage(name)] == ["builder", "dependencies"]
+    assert not [name for name in services(TEXT) if f"FROM {name}" in TEXT]
+
+
+def test_the_build_sees_its_sources_and_nothing_else() -> None:
+    lines = (ROOT / ".containerignore").read_text().splitlines()
+    assert lines[0] == "*"
+    assert {line[1:] for line in lines if line.startswith("!")} == set(SOURCES)
