@@ -20,11 +20,11 @@ from testbed.api import Object
 from testbed.pulumi import PulumiError, Stack
 from tests.support.apply_provider import program
 from tests.support.clusters import CONTROL_PLANE, held, names_of, unlike
-from tests.support.stacks import STACKS
+from tests.support.stacks import ROOT, STACKS
 
 CONFIG: dict[str, Any] = from_file(STACKS["example"])
 RENDERED = everything(load(CONFIG))
-S3 = Path(__file__).parents[1] / "support" / "s3.yaml"
+S3 = [ROOT / "examples" / "original" / f"{name}.yaml" for name in ("extender", "device-plugin")]
 SERVICE = "Service/kube-system/gpushare-schd-extender"
 MASTER = {"node-role.kubernetes.io/master": ""}
 
@@ -68,7 +68,7 @@ async def taken(provider: Path) -> AsyncIterator[TakenOver]:
     async with Testbed() as bed:
         masters = [replace(node, labels={**node.labels, **MASTER}) for node in CONTROL_PLANE]
         await bed.add_nodes([*masters, SimNode("gpu", [Card(), Card()])])
-        await bed.apply(S3.read_text())
+        await bed.apply("---\n".join(file.read_text() for file in S3))
         await bed.create_pods([gpu_pod("works", 4)])
         pod = await running(bed, POD)
         before = await held(bed)
