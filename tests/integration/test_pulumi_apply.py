@@ -56,6 +56,7 @@ async def running(bed: Bed, path: str) -> Object:
 
 
 POD = "/api/v1/namespaces/default/pods/works"
+ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/gpushare-schd-extender"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -137,12 +138,10 @@ async def test_an_up_that_was_killed_is_finished_by_an_up_that_may_take_over(tak
     await stack.destroy()
     process = await stack.start("up")
 
-    async def half_way() -> bool:
-        made = names_of(RENDERED) & (await held(bed)).keys()
-        return 0 < len(made) < len(RENDERED)
-
-    await until(half_way, "some objects", 120)
+    # Rights come before the pods that have them.
+    await until(lambda: bed.api.get(ACCOUNT), "the first objects", 120, poll_s=0.02)
     await stack.kill(process)
+    assert names_of(RENDERED) - (await held(bed)).keys()
     await stack.cancel()
     stack.env["PULUMI_K8S_UPSERT_EXISTING_OBJECTS"] = "true"
     await stack.up("--refresh")
