@@ -5,7 +5,7 @@ told of the node port. What does not: how they are deployed, which is the caller
 (``testbed.images``).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -41,21 +41,23 @@ class Stage:
 async def deployed_stage(story: Story, images: Images, deploy: Deploy) -> AsyncIterator[Stage]:
     """The story's cluster: what ``deploy`` made is ready, and nothing is placed yet."""
     async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
-        master = await _add_master(bed, images)
-        nodes = await together(_add_node(bed, each, story, images) for each in story.nodes)
-        await bed.restart_scheduler(SchedulerSpec(extenders=[component_config(_url(master))]))
+        master = await add_master(bed, images)
+        nodes = await together(add_node(bed, each, images, story.images) for each in story.nodes)
+        await bed.restart_scheduler(told_of(master))
         made = await deploy(bed, configuration(images, story.nodes[0].labels))
         await together(each.until_offered(_OFFERED_S) for each in nodes)
         yield Stage(nodes, made)
 
 
-async def _add_master(bed: Bed, images: Images) -> KubeletNode:
-    master = await add_kubelet(bed, KubeletSpec("master", labels={CONTROL_PLANE: ""}, services=True))
+async def add_master(bed: Bed, images: Images, name: str = "master") -> KubeletNode:
+    """Add a node of the control plane that has the images."""
+    master = await add_kubelet(bed, KubeletSpec(name, labels={CONTROL_PLANE: ""}, services=True))
     await load(master, images)
     return master
 
 
-async def _add_node(bed: Bed, node: SimNode, story: Story, images: Images) -> CardNode:
+async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[str] = ()) -> CardNode:
+    """Add a node with cards that has the images; a busybox goes by the names in ``stand_ins``."""
     stub = NvmlStub(bed.folder / f"nvml-{node.name}", era=_ERA, cards=stub_cards(node))
     spec = KubeletSpec(
         node.name,
@@ -65,10 +67,13 @@ async def _add_node(bed: Bed, node: SimNode, story: Story, images: Images) -> Ca
         services=True,
     )
     kubelet = await add_kubelet(bed, spec)
-    await kubelet.stand_in(*story.images)
+    if stand_ins:
+        await kubelet.stand_in(*stand_ins)
     await load(kubelet, images)
     return CardNode(bed, kubelet, stub)
 
 
-def _url(master: KubeletNode) -> str:
-    return f"http://{master.address}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
+def told_of(master: KubeletNode) -> SchedulerSpec:
+    """A scheduler that asks the extender at this node's port."""
+    url = f"http://{master.address}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
+    return SchedulerSpec(extenders=[component_config(url)])

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import DEFAULT_KUBECONFIG, load_configuration, user_kubeconfig
+from gpushare.adapters.kube.config import DEFAULT_KUBECONFIG, load_access, user_kubeconfig
 from gpushare.adapters.kube.watch import Deleted, Follower, Resource, Upserted
 from gpushare.adapters.kube.wire import Bare, Page, WireNode
 from gpushare.cli.records import PodRecord, read_node, read_pod
@@ -76,7 +76,7 @@ async def _show_cluster(
     node: str | None,
     watch: bool,
 ) -> None:
-    async with KubeClient(await load_configuration(source.path(), source.context)) as client:
+    async with KubeClient(await load_access(source.path(), source.context)) as client:
         # Once without the watch: an unknown node or a missing right is an error, not a reason to wait.
         show(await look(client, node))
         if watch:

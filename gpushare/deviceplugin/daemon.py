@@ -7,6 +7,7 @@ the registration with the kubelet: no call is answered before it is known who li
 import asyncio
 from collections.abc import Coroutine, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -15,7 +16,7 @@ from gpushare.adapters.cgroups import Cgroups
 from gpushare.adapters.kube.agent import AgentApi
 from gpushare.adapters.kube.agent_resources import own_node, pods_of
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_configuration
+from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.watch import Follower
 from gpushare.adapters.kubelet.folder import check_folder
 from gpushare.adapters.kubelet.pods import check_access
@@ -57,9 +58,9 @@ async def run(settings: Settings) -> None:
     check_folder(settings.folder)
     if settings.kubelet:
         check_access(settings.kubelet)
-    configuration = await load_configuration(settings.kubeconfig)
+    access = await load_access(_kubeconfig(settings))
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
-        async with Nvml() as gpus, KubeClient(configuration) as client, asyncio.TaskGroup() as tasks:
+        async with Nvml() as gpus, KubeClient(access) as client, asyncio.TaskGroup() as tasks:
             agent = Agent(settings, client, gpus)
             await agent.cards.start()
             server = make_server(agent.operators_app)
@@ -129,11 +130,15 @@ class Agent:
         )
 
     def _tell_reductions(self, groups: Cgroups) -> None:
-        """Mounts that the original's manifest does not have."""
+        """Mounts that the original's manifest does not have, and a file that not every node has."""
         if not groups.visible:
             self._reduced("cgroups", "a pod's card is free once the API has dropped it")
         if not self._settings.pod_resources.parent.is_dir():
             self._reduced("pod-resources", "unlike pods that come together are taken in the order of binding")
+        if self._settings.kubeconfig and not _kubeconfig(self._settings):
+            self._reduced(
+                "kubeconfig", f"{self._settings.kubeconfig} is no file: the service account is used"
+            )
 
     def _reduced(self, right: str, effect: str) -> None:
         log.warning("reduced_mode", right=right, effect=effect)
@@ -219,3 +224,9 @@ class Agent:
         self.publisher.node_seen(facts)
         self.cards.see_node(facts)
         self.household.take_node(facts, refusal)
+
+
+def _kubeconfig(settings: Settings) -> str | None:
+    """The kubeconfig, if it is there: where a node has none, container runtimes mount an empty folder."""
+    path = settings.kubeconfig
+    return path if path and Path(path).is_file() else None

@@ -18,8 +18,8 @@ log = structlog.get_logger()
 
 _LOOK_S: Final = 2.0
 
-_BEGINNING_S: Final = 2.0
-"""How long after its card was given a pod may be before its control group."""
+_BEGINNING_S: Final = 10.0
+"""How long after its card was given a pod may be before its control group, on a machine under load."""
 
 Kept = Callable[[frozenset[str]], frozenset[str]]
 """The pods among these, by UID, whose control groups the kubelet keeps."""
@@ -42,6 +42,7 @@ class Departures:
         self._beginning_s = beginning_s
         self._thread = ThreadPoolExecutor(1, "departures")
         self._slow = False
+        self._seen: frozenset[str] = frozenset()
 
     async def settle(self) -> frozenset[str]:
         """Take the cards back from all pods that are gone for good; returns those that still leave."""
@@ -54,7 +55,7 @@ class Departures:
         """All of them where the look takes too long: nobody's card is taken on a guess."""
         if self._kept is None:
             return frozenset()
-        loop = asyncio.get_running_loop()
+        loop, begun_ns = asyncio.get_running_loop(), time.time_ns()
         try:
             async with asyncio.timeout(self._look_s):
                 found = await loop.run_in_executor(self._thread, self._kept, gone)
@@ -62,13 +63,14 @@ class Departures:
             self._tell(slow=True)
             return gone
         self._tell(slow=False)
-        return found | (gone & self._beginning())
+        self._seen = found | (self._seen & gone)
+        return found | (gone & self._beginning(begun_ns) - self._seen)
 
-    def _beginning(self) -> frozenset[str]:
-        """Pods that were given a card a moment ago, so that an absent group says nothing yet."""
-        now_ns, most_ns = time.time_ns(), self._beginning_s * 1e9
+    def _beginning(self, look_ns: int) -> frozenset[str]:
+        """Pods that got a card so shortly before the look that an absent group says nothing yet."""
+        since_ns, now_ns = look_ns - self._beginning_s * 1e9, time.time_ns()
         grants = self._household.tenancy.grants.values()
-        return frozenset(grant.uid for grant in grants if 0 <= now_ns - grant.at_ns < most_ns)
+        return frozenset(grant.uid for grant in grants if since_ns < grant.at_ns <= now_ns)
 
     def _tell(self, *, slow: bool) -> None:
         if slow and not self._slow:

@@ -188,7 +188,7 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setting
     folder: Path = flags["device_plugin_folder"]
     return Settings(
         node=node,
-        kubeconfig=_kubeconfig(flags["kubeconfig"]),
+        kubeconfig=flags["kubeconfig"],
         ops_host=flags["ops_host"],
         ops_port=flags["ops_port"],
         log_level="debug" if flags["v"] >= _CHATTY else flags["log_level"],
@@ -214,17 +214,6 @@ def _unit(text: str) -> Unit:
         return Unit(text)
     click.echo(f"--memory-unit={text!r} is not GiB or MiB, using {Unit.GIB}", err=True)
     return Unit.GIB
-
-
-def _kubeconfig(path: str | None) -> str | None:
-    """As the original: the manifests name a file that not every cluster has.
-
-    Where a node has none, container runtimes mount an empty folder of that name.
-    """
-    if path and not Path(path).is_file():
-        click.echo(f"KUBECONFIG={path!r} is no file, using the service account", err=True)
-        return None
-    return path
 
 
 def _kubelet(flags: Mapping[str, Any], node: str) -> KubeletAccess:

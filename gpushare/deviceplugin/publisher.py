@@ -36,6 +36,12 @@ _NODE_AGAIN: Final = "node again"
 _LABELS: Final = "node labels"
 _UNHEALTHY: Final = "unhealthy"
 _STUCK_S: Final = 60.0
+_WITHOUT: Final = {
+    "configmaps": "unhealthy cards are told in the node's annotation only",
+    "nodes": "the node does not tell its cards",
+    "pods": "annotations of pods are not corrected",
+}
+"""What it means that the right to a resource is missing."""
 _LABELS_REFUSED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
@@ -134,7 +140,7 @@ class Publisher:
         again, and the extender must not think then that a card is still closed.
         """
         if self._unhealthy is not None and self._written.get(_UNHEALTHY) != self._unhealthy:
-            send = partial(self._api.write_unhealthy, self._unhealthy)
+            send = partial(self._send_unhealthy, self._unhealthy)
             yield _Write(_UNHEALTHY, "configmaps", self._unhealthy, send)
         node = self._node_write()
         if node:
@@ -188,13 +194,24 @@ class Publisher:
         self._written[write.key] = write.content
 
     def _tell_failure(self, write: _Write, error: ApiError, retry_s: float) -> None:
-        if error.status == HTTPStatus.FORBIDDEN:
-            self._metrics.reduced.labels(write.right).set(1)
-        if self._told.get(write.key) != str(error):
-            self._told[write.key] = str(error)
-            log.warning(
-                "not_published", what=write.right, status=error.status, reason=str(error), retry_s=retry_s
-            )
+        right, reason, forbidden = write.right, str(error), error.status == HTTPStatus.FORBIDDEN
+        if forbidden:
+            self._metrics.reduced.labels(right).set(1)
+        if self._told.get(write.key) == reason:
+            return
+        self._told[write.key] = reason
+        if forbidden:
+            log.warning("reduced_mode", right=right, effect=_WITHOUT[right], reason=reason)
+        else:
+            log.warning("not_published", what=right, status=error.status, reason=reason, retry_s=retry_s)
+
+    async def _send_unhealthy(self, indices: str) -> None:
+        """One write; where it may not be made, an empty list needs none unless we wrote another one."""
+        try:
+            await self._api.write_unhealthy(indices)
+        except ApiError as error:
+            if indices or self._written.get(_UNHEALTHY) or error.status != HTTPStatus.FORBIDDEN:
+                raise
 
     async def _send_node(self, merge: Mapping[str, Any]) -> None:
         """One write; without the labels for a while where they are refused."""

@@ -12,6 +12,7 @@ from gpushare.deviceplugin.cards import CardTerms
 class Settings:
     """Made by the command line (``main``); every field has a flag or an environment variable.
 
+    ``kubeconfig`` may name what is no file: then the service account is used, as the original does.
     ``folder`` is the kubelet's folder of device plugins, ``state`` the agent's own folder, ``cgroups``
     where the host's control groups are seen, ``pod_resources`` the kubelet's socket of that API.
     ``kubelet`` is how to ask the kubelet for its pods, None where it is not asked.

@@ -12,7 +12,7 @@ import structlog
 
 from gpushare.adapters.kube.api import ExtenderApi
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_configuration
+from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.resources import NODES, PODS, UNHEALTHY
 from gpushare.adapters.kube.watch import Follower
 from gpushare.adapters.peer import Peers
@@ -43,8 +43,8 @@ async def run(settings: Settings) -> None:
     sockets = bind_socket(settings.host, settings.port), bind_socket(settings.ops_host, settings.ops_port)
     server_tls = server_context(settings.tls) if settings.tls else None
     client_tls = client_context(settings.tls) if settings.tls else None
-    configuration = await load_configuration(settings.kubeconfig)
-    async with KubeClient(configuration) as client, Peers(client_tls) as peers, asyncio.TaskGroup() as tasks:
+    access = await load_access(settings.kubeconfig)
+    async with KubeClient(access) as client, Peers(client_tls) as peers, asyncio.TaskGroup() as tasks:
         extender = Extender(settings, client, peers, tasks)
         server = HttpServer(extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=server_tls)
         ops_server = make_server(extender.operators_app)

@@ -20,6 +20,11 @@ from gpushare.scheduling.placement import DEFAULT, POLICIES
 log = structlog.get_logger()
 
 _REQUIRED: Final = ("nodes", "pods")
+_WITHOUT: Final = {
+    "configmaps": "the agents' lists of unhealthy cards are not known",
+    "secrets": "annotations that agree are believed",
+}
+"""What it means that the right to a resource is missing that the extender can do without."""
 
 
 class Feeds:
@@ -59,14 +64,17 @@ class Feeds:
         if error.status == HTTPStatus.FORBIDDEN:
             self._metrics.reduced.labels(resource).set(1)
         if self._trouble.get(resource) != str(error):
-            log.warning(
-                "watch_restarted",
-                resource=resource,
-                status=error.status,
-                reason=str(error),
-                retry_s=retry_in_s,
-            )
+            _tell_trouble(resource, error, retry_in_s)
         self._trouble[resource] = str(error)
+
+
+def _tell_trouble(resource: str, error: ApiError, retry_s: float) -> None:
+    if error.status == HTTPStatus.FORBIDDEN and resource in _WITHOUT:
+        log.warning("reduced_mode", right=resource, effect=_WITHOUT[resource], reason=str(error))
+    else:
+        log.warning(
+            "watch_restarted", resource=resource, status=error.status, reason=str(error), retry_s=retry_s
+        )
 
 
 class PodIntake:

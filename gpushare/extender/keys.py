@@ -5,14 +5,10 @@ import secrets
 from http import HTTPStatus
 from typing import Final
 
-import structlog
-
 from gpushare.errors import ApiError
 from gpushare.extender.intake import Feeds
 from gpushare.extender.seal import Sealer
 from gpushare.ports import KubeApi, StoredKey
-
-log = structlog.get_logger()
 
 _RESOURCE: Final = "secrets"
 _KEY_BYTES: Final = 32
@@ -29,7 +25,6 @@ async def load_sealer(api: KubeApi, feeds: Feeds) -> Sealer:
         except ApiError as error:
             feeds.troubled(_RESOURCE, error, _RETRY_S)
             if error.status == HTTPStatus.FORBIDDEN:
-                log.warning("reduced_mode", right=_RESOURCE, effect="annotations that agree are believed")
                 return Sealer()
             await asyncio.sleep(_RETRY_S)
 

@@ -12,6 +12,7 @@ from typing import Any
 from testbed.kubelets.spec import KUBELET_PORT, NVIDIA, KubeletSpec, Subnet
 
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
+REGISTRIES = "/etc/containerd/certs.d"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 BUNDLES = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 CNI_CONFIG = "/etc/cni/net.d/10-testbed.conflist"
@@ -89,6 +90,9 @@ disabled_plugins = [
 
 [plugins.'io.containerd.cri.v1.images']
 snapshotter = "overlayfs"
+
+[plugins.'io.containerd.cri.v1.images'.registry]
+config_path = "{REGISTRIES}"
 
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = "{PAUSE_IMAGE}"

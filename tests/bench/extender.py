@@ -23,7 +23,7 @@ import click
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_configuration
+from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.resources import PODS
 from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
 from gpushare.errors import ApiError
@@ -257,7 +257,7 @@ class _Stamps:
 async def _stamps(bed: Bed, pods: int) -> list[float]:
     """When each pod was seen bound, by the product's own watch."""
     listener = _Stamps(pods)
-    async with KubeClient(await load_configuration(str(bed.kubeconfig))) as client:
+    async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
         follower = asyncio.create_task(Follower(client, PODS, listener).run())
         try:
             await asyncio.wait_for(listener.complete.wait(), 900)

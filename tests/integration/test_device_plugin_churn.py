@@ -74,7 +74,7 @@ async def test_pods_that_come_and_go_leave_all_books_in_agreement() -> None:
         async with never_overcommitted(node, UNITS):
             served = await _churn(gpus, node, dice)
         await clear(gpus.bed)
-        assert served >= SECONDS / 2, "too few pods came to show anything"
+        assert served > CARDS, "too few pods came to show anything"
 
 
 async def _churn(gpus: GpuBed, node: GpuNode, dice: random.Random) -> int:

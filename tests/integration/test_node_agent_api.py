@@ -12,7 +12,7 @@ import pytest_asyncio
 from gpushare.adapters.kube.agent import AgentApi
 from gpushare.adapters.kube.agent_resources import own_node, pods_of
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_configuration
+from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
 from gpushare.contract import (
     ANN_ASSIGNED,
@@ -111,7 +111,7 @@ async def agent(bed: Bed, node: str) -> AsyncIterator[Agent]:
     """An agent with the kubelet's own credentials."""
     await bed.api.create("/api/v1/nodes", {"metadata": {"name": node}})
     kubeconfig = bed.kubeconfig_for(f"system:node:{node}", ["system:nodes"])
-    async with KubeClient(await load_configuration(str(kubeconfig))) as client:
+    async with KubeClient(await load_access(str(kubeconfig))) as client:
         metrics = PluginMetrics()
         publisher = Publisher(AgentApi(client, node=node, identity="agent"), metrics, Watchdog(metrics))
         made = Agent(bed, node, publisher, metrics)
@@ -197,7 +197,7 @@ async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
 
 async def test_with_that_right_the_list_of_unhealthy_cards_is_made_and_kept(bed: Bed) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-n"
-    async with KubeClient(await load_configuration(str(bed.kubeconfig))) as client:
+    async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
         api = AgentApi(client, node="n", identity="agent")
         await api.write_unhealthy("")
         with pytest.raises(ApiError, match="not found"):

@@ -14,7 +14,8 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare import contract
-from gpushare.errors import ApiError
+from gpushare.adapters.kubelet.channel import kubelet_channel
+from gpushare.errors import ApiError, KubeletError
 from testbed import Bed, SchedulerSpec, Testbed, until
 from testbed.agent import GpuNode, grant_agent
 from testbed.api import Object, read_text
@@ -210,14 +211,25 @@ async def metric(node: GpuNode, name: str, **labels: str) -> float:
 
 
 async def until_registered(node: GpuNode, timeout_s: float = 30) -> None:
-    """Wait until the kubelet listens to the agent."""
+    """Wait until the kubelet listens to the agent and has heard of its devices."""
 
     async def up() -> bool:
         assert node.agent.running, tail(node.agent.command.log)
         resource = contract.RESOURCE_MEM
-        return await metric(node, "gpushare_device_plugin_registered", resource=resource) == 1
+        registered = await metric(node, "gpushare_device_plugin_registered", resource=resource) == 1
+        return registered and resource.encode() in await _allocatable(node)
 
     await until(up, f"the agent of {node.name} to be registered", timeout_s)
+
+
+async def _allocatable(node: GpuNode) -> bytes:
+    """The kubelet's ``AllocatableResourcesResponse``: it leaves out a resource without healthy devices."""
+    socket = node.kubelet.path(contract.POD_RESOURCES_SOCKET)
+    with suppress(KubeletError):
+        async with kubelet_channel(socket, "allocatable resources") as channel:
+            ask = channel.unary_unary("/v1.PodResourcesLister/GetAllocatableResources", bytes, bytes)
+            return bytes(await ask(b"", timeout=2))
+    return b""
 
 
 async def until_unhealthy(node: GpuNode, indices: str, timeout_s: float = 60) -> None:

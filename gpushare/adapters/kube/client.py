@@ -12,13 +12,13 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
-from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
 
 from gpushare import __version__
-from gpushare.errors import ApiError, ConfigError
+from gpushare.adapters.kube.access import Access
+from gpushare.errors import ApiError
 
 _CONNECT_TIMEOUT_S = 3.0
+_MAX_CONNECTIONS = 256
 _USER_AGENT = f"gpushare/{__version__}"
 _MAX_ERROR_TEXT = 500
 _READ_BUFFER = 2**21
@@ -40,14 +40,9 @@ class KubeClient:
     Raises ConfigError where the files of its TLS cannot be used.
     """
 
-    def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
-        try:
-            self._tls = RESTClientObject(configuration).ssl_context
-        except (OSError, ValueError) as error:
-            files = configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
-            names = ", ".join(str(each) for each in files if each)
-            raise ConfigError(f"TLS files {names}: {error}") from error
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._tls = access.ssl_context()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -62,7 +57,7 @@ class KubeClient:
     @property
     def host(self) -> str:
         """The API server's URL."""
-        return str(self._configuration.host)
+        return self._access.host
 
     async def request(
         self,
@@ -115,9 +110,8 @@ class KubeClient:
                 headers=await self._headers(content_type),
                 data=None if body is None else _encode(body),
                 timeout=patience,
-                proxy=self._configuration.proxy,
-                proxy_headers=self._configuration.proxy_headers,
-                server_hostname=self._configuration.tls_server_name,
+                proxy=self._access.proxy,
+                server_hostname=self._access.tls_server_name,
             )
         try:
             if not response.ok:
@@ -137,8 +131,7 @@ class KubeClient:
         Without ``trust_env``: aiohttp would look for a .netrc file, in a thread, at every request.
         """
         if self._session is None:
-            limit = self._configuration.connection_pool_maxsize
-            connector = aiohttp.TCPConnector(limit=limit, ssl=self._tls)
+            connector = aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, ssl=self._tls)
             self._session = aiohttp.ClientSession(connector=connector, read_bufsize=_READ_BUFFER)
         return self._session
 
@@ -150,12 +143,8 @@ class KubeClient:
             "Content-Type": content_type,
             "User-Agent": _USER_AGENT,
         }
-        settings = await self._configuration.auth_settings()
-        token = settings.get("BearerToken")
-        if token and token["value"]:
-            headers["Authorization"] = token["value"]
-        elif self._configuration.username:
-            headers["Authorization"] = self._configuration.get_basic_auth_token()
+        if authorization := await self._access.authorization():
+            headers["Authorization"] = authorization
         return headers
 
 

@@ -54,7 +54,7 @@ metadata: {{name: {USER}}}
 roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {USER}}}
 subjects: [{{kind: User, name: {USER}, apiGroup: rbac.authorization.k8s.io}}]
 """
-MISSING = {"cgroups", "pod-resources", "configmaps"}
+MISSING = {"cgroups", "pod-resources"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="package")
@@ -86,7 +86,7 @@ def told(node: GpuNode) -> Counter[str]:
     found: Counter[str] = Counter()
     for line in lines:
         if line["event"] in ("reduced_mode", "not_published", "event_not_written"):
-            found[line.get("right") or line.get("what", "events")] += 1
+            found[line.get("right") or line["event"]] += 1
     return found
 
 
@@ -151,4 +151,6 @@ async def test_a_card_that_fails_is_told_by_the_nodes_annotation_and_event(
     with pytest.raises(ApiError):
         await bed.api.get(f"/api/v1/namespaces/kube-system/configmaps/{contract.UNHEALTHY_PREFIX}reduced")
     assert await read_text(f"{reduced.ops_url}/readyz") == "ok"
-    assert told(reduced).keys() <= MISSING | {"configmaps"}
+    assert told(reduced)["configmaps"] == 1
+    assert told(reduced).keys() == MISSING | {"configmaps"}
+    assert await metric(reduced, "gpushare_device_plugin_reduced_mode", right="configmaps") == 1

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
-from kubernetes.aio.client.configuration import Configuration
 from structlog.testing import capture_logs
 
+from gpushare.adapters.kube.access import Access
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.deviceplugin.daemon import Agent
+from gpushare.deviceplugin.daemon import Agent, _kubeconfig
 from gpushare.deviceplugin.main import command, settings_of
+from gpushare.deviceplugin.settings import Settings
 from gpushare.errors import ApiError
 from gpushare.model.facts import NodeFacts
 from gpushare.model.hardware import Fault, Inventory
@@ -30,11 +31,14 @@ class NoGpus:
         yield
 
 
-def agent(folder: Path, *flags: str) -> Agent:
+def settings(folder: Path, *flags: str) -> Settings:
     arguments = ["--node-name=node-a", f"--device-plugin-folder={folder}", *flags]
     with command.make_context("device-plugin", arguments) as context:
-        settings = settings_of(context.params, {})
-    return Agent(settings, KubeClient(Configuration()), NoGpus())
+        return settings_of(context.params, {})
+
+
+def agent(folder: Path, *flags: str) -> Agent:
+    return Agent(settings(folder, *flags), KubeClient(Access(host="http://localhost")), NoGpus())
 
 
 @pytest.fixture
@@ -79,8 +83,23 @@ def test_an_outage_that_is_over_is_forgotten(ready: Agent) -> None:
 def test_each_missing_mount_is_one_line_and_one_metric(tmp_path: Path) -> None:
     with capture_logs() as logs:
         found = agent(
-            tmp_path, f"--cgroup-root={tmp_path}/none", f"--pod-resources-socket={tmp_path}/none/kubelet.sock"
+            tmp_path,
+            f"--cgroup-root={tmp_path}/none",
+            f"--pod-resources-socket={tmp_path}/none/kubelet.sock",
+            f"--kubeconfig={tmp_path}/none",
         )
     told = [entry["right"] for entry in logs if entry["event"] == "reduced_mode"]
-    assert told == ["cgroups", "pod-resources"]
-    assert [sample(found, "reduced_mode", right=right) for right in told] == [1, 1]
+    assert told == ["cgroups", "pod-resources", "kubeconfig"]
+    assert [sample(found, "reduced_mode", right=right) for right in told] == [1, 1, 1]
+
+
+def test_a_kubeconfig_that_is_not_there_means_the_service_account(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet.conf"
+    found = settings(tmp_path, f"--kubeconfig={path}")
+    assert _kubeconfig(found) is None
+    path.mkdir()
+    assert _kubeconfig(found) is None
+    path.rmdir()
+    path.write_text("")
+    assert _kubeconfig(found) == str(path)
+    assert _kubeconfig(settings(tmp_path)) is None

@@ -33,12 +33,37 @@ async def test_cards_come_back_from_pods_without_processes_and_from_no_other() -
     assert holders(household) == {"b"}
 
 
-async def test_a_pod_that_was_given_a_card_a_moment_ago_need_not_have_a_group_yet() -> None:
-    grant = Grant("a", "main", "default/a", (("GPU-0", 1),), "x", at_ns=time.time_ns())
+def just_started(uid: str) -> Household:
+    """A pod that is gone a moment after it was given a card."""
+    grant = Grant(uid, "main", f"default/{uid}", (("GPU-0", 1),), "x", at_ns=time.time_ns())
     household = Household(NODE, [grant], lambda: ())
     household.settle()
+    return household
+
+
+async def test_a_pod_that_was_given_a_card_a_moment_ago_need_not_have_a_group_yet() -> None:
+    household = just_started("a")
     assert await Departures(household, lambda _: frozenset(), beginning_s=3600).settle() == {"a"}
     assert await Departures(household, lambda _: frozenset(), beginning_s=0).settle() == frozenset()
+
+
+async def test_what_is_a_moment_ago_counts_from_when_the_look_began() -> None:
+    household, moment_s = just_started("a"), 0.2
+
+    def look(_: frozenset[str]) -> frozenset[str]:
+        threading.Event().wait(2 * moment_s)
+        return frozenset()
+
+    assert await Departures(household, look, beginning_s=moment_s).settle() == {"a"}
+
+
+async def test_a_group_that_was_there_and_is_not_is_gone_for_good_however_young() -> None:
+    household, groups = just_started("a"), {"a"}
+    departures = Departures(household, lambda uids: uids & groups, beginning_s=3600)
+    assert await departures.settle() == {"a"}
+    groups.clear()
+    assert await departures.settle() == frozenset()
+    assert holders(household) == set()
 
 
 async def test_where_processes_cannot_be_seen_the_apis_word_is_enough() -> None:

@@ -64,16 +64,6 @@ def test_the_node_name_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
     assert settings(node=None).node == "node-b"
 
 
-def test_a_kubeconfig_that_is_not_there_means_the_service_account(tmp_path: Path) -> None:
-    path = tmp_path / "kubelet.conf"
-    assert settings(f"--kubeconfig={path}").kubeconfig is None
-    path.mkdir()
-    assert settings(f"--kubeconfig={path}").kubeconfig is None
-    path.rmdir()
-    path.write_text("")
-    assert settings(f"--kubeconfig={path}").kubeconfig == str(path)
-
-
 def test_the_state_lies_in_the_kubelets_folder_unless_it_is_told_otherwise() -> None:
     assert settings().state == Path("/var/lib/kubelet/device-plugins/gpushare")
     assert settings("--state-folder=/x").state == Path("/x")

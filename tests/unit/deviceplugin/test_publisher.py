@@ -328,12 +328,38 @@ async def test_a_missing_right_to_configmaps_is_said_once_and_stops_nothing() ->
             scene.publisher.node_seen(NODE)
             scene.publisher.want_node(want())
             await scene.settles()
-    assert [(entry["event"], entry["what"]) for entry in logs] == [
-        ("not_published", "configmaps"),
+    assert [(entry["event"], entry.get("right", entry.get("what"))) for entry in logs] == [
+        ("reduced_mode", "configmaps"),
         ("published_after_all", "configmaps"),
     ]
     assert scene.api.unhealthy == "1"
     assert scene.metric("reduced_mode", right="configmaps") == 0
+
+
+async def test_without_the_right_to_configmaps_nothing_is_said_while_all_cards_are_well() -> None:
+    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 2)), pace=PATIENT)
+    with capture_logs() as logs:
+        async with working(scene):
+            scene.publisher.want_unhealthy("")
+            await scene.settles()
+            assert not scene.metric("reduced_mode", right="configmaps")
+            for indices in ("1", "", "1", ""):
+                scene.publisher.want_unhealthy(indices)
+                await idle()
+            await scene.settles()
+    assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", "configmaps")]
+    assert scene.metric("reduced_mode", right="configmaps") == 1
+    assert scene.api.log == ["unhealthy"] * 2
+
+
+async def test_a_list_that_may_not_be_emptied_is_told() -> None:
+    scene = Scene(FakeNodeApi(unhealthy_errors=deque([None, refused(403, "may not")])), pace=PATIENT)
+    async with working(scene):
+        scene.publisher.want_unhealthy("1")
+        await scene.settles()
+        scene.publisher.want_unhealthy("")
+        await scene.until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
+        assert scene.metric("unpublished") == 1
 
 
 async def test_after_a_missing_right_the_next_try_is_far_away() -> None:

@@ -1,6 +1,7 @@
 """What is said about resources that are not listed yet."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from gpushare.extender.intake import Feeds
 from gpushare.extender.metrics import ExtenderMetrics
@@ -35,6 +36,23 @@ def test_config_maps_are_not_waited_for(feeds: Feeds) -> None:
     feeds.synced("pods")
     assert feeds.missing() is None
     assert feeds.synced_once.is_set()
+
+
+@pytest.mark.parametrize("resource", ["configmaps", "secrets"])
+def test_a_missing_right_that_it_can_do_without_is_a_reduced_mode_that_is_said_once(
+    feeds: Feeds, resource: str
+) -> None:
+    with capture_logs() as logs:
+        for _ in range(2):
+            feeds.troubled(resource, refused(403, "no"), 1.0)
+    assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", resource)]
+
+
+@pytest.mark.parametrize(("resource", "status"), [("nodes", 403), ("configmaps", 500)])
+def test_other_trouble_is_none(feeds: Feeds, resource: str, status: int) -> None:
+    with capture_logs() as logs:
+        feeds.troubled(resource, refused(status, "no"), 1.0)
+    assert [(entry["event"], entry["resource"]) for entry in logs] == [("watch_restarted", resource)]
 
 
 def test_trouble_after_the_list_makes_nothing_missing(feeds: Feeds) -> None:

@@ -2,6 +2,8 @@
 
 from collections import deque
 
+from structlog.testing import capture_logs
+
 from gpushare.extender.intake import Feeds
 from gpushare.extender.keys import load_sealer
 from gpushare.extender.metrics import ExtenderMetrics
@@ -28,5 +30,7 @@ async def test_the_first_replica_makes_a_key_and_the_next_one_reads_it() -> None
 
 
 async def test_without_the_right_to_the_secret_nothing_is_sealed() -> None:
-    assert await loaded(FakeApi(key_errors=deque([refused(403)]))) == Sealer()
+    with capture_logs() as logs:
+        assert await loaded(FakeApi(key_errors=deque([refused(403)]))) == Sealer()
+    assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", "secrets")]
     assert await loaded(FakeApi(key_errors=deque([None, refused(403)]))) == Sealer()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
-from kubernetes.aio.client.configuration import Configuration
 
+from gpushare.adapters.kube.access import Access
 from gpushare.adapters.kube.client import KubeClient
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -63,12 +63,6 @@ def page(*items: dict[str, Any], version: str, then: str = "") -> Answer:
     return fixed(200, json.dumps({"metadata": meta, "items": list(items)}))
 
 
-def config(host: str) -> Configuration:
-    made = Configuration()
-    made.host = host
-    return made
-
-
 @asynccontextmanager
 async def serving() -> AsyncIterator[Served]:
     served = Served()
@@ -80,7 +74,7 @@ async def serving() -> AsyncIterator[Served]:
     await site.start()
     host, port = runner.addresses[0][:2]
     try:
-        async with KubeClient(config(f"http://{host}:{port}")) as served.client:
+        async with KubeClient(Access(host=f"http://{host}:{port}")) as served.client:
             yield served
             served.ended.set()
     finally:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from kubernetes.aio.client.configuration import Configuration
 
+from gpushare.adapters.kube.access import Access
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError, ConfigError
 from gpushare.runtime.serving import bind_socket
-from tests.unit.adapters.kube.server import Answer, config, fixed, serving
+from tests.unit.adapters.kube.server import Answer, fixed, serving
 
 
 async def failure(answer: Answer) -> ApiError:
@@ -40,6 +40,40 @@ async def test_a_body_is_sent_as_what_it_is() -> None:
         await served.client.request("PUT", "/x", timeout_s=5, body={"a": None})
         await served.client.request("PATCH", "/x", timeout_s=5, body={"a": None}, content_type=merge)
     assert seen == [("application/json", {"a": None}), (merge, {"a": None})]
+
+
+async def test_the_authorization_is_asked_for_at_each_request() -> None:
+    seen: list[str | None] = []
+    tokens = iter(["Bearer first", "Bearer second", None])
+
+    async def authorization() -> str | None:
+        return next(tokens)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seen.append(request.headers.get("Authorization"))
+        return web.Response()
+
+    async with serving() as served:
+        served.script.extend([answer] * 3)
+        access = Access(host=served.client.host, authorization=authorization)
+        async with KubeClient(access) as client:
+            for _ in range(3):
+                await client.request("GET", "/x", timeout_s=5)
+    assert seen == ["Bearer first", "Bearer second", None]
+
+
+async def test_a_proxy_is_asked_instead_of_the_server() -> None:
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seen.append(request.host)
+        return web.Response(body=b"{}")
+
+    async with serving() as served:
+        served.script.append(answer)
+        async with KubeClient(Access(host="http://api.test", proxy=served.client.host)) as client:
+            assert await client.request("GET", "/x", timeout_s=5) == b"{}"
+    assert seen == ["api.test"]
 
 
 async def test_a_status_object_is_the_error() -> None:
@@ -78,7 +112,7 @@ async def test_a_refused_connection_is_an_error_that_is_not_clear() -> None:
     taken = bind_socket("127.0.0.1", 0)
     port = taken.getsockname()[1]
     taken.close()
-    async with KubeClient(config(f"http://127.0.0.1:{port}")) as client:
+    async with KubeClient(Access(host=f"http://127.0.0.1:{port}")) as client:
         with pytest.raises(ApiError, match="GET") as caught:
             await client.request("GET", "/x", timeout_s=5)
         assert (caught.value.reason, caught.value.clear) == ("Unreachable", False)
@@ -98,7 +132,5 @@ def test_tls_files_that_cannot_be_used_are_named(tmp_path: Path, content: bytes 
     path = tmp_path / "ca.crt"
     if content is not None:
         path.write_bytes(content)
-    configuration = Configuration()
-    configuration.ssl_ca_cert = str(path)
     with pytest.raises(ConfigError, match=f"TLS files {path}: "):
-        KubeClient(configuration)
+        KubeClient(Access(host="https://localhost", ca_file=str(path)))

@@ -1,18 +1,20 @@
-"""Credentials that cannot work are named with their file and the reason."""
+"""A kubeconfig as kubectl would read it; credentials that cannot work are named with file and reason."""
 
-from datetime import timedelta
+import base64
+import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
-from gpushare.adapters.kube.config import load_configuration, user_kubeconfig
+from gpushare.adapters.kube.config import load_access, user_kubeconfig
 from gpushare.errors import ConfigError
 
 
 async def why(kubeconfig: str | None, context: str | None = None) -> str:
     with pytest.raises(ConfigError) as caught:
-        await load_configuration(kubeconfig, context)
+        await load_access(kubeconfig, context)
     return str(caught.value)
 
 
@@ -29,7 +31,98 @@ users: [{name: u, user: {token: secret}}]
 async def test_a_kubeconfig_that_works(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(GOOD)
-    assert (await load_configuration(str(path))).host == "http://127.0.0.1:1234"
+    access = await load_access(str(path))
+    assert (access.host, await access.authorization()) == ("http://127.0.0.1:1234", "Bearer secret")
+
+
+def written(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> str:
+    document = {
+        "current-context": "main",
+        "contexts": [{"name": "main", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://api.test:6443"} | cluster}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def read(path: str | None) -> bytes:
+    return Path(path or "").read_bytes()
+
+
+async def test_everything_of_a_kubeconfig_that_concerns_the_connection(tmp_path: Path) -> None:
+    for name in ("ca.crt", "me.crt"):
+        (tmp_path / name).write_text(name)
+    cluster = {
+        "certificate-authority": "ca.crt",
+        "tls-server-name": "other.test",
+        "proxy-url": "http://proxy.test:3128",
+        "insecure-skip-tls-verify": True,
+    }
+    key = base64.b64encode(b"my key").decode()
+    access = await load_access(
+        written(tmp_path / "config", cluster, {"client-certificate": "me.crt", "client-key-data": key})
+    )
+    assert (access.host, await access.authorization()) == ("https://api.test:6443", None)
+    assert (access.ca_file, access.cert_file) == (str(tmp_path / "ca.crt"), str(tmp_path / "me.crt"))
+    assert read(access.key_file) == b"my key"
+    assert (access.tls_server_name, access.proxy, access.verify) == (
+        "other.test",
+        "http://proxy.test:3128",
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("user", "header"),
+    [
+        ({}, None),
+        ({"token": "secret"}, "Bearer secret"),
+        ({"tokenFile": "token"}, "Bearer of a file"),
+        ({"username": "me", "password": "pass"}, "Basic bWU6cGFzcw=="),
+    ],
+)
+async def test_a_user_proves_itself(tmp_path: Path, user: dict[str, str], header: str | None) -> None:
+    (tmp_path / "token").write_text("of a file")
+    access = await load_access(written(tmp_path / "config", {}, user))
+    assert await access.authorization() == header
+    assert access.verify
+
+
+async def test_an_exec_plugin_gives_the_token(tmp_path: Path) -> None:
+    version = "client.authentication.k8s.io/v1"
+    answer = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": "made"}}
+    plugin = {
+        "apiVersion": version,
+        "command": sys.executable,
+        "args": ["-c", f"print({json.dumps(answer)!r})"],
+    }
+    access = await load_access(written(tmp_path / "config", {}, {"exec": plugin}))
+    assert await access.authorization() == "Bearer made"
+
+
+async def test_several_files_are_read_as_one(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    written(first, {}, {"token": "secret"})
+    document = json.loads(first.read_text())
+    second.write_text(json.dumps({"users": document.pop("users")}))
+    first.write_text(json.dumps(document))
+    access = await load_access(f"{first}:{tmp_path / 'none'}:{second}")
+    assert (access.host, await access.authorization()) == ("https://api.test:6443", "Bearer secret")
+
+
+async def test_the_proxy_of_the_environment_unless_it_is_for_others_or_the_file_names_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = written(tmp_path / "plain", {}, {})
+    named = written(tmp_path / "named", {"proxy-url": "http://named.test:1"}, {})
+    for name in ("NO_PROXY", "no_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test:3128")
+    assert (await load_access(plain)).proxy == "http://proxy.test:3128"
+    assert (await load_access(named)).proxy == "http://named.test:1"
+    monkeypatch.setenv("NO_PROXY", "api.test")
+    assert (await load_access(plain)).proxy is None
 
 
 async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -62,51 +155,6 @@ async def test_an_empty_kubeconfig_and_one_that_is_no_text_are_named(tmp_path: P
     assert await why(str(path)) == f"kubeconfig {path}: is empty"
     path.write_bytes(b"\xff\xfe")
     assert (await why(str(path))).startswith(f"kubeconfig {path}: is no text: ")
-
-
-@pytest.fixture
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a service account that works."""
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    loader = "kubernetes.aio.config.incluster_config"
-    monkeypatch.setattr(f"{loader}.SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-    monkeypatch.setattr(f"{loader}.SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
-    (tmp_path / "token").write_text("first")
-    (tmp_path / "ca.crt").write_text("some certificate")
-    return tmp_path
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", None])
-@pytest.mark.parametrize("name", ["token", "ca.crt"])
-async def test_a_file_of_the_service_account_that_cannot_be_read_is_an_error(
-    account: Path, name: str, content: bytes | None
-) -> None:
-    (account / name).unlink()
-    if content is not None:
-        (account / name).write_bytes(content)
-    assert (await why(None)).startswith("service account of this pod: ")
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", None])
-async def test_the_last_good_token_stays_in_use_while_its_file_cannot_be_read(
-    account: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
-) -> None:
-    period = "kubernetes.aio.config.incluster_config.datetime.timedelta"
-    monkeypatch.setattr(period, lambda **_: timedelta(0))
-    configuration = await load_configuration()
-
-    async def token() -> str:
-        return str((await configuration.auth_settings())["BearerToken"]["value"]).split()[-1]
-
-    (account / "token").unlink()
-    if content is not None:
-        (account / "token").write_bytes(content)
-    with capture_logs() as logs:
-        assert [await token(), await token()] == ["first", "first"]
-    assert [entry["event"] for entry in logs] == ["token_not_renewed"]
-    (account / "token").write_text("second")
-    assert await token() == "second"
 
 
 async def test_neither_file_nor_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

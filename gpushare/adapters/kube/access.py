@@ -1,0 +1,56 @@
+"""What it takes to speak to one API server: its address, whom to trust, who we are.
+
+Neither where this comes from (``config``, ``service_account``) nor the requests (``client``).
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpushare.errors import ConfigError
+
+
+async def _nobody() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """A URL, paths of PEM files, and the value of the Authorization header, asked for at each request."""
+
+    host: str
+    authorization: Callable[[], Awaitable[str | None]] = _nobody
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    verify: bool = True
+    tls_server_name: str | None = None
+    proxy: str | None = None
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """The client's side of TLS, as the files are. Raises ConfigError where they cannot be used."""
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.cert_file:
+                context.load_cert_chain(self.cert_file, self.key_file)
+        except (OSError, ValueError) as error:
+            names = ", ".join(each for each in (self.ca_file, self.cert_file, self.key_file) if each)
+            raise ConfigError(f"TLS files {names}: {error}") from error
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def text_of(path: Path) -> str:
+    """What a file of credentials says. Raises ConfigError where it says nothing or cannot be read."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is no text: {error}") from error
+    if not text.strip():
+        raise ConfigError(f"{path}: is empty")
+    return text

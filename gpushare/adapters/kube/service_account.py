@@ -1,0 +1,77 @@
+"""The service account of the pod that we run in: two variables and a folder, and a token that is renewed.
+
+What is where: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod. Written here, because
+the official client needs 20 MiB for it, in every daemon.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from gpushare.adapters.kube.access import Access, text_of
+from gpushare.errors import ConfigError
+
+log = structlog.get_logger()
+
+_HOST: Final = "KUBERNETES_SERVICE_HOST"
+_PORT: Final = "KUBERNETES_SERVICE_PORT"
+_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_REREAD_S: Final = 60.0
+"""The kubelet renews a token when a fifth of its life is left, for the shortest tokens two minutes."""
+
+
+def from_service_account(
+    environ: Mapping[str, str], folder: Path = _FOLDER, clock: Callable[[], float] = time.monotonic
+) -> Access:
+    """Access as the pod's service account; ``clock`` in seconds. Raises ConfigError with the reason."""
+    ca_file = folder / "ca.crt"
+    try:
+        host = _url(environ)
+        token = _Token(folder / "token", clock)
+        text_of(ca_file)
+    except ConfigError as error:
+        if _HOST in environ:
+            raise ConfigError(f"service account of this pod: {error}") from error
+        raise ConfigError(
+            f"no kubeconfig given and not in a cluster ({error}); set KUBECONFIG or --kubeconfig"
+        ) from error
+    return Access(host=host, authorization=token.header, ca_file=str(ca_file))
+
+
+def _url(environ: Mapping[str, str]) -> str:
+    for name in (_HOST, _PORT):
+        if not environ.get(name):
+            raise ConfigError(f"{name} is not set")
+    host, port = environ[_HOST], environ[_PORT]
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+class _Token:
+    """The cluster renews the token's file; where it cannot be read, the last token stays in use."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self._path = path
+        self._clock = clock
+        self._told = ""
+        self._read()
+
+    async def header(self) -> str:
+        if self._clock() - self._read_at >= _REREAD_S:
+            self._renew()
+        return f"Bearer {self._token}"
+
+    def _read(self) -> None:
+        self._read_at = self._clock()
+        self._token = text_of(self._path).strip()
+
+    def _renew(self) -> None:
+        try:
+            self._read()
+            self._told = ""
+        except ConfigError as error:
+            if self._told != str(error):
+                log.warning("token_not_renewed", reason=str(error))
+            self._told = str(error)

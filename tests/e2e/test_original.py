@@ -1,0 +1,191 @@
+"""The original's own YAML runs our images on real kubelets, with nothing changed but the image lines.
+
+What is not real: the cards (a stub of NVML, which NVIDIA's own runtime gives to containers), the registry
+(``tests.support.registry``) and the workload's image (a busybox goes by its name).
+"""
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpushare import contract
+from testbed import Bed, SchedulerSpec, Testbed, TestbedError, until
+from testbed.agent import OPS_PORT, CardNode
+from testbed.api import Object, read_text
+from testbed.deployed import told_of
+from testbed.images import REGISTRY, Images, ensure
+from testbed.images import look as look_for_podman
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files, needs
+from testbed.nvml import NvmlStub, card, cdi
+from testbed.play import pod_events, show
+from tests.support import registry
+from tests.support.stacks import ROOT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
+
+try:
+    needs.look()
+    look_for_podman()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+EXAMPLES = ROOT / "examples"
+FILES = {"extender": "example.com/extender:v0.1.0", "device-plugin": "example.com/device-plugin:v0.1.0"}
+"""Each file of the original, and the image that it names."""
+WORKLOAD_IMAGE = "docker.io/library/gpu-player:v2"
+EXTENDER_OPS_PORT = 12346
+PODS = "/api/v1/namespaces/kube-system/pods"
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """One of ours: its pod's label ``component``, its short name in metrics, where its metrics are."""
+
+    bed: Bed
+    component: str
+    metrics: str
+    url: str
+
+    async def pod(self) -> Object:
+        """Its one pod."""
+        (found,) = await self.bed.api.items(PODS, labelSelector=f"component={self.component}")
+        return found
+
+    async def told(self) -> Counter[str]:
+        """What its log says is missing, or could not be done, and how often."""
+        name = (await self.pod())["metadata"]["name"]
+        log = await self.bed.kubectl("--namespace=kube-system", "logs", name)
+        lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+        return Counter(_missing(line) for line in lines if line["level"] in ("warning", "error"))
+
+    async def reduced(self) -> set[str]:
+        """What its metrics say is missing."""
+        families = text_string_to_metric_families(await read_text(f"{self.url}/metrics"))
+        name = f"gpushare_{self.metrics}_reduced_mode"
+        samples = [each for family in families for each in family.samples if each.name == name]
+        return {each.labels["right"] for each in samples if each.value}
+
+
+def _missing(line: Object) -> str:
+    return str(line["right"] if line["event"] == "reduced_mode" else line["event"])
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A cluster on which the two files have been applied."""
+
+    node: CardNode
+    extender: Daemon
+    agent: Daemon
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def installed() -> AsyncIterator[Installed]:
+    images = await ensure()
+    async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
+        master, node = await asyncio.gather(add_master(bed, images), add_card_node(bed, images))
+        await bed.restart_scheduler(told_of(master))
+        for name, named in FILES.items():
+            text = (EXAMPLES / "original" / f"{name}.yaml").read_text()
+            await bed.apply(text.replace(named, images.references[name]))
+        found = Installed(
+            node,
+            Daemon(bed, contract.EXTENDER_NAME, "extender", f"http://{master.address}:{EXTENDER_OPS_PORT}"),
+            Daemon(bed, contract.AGENT_NAME, "device_plugin", f"http://{node.kubelet.address}:{OPS_PORT}"),
+        )
+        await node.until_offered(90.0)
+        await until(lambda: read_text(f"{found.extender.url}/readyz"), "the extender to be ready", 90.0)
+        yield found
+
+
+async def add_master(bed: Bed, images: Images) -> KubeletNode:
+    labels = {"node-role.kubernetes.io/master": ""}
+    return await pulling(bed, KubeletSpec("master", labels=labels, files=mirror(), services=True), images)
+
+
+async def add_card_node(bed: Bed, images: Images) -> CardNode:
+    """Four P40 of 22 units, on a node that believes the environment of its images, as Docker's did."""
+    stub = NvmlStub(bed.folder / "nvml", era=580, cards=4 * [card("P40")])
+    believing = files.nvidia().replace("unprivileged = false", "unprivileged = true")
+    spec = KubeletSpec(
+        "gpu",
+        labels={contract.LABEL_GPUSHARE: "true"},
+        runtime="nvidia",
+        files={**mirror(), cdi.FILE: cdi.specification(stub), files.NVIDIA_CONFIG: believing},
+        services=True,
+    )
+    node = await pulling(bed, spec, images)
+    await node.stand_in(WORKLOAD_IMAGE)
+    return CardNode(bed, node, stub)
+
+
+async def pulling(bed: Bed, spec: KubeletSpec, images: Images) -> KubeletNode:
+    """A node that pulls the images when it is told ``imagePullPolicy: Always``."""
+    node = await add_kubelet(bed, spec)
+    argv = [sys.executable, registry.__file__, str(images.folder)]
+    await node.spawn("registry", argv, ready=f"http://{node.address}:{registry.PORT}/v2/")
+    return node
+
+
+def mirror() -> dict[str, str]:
+    """The file by which containerd takes a node's own registry for that of the images (its docs/hosts.md)."""
+    host = REGISTRY.partition("/")[0]
+    return {f"{files.REGISTRIES}/{host}/hosts.toml": f'server = "http://127.0.0.1:{registry.PORT}"\n'}
+
+
+async def test_both_run_from_our_images_and_none_was_restarted(installed: Installed) -> None:
+    for daemon in (installed.extender, installed.agent):
+        (status,) = (await daemon.pod())["status"]["containerStatuses"]
+        assert "running" in status["state"]
+        assert status["restartCount"] == 0
+        assert status["imageID"].startswith(REGISTRY)
+
+
+async def test_the_sample_runs_on_the_first_card_alone(installed: Installed) -> None:
+    node = installed.node
+    await node.bed.apply((EXAMPLES / "binpack.yaml").read_text())
+
+    async def runs() -> Object | None:
+        pods = await node.bed.api.items("/api/v1/namespaces/default/pods")
+        return next((each for each in pods if each["status"].get("phase") == "Running"), None)
+
+    pod = await until(runs, "binpack-1 to run", 60.0)
+    assert pod is not None
+    notes = pod["metadata"]["annotations"]
+    assert (notes[contract.ANN_IDX], notes[contract.ANN_DEV]) == ("0", "22")
+    spec = await node.kubelet.oci_spec("default", pod["metadata"]["name"], "binpack-1")
+    seen = [each["path"] for each in spec["linux"]["devices"] if each["path"].startswith("/dev/nvidia")]
+    assert seen == [cdi.device_node(0)]
+    assert contract.EVENT_PLACED in str(await pod_events(node.bed))
+    assert "1/88 (1%)" in await show(node.bed, "kubectl inspect gpushare -d")
+
+
+async def test_what_is_missing_is_one_line_and_one_metric_each(installed: Installed) -> None:
+    missing = {"leases", "secrets"}
+    assert await installed.extender.told() == Counter(missing)
+    assert await installed.extender.reduced() == missing
+    missing = {"pod-resources", "cgroups", "kubeconfig"}
+    assert await installed.agent.told() == Counter(missing)
+    assert await installed.agent.reduced() == missing
+
+
+async def test_the_right_to_configmaps_is_missed_when_a_card_fails(installed: Installed) -> None:
+    node = installed.node
+    before = await installed.agent.reduced()
+    node.stub.xid(3, 94)
+
+    async def closed() -> bool:
+        notes = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["metadata"]["annotations"]
+        return [each["healthy"] for each in json.loads(notes[contract.ANN_CARDS])] == [True] * 3 + [False]
+
+    await until(closed, "the annotation to close card 3")
+    assert (await installed.agent.told())["configmaps"] == 1
+    assert await installed.agent.reduced() == before | {"configmaps"}
+    assert await installed.extender.reduced() == {"leases", "secrets"}

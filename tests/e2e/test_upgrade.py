@@ -1,0 +1,244 @@
+"""New images for a cluster at work: extenders and agents are replaced by ``pulumi up`` while users go on.
+
+Two versions of a service are the image as built and one of the same layers with another label, so that
+nothing but the digest tells them apart. The official provider is an old one, as in the other tests of
+the engine: it does not wait for a DaemonSet, nor for a Deployment's last pod.
+"""
+
+import asyncio
+import hashlib
+import json
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import pytest_asyncio
+
+from gpushare.contract import EXTENDER_NAME
+from gpushare.extender.lease import Terms
+from testbed import Bed, SchedulerSpec, SimNode, Testbed, TestbedError, until
+from testbed.agent import CardNode, GpuNode
+from testbed.deployed import add_master, add_node, told_of
+from testbed.images import REGISTRY, Images, ensure, layout, recipe
+from testbed.images import look as look_for_podman
+from testbed.kubelets import needs
+from testbed.pulumi import Stack, old_tokens
+from testbed.stories import T4 as CARD
+from testbed.waiting import together
+from tests.support.gpunodes import SHARING, T4, bound, container, pod, remove, running
+from tests.support.recount import cards_of, never_overcommitted
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+
+try:
+    needs.look()
+    look_for_podman()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+EXTENDER, AGENT = "extender", "device-plugin"
+REPLICAS = 3
+SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"
+KEPT = ("kept-a", "kept-b")
+PLACED_S = 3 * (Terms().lease_s + SchedulerSpec().max_backoff_s)
+"""Nobody binds until a lease has lapsed, once for each replica; a refused pod waits for its backoff."""
+BLOBS = Path("blobs/sha256")
+
+
+def two_versions(images: Images, service: str, folder: Path) -> Images:
+    """A layout with the service's image as it was built, and with one label more."""
+    source, target = images.folder / BLOBS, folder / BLOBS
+    target.mkdir(parents=True)
+
+    def put(content: bytes) -> dict[str, Any]:
+        digest = hashlib.sha256(content).hexdigest()
+        (target / digest).write_bytes(content)
+        return {"digest": f"sha256:{digest}", "size": len(content)}
+
+    def got(digest: str) -> bytes:
+        return (source / digest.removeprefix("sha256:")).read_bytes()
+
+    built = got(images.references[service].partition("@")[2])
+    manifest = json.loads(built)
+    for part in (manifest["config"], *manifest["layers"]):
+        shutil.copy(source / part["digest"].removeprefix("sha256:"), target)
+    config = json.loads(got(manifest["config"]["digest"]))
+    config["config"]["Labels"]["org.opencontainers.image.version"] = "next"
+    changed = {**manifest, "config": {**manifest["config"], **put(json.dumps(config).encode())}}
+    named = {"built": put(built), "next": put(json.dumps(changed).encode())}
+    kind = {"mediaType": manifest["mediaType"]}
+    entries = [
+        {**kind, **blob, "annotations": {"org.opencontainers.image.ref.name": name}}
+        for name, blob in named.items()
+    ]
+    (folder / "oci-layout").write_text(json.dumps({"imageLayoutVersion": "1.0.0"}))
+    (folder / layout.INDEX).write_text(json.dumps({"schemaVersion": 2, "manifests": entries}))
+    references = {name: recipe.reference(REGISTRY, service, blob["digest"]) for name, blob in named.items()}
+    return Images(references, folder, {})
+
+
+@dataclass
+class Site:
+    """A cluster at work: three extenders, a node of two cards, a pod on each card."""
+
+    stack: Stack
+    cards: CardNode
+    versions: Mapping[str, Images]
+    wanted: dict[str, str]
+
+    @property
+    def bed(self) -> Bed:
+        return self.stack.bed
+
+    @property
+    def node(self) -> GpuNode:
+        # Its agent is a pod here; who recounts looks at kubelet and stub only.
+        return cast("GpuNode", self.cards)
+
+    def change(self, service: str) -> str:
+        """Configure the service's other image, and return it."""
+        (other,) = set(self.versions[service].references.values()) - {self.wanted[service]}
+        self.wanted[service] = other
+        self.stack.configure(configuration(self.wanted))
+        return other
+
+    async def until_runs(self, service: str, images: list[str]) -> None:
+        """Wait until the service's pods run these and no others."""
+
+        async def so() -> bool:
+            return await self.ready(service) == images
+
+        await until(so, f"{service} to run {images}", 60)
+
+    async def ready(self, service: str) -> list[str]:
+        """The images that the service's pods run, those that are ready and not about to go."""
+        pods = [each for each in await self.bed.api.items(SYSTEM_PODS) if is_ready(each)]
+        images = [str(each["status"]["containerStatuses"][0]["imageID"]) for each in pods]
+        return [image for image in images if image.startswith(f"{REGISTRY}/{service}@")]
+
+    async def untouched(self) -> dict[str, tuple[str, int, int]]:
+        """Container, restarts and card of the pods that are to stay."""
+        found = {}
+        for name in KEPT:
+            (status,) = (await running(self.bed, name))["status"]["containerStatuses"]
+            found[name] = (status["containerID"], status["restartCount"], cards_of(self.node)[name])
+        return found
+
+
+def configuration(images: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "kubernetesVersion": "1.36",
+        "extender": {"image": images[EXTENDER], "replicas": REPLICAS, "exposure": "node-port"},
+        "devicePlugins": [{"image": images[AGENT], "nodeSelector": SHARING}],
+    }
+
+
+def is_ready(found: dict[str, Any]) -> bool:
+    conditions = {each["type"]: each["status"] for each in found["status"].get("conditions", ())}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in found["metadata"]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    images, folder = await ensure(), tmp_path_factory.mktemp("versions")
+    versions = {name: two_versions(images, name, folder / name) for name in (EXTENDER, AGENT)}
+    async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
+        names = [f"master-{number}" for number in range(REPLICAS)]
+        masters = await together(add_master(bed, versions[EXTENDER], name) for name in names)
+        cards = await add_node(bed, SimNode("gpu", [CARD, CARD], labels=SHARING), versions[AGENT])
+        await bed.restart_scheduler(told_of(masters[0]))
+        await old_tokens(bed)
+        wanted = {name: pair.references["built"] for name, pair in versions.items()}
+        stack = await Stack.create(bed, configuration(wanted))
+        await stack.up()
+        await cards.until_offered(90)
+        await bed.create_pods([pod(name, container(10)) for name in KEPT])
+        await together(running(bed, name) for name in KEPT)
+        yield Site(stack, cards, versions, wanted)
+
+
+@asynccontextmanager
+async def users(bed: Bed) -> AsyncIterator[list[str]]:
+    """Two who start a pod, see it run and delete it, over and over; gives the pods that had a node."""
+    served: list[str] = []
+    done = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for name in ("one", "two"):
+            group.create_task(pods_in_turn(bed, name, served, done))
+        try:
+            yield served
+        finally:
+            done.set()
+
+
+async def pods_in_turn(bed: Bed, user: str, served: list[str], done: asyncio.Event) -> None:
+    for number in count():
+        name = f"{user}-{number}"
+        await bed.create_pods([pod(name, container(2))])
+        await bound(bed, name, PLACED_S)
+        served.append(name)
+        await running(bed, name)
+        await remove(bed, name)
+        if done.is_set():
+            return
+
+
+async def test_while_extenders_are_replaced_pods_go_on_being_placed(site: Site) -> None:
+    kept = await site.untouched()
+    image = site.change(EXTENDER)
+    async with never_overcommitted(site.node, T4), users(site.bed) as served:
+        await site.stack.up()
+        await site.until_runs(EXTENDER, [image] * REPLICAS)
+    assert len(served) > REPLICAS
+    assert await site.untouched() == kept
+
+
+async def test_an_up_that_was_killed_half_way_can_be_finished(site: Site) -> None:
+    kept = await site.untouched()
+    image = site.change(EXTENDER)
+    process = await site.stack.start("up")
+
+    async def half_way() -> bool:
+        status = (await site.bed.api.get(DEPLOYMENT))["status"]
+        return 0 < int(status.get("updatedReplicas", 0)) < REPLICAS
+
+    async with never_overcommitted(site.node, T4):
+        await until(half_way, "some extenders to be replaced", 90)
+        assert process.running
+        await site.stack.kill(process)
+        await site.stack.cancel()
+        await site.stack.up("--refresh")
+        await site.until_runs(EXTENDER, [image] * REPLICAS)
+    assert (await site.stack.preview()).changes == {}
+    assert await site.untouched() == kept
+
+
+async def test_pods_stay_as_they_are_while_their_agent_is_replaced_and_later_ones_run(site: Site) -> None:
+    kept = await site.untouched()
+    image = site.change(AGENT)
+    async with never_overcommitted(site.node, T4):
+        await site.stack.up()
+        await site.until_runs(AGENT, [image])
+        await site.bed.create_pods([pod("later", container(4))])
+        await running(site.bed, "later")
+    assert await site.untouched() == kept
+    await remove(site.bed, "later")
+
+
+async def test_destroy_leaves_pods_on_cards_and_the_nodes_labels_alone(site: Site) -> None:
+    path = f"/api/v1/nodes/{site.cards.name}"
+    kept, labels = await site.untouched(), (await site.bed.api.get(path))["metadata"]["labels"]
+    await site.stack.destroy()
+
+    async def gone() -> bool:
+        return not await site.bed.api.items(SYSTEM_PODS)
+
+    await until(gone, "our own pods to be gone", 60)
+    assert await site.untouched() == kept
+    assert (await site.bed.api.get(path))["metadata"]["labels"] == labels

@@ -1,0 +1,77 @@
+"""Whom a client trusts and how it proves itself, over real TLS."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.errors import ApiError, ConfigError
+from testbed.pki import Authority
+
+CA = Authority.create("ca")
+
+
+async def name_of_the_client(request: web.Request) -> web.Response:
+    certificate = request.transport and request.transport.get_extra_info("peercert")
+    return web.Response(text=certificate["subject"][-1][0][1] if certificate else "nobody")
+
+
+@asynccontextmanager
+async def api_server(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[Access]:
+    (folder / "ca.crt").write_bytes(CA.pair().cert)
+    CA.server("api", [host]).write(folder, "server")
+    CA.client("me").write(folder, "me")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.crt", folder / "server.key")
+    context.load_verify_locations(folder / "ca.crt")
+    context.verify_mode = ssl.CERT_OPTIONAL
+    app = web.Application()
+    app.router.add_get("/name", name_of_the_client)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    try:
+        yield Access(host=f"https://127.0.0.1:{runner.addresses[0][1]}", ca_file=str(folder / "ca.crt"))
+    finally:
+        await runner.cleanup()
+
+
+async def name(access: Access) -> bytes:
+    async with KubeClient(access) as client:
+        return await client.request("GET", "/name", timeout_s=5)
+
+
+async def test_a_client_certificate_is_shown_where_there_is_one(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as access:
+        assert await name(access) == b"nobody"
+        mine = replace(access, cert_file=str(tmp_path / "me.crt"), key_file=str(tmp_path / "me.key"))
+        assert await name(mine) == b"me"
+
+
+async def test_a_server_of_another_authority_is_refused_unless_told(tmp_path: Path) -> None:
+    (tmp_path / "other.crt").write_bytes(Authority.create("other").pair().cert)
+    async with api_server(tmp_path) as access:
+        other = replace(access, ca_file=str(tmp_path / "other.crt"))
+        with pytest.raises(ApiError, match="certificate verify failed"):
+            await name(other)
+        assert await name(replace(other, verify=False)) == b"nobody"
+
+
+async def test_a_server_of_another_name_is_refused_unless_that_name_is_expected(tmp_path: Path) -> None:
+    async with api_server(tmp_path, "api.test") as access:
+        with pytest.raises(ApiError, match=r"not valid for '127\.0\.0\.1'"):
+            await name(access)
+        assert await name(replace(access, tls_server_name="api.test")) == b"nobody"
+
+
+def test_all_files_are_named_where_one_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(CA.pair().cert)
+    ca, cert, key = (str(tmp_path / each) for each in ("ca.crt", "me.crt", "me.key"))
+    with pytest.raises(ConfigError, match=f"^TLS files {ca}, {cert}, {key}: "):
+        Access(host="https://localhost", ca_file=ca, cert_file=cert, key_file=key).ssl_context()
