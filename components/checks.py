@@ -114,6 +114,8 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
             f"extender.lease: false does not go with {extender.replicas} replicas, of which the holder of "
             "the Lease binds; use true, or extender.replicas: 1"
         )
+    if extender.shortlist < 0:
+        raise ConfigError(f"extender.shortlist: {extender.shortlist} is not a number of nodes; use 0 for all")
     if extender.tls_secret is not None:
         check_name("extender.tlsSecret", extender.tls_secret)
     if extender.exposure is Exposure.SIDECAR:

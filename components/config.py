@@ -98,6 +98,8 @@ class Extender:
     """Secret of kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt``: mutual TLS with the scheduler."""
     log_level: LogLevel = LogLevel.INFO
     """The least that is logged."""
+    shortlist: int = 0
+    """How many of the nodes that fit the scheduler is told at most, the best ones; 0 tells all."""
     cpu: str = "1"
     """Cores, requested and limit."""
     memory: str = "512Mi"

@@ -159,10 +159,11 @@ def _affinity(settings: Extender) -> Object:
 
 def _container(settings: Extender) -> Object:
     loopback = ["--host=127.0.0.1"] if settings.exposure is Exposure.SIDECAR else []
+    shortlist = [f"--shortlist={settings.shortlist}"] if settings.shortlist else []
     return {
         "name": EXTENDER_NAME,
         "image": settings.image,
-        "command": ["gpushare", "extender", *loopback, *_tls_flags(settings)],
+        "command": ["gpushare", "extender", *loopback, *shortlist, *_tls_flags(settings)],
         "env": [
             {"name": "LOG_LEVEL", "value": str(settings.log_level)},
             {"name": "PORT", "value": str(EXTENDER_SERVICE_PORT)},

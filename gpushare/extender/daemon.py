@@ -109,6 +109,7 @@ class Extender:
             peers=peers,
             metrics=self.metrics,
             readiness=self.feeds,
+            shortlist=settings.shortlist,
         )
         self.scheduler_routes = scheduler_routes(service)
         self.operators_app = operators_app(self.metrics.registry, live=lambda: None, ready=self.feeds.missing)

@@ -109,6 +109,13 @@ class _Port(click.ParamType[int]):
     help="Pod events written per second at most.",
 )
 @click.option(
+    "--shortlist",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="NODES",
+    help="How many of the nodes that fit the scheduler is told at most, the best ones; 0 tells all.",
+)
+@click.option(
     "--tls-cert", help="Certificate; with --tls-key and --client-ca the scheduler's port speaks mutual TLS."
 )
 @click.option("--tls-key", help="Key of the certificate.")
@@ -148,6 +155,7 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
         terms=terms,
         deadlines=Deadlines(flags["bind_timeout"], flags["api_request_timeout"]),
         events_per_second=flags["events_per_second"],
+        shortlist=flags["shortlist"],
         tls=_tls(flags["tls_cert"], flags["tls_key"], flags["client_ca"]),
     )
 

@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -34,12 +35,6 @@ _CATCH_UP_S: Final = 0.03
 
 Verb = Callable[[bytes, Ledger], Judged]
 
-_VERBS: Final[dict[str, Verb]] = {
-    "filter": verbs.filter_verb,
-    "prioritize": verbs.prioritize_verb,
-    "preempt": verbs.preempt_verb,
-}
-
 
 class Readiness(Protocol):
     """Whether the caches hold the cluster."""
@@ -49,7 +44,7 @@ class Readiness(Protocol):
 
 
 class Service:
-    """Answers the scheduler."""
+    """Answers the scheduler; ``shortlist`` is how many nodes filter lets pass at most, 0 for all."""
 
     def __init__(
         self,
@@ -60,6 +55,7 @@ class Service:
         peers: Peers,
         metrics: ExtenderMetrics,
         readiness: Readiness,
+        shortlist: int = 0,
     ) -> None:
         self._cluster = cluster
         self._binder = binder
@@ -67,6 +63,11 @@ class Service:
         self._peers = peers
         self._metrics = metrics
         self._readiness = readiness
+        self._verbs: dict[str, Verb] = {
+            "filter": partial(verbs.filter_verb, most=shortlist),
+            "prioritize": verbs.prioritize_verb,
+            "preempt": verbs.preempt_verb,
+        }
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
 
@@ -85,7 +86,7 @@ class Service:
         if missing:
             return Judged(verbs.error_answer(verb, missing), missing)
         try:
-            return _VERBS[verb](body, self._cluster.ledger)
+            return self._verbs[verb](body, self._cluster.ledger)
         except Exception as error:  # a defect must cost one request, not the daemon
             log.exception("verb_crashed", verb=verb)
             text = f"internal error: {type(error).__name__}, see the log"

@@ -31,4 +31,5 @@ class Settings:
     terms: Terms = field(default_factory=Terms)
     deadlines: Deadlines = field(default_factory=Deadlines)
     events_per_second: float = 20.0
+    shortlist: int = 0
     tls: TlsFiles | None = None

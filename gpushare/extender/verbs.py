@@ -16,7 +16,7 @@ from gpushare.model.objects import Pod
 from gpushare.scheduling.fitting import Seeker
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import preempt
-from gpushare.scheduling.screen import Verdict, scores, screen
+from gpushare.scheduling.screen import Verdict, scores, screen, shortlisted
 
 
 class Judged(NamedTuple):
@@ -41,24 +41,25 @@ def error_answer(verb: str, text: str) -> bytes:
             return codec.preempt_answer(codec.PreemptArgs(), {})
 
 
-def filter_verb(body: bytes, ledger: Ledger) -> Judged:
-    """Which nodes have room, and why the others have not."""
+def filter_verb(body: bytes, ledger: Ledger, *, most: int = 0) -> Judged:
+    """Which nodes have room, ``most`` of them or all for 0, and why the others have not."""
     try:
         args = codec.decode(body, codec.FilterArgs)
         pod = _pod(args.pod)
-        verdict = _verdict(args, pod, ledger)
+        verdict = _verdict(args, pod, ledger, most)
         stuck = "" if verdict.passed or not verdict.failed else pod.uid
         return Judged(codec.filter_answer(args, verdict), stuck=stuck)
     except InvalidRequest as error:
         return Judged(error_answer("filter", str(error)), str(error))
 
 
-def _verdict(args: codec.FilterArgs, pod: Pod, ledger: Ledger) -> Verdict:
+def _verdict(args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int) -> Verdict:
     """A pod whose demand is malformed fits nowhere, and the reason says why."""
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
         return Verdict(hopeless=dict.fromkeys(names, pod.demand.problem))
-    return screen(ledger, seeker_of(pod), names)
+    seeker = seeker_of(pod)
+    return shortlisted(ledger, seeker, screen(ledger, seeker, names), most)
 
 
 def prioritize_verb(body: bytes, ledger: Ledger) -> Judged:

@@ -4,8 +4,9 @@ Nothing is reserved here. The usual case (one card, memory only, nobody nominate
 comparison per node, because the scheduler asks about thousands of nodes at a time.
 """
 
+import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpushare.contract import MAX_EXTENDER_SCORE
@@ -74,6 +75,18 @@ def _already_placed(node: str, names: Iterable[str]) -> Verdict:
         else:
             verdict.failed[name] = f"a bind of this pod to node {node} is not settled yet"
     return verdict
+
+
+def shortlisted(ledger: Ledger, seeker: Seeker, verdict: Verdict, most: int) -> Verdict:
+    """The verdict with the best of the nodes that passed, ``most`` of them; 0 keeps all.
+
+    The others are not refused: schedulers take a node that is named nowhere for one that was not looked
+    at, as those that their own percentageOfNodesToScore leaves out.
+    """
+    if not 0 < most < len(verdict.passed):
+        return verdict
+    known = scores(ledger, seeker, verdict.passed)
+    return replace(verdict, passed=heapq.nlargest(most, verdict.passed, key=known.__getitem__))
 
 
 def score(ledger: Ledger, seeker: Seeker, name: str) -> int:

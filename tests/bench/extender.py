@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import click
@@ -34,6 +35,8 @@ from testbed.extender import ExtenderSpec, component_config, grant, start_extend
 from testbed.nodes import node_object
 
 SIZES = (100, 1000, 5000)
+SHORTLIST = 50
+PLAIN, UNUSED = "plain", "unused extender"
 _CALLS = {100: 2000, 1000: 1000, 5000: 400}
 _WARM_UP = 50
 
@@ -160,27 +163,31 @@ def _read_answer(connection: socket.socket) -> bytes:
 async def throughput(rounds: int, *, nodes: int = 1000, pods: int = 3000) -> None:
     """Pods per second without and with the extender, on the same control plane and scheduler binary.
 
-    The third arm names an extender that wants other pods: kube-scheduler 1.35 and later switch off
-    their batching of equal pods as soon as any extender is configured.
+    The arm "unused extender" names one that wants other pods: kube-scheduler 1.35 and later switch off
+    their batching of equal pods as soon as any extender is configured. Only the arm's extender runs.
     """
-    spec = ExtenderSpec()
-    other = component_config(spec.url) | {"managedResources": [{"name": "example.com/other"}]}
+    whole, short = ExtenderSpec(), ExtenderSpec("shortlist", flags=[f"--shortlist={SHORTLIST}"])
+    other = component_config(whole.url) | {"managedResources": [{"name": "example.com/other"}]}
     arms = {
-        "plain": SchedulerSpec(extenders=[]),
-        "extender": SchedulerSpec(extenders=[component_config(spec.url)]),
-        "unused extender": SchedulerSpec(extenders=[other]),
+        PLAIN: (SchedulerSpec(extenders=[]), None),
+        "extender": (SchedulerSpec(extenders=[component_config(whole.url)]), whole),
+        f"extender, shortlist of {SHORTLIST}": (
+            SchedulerSpec(extenders=[component_config(short.url)]),
+            short,
+        ),
+        UNUSED: (SchedulerSpec(extenders=[other]), None),
     }
     results: dict[str, list[_Round]] = {name: [] for name in arms}
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
-        await start_extender(bed, spec)
+        for spec in (whole, short):
+            await (await start_extender(bed, spec)).stop()
         _say(f"creating {nodes} nodes")
         await bed.add_nodes([_node(i) for i in range(nodes)])
         for number in range(rounds):
-            for name, scheduler in arms.items():
-                results[name].append(await _round(bed, scheduler, pods))
+            for name, (scheduler, extender) in arms.items():
+                results[name].append(await _round(bed, scheduler, extender, pods))
                 _say(f"round {number + 1}, {name}: {results[name][-1].rate:.1f} pods/s")
-        await _verbs(spec)
     _report(results)
 
 
@@ -191,26 +198,34 @@ def _report(results: dict[str, list["_Round"]]) -> None:
         shares = ", ".join(f"{process} {ms:.1f} ms" for process, ms in rounds[-1].cpu_ms.items())
         each = ", ".join(f"{rate:.1f}" for rate in rates)
         click.echo(f"| {name} | {each} | {statistics.median(rates):.1f} | {shares} |")
-    for base in ("plain", "unused extender"):
-        ratios = [e.rate / p.rate for e, p in zip(results["extender"], results[base], strict=True)]
-        rounds_text = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        click.echo(
-            f"\nratio extender / {base}, each round: {rounds_text}; median {statistics.median(ratios):.2f}"
-        )
+    click.echo()
+    for name, base in product(results, (PLAIN, UNUSED)):
+        if name not in (PLAIN, UNUSED):
+            ratios = [e.rate / p.rate for e, p in zip(results[name], results[base], strict=True)]
+            each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+            click.echo(f"ratio {name} / {base}, each round: {each}; median {statistics.median(ratios):.2f}")
+    click.echo("\n| arm | verb | calls | mean |\n|---|---|---|---|")
+    for name, rounds in results.items():
+        for verb, (calls, seconds) in rounds[-1].verbs.items():
+            click.echo(f"| {name} | {verb} | {calls:.0f} | {seconds / calls * 1e3:.2f} ms |")
 
 
 @dataclass(frozen=True)
 class _Round:
-    """One arm's run: pods per second, and milliseconds of processor time per pod and process."""
+    """One arm's run: pods per second, milliseconds of processor time per pod and process.
+
+    ``verbs``: calls and seconds of each verb, as the extender measured them itself.
+    """
 
     rate: float
     cpu_ms: dict[str, float]
+    verbs: dict[str, tuple[float, float]]
 
 
-_PROCESSES = ("kube-scheduler", "extender", "kube-apiserver", "etcd", "kwok")
+_PROCESSES = ("kube-apiserver", "etcd", "kwok")
 
 
-async def _round(bed: Bed, scheduler: SchedulerSpec, pods: int) -> _Round:
+async def _round(bed: Bed, scheduler: SchedulerSpec, extender: ExtenderSpec | None, pods: int) -> _Round:
     """Pods are created while no scheduler runs; the time is from the first to the last binding.
 
     kwok leaves the bound pods alone: on real nodes that work is not done on the control plane's
@@ -220,13 +235,21 @@ async def _round(bed: Bed, scheduler: SchedulerSpec, pods: int) -> _Round:
     await bed.create_pods(
         (gpu_pod(f"p{i:04}", 1 + i % 4, annotations=idle) for i in range(pods)), concurrency=64
     )
-    before = {name: _cpu_s(bed, name) for name in _PROCESSES if name != "kube-scheduler"}
+    if extender:
+        await bed.process(extender.name).start()
+        await until(partial(_leads, extender), "the extender to lead")
+    names = (*_PROCESSES, *([extender.name] if extender else []))
+    before = {name: _cpu_s(bed, name) for name in names}
     await bed.restart_scheduler(scheduler)
     stamps = await _stamps(bed, pods)
-    cpu_ms = {name: (_cpu_s(bed, name) - before.get(name, 0)) / pods * 1e3 for name in _PROCESSES}
+    names = ("kube-scheduler", *names)
+    cpu_ms = {name: (_cpu_s(bed, name) - before.get(name, 0)) / pods * 1e3 for name in names}
+    verbs = await _verbs(extender) if extender else {}
     await bed.restart_scheduler(SchedulerSpec(None))
+    if extender:
+        await bed.process(extender.name).stop()
     await _empty(bed)
-    return _Round(pods / max(1.0, max(stamps) - min(stamps)), cpu_ms)
+    return _Round(pods / max(1.0, max(stamps) - min(stamps)), cpu_ms, verbs)
 
 
 class _Stamps:
@@ -266,15 +289,13 @@ async def _stamps(bed: Bed, pods: int) -> list[float]:
     return list(listener.seen.values())
 
 
-async def _verbs(spec: ExtenderSpec) -> None:
-    """Per verb what the extender measured itself, over all rounds."""
+async def _verbs(spec: ExtenderSpec) -> dict[str, tuple[float, float]]:
+    """Calls and seconds per verb since the extender was started."""
     families = text_string_to_metric_families(await read_text(f"{spec.ops_url}/metrics"))
     samples = {(s.name, s.labels.get("verb")): s.value for f in families for s in f.samples}
     name = "gpushare_extender_request_duration_seconds"
-    click.echo("\n| verb | calls | mean |\n|---|---|---|")
-    for verb in ("filter", "prioritize", "bind"):
-        calls, total = samples[f"{name}_count", verb], samples[f"{name}_sum", verb]
-        click.echo(f"| {verb} | {calls:.0f} | {total / calls * 1e3:.2f} ms |")
+    verbs = ("filter", "prioritize", "bind")
+    return {verb: (samples[f"{name}_count", verb], samples[f"{name}_sum", verb]) for verb in verbs}
 
 
 def _cpu_s(bed: Bed, process: str) -> float:

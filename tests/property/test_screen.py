@@ -12,7 +12,7 @@ from gpushare.scheduling.book import Book, Nominee, Reservation, with_reservatio
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.screen import score, screen
+from gpushare.scheduling.screen import score, screen, shortlisted
 from tests.property.strategies import MODES, NODES, PLACEMENTS, ledgers, seekers, small_demands, waited_for
 from tests.support.builders import cluster, demand, node, pod
 
@@ -29,6 +29,21 @@ def test_filter_says_of_every_node_what_bind_would_say(ledger: Ledger, who: Seek
             assert told[name] == found.text
         assert (name in verdict.passed) == (not isinstance(found, Refusal))
     assert len(verdict.passed) + len(verdict.failed) + len(verdict.hopeless) == len(ASKED)
+
+
+@given(ledgers(), seekers(), st.integers(1, len(NODES)))
+def test_a_shortlist_names_the_best_nodes_and_refuses_no_other(
+    ledger: Ledger, who: Seeker, most: int
+) -> None:
+    whole = screen(ledger, who, ASKED)
+    short = shortlisted(ledger, who, whole, most)
+    assert len(short.passed) == len(set(short.passed)) == min(most, len(whole.passed))
+    left = set(whole.passed).difference(short.passed)
+    assert len(left) == len(whole.passed) - len(short.passed)
+    worst = min((score(ledger, who, name) for name in short.passed), default=0)
+    assert all(score(ledger, who, name) <= worst for name in left)
+    assert (short.failed, short.hopeless) == (whole.failed, whole.hopeless)
+    assert shortlisted(ledger, who, whole, 0) == whole
 
 
 @given(ledgers(), seekers())

@@ -7,6 +7,7 @@ books must say the same.
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -97,8 +98,12 @@ def by_name(node: GpuNode) -> list[Live]:
 
 def used(node: GpuNode) -> dict[int, int]:
     """Card → units of the containers that run on it."""
+    return _sums(live(node))
+
+
+def _sums(containers: Iterable[Live]) -> dict[int, int]:
     total: Counter[int] = Counter()
-    for each in live(node):
+    for each in containers:
         total[each.index] += each.units
     return dict(total)
 
@@ -106,13 +111,15 @@ def used(node: GpuNode) -> dict[int, int]:
 @asynccontextmanager
 async def never_overcommitted(node: GpuNode, size: int, every_s: float = 0.2) -> AsyncIterator[None]:
     """Recounts all the time; fails at the end where a card was over its size at some moment."""
-    over: list[dict[int, int]] = []
+    over: list[str] = []
 
     async def recount() -> None:
         while True:
-            now = used(node)
-            if any(units > size for units in now.values()):
-                over.append(now)
+            containers = live(node)
+            full = {index for index, units in _sums(containers).items() if units > size}
+            if full:
+                names = [f"{e.pod} ({e.uid}): {e.units} of card {e.index}" for e in containers]
+                over.append(f"{time.time():.1f}: cards {full}; {', '.join(sorted(names))}")
             await asyncio.sleep(every_s)
 
     task = asyncio.create_task(recount())

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,6 +83,13 @@ def test_with_no_hopeless_node_that_map_is_null() -> None:
 
 def test_no_node_fits_is_an_empty_list_and_no_null() -> None:
     assert answer(filter_verb, body(Pod=wire_pod(), NodeNames=["n"]))["NodeNames"] == []
+
+
+def test_of_the_nodes_that_fit_a_shortlist_names_the_best_and_refuses_no_other() -> None:
+    request = body(Pod=wire_pod(2), NodeNames=["m", "n", "small", "gone"])
+    found = answer(partial(filter_verb, most=2), request)
+    assert set(found["NodeNames"]) == {"n", "small"}
+    assert found["FailedNodes"] == {"gone": 'node "gone" not found'}
 
 
 def test_whole_nodes_are_passed_back_unread() -> None:
