@@ -2,7 +2,9 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-SOURCES := gpushare testbed components policy tests docs __main__.py
+ANSIBLE := ansible/.venv/bin
+SOURCES := gpushare testbed components policy tests docs ansible/extensions ansible/plugins __main__.py
+PROSE := *.md ansible/*.md ansible/playbooks ansible/roles inventories
 
 .PHONY: help
 help: ## List the commands
@@ -14,6 +16,12 @@ help: ## List the commands
 .PHONY: setup
 setup: .venv/.synced ## Make .venv with all tools and the console scripts
 
+ansible/.venv/.synced: .venv/.synced ansible/pyproject.toml ansible/uv.lock ansible/legacy/pyproject.toml ansible/legacy/uv.lock
+	@.ci/bootstrap ansible
+
+.PHONY: setup-ansible
+setup-ansible: ansible/.venv/.synced ## Make ansible/.venv: ansible-core 2.19 and its tools, and 2.16 beside it
+
 .PHONY: demo
 demo: setup ## Play the stories of the source documents on a real control plane
 	@$(BIN)/python -m testbed.demo
@@ -24,12 +32,25 @@ lint: setup
 	@$(BIN)/ruff format --check --quiet $(SOURCES)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/codespell *.md $(SOURCES)
+	@$(BIN)/codespell $(PROSE) $(SOURCES)
 	@$(BIN)/yamllint --strict .
 
+.PHONY: lint-ansible
+lint-ansible: setup-ansible ## Lint roles, playbooks and inventories; profile production
+	@cd ansible && PATH=$(CURDIR)/$(ANSIBLE):$$PATH ansible-lint -q
+
 .PHONY: check
-check: lint ## The quick loop: lint, types, layers, unit and property tests
+check: lint setup-ansible ## The quick loop: lint, types, layers, unit and property tests
 	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract tests/components
+	@$(ANSIBLE)/pytest -q -n 2 -p no:cacheprovider tests/ansible
+
+.PHONY: role-docs
+role-docs: setup ## Make the README of each role from its argument_specs.yml
+	@$(BIN)/python -m tests.support.role_docs
+
+.PHONY: molecule
+molecule: setup setup-ansible ## The roles on real systemd hosts; SCENARIO=<names> for some of them
+	@$(BIN)/python -m tests.support.molecule $(SCENARIO)
 
 .PHONY: docs
 docs: setup ## Build the documentation, warnings are errors
@@ -51,9 +72,17 @@ bench-extender: setup ## Filter latency, memory, cold start, pods per second aga
 bench-device-plugin: setup ## Allocate latency, start, memory and idle cost of the node agent
 	@$(BIN)/python -m tests.bench.device_plugin
 
+.PHONY: bench-exporter
+bench-exporter: setup ## Scrape time, memory and cost of the exporter
+	@$(BIN)/python -m tests.bench.exporter
+
 .PHONY: bench-pulumi
 bench-pulumi: setup ## Preview, up and destroy of the full stack under the real engine, import time
 	@$(BIN)/python -m tests.bench.pulumi
+
+.PHONY: bench-preflight
+bench-preflight: setup setup-ansible ## The preflight of 200 hosts against a bare `ansible -m setup` of the same
+	@$(BIN)/python -m tests.bench.preflight
 
 .PHONY: images
 images: setup ## Build all images, write images.json; REGISTRY=… BASE_IMAGE=… PLATFORMS=… PUSH=1
@@ -89,5 +118,5 @@ soak-device-plugin: setup ## Five minutes of pods that come and go on a real kub
 
 .PHONY: clean
 clean: ## Remove what the commands made in the checkout; the cache outside stays
-	@rm -rf .venv policy/.venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv policy/.venv ansible/.venv ansible/.ansible ansible/legacy/.venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

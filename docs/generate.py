@@ -20,6 +20,7 @@ from components import config
 from components.decode import spelled
 from gpushare import contract
 from gpushare.deviceplugin.main import command as device_plugin
+from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
 from gpushare.monitoring import catalogue
 
@@ -43,6 +44,7 @@ def main() -> None:
     (REFERENCE / "extender-flags.md").write_text(flags("extender", extender))
     (REFERENCE / "configuration.md").write_text(configuration())
     (REFERENCE / "device-plugin-flags.md").write_text(flags("device plugin", device_plugin))
+    (REFERENCE / "exporter-flags.md").write_text(flags("exporter", exporter))
 
 
 def names() -> str:
@@ -66,7 +68,7 @@ def names() -> str:
 def metrics() -> str:
     """Every metric of every daemon."""
     lines = ["# Metrics", "", "| name | kind | labels | meaning |", "|---|---|---|---|"]
-    for metric in (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN):
+    for metric in (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN, *catalogue.EXPORTER):
         name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
         lines.append(f"| `{name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.help} |")
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ COMMANDS: Final = {
     "device-plugin": Lazy(
         "gpushare.deviceplugin.main:command", "Serve the kubelet: the agent of a node.", "device-plugin"
     ),
+    "exporter": Lazy("gpushare.exporter.main:command", "Show what the cards of a node do.", "exporter"),
     "node-mode": Lazy(
         "gpushare.deviceplugin.evict:command", "Take NVIDIA's plugin off a node and back.", "device-plugin"
     ),

@@ -53,3 +53,11 @@ class ApiError(GpuShareError):
     def clear(self) -> bool:
         """Whether the API server certainly did not carry out the request."""
         return self.status // 100 == _CLIENT_ERROR and self.status != HTTPStatus.REQUEST_TIMEOUT
+
+
+def first_of(group: BaseExceptionGroup[GpuShareError]) -> BaseException:
+    """The first plain error of a group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.objects import Pod
+from gpushare.model.readings import Readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,13 @@ class Gpus(Protocol):
 
     def faults(self) -> AsyncIterator[Fault]:
         """XID errors as the driver reports them. Ends where the driver has no such reports."""
+
+
+class Meters(Protocol):
+    """The driver, for those who watch the cards. Raises GpuError as ``Gpus`` does."""
+
+    async def readings(self) -> Readings:
+        """What all cards and the processes on them do now."""
 
 
 class NodeApi(Protocol):

@@ -6,13 +6,13 @@ from pathlib import Path
 import structlog
 
 from gpushare.adapters.kubelet.checkpoint import Checkpoint, CheckpointEntry, CheckpointFile, told
-from gpushare.adapters.kubelet.podresources import ContainerDevices
 from gpushare.contract import RESOURCE_MEM
 from gpushare.deviceplugin.answer import cards_told
 from gpushare.deviceplugin.joining import Served
 from gpushare.deviceplugin.tenancy import Tenancy
 from gpushare.errors import KubeletError
 from gpushare.model.cards import Card
+from gpushare.model.devices import ContainerDevices
 from gpushare.model.quantity import parse_small
 
 log = structlog.get_logger()

@@ -42,7 +42,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.facts import NodeFacts
 from gpushare.ports import Gpus, node_note
-from gpushare.runtime.operators import operators_app
+from gpushare.runtime.operators import operators_app, rendering
 from gpushare.runtime.serving import bind_socket, make_server, stop_event
 
 log = structlog.get_logger()
@@ -126,7 +126,7 @@ class Agent:
         for name, follower in (("pods", self._pod_follower), ("nodes", self._node_follower)):
             self.metrics.stale.labels(name).set_function(partial(getattr, follower, "lost_s"))
         self.operators_app = operators_app(
-            self.metrics.registry, live=self.watchdog.trouble, ready=self.unready
+            rendering(self.metrics.registry), live=self.watchdog.trouble, ready=self.unready
         )
 
     def _tell_reductions(self, groups: Cgroups) -> None:

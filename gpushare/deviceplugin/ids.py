@@ -1,7 +1,7 @@
 """The IDs of the kubelet's devices: one per unit of a card, and how many of them fit a message.
 
-The kubelet reads ListAndWatch with gRPC's default limit of 4 MiB a message. IDs carry the card's UUID
-as the original's do; where such a list is too long they carry the card's index.
+The kubelet reads ListAndWatch with gRPC's default limit of 4 MiB a message. The forms of IDs are in
+``gpushare.model.devices``; the short one is for lists that would be too long with the other.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,26 +11,14 @@ from gpushare.contract import RESOURCE_MEM
 from gpushare.deviceplugin.interface import Device
 from gpushare.model.cards import Card
 from gpushare.model.demand import Malformed
-from gpushare.model.quantity import parse_small
+from gpushare.model.devices import card_named, long_id, number_of, short_id
 
 MESSAGE_LIMIT: Final = 4 * 1024 * 1024
 """Bytes that the kubelet takes in one message, and so in one list of devices."""
 _ENVELOPE: Final = 21
 """Bytes around an ID at most: tags and lengths (6), "Unhealthy" (9), a NUMA node's topology (6)."""
-_LONG: Final = "-_-"
-_SHORT: Final = "-"
 
 Namer = Callable[[Card, int], str]
-
-
-def long_id(card: Card, number: int) -> str:
-    """``<UUID>-_-<n>``, as the original writes it."""
-    return f"{card.uuid}{_LONG}{number}"
-
-
-def short_id(card: Card, number: int) -> str:
-    """``<index>-<n>``."""
-    return f"{card.index}{_SHORT}{number}"
 
 
 def namer_for(cards: Sequence[Card]) -> Namer | Malformed:
@@ -68,8 +56,7 @@ def cards_by_name(cards: Iterable[Card]) -> Mapping[str, Card]:
 
 def card_of(identifier: str, names: Mapping[str, Card]) -> Card | None:
     """The card that an ID of either form speaks of; ``names`` as from ``cards_by_name``."""
-    uuid, mark, _ = identifier.rpartition(_LONG)
-    return names.get(uuid if mark else identifier.partition(_SHORT)[0])
+    return names.get(card_named(identifier))
 
 
 def preferred(
@@ -98,13 +85,9 @@ def _take(pool: list[str], count: int) -> list[str]:
     """The first IDs of a pool, in the order of their numbers: a container gets a run of them."""
     if count <= 0:
         return []
-    pool.sort(key=_number)
+    pool.sort(key=number_of)
     taken, pool[:] = pool[:count], pool[count:]
     return taken
-
-
-def _number(identifier: str) -> int:
-    return parse_small(identifier.rpartition(_SHORT)[2]) or 0
 
 
 def _size(cards: Sequence[Card], namer: Namer) -> int:

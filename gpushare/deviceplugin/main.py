@@ -22,7 +22,7 @@ from gpushare.deviceplugin.cards import CardTerms
 from gpushare.deviceplugin.health import IGNORED_XIDS, Terms, parse_xids
 from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.settings import Settings
-from gpushare.errors import ConfigError, GpuShareError
+from gpushare.errors import ConfigError, GpuShareError, first_of
 
 _LEVELS: Final = ("debug", "info", "warn", "error")
 _CHATTY: Final = 8
@@ -166,7 +166,7 @@ def command(**flags: Any) -> None:
         configure(settings.log_level)
         asyncio.run(run(settings))
     except* GpuShareError as group:
-        error = _first(group)
+        error = first_of(group)
         click.echo(f"gpushare device-plugin: {error}", err=True)
         sys.exit(_EXIT_SETTINGS if isinstance(error, ConfigError) else 1)
 
@@ -232,11 +232,3 @@ def _kubelet(flags: Mapping[str, Any], node: str) -> KubeletAccess:
         client_key=flags["client_key"],
         timeout_s=flags["timeout"],
     )
-
-
-def _first(group: BaseExceptionGroup[GpuShareError]) -> BaseException:
-    """The first plain error of a group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -27,7 +27,7 @@ from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
 from gpushare.extender.service import Service
 from gpushare.extender.settings import Settings
 from gpushare.extender.watchdog import watch_overcommit
-from gpushare.runtime.operators import operators_app
+from gpushare.runtime.operators import operators_app, rendering
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket, make_server, stop_event
 from gpushare.runtime.tls import client_context, server_context
@@ -112,7 +112,9 @@ class Extender:
             shortlist=settings.shortlist,
         )
         self.scheduler_routes = scheduler_routes(service)
-        self.operators_app = operators_app(self.metrics.registry, live=lambda: None, ready=self.feeds.missing)
+        self.operators_app = operators_app(
+            rendering(self.metrics.registry), live=lambda: None, ready=self.feeds.missing
+        )
         self._watch_gauges()
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, SYSTEM_NAMESPACE
-from gpushare.errors import ConfigError, GpuShareError
+from gpushare.errors import ConfigError, GpuShareError, first_of
 from gpushare.extender.lease import Terms
 from gpushare.extender.settings import Deadlines, Settings
 from gpushare.runtime.tls import TlsFiles
@@ -130,7 +130,7 @@ def command(**flags: Any) -> None:
         configure(settings.log_level)
         _event_loop_runner(run(settings))
     except* GpuShareError as group:
-        click.echo(f"gpushare extender: {_first(group)}", err=True)
+        click.echo(f"gpushare extender: {first_of(group)}", err=True)
         sys.exit(1)
 
 
@@ -188,11 +188,3 @@ def _event_loop_runner(main: Any) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)
-
-
-def _first(group: BaseExceptionGroup[GpuShareError]) -> BaseException:
-    """The first plain error of a group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

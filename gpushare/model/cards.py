@@ -55,6 +55,11 @@ def equal_cards(units: int, count: int) -> tuple[Card, ...]:
     return tuple(Card(index, units // count) for index in range(count))
 
 
+def share_mib(mib: int, units: int, of: int) -> int:
+    """MiB that ``units`` stand for on a card of ``mib`` MiB that is divided into ``of`` units."""
+    return mib * units // of if of else 0
+
+
 def parse_indices(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
     """The card indices of a comma-separated list, and the entries that are none.
 

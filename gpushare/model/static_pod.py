@@ -25,12 +25,16 @@ Object = dict[str, Any]
 
 FOLDER: Final = "/etc/kubernetes/gpushare"
 """On the node and in the pod: what the scheduler is to read."""
+POLICY_FILE: Final = "/etc/kubernetes/scheduler-policy-config.json"
+"""Where the source documents have the Policy."""
 CONFIG_FLAG: Final = "--config"
 POLICY_FLAG: Final = "--policy-config-file"
 _CONFIG_MAP_FLAG: Final = "--policy-configmap"
 _FILES: Final = {CONFIG_FLAG: "scheduler-config.json", POLICY_FLAG: "scheduler-policy-config.json"}
 _PROGRAM: Final = "kube-scheduler"
 _VOLUME: Final = "gpushare-scheduler"
+_FILE_VOLUME: Final = "gpushare-scheduler-file"
+_VOLUMES: Final = (_VOLUME, _FILE_VOLUME)
 _MARK: Final = "gpushare.io/scheduler-config"
 """Digest of the configuration: the kubelet starts the pod again when it changes."""
 _REPLACED: Final = "gpushare.io/replaced-flag"
@@ -80,12 +84,15 @@ def installed(
     extender: ExtenderConfig,
     version: KubernetesVersion,
     base: Mapping[str, object] | None = None,
+    *,
+    policy_file: str | None = None,
 ) -> Edit:
     """The pod with the extender in its configuration; the same again where it is there already.
 
     ``base`` is what the file of ``base_of`` says. Without one, the configuration is a Policy up to
-    Kubernetes 1.22 and has the scheduler's kubeconfig and leader election after. Raises ConfigError
-    where this is no static pod of kube-scheduler, or its configuration cannot take the extender.
+    Kubernetes 1.22 and has the scheduler's kubeconfig and leader election after. A Policy goes into
+    ``policy_file``, where the scheduler's own is not there already. Raises ConfigError where this is no
+    static pod of kube-scheduler, or its configuration cannot take the extender.
     """
     found = base_of(manifest)
     if found and base is None:
@@ -94,7 +101,8 @@ def installed(
     flag = found.flag if found else POLICY_FLAG if reads_policy(version) else CONFIG_FLAG
     document = merged(base, extender) if base is not None else _fresh(original, extender, version)
     text = json.dumps(document, indent=2) + "\n"
-    file = f"{FOLDER}/{_FILES[flag]}"
+    wished = policy_file if flag == POLICY_FLAG and Base(flag, policy_file or "") != found else None
+    file = wished or f"{FOLDER}/{_FILES[flag]}"
     return Edit(_with_file(original, flag, file, hashlib.sha256(text.encode()).hexdigest()[:16]), file, text)
 
 
@@ -115,20 +123,27 @@ def _with_file(manifest: Object, flag: str, file: str, digest: str) -> Object:
     key, words = _words_with_flags(container)
     place, count = _place(words, flag) or (len(words), 0)
     marks = {_MARK: digest, _REPLACED: json.dumps(words[place : place + count])}
-    mount = {"name": _VOLUME, "mountPath": FOLDER, "readOnly": True}
-    volume = {"name": _VOLUME, "hostPath": {"path": FOLDER, "type": "Directory"}}
+    places = _places(file)
+    mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path, _ in places]
+    volumes = [{"name": name, "hostPath": {"path": path, "type": kind}} for name, path, kind in places]
     changed = {
         **container,
         key: [*words[:place], f"{flag}={file}", *words[place + count :]],
-        "volumeMounts": [*(container.get("volumeMounts") or []), mount],
+        "volumeMounts": [*(container.get("volumeMounts") or []), *mounts],
     }
     pod = _with_scheduler(manifest, changed)
-    pod["spec"]["volumes"] = [*(manifest["spec"].get("volumes") or []), volume]
+    pod["spec"]["volumes"] = [*(manifest["spec"].get("volumes") or []), *volumes]
     pod["metadata"] = {
         **manifest["metadata"],
         "annotations": {**(manifest["metadata"].get("annotations") or {}), **marks},
     }
     return pod
+
+
+def _places(file: str) -> list[tuple[str, str, str]]:
+    """Volume, path and kind of all that the pod is to see: our folder, and a file that is not in it."""
+    folder = (_VOLUME, FOLDER, "Directory")
+    return [folder] if file.startswith(f"{FOLDER}/") else [folder, (_FILE_VOLUME, file, "File")]
 
 
 def is_installed(manifest: Object) -> bool:
@@ -140,7 +155,7 @@ def removed(manifest: Object) -> Object:
     """The pod as it would be without us: itself where we are not in it."""
     container = _scheduler(manifest)
     if not is_installed(manifest):
-        if any(each.get("name") == _VOLUME for each in manifest["spec"].get("volumes") or []):
+        if any(each.get("name") in _VOLUMES for each in manifest["spec"].get("volumes") or []):
             raise ConfigError(
                 f"volume {_VOLUME} is there without annotation {_MARK}; restore the backup first"
             )
@@ -149,7 +164,7 @@ def removed(manifest: Object) -> Object:
     del annotations[_MARK]
     replaced = _replaced(annotations.pop(_REPLACED, None))
     key, words = _words_with_flags(container)
-    ours = [index for index, word in enumerate(words) if word.partition("=")[2].startswith(f"{FOLDER}/")]
+    ours = [index for index, word in enumerate(words) if _is_our_file(word.partition("=")[2], container)]
     for index in ours[:1]:
         words = [*words[:index], *replaced, *words[index + 1 :]]
     pod = _with_scheduler(manifest, _without(container | {key: words}, "volumeMounts"))
@@ -158,6 +173,12 @@ def removed(manifest: Object) -> Object:
     if annotations:
         pod["metadata"]["annotations"] = annotations
     return pod
+
+
+def _is_our_file(path: str, container: Object) -> bool:
+    mounts = container.get("volumeMounts") or []
+    mounted = [each.get("mountPath") for each in mounts if each.get("name") == _FILE_VOLUME]
+    return path.startswith(f"{FOLDER}/") or path in mounted
 
 
 def _replaced(text: str | None) -> list[str]:
@@ -173,8 +194,8 @@ def _replaced(text: str | None) -> list[str]:
 
 
 def _without(parent: Object, key: str) -> Object:
-    """Without our entry of that list, and without the list where it was the only one."""
-    rest = [each for each in parent.get(key) or [] if each.get("name") != _VOLUME]
+    """Without our entries of that list, and without the list where there are no others."""
+    rest = [each for each in parent.get(key) or [] if each.get("name") not in _VOLUMES]
     others = {name: each for name, each in parent.items() if name != key}
     return {**parent, key: rest} if rest else others
 

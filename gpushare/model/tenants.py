@@ -1,6 +1,7 @@
-"""Pods as the agent of their node sees them: what they ask for and what stands in the way of it."""
+"""Pods as the daemons of their node see them: who they are, what they ask for, what stands in its way."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand
@@ -38,3 +39,18 @@ class Tenant:
     def claim(self) -> Shares | None:
         """The cards that its annotations name."""
         return self.pod.claim
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """Any pod of this node. ``uid`` is the kubelet's; ``containers`` are names by container id.
+
+    ``tenant`` is the pod as one that asks for units of a card, None where it asks for none.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    finished: bool = False
+    containers: Mapping[str, str] = field(default_factory=dict)
+    tenant: Tenant | None = None

@@ -10,9 +10,22 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+Render = Callable[[str], tuple[bytes, str]]
+"""From an Accept header to the metrics and their content type."""
+
+
+def rendering(registry: CollectorRegistry) -> Render:
+    """The registry's metrics as they are when they are asked for."""
+
+    def render(accept: str) -> tuple[bytes, str]:
+        encode, content_type = choose_encoder(accept)
+        return encode(registry), content_type
+
+    return render
+
 
 def operators_app(
-    registry: CollectorRegistry, *, live: Callable[[], str | None], ready: Callable[[], str | None]
+    render: Render, *, live: Callable[[], str | None], ready: Callable[[], str | None]
 ) -> Starlette:
     """healthz, readyz, metrics. The checks return what is wrong, None where nothing is."""
 
@@ -23,8 +36,8 @@ def operators_app(
         return _check(ready())
 
     async def metrics(request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), headers={"content-type": content_type})
+        page, content_type = render(request.headers.get("accept", ""))
+        return Response(page, headers={"content-type": content_type})
 
     return _application(
         [

@@ -24,10 +24,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpushare import contract
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import Empty
 from gpushare.deviceplugin.endpoint import listing
-from gpushare.deviceplugin.ids import devices_of, long_id, short_id
+from gpushare.deviceplugin.ids import devices_of
 from gpushare.model.annotations import bind_annotations, even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from gpushare.model.devices import long_id, short_id
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.agent import ACCOUNT, agent_env, grant_agent
 from testbed.api import Object, read_text

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.decision import decide, with_grant
-from gpushare.deviceplugin.ids import long_id, preferred
+from gpushare.deviceplugin.ids import preferred
 from gpushare.deviceplugin.interface import Refused
 from gpushare.deviceplugin.joining import Served, join, marked, retained
 from gpushare.deviceplugin.matching import Call, match, match_core
@@ -19,6 +19,7 @@ from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy, choose, core_fits
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from gpushare.model.devices import long_id
 from gpushare.model.objects import Mode, Node
 from gpushare.scheduling.book import Book, Reservation, make_book
 from gpushare.scheduling.fitting import Refusal, Seeker, place

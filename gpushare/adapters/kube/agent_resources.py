@@ -1,4 +1,4 @@
-"""What the agent of one node follows: the pods of the node, and the node itself.
+"""What the daemons of one node follow: the pods of the node, and the node itself.
 
 The kubelet's own list of pods has the same JSON and is read here too.
 """
@@ -25,7 +25,7 @@ from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, ENV_VISIBLE_DEVICES
 from gpushare.errors import InvalidRequest, KubeletError
 from gpushare.model.facts import RESOURCES, NodeFacts
 from gpushare.model.quantity import parse_quantity
-from gpushare.model.tenants import Tenant
+from gpushare.model.tenants import Resident, Tenant
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 """On the API's copy of a static pod: the UID of the pod that the kubelet runs."""
@@ -61,18 +61,20 @@ class _State(Struct):
     running: dict[str, Any] | None = None
 
 
-class _ContainerStatus(Struct):
+class _ContainerStatus(Struct, rename="camel"):
     name: str = ""
     state: _State | None = None
+    container_id: str | None = field(default=None, name="containerID")
 
 
 class _Status(PodStatus, rename="camel"):
     container_statuses: tuple[_ContainerStatus, ...] | None = None
     init_container_statuses: tuple[_ContainerStatus, ...] | None = None
+    ephemeral_container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
 class WireTenant(WirePod):
-    """A pod with what only the agent of its node reads."""
+    """A pod with what only the daemons of its node read."""
 
     metadata: _Meta = field(default_factory=_Meta)
     spec: _Spec = field(default_factory=_Spec)
@@ -90,7 +92,7 @@ class _NodeStatus(Struct):
 
 
 class WireOwnNode(Struct):
-    """The agent's own node."""
+    """The daemon's own node."""
 
     metadata: _NodeMeta = field(default_factory=_NodeMeta)
     status: _NodeStatus = field(default_factory=_NodeStatus)
@@ -102,6 +104,11 @@ _decode_pods = msgspec.json.Decoder(Page[WireTenant]).decode
 def pods_of(node: str) -> Resource[Tenant]:
     """The pods of a node that ask for units of a card, by the UID that the API knows."""
     return Resource("pods", "/api/v1/pods", WireTenant, _keyed, {"fieldSelector": f"spec.nodeName={node}"})
+
+
+def residents_of(node: str) -> Resource[Resident]:
+    """All pods of a node, by the UID that the API knows."""
+    return Resource("pods", "/api/v1/pods", WireTenant, _resident, {"fieldSelector": f"spec.nodeName={node}"})
 
 
 def own_node(node: str) -> Resource[NodeFacts]:
@@ -140,6 +147,30 @@ def _tenant(wire: WireTenant) -> Tenant | None:
         running=_running(wire.status),
         static_uid=annotations.mirror or None,
     )
+
+
+def _resident(wire: WireTenant) -> tuple[str, Resident]:
+    meta, status = wire.metadata, wire.status
+    static_uid = meta.annotations.mirror if meta.annotations else None
+    listed = (
+        *(status.init_container_statuses or ()),
+        *(status.container_statuses or ()),
+        *(status.ephemeral_container_statuses or ()),
+    )
+    resident = Resident(
+        static_uid or meta.uid,
+        meta.namespace,
+        meta.name,
+        finished=status.phase in ("Succeeded", "Failed"),
+        containers={_bare(each.container_id): each.name for each in listed if each.container_id},
+        tenant=_tenant(wire),
+    )
+    return meta.uid, resident
+
+
+def _bare(container_id: str) -> str:
+    """The id without the runtime's name, ``containerd://<id>``."""
+    return container_id.rpartition("/")[2]
 
 
 def _running(status: _Status) -> frozenset[str]:

@@ -5,24 +5,13 @@ The API has no pod UID and leaves plain init containers out.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpushare.adapters.kubelet.api.podresources_pb2 import ListPodResourcesRequest
 from gpushare.adapters.kubelet.api.podresources_pb2 import PodResources as Pod
 from gpushare.adapters.kubelet.api.podresources_pb2_grpc import PodResourcesListerStub
 from gpushare.adapters.kubelet.channel import kubelet_channel
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerDevices:
-    """The devices of one resource that one container holds."""
-
-    namespace: str
-    pod: str
-    container: str
-    resource: str
-    ids: frozenset[str]
+from gpushare.model.devices import ContainerDevices
 
 
 class PodResources:

@@ -1,4 +1,4 @@
-"""The cards of this machine, for daemons: the port ``Gpus`` over one NVML thread."""
+"""The cards of this machine, for daemons: the ports ``Gpus`` and ``Meters`` over one NVML thread."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -11,10 +11,12 @@ import structlog
 
 from gpushare.adapters.nvml.events import Events
 from gpushare.adapters.nvml.library import Library
+from gpushare.adapters.nvml.meter import Meter
 from gpushare.adapters.nvml.reading import ailing, read_inventory
 from gpushare.adapters.nvml.worker import Worker
 from gpushare.errors import GpuError
 from gpushare.model.hardware import Fault, Inventory
+from gpushare.model.readings import Readings
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -23,7 +25,7 @@ _CLOSE_S: Final = 1.0
 
 
 class Nvml:
-    """Implements ``gpushare.ports.Gpus``. Use as an async context manager.
+    """Implements ``gpushare.ports.Gpus`` and ``gpushare.ports.Meters``. Use as an async context manager.
 
     The library is opened by the first call, and again after it failed. ``timeout_s`` is how long one
     function of NVML may take, ``poll_s`` how often XID errors are asked for, ``reopen_s`` how long the
@@ -41,6 +43,7 @@ class Nvml:
         self._worker = Worker(timeout_s)
         self._library = Library(self._worker.calling, reopen_s)
         self._events = Events()
+        self._meter = Meter(self._events)
         self._poll_s = poll_s
         self._sysfs = sysfs
         self._known: tuple[str, ...] = ()
@@ -78,6 +81,10 @@ class Nvml:
     async def ailing(self) -> Mapping[str, str]:
         """Those cards of the last inventory that do not answer as they should."""
         return await self.ask(lambda library: ailing(library, self._known))
+
+    async def readings(self) -> Readings:
+        """What all cards do now. It takes the XID errors, so ``faults`` is for others."""
+        return await self.ask(self._meter.read)
 
     async def faults(self) -> AsyncIterator[Fault]:
         """XID errors, in the order in which the driver reports them."""

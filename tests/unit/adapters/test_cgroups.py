@@ -1,8 +1,9 @@
+import os
 from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.cgroups import Cgroups
+from gpushare.adapters.cgroups import Cgroups, Home, homes_of, parse_home
 
 UID = "0e5a7e0c-6f4f-4a53-9a53-0a2a8a4cbf6c"
 PLACES = {
@@ -33,3 +34,69 @@ def test_a_tree_without_pods_is_not_visible(tmp_path: Path) -> None:
     (tmp_path / "memory" / "system.slice").mkdir(parents=True)
     assert not Cgroups(tmp_path).visible
     assert not Cgroups(tmp_path / "nowhere").visible
+
+
+CONTAINER = "4be25ba5a7d0a6d5d4c9a1f2e3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6"
+DASHED, UNDERSCORED = UID, UID.replace("-", "_")
+STATIC = "9f8e7d6c5b4a39281706f5e4d3c2b1a0"
+RECORDED = {
+    "v1, cgroupfs, containerd": f"11:memory:/kubepods/burstable/pod{DASHED}/{CONTAINER}\n0::/\n",
+    "v1, systemd, docker": "5:cpu,cpuacct:/kubepods.slice/kubepods-besteffort.slice/"
+    f"kubepods-besteffort-pod{UNDERSCORED}.slice/docker-{CONTAINER}.scope\n",
+    "v1, systemd, containerd with its own driver": "7:devices:/system.slice/containerd.service/"
+    f"kubepods-besteffort-pod{UNDERSCORED}.slice:cri-containerd:{CONTAINER}\n",
+    "v1, named hierarchy first": f"1:name=systemd:/user.slice\n3:pids:/kubepods/pod{DASHED}/{CONTAINER}\n",
+    "v2, cgroupfs": f"0::/kubepods/besteffort/pod{DASHED}/{CONTAINER}\n",
+    "v2, systemd, containerd": "0::/kubepods.slice/kubepods-burstable.slice/"
+    f"kubepods-burstable-pod{UNDERSCORED}.slice/cri-containerd-{CONTAINER}.scope\n",
+    "v2, systemd, cri-o, guaranteed": "0::/kubepods.slice/"
+    f"kubepods-pod{UNDERSCORED}.slice/crio-{CONTAINER}.scope/container\n",
+    "v2, groups of the container's own": f"0::/kubepods/pod{DASHED}/{CONTAINER}/docker/{'0' * 64}\n",
+    "v2, seen from a sibling": "0::/../../kubepods-burstable-pod"
+    f"{UNDERSCORED}.slice/cri-containerd-{CONTAINER}.scope\n",
+    "below a group of the node's": f"0::/node-a/kubepods/burstable/pod{DASHED}/{CONTAINER}\n",
+}
+"""The forms are recorded or documented ones; of these runtimes only containerd runs here."""
+
+
+@pytest.mark.parametrize("text", RECORDED.values(), ids=RECORDED)
+def test_the_home_of_a_process_is_read_in_every_form(text: str) -> None:
+    assert parse_home(text) == Home(UID, CONTAINER)
+
+
+def test_the_uid_of_a_static_pod_has_no_dashes() -> None:
+    assert parse_home(f"0::/kubepods/pod{STATIC}/{CONTAINER}") == Home(STATIC, CONTAINER)
+    slice_ = f"0::/kubepods.slice/kubepods-pod{STATIC}.slice/crio-{CONTAINER}.scope"
+    assert parse_home(slice_) == Home(STATIC, CONTAINER)
+
+
+def test_a_container_whose_group_has_an_odd_name_is_told_by_its_pod() -> None:
+    assert parse_home(f"0::/kubepods/pod{UID}/strange") == Home(UID, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "garbage",
+        "0::/",
+        "0::/system.slice/docker.service",
+        f"0::/docker/{CONTAINER}",
+        f"0::/user.slice/podman-{CONTAINER}.scope",
+        "0::/kubepods/podonly/x",
+        "0::/machine.slice/libpod-0123.scope",
+    ],
+)
+def test_what_is_in_no_pod_has_no_home(text: str) -> None:
+    assert parse_home(text) is None
+
+
+def test_a_process_that_has_ended_is_left_out_and_one_in_no_pod_is_not(tmp_path: Path) -> None:
+    for pid, text in ((10, RECORDED["v2, cgroupfs"]), (11, "0::/init.scope\n")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cgroup").write_text(text)
+    assert homes_of([10, 11, 12], tmp_path) == {10: Home(UID, CONTAINER), 11: None}
+
+
+def test_this_process_is_in_the_machines_proc() -> None:
+    assert os.getpid() in homes_of([os.getpid()], Path("/proc"))

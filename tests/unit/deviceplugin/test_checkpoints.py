@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResponse, Mount
-from gpushare.adapters.kubelet.podresources import ContainerDevices
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM, VISIBLE_BY_MOUNTS
 from gpushare.deviceplugin.checkpoints import Checkpoints, served_by_name
 from gpushare.deviceplugin.joining import Served
+from gpushare.model.devices import ContainerDevices
 from tests.support.tenants import cards, tenancy, tenant, with_tenants
 
 

@@ -8,13 +8,12 @@ from gpushare.deviceplugin.ids import (
     card_of,
     cards_by_name,
     devices_of,
-    long_id,
     namer_for,
     preferred,
-    short_id,
 )
 from gpushare.model.cards import Card
 from gpushare.model.demand import Malformed
+from gpushare.model.devices import long_id, short_id
 from tests.support.tenants import cards
 
 UUID = "GPU-8f1c1d1e-6d0a-4a55-9d57-1b1f3c1d2e4f"

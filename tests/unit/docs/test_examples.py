@@ -10,6 +10,7 @@ from prometheus_client import generate_latest
 from gpushare import contract
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.monitoring import catalogue
@@ -54,16 +55,19 @@ def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
 
 def test_flags_that_the_docs_name_exist() -> None:
     named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
-    known = {opt for param in (*extender.params, *device_plugin.params) for opt in param.opts}
+    known = {
+        opt for param in (*extender.params, *device_plugin.params, *exporter.params) for opt in param.opts
+    }
     others = {"--nodes", "--format", "--minimal", "--watch", "--policy-config-file", "--name"}
     others |= {"--ca-file", "--cert-file", "--key-file"}
     assert named - others <= known
 
 
 def test_metrics_that_the_docs_name_are_in_the_catalogue() -> None:
-    names = {metric.name for metric in (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN)}
+    metrics = (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN, *catalogue.EXPORTER)
+    names = {metric.name for metric in metrics}
     for page in PAGES:
-        for name in re.findall(r"`(gpushare_[a-z_]+)`", page.read_text()):
+        for name in re.findall(r"`((?:gpushare|DCGM|container_accelerator)_\w+)`", page.read_text()):
             assert name.removesuffix("_total") in names, f"{page.name}: {name}"
 
 

@@ -7,7 +7,15 @@ import yaml
 
 from gpushare.errors import ConfigError
 from gpushare.model.scheduler_config import ExtenderConfig, Format, parse_version, render
-from gpushare.model.static_pod import Base, base_of, installed, is_installed, removed, version_of
+from gpushare.model.static_pod import (
+    POLICY_FILE,
+    Base,
+    base_of,
+    installed,
+    is_installed,
+    removed,
+    version_of,
+)
 from tests.support import kubeadm
 
 FOLDER = "/etc/kubernetes/gpushare"
@@ -109,6 +117,29 @@ def test_a_policy_of_the_clusters_own_gets_the_extender_added() -> None:
     document = json.loads(edit.config_text)
     assert document["predicates"] == own["predicates"]
     assert document["extenders"][0]["httpTimeout"] == 5_000_000_000
+
+
+def test_a_policy_can_have_a_file_of_its_own_outside_of_our_folder() -> None:
+    before, extender = pod("1.22"), ExtenderConfig()
+    edit = installed(before, extender, parse_version("1.22"), policy_file=POLICY_FILE)
+    assert edit.config_file == POLICY_FILE
+    assert words(edit.manifest)[-1] == f"--policy-config-file={POLICY_FILE}"
+    container = edit.manifest["spec"]["containers"][0]
+    assert [each["mountPath"] for each in container["volumeMounts"][1:]] == [FOLDER, POLICY_FILE]
+    assert edit.manifest["spec"]["volumes"][2]["hostPath"] == {"path": POLICY_FILE, "type": "File"}
+    assert removed(edit.manifest) == before
+    assert installed(edit.manifest, extender, parse_version("1.22"), policy_file=POLICY_FILE) == edit
+    assert install(edit.manifest) == install(before)
+
+
+def test_the_file_for_a_policy_is_not_that_of_the_cluster_and_not_for_newer_schedulers() -> None:
+    own = {"kind": "Policy", "apiVersion": "v1"}
+    before = pod("1.22", f"--policy-config-file={POLICY_FILE}")
+    edit = installed(before, ExtenderConfig(), parse_version("1.22"), own, policy_file=POLICY_FILE)
+    assert edit.config_file == f"{FOLDER}/scheduler-policy-config.json"
+    assert removed(edit.manifest) == before
+    later = installed(pod(), ExtenderConfig(), parse_version("1.36"), policy_file=POLICY_FILE)
+    assert later == install(pod())
 
 
 def test_a_configuration_that_is_named_but_not_given_is_an_error() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gpushare.adapters.kube.agent_resources import own_node, pods_of, tenants_of
+from gpushare.adapters.kube.agent_resources import own_node, pods_of, residents_of, tenants_of
 from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
 from gpushare.errors import ApiError, KubeletError
 from gpushare.model.facts import NodeFacts
-from gpushare.model.tenants import Tenant
+from gpushare.model.tenants import Resident, Tenant
 from tests.unit.adapters.kube.server import page, serving
 
 BOUND = {
@@ -171,3 +171,32 @@ async def test_only_the_agents_own_node_is_listed_and_watched() -> None:
 async def test_a_bare_node_has_no_facts() -> None:
     changes, _ = await followed(own_node("n"), {"metadata": {"name": "n"}})
     assert changes == [Upserted("n", NodeFacts("n"))]
+
+
+async def test_all_pods_of_the_node_are_residents_with_their_containers_by_id() -> None:
+    statuses = {
+        "phase": "Running",
+        "containerStatuses": [
+            {"name": "main", "containerID": "containerd://aaa", "state": {"running": {}}},
+            {"name": "waits", "containerID": "", "state": {"waiting": {}}},
+            {"name": "new", "state": {"waiting": {}}},
+        ],
+        "initContainerStatuses": [{"name": "init", "containerID": "docker://bbb"}],
+        "ephemeralContainerStatuses": [{"name": "debug", "containerID": "cri-o://ccc"}],
+    }
+    shared = pod(annotations=BOUND) | {"status": statuses}
+    plain = pod(container(units=None)) | {"status": {"phase": "Succeeded"}}
+    changes, (listed, _) = await followed(residents_of("n"), shared, plain)
+    first, second = (change.value for change in changes)
+    assert (first.uid, first.namespace, first.name, first.finished) == ("u", "ns", "p", False)
+    assert first.containers == {"aaa": "main", "bbb": "init", "ccc": "debug"}
+    assert first.tenant is not None
+    assert first.tenant.claim == ((1, (4, 0)),)
+    assert second == Resident("u", "ns", "p", finished=True)
+    assert listed["fieldSelector"] == "spec.nodeName=n"
+
+
+async def test_a_static_pod_is_the_resident_that_the_kubelet_knows() -> None:
+    static = pod(container(units=None), annotations={"kubernetes.io/config.mirror": "hash"})
+    ((change,), _) = await followed(residents_of("n"), static)
+    assert (change.key, change.value.uid, change.value.tenant) == ("u", "hash", None)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("daemon", ["gpushare.deviceplugin", "gpushare.extender"])
+@pytest.mark.parametrize("daemon", ["gpushare.deviceplugin", "gpushare.exporter", "gpushare.extender"])
 def test_a_daemon_runs_without_the_official_client(daemon: str) -> None:
     code = (
         f"import sys, {daemon}.main, {daemon}.daemon\n"

@@ -1,58 +1,16 @@
 """Devices of containers from a served PodResources API, merged as their readers need them."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import grpc
 import pytest
 
-from gpushare.adapters.kubelet.api import podresources_pb2 as api
-from gpushare.adapters.kubelet.api.podresources_pb2_grpc import (
-    PodResourcesListerServicer,
-    add_PodResourcesListerServicer_to_server,
-)
-from gpushare.adapters.kubelet.podresources import ContainerDevices, PodResources
+from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.errors import KubeletError
+from gpushare.model.devices import ContainerDevices
+from tests.support.podresources import Lister, container, pod, served
 
 MEM = "aliyun.com/gpu-mem"
 CORE = "aliyun.com/gpu-core.percentage"
-
-
-def pod(name: str, *containers: api.ContainerResources) -> api.PodResources:
-    return api.PodResources(name=name, namespace="ml", containers=containers)
-
-
-def container(name: str, *devices: tuple[str, list[str]]) -> api.ContainerResources:
-    entries = [api.ContainerDevices(resource_name=resource, device_ids=ids) for resource, ids in devices]
-    return api.ContainerResources(name=name, devices=entries)
-
-
-class Lister(PodResourcesListerServicer):
-    """A FAKE of the kubelet's lister: answers with what it is given, or never."""
-
-    def __init__(self, *pods: api.PodResources) -> None:
-        self.pods = pods
-        self.silent = False
-
-    async def List(self, request: Any, context: Any) -> api.ListPodResourcesResponse:  # noqa: ARG002, N802 - the protocol's
-        if self.silent:
-            await asyncio.Event().wait()
-        return api.ListPodResourcesResponse(pod_resources=self.pods)
-
-
-@asynccontextmanager
-async def served(folder: Path, lister: Lister) -> AsyncIterator[PodResources]:
-    server = grpc.aio.server()
-    add_PodResourcesListerServicer_to_server(lister, server)
-    server.add_insecure_port(f"unix:{folder}/kubelet.sock")
-    await server.start()
-    try:
-        yield PodResources(folder / "kubelet.sock", timeout_s=5)
-    finally:
-        await server.stop(0)
 
 
 async def test_entries_of_one_device_each_become_one_value(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""gpu-1 shares its cards again, gpu-2 gives out whole ones: in the API and on the hosts."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kubernetes import client, config
+from testinfra.host import Host
+
+testinfra_hosts = ["ansible://gpu_nodes"]
+MODES = {"gpu-1": "share", "gpu-2": "whole"}
+NODES = {"gpu-1": "sim-0", "gpu-2": "sim-1"}
+PLUGIN = "/etc/kubernetes/manifests/nvidia-device-plugin.yml"
+BACKUP = "/etc/kubernetes/manifests-backup/nvidia-device-plugin.yml"
+
+
+@pytest.fixture
+def name(host: Host) -> str:
+    return host.check_output("hostname")
+
+
+@pytest.fixture
+def node(name: str) -> client.V1Node:
+    cache = Path(os.environ.get("GPUSHARE_CACHE", "~/.cache/gpushare")).expanduser()
+    bed = f"molecule-{os.environ.get('GPUSHARE_HOSTS', 'hosts')}"
+    config.load_kube_config(str(cache / "beds" / bed / "admin.kubeconfig"))
+    return client.CoreV1Api().read_node(NODES[name])
+
+
+def test_there_are_two_hosts(names_of: Callable[[str], list[str]]) -> None:
+    assert names_of("gpu_nodes") == ["gpu-1", "gpu-2"]
+
+
+def test_the_labels_tell_the_mode(node: client.V1Node, name: str) -> None:
+    shares = MODES[name] == "share"
+    keys = ("gpushare", "cgpu", "ack.node.gpu.schedule", "ack.node.gpu.placement")
+    told = "true" if shares else "false"
+    expected = [told, told, "share" if shares else "default", "binpack"]
+    assert [node.metadata.labels.get(key) for key in keys] == expected
+
+
+def test_the_node_is_open_and_has_its_taint(node: client.V1Node) -> None:
+    assert not node.spec.unschedulable
+    assert "gpushare.io/switching" not in (node.metadata.annotations or {})
+    assert ("aliyun.com/gpu", "PreferNoSchedule") in [(each.key, each.effect) for each in node.spec.taints]
+
+
+def test_the_plugins_manifest_is_where_its_mode_wants_it_with_its_comment_and_mode(
+    host: Host, name: str
+) -> None:
+    here, there = (BACKUP, PLUGIN) if MODES[name] == "share" else (PLUGIN, BACKUP)
+    assert host.file(here).content_string.startswith("# A comment that stays.\n")
+    assert host.file(here).mode == 0o600
+    assert not host.file(there).exists

@@ -1,0 +1,76 @@
+"""Each control plane has what its version reads, its scheduler runs with it, one came after the other."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from testinfra.host import Host
+
+HOSTS = ["cp-1", "gpu-1"]
+testinfra_hosts = [f"ansible://{name}" for name in HOSTS]
+MANIFEST = "/etc/kubernetes/manifests/kube-scheduler.yaml"
+BACKUP = "/etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"
+FILES = {
+    "cp-1": ("--config", "/etc/kubernetes/gpushare/scheduler-config.json"),
+    "gpu-1": ("--policy-config-file", "/etc/kubernetes/scheduler-policy-config.json"),
+}
+
+
+@pytest.fixture
+def name(host: Host) -> str:
+    return host.check_output("hostname")
+
+
+def test_there_is_one_control_plane_in_the_inventory_and_another_that_plays_one(
+    names_of: Callable[[str], list[str]],
+) -> None:
+    assert names_of("kube_control_plane") == ["cp-1"]
+    assert "gpu-1" in names_of("gpu_nodes")
+
+
+def test_the_scheduler_runs_with_the_configuration_of_its_version(host: Host, name: str) -> None:
+    flag, file = FILES[name]
+    assert f"{flag}={file}" in host.check_output("pgrep -ax kube-scheduler")
+    document = json.loads(host.file(file).content_string)
+    assert document["kind"] == ("Policy" if name == "gpu-1" else "KubeSchedulerConfiguration")
+    address = host.check_output("hostname -I").split()[0]
+    assert document["extenders"][0]["urlPrefix"] == f"http://{address}:32766/gpushare-scheduler"
+
+
+def test_the_manifest_keeps_its_mode_and_the_backup_is_the_original(host: Host) -> None:
+    assert host.file(MANIFEST).mode == 0o600
+    assert host.file(BACKUP).content_string == host.file("/root/original.yaml").content_string
+    assert [host.file(BACKUP).mode, host.file("/etc/kubernetes/manifests-backup").mode] == [0o600, 0o700]
+
+
+def test_nothing_but_the_manifest_is_in_the_folder_of_static_pods(host: Host) -> None:
+    assert host.check_output("ls -A /etc/kubernetes/manifests") == "kube-scheduler.yaml"
+
+
+def test_nothing_is_left_of_runs_that_were_killed_or_failed(host: Host, name: str) -> None:
+    files = host.check_output("find /etc/kubernetes -type f").split()
+    kubeconfig = "/etc/kubernetes/scheduler.conf"
+    assert sorted(files) == sorted([FILES[name][1], MANIFEST, BACKUP, kubeconfig])
+
+
+def test_the_second_control_plane_was_edited_when_the_first_ran_again(host: Host) -> None:
+    other = host.get_host(
+        "ansible://cp-1" if host.check_output("hostname") == "gpu-1" else "ansible://gpu-1",
+        ansible_inventory=host.backend.ansible_inventory,
+    )
+    by_name = {each.check_output("hostname"): each for each in (host, other)}
+    written = float(by_name["gpu-1"].check_output("stat -c %%Y %s", MANIFEST))
+    assert written > started(by_name["cp-1"])
+
+
+def started(host: Host) -> float:
+    """When the scheduler was started, in seconds since the epoch, to a second."""
+    age = float(host.check_output("ps -o etimes= -C kube-scheduler"))
+    return float(host.check_output("date +%s")) - age
+
+
+def test_a_second_scheduler_has_nothing_but_a_file(host: Host) -> None:
+    other = host.get_host("ansible://gpu-2", ansible_inventory=host.backend.ansible_inventory)
+    document = json.loads(other.file("/etc/kubernetes/gpushare/second-scheduler-config.json").content_string)
+    assert document["profiles"] == [{"schedulerName": "gpushare-scheduler"}]
+    assert not other.file(MANIFEST).exists

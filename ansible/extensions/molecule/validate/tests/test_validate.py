@@ -1,0 +1,49 @@
+"""What validate said of nodes that are as they should be, and of one with faults."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from testinfra.host import Host
+
+testinfra_hosts = ["ansible://gpu-1"]
+
+
+def said(name: str) -> dict[str, Any]:
+    text = (Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"]) / f"{name}.json").read_text()
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+def found(document: dict[str, Any], host: str) -> dict[str, str]:
+    return {one["name"]: one["found"] for one in document["hosts"][host]["checks"]}
+
+
+def test_all_hosts_are_in_both_reports(names_of: Callable[[str], list[str]]) -> None:
+    assert sorted(said("sound")["hosts"]) == sorted(said("faults")["hosts"]) == names_of("all")
+    assert len(names_of("gpu_nodes")) == 2
+
+
+def test_sound_nodes_pass_with_what_they_have(host: Host) -> None:
+    document = said("sound")
+    assert document["ok"]
+    assert document["counts"] == {"ok": 3, "warn": 0, "fail": 0}
+    installed = host.package("nvidia-driver").version.partition("-")[0]
+    assert found(document, "gpu-1")["driver"] == installed
+    assert found(document, "gpu-1")["cards"] == "1 of 1"
+    assert found(document, "gpu-2")["cards"] == "2 of 2"
+
+
+def test_faults_are_told_with_their_way_out() -> None:
+    document = said("faults")
+    assert not document["ok"]
+    assert document["hosts"]["gpu-1"]["level"] == "ok"
+    failed = {
+        one["name"]: one["problem"] for one in document["hosts"]["gpu-2"]["checks"] if one["level"] == "fail"
+    }
+    assert failed.keys() == {"driver", "cards", "runtime", "toolkit", "services"}
+    assert "nvidia-smi is not installed" in failed["driver"]
+    assert "its service containerd is inactive: journalctl -u containerd" in failed["runtime"]
+    assert "envvar-when-unprivileged is not false: run the role container_runtime" in failed["toolkit"]

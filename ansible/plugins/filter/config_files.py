@@ -1,0 +1,70 @@
+"""Filters over the text of configuration files: thin, over ``plugin_utils`` config_text and containerd."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+try:
+    # Before 2.19, Ansible takes a text that begins like JSON for its value, unless told that it is one.
+    from ansible.utils.native_jinja import NativeJinjaText as Text
+except ImportError:
+    Text = str
+
+try:
+    from ansible_collections.gpushare.nodes.plugins.plugin_utils import config_text, containerd
+except ImportError as error:
+    MISSING: ImportError | None = error
+else:
+    MISSING = None
+
+
+def _told(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function`` whose errors are a failed task with a message, not a traceback."""
+
+    @functools.wraps(function)
+    def run(*arguments: Any, **options: Any) -> Any:
+        if MISSING:
+            raise AnsibleFilterError(
+                f"{sys.executable} on the controller lacks a library ({MISSING}): pip install tomlkit pyyaml"
+            )
+        try:
+            return function(*arguments, **options)
+        except config_text.ConfigTextError as problem:
+            raise AnsibleFilterError(str(problem)) from problem
+
+    return run
+
+
+@_told
+def parse_config(text: str, kind: str, path: str) -> dict[str, Any]:
+    """Return the settings in ``text`` (json, toml or yaml)."""
+    return config_text.parse(text, kind, path)
+
+
+@_told
+def merge_config(text: str, changes: Mapping[str, Any], kind: str, path: str) -> str:
+    """Return ``text`` with ``changes`` made, the very same where there is nothing to change."""
+    return Text(config_text.merge(text, changes, kind, path))
+
+
+@_told
+def containerd_changes(config: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    """Return what containerd's settings lack for NVIDIA's runtime; see ``containerd.changes``."""
+    return containerd.changes(config_text.plain(config), **options)
+
+
+class FilterModule:
+    """What Ansible looks for."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by name."""
+        return {
+            "containerd_changes": containerd_changes,
+            "merge_config": merge_config,
+            "parse_config": parse_config,
+        }

@@ -1,0 +1,19 @@
+"""Filters of the role node_labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.package import filtered
+
+
+class FilterModule:
+    """What Ansible asks for."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Name to function."""
+        return {
+            "node_mode_plan": filtered("node_mode", "plan"),
+            "node_mode_cards": filtered("node_mode", "cards_of"),
+        }

@@ -1,0 +1,81 @@
+"""NVIDIA's cards on a host's PCI bus, and the driver that the kernel has for them.
+
+Runs on the target: standard library only, Python 2.7 to 3.x. What does not belong here: which models
+are good for sharing, and what a driver's own tools say.
+
+PCI: https://www.kernel.org/doc/html/latest/PCI/sysfs-pci.html; names: https://pci-ids.ucw.cz.
+"""
+
+from __future__ import absolute_import, division, print_function
+
+import os
+
+from ansible_collections.gpushare.nodes.plugins.module_utils.host_system import names_in, read_text
+
+__metaclass__ = type
+
+VENDOR = "10de"
+_BUS = "sys/bus/pci/devices"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
+"""VGA and 3D controllers. A card's audio, USB and NVSwitch functions are of other classes."""
+_ID_FILES = ("usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids")
+
+
+def pci_gpus(root):
+    """Return the cards by slot: ``slot``, ``device`` (4 hex digits), ``name`` or None, ``driver`` or None.
+
+    ``name`` is what the host's own list of PCI devices calls it, if it has one.
+    """
+    slots = [slot for slot in names_in(root, _BUS) if _is_card(root, slot)]
+    devices = dict((slot, _hex(root, slot, "device")) for slot in slots)
+    names = device_names(root, set(devices.values())) if devices else {}
+    return [
+        {
+            "slot": slot,
+            "device": devices[slot],
+            "name": names.get(devices[slot]),
+            "driver": _driver(root, slot),
+        }
+        for slot in slots
+    ]
+
+
+def _is_card(root, slot):
+    kind = (read_text(root, _BUS, slot, "class") or "").strip()
+    return _hex(root, slot, "vendor") == VENDOR and kind.startswith(_DISPLAY_CLASSES)
+
+
+def _hex(root, slot, name):
+    return (read_text(root, _BUS, slot, name) or "").strip().lower().replace("0x", "")
+
+
+def _driver(root, slot):
+    try:
+        return os.path.basename(os.readlink(os.path.join(root, _BUS, slot, "driver")))
+    except OSError:
+        return None
+
+
+def device_names(root, devices):
+    """Return names of NVIDIA's devices from pci.ids: ``GP102 [TITAN Xp]`` is ``TITAN Xp``."""
+    text = next((text for text in (read_text(root, path) for path in _ID_FILES) if text), "")
+    names = {}
+    of_vendor = False
+    for line in text.splitlines():
+        if line[:1] not in ("", "#", "\t"):
+            if of_vendor:
+                break
+            of_vendor = line.startswith(VENDOR)
+        elif of_vendor and line[:1] == "\t" and line[1:5] in devices:
+            chip, bracket, name = line[5:].strip().partition("[")
+            names[line[1:5]] = name.rstrip("]") if bracket else chip
+    return names
+
+
+def kernel_driver(root):
+    """Return ``loaded``, the version of NVIDIA's module in the kernel or None, and ``nouveau``."""
+    version = read_text(root, "sys/module/nvidia/version")
+    return {
+        "loaded": version.strip() if version else None,
+        "nouveau": os.path.exists(os.path.join(root, "sys/module/nouveau")),
+    }

@@ -1,0 +1,190 @@
+#!/usr/bin/python
+# Apache License 2.0 (see LICENSE or https://www.apache.org/licenses/LICENSE-2.0)
+"""Evicts the pods of a node that use certain resources, and waits until they are gone."""
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+DOCUMENTATION = r"""
+module: evict_pods
+short_description: Evict the pods of a node that use certain resources
+version_added: 0.1.0
+description:
+  - Evicts through the API, so that PodDisruptionBudgets hold. A refused eviction is tried again until the
+    time is over. P(kubernetes.core.k8s_drain#module) chooses pods by label only, and fails at the first
+    refusal.
+  - Pods of DaemonSets and static pods are left, as C(kubectl drain) does, and named.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+options:
+  node:
+    description: Name of the node.
+    type: str
+    required: true
+  resources:
+    description: Names of the resources. A pod is meant if a container asks for one of them.
+    type: list
+    elements: str
+    required: true
+  force:
+    description: Also evict pods that nobody makes again.
+    type: bool
+    default: false
+  wait_s:
+    description: How long all of it may take.
+    type: int
+    default: 300
+attributes:
+  check_mode:
+    description: Names the pods and evicts none.
+    support: full
+requirements: [kubernetes]
+author:
+  - The gpushare authors
+"""
+
+EXAMPLES = r"""
+- name: Evict what uses whole GPUs
+  gpushare.nodes.evict_pods:
+    node: gpu-1
+    resources: [nvidia.com/gpu]
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+evicted:
+  description: Pods that are gone, or would be evicted, as namespace/name.
+  returned: always
+  type: list
+  elements: str
+left:
+  description: Pods of DaemonSets and static pods, which use the resources still.
+  returned: always
+  type: list
+  elements: str
+"""
+
+import json
+import time
+
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
+
+from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import full_name, sorted_out
+
+try:
+    from kubernetes.client import CoreV1Api, VersionApi
+    from kubernetes.client.rest import ApiException
+except ImportError:
+    # AnsibleK8SModule says so.
+    ApiException = Exception
+
+_POLL_S = 0.5
+_NOT_FOUND, _TOO_MANY = 404, 429
+_EVICTION_V1 = 22
+"""Minor version of the first Kubernetes that has Evictions of policy/v1."""
+
+
+class Evictor:
+    """Sends pods of one node away, again and again until they are gone or the time is over."""
+
+    def __init__(self, client, node):
+        self._api, self._node = CoreV1Api(client), node
+        minor = int("".join(each for each in VersionApi(client).get_code().minor if each.isdigit()))
+        self._version = "policy/v1" if minor >= _EVICTION_V1 else "policy/v1beta1"
+        self._accepted = set()
+        self.refusals = {}
+
+    def pods(self):
+        """Return the pods of the node, as they are on the wire."""
+        selector = "spec.nodeName={0}".format(self._node)
+        reply = self._api.list_pod_for_all_namespaces(field_selector=selector, _preload_content=False)
+        return json.loads(reply.data)["items"]
+
+    def run(self, pods, wait_s):
+        """Return the pods that are still there after that time."""
+        deadline = time.time() + wait_s
+        rest = pods
+        while rest:
+            for pod in rest:
+                self._evict(pod)
+            there = [pod["metadata"]["uid"] for pod in self.pods()]
+            rest = [pod for pod in rest if pod["metadata"]["uid"] in there]
+            if time.time() >= deadline:
+                break
+            time.sleep(_POLL_S)
+        return rest
+
+    def _evict(self, pod):
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        namespace = pod["metadata"]["namespace"]
+        if uid in self._accepted:
+            return
+        body = {
+            "apiVersion": self._version,
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            # Another pod of that name is not meant.
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        try:
+            self._api.create_namespaced_pod_eviction(name, namespace, body)
+        except ApiException as error:
+            if error.status not in (_NOT_FOUND, _TOO_MANY):
+                raise
+            if error.status == _TOO_MANY:
+                self.refusals[uid] = json.loads(error.body or "{}").get("message", error.reason)
+                return
+        self._accepted.add(uid)
+        self.refusals.pop(uid, None)
+
+
+def drain(module, evictor):
+    """Evict what is to go; fail where something cannot."""
+    params = module.params
+    found = sorted_out(evictor.pods(), params["resources"])
+    left = [full_name(pod) for pod in found["stay"]]
+    if found["bare"] and not params["force"]:
+        names = ", ".join(full_name(pod) for pod in found["bare"])
+        module.fail_json(
+            msg="nobody makes these pods of node {0} again: {1}; delete them, or evict them by force".format(
+                params["node"], names
+            )
+        )
+    pods = found["go"] + found["bare"]
+    rest = [] if module.check_mode else evictor.run(pods, params["wait_s"])
+    if rest:
+        told = [
+            "{0} ({1})".format(full_name(pod), evictor.refusals.get(pod["metadata"]["uid"], "still ends"))
+            for pod in rest
+        ]
+        module.fail_json(
+            msg="these pods of node {0} are not gone after {1} s: {2}".format(
+                params["node"], params["wait_s"], "; ".join(told)
+            )
+        )
+    module.exit_json(changed=bool(pods), evicted=[full_name(pod) for pod in pods], left=left)
+
+
+def main():
+    """Run as Ansible's module."""
+    spec = dict(
+        AUTH_ARG_SPEC,
+        node=dict(type="str", required=True),
+        resources=dict(type="list", elements="str", required=True),
+        force=dict(type="bool", default=False),
+        wait_s=dict(type="int", default=300),
+    )
+    module = AnsibleK8SModule(argument_spec=spec, supports_check_mode=True)
+    try:
+        client = get_api_client(module)
+        drain(module, Evictor(client.client.client, module.params["node"]))
+    except (ApiException, CoreException) as error:
+        module.fail_json(msg="the API of the cluster refuses: {0}".format(error))
+
+
+if __name__ == "__main__":
+    main()

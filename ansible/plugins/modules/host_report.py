@@ -1,0 +1,121 @@
+#!/usr/bin/python
+# Apache License 2.0 (see LICENSE or https://www.apache.org/licenses/LICENSE-2.0)
+"""Everything that the roles preflight and validate want to know of a host, in one call."""
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+DOCUMENTATION = r"""
+module: host_report
+short_description: Report what a host is, has and runs, as far as sharing GPUs needs it
+version_added: 0.1.0
+description:
+  - Gathers operating system, kernel, disks, NVIDIA cards on the PCI bus, driver, control groups, container
+    runtimes, kubelet and the settings of NVIDIA's container toolkit, in one call.
+  - Changes nothing and judges nothing.
+options:
+  paths:
+    description: Folders whose file systems' free space is reported.
+    type: list
+    elements: path
+    default: [/, /var]
+  deep:
+    description:
+      - Also ask the programs that talk to the driver and to daemons, C(nvidia-smi), C(docker info) and
+        C(nvidia-container-cli). Without a persistence daemon each may take seconds.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Runs the same in check mode.
+    support: full
+author:
+  - The gpushare authors
+"""
+
+EXAMPLES = r"""
+- name: Gather the report of the host
+  gpushare.nodes.host_report:
+    paths: [/, /var]
+  register: report
+"""
+
+RETURN = r"""
+report:
+  description: What was found. What is absent is null, an empty list or an empty dictionary.
+  returned: always
+  type: dict
+  contains:
+    os: {description: "id, version and name of os-release(5).", type: dict, returned: always}
+    kernel: {description: "release, and headers, whether modules can be built.", type: dict, returned: always}
+    python: {description: The version of Python that ran the module., type: str, returned: always}
+    disk: {description: "free_mib and size_mib of each path.", type: dict, returned: always}
+    gpus: {description: "slot, device, name and driver of each NVIDIA card.", type: list, returned: always}
+    driver: {description: "loaded, the version in the kernel, and nouveau.", type: dict, returned: always}
+    cgroup: {description: "v2, v1, hybrid or none.", type: str, returned: always}
+    programs: {description: The version of each program or null., type: dict, returned: always}
+    services: {description: State and main process of each unit that exists., type: dict, returned: always}
+    kubelet: {description: CPU manager policy and runtime endpoint., type: dict, returned: always}
+    toolkit: {description: "volume_mounts and envvar_unprivileged.", type: dict, returned: always}
+    runtimes: {description: Whose files name NVIDIA's runtime., type: dict, returned: always}
+    asked: {description: "smi, docker and container_cli; null unless deep.", type: dict, returned: always}
+"""
+
+import platform
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpushare.nodes.plugins.module_utils import (
+    host_gpus,
+    host_kubelet,
+    host_runtimes,
+    host_system,
+)
+from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import Programs
+
+
+def gather(root, programs, paths, deep):
+    """Return the report of the host whose files are under ``root``."""
+    services = programs.units()
+    return {
+        "os": host_system.operating_system(root),
+        "kernel": host_system.kernel(root, platform.release()),
+        "python": platform.python_version(),
+        "disk": host_system.disk(root, paths),
+        "gpus": host_gpus.pci_gpus(root),
+        "driver": host_gpus.kernel_driver(root),
+        "cgroup": host_system.cgroup_version(root),
+        "programs": programs.versions(),
+        "services": services,
+        "kubelet": host_kubelet.kubelet_settings(root, services.get("kubelet", {}).get("pid", 0)),
+        "toolkit": host_runtimes.toolkit_settings(root),
+        "runtimes": host_runtimes.nvidia_in_files(root),
+        "asked": {
+            "smi": programs.smi() if deep else None,
+            "docker": programs.docker() if deep else None,
+            "container_cli": programs.container_cli() if deep else None,
+        },
+    }
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "paths": {"type": "list", "elements": "path", "default": ["/", "/var"]},
+            "deep": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+
+    def run(words):
+        return module.run_command(words, environ_update={"LC_ALL": "C", "LANGUAGE": "C"})
+
+    programs = Programs(module.get_bin_path, run)
+    report = gather("/", programs, module.params["paths"], module.params["deep"])
+    module.exit_json(changed=False, report=report)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Settings of other people's programs, as text: read, changed in place, written back.
+
+What belongs here: JSON, TOML and YAML documents whose top is a table. What does not: which settings a
+role wants (the roles), and files (their tasks). What the user wrote stays: a change that alters nothing
+gives the very same text, other keys keep their values and order, in TOML their comments too.
+
+community.general has ``from_toml`` and ``to_toml`` from 13.1 on only, and they lose comments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, NamedTuple
+
+import tomlkit
+import yaml
+from tomlkit.exceptions import ParseError, TOMLKitError
+from tomlkit.items import InlineTable
+
+Table = dict[str, Any]
+
+_INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
+
+
+class ConfigTextError(ValueError):
+    """A document that cannot be read or changed; the message starts with file, line and column."""
+
+
+class _Format(NamedTuple):
+    read: Callable[[str, str], Any]
+    write: Callable[[str, Table, Table], str]
+
+
+def parse(text: str, kind: str, path: str) -> Table:
+    """Return the settings in ``text``, an empty table where there is none.
+
+    ``kind`` is json, toml or yaml; ``path`` is the file's name for messages. Raises ConfigTextError.
+    """
+    data = _format(kind).read(str(text), path) if text.strip() else None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigTextError(f"{path}:1:1: a table of settings is needed, not {type(data).__name__}")
+    return data
+
+
+def merge(text: str, changes: Mapping[str, Any], kind: str, path: str) -> str:
+    """Return ``text`` with ``changes`` made: tables are merged, all else is replaced, None removes.
+
+    Raises ConfigTextError where ``text`` is broken, or holds a plain value where a table is to change.
+    """
+    current = parse(text, kind, path)
+    wanted = plain(changes)
+    result = merged(current, wanted, path)
+    return str(text) if result == current else _format(kind).write(str(text), wanted, result)
+
+
+def merged(current: Mapping[str, Any], changes: Mapping[str, Any], path: str, *above: str) -> Table:
+    """Return ``current`` with ``changes``, as ``merge`` does with texts."""
+    result = dict(current)
+    for key, value in changes.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            inner = result.get(key, {})
+            if not isinstance(inner, Mapping):
+                raise ConfigTextError(
+                    f"{path}: {'.'.join((*above, key))} is {inner!r}, not a table of settings"
+                )
+            result[key] = merged(inner, value, path, *above, key)
+        else:
+            result[key] = value
+    return result
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` in Python's own types: Ansible's tagged strings are unknown to the writers."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, str):
+        return str(value)
+    return value
+
+
+def _format(kind: str) -> _Format:
+    try:
+        return _FORMATS[kind]
+    except KeyError:
+        raise ConfigTextError(f"{kind!r} is no format: use one of {', '.join(_FORMATS)}") from None
+
+
+def _read_json(text: str, path: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigTextError(f"{path}:{error.lineno}:{error.colno}: {error.msg}") from error
+
+
+def _write_json(text: str, _changes: Table, result: Table) -> str:
+    indent = _INDENT.search(text)
+    return json.dumps(result, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
+
+
+def _read_toml(text: str, path: str) -> Any:
+    try:
+        return tomlkit.parse(text).unwrap()
+    except ParseError as error:
+        raise ConfigTextError(f"{path}:{error.line}:{error.col}: {error}") from error
+    except TOMLKitError as error:
+        raise ConfigTextError(f"{path}:1:1: {error}") from error
+
+
+def _write_toml(text: str, changes: Table, result: Table) -> str:
+    """Edit the document in place; where that says something else, the meaning outranks the comments."""
+    document = tomlkit.parse(text)
+    _edit_toml(document, changes)
+    edited = tomlkit.dumps(document)
+    return edited if _means(edited, result) else tomlkit.dumps(result)
+
+
+def _means(text: str, result: Table) -> bool:
+    try:
+        return tomllib.loads(text) == result
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _edit_toml(table: MutableMapping[str, Any], changes: Table) -> None:
+    for key, value in changes.items():
+        if value is None:
+            table.pop(key, None)
+        elif isinstance(value, dict) and key in table:
+            _edit_toml(table[key], value)
+        elif isinstance(value, dict) and not isinstance(table, InlineTable):
+            # A table of tables only needs no header of its own.
+            table[key] = tomlkit.table(is_super_table=all(isinstance(item, dict) for item in value.values()))
+            _edit_toml(table[key], value)
+        elif key not in table or table[key] != value:
+            table[key] = value
+
+
+def _read_yaml(text: str, path: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
+        raise ConfigTextError(f"{path}:{place}: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ConfigTextError(f"{path}:1:1: {error}") from error
+
+
+def _write_yaml(_text: str, _changes: Table, result: Table) -> str:
+    return yaml.safe_dump(result, sort_keys=False, default_flow_style=False, allow_unicode=True)
+
+
+_FORMATS = {
+    "json": _Format(_read_json, _write_json),
+    "toml": _Format(_read_toml, _write_toml),
+    "yaml": _Format(_read_yaml, _write_yaml),
+}

@@ -1,0 +1,66 @@
+"""What must change in containerd's config.toml so that it starts containers with NVIDIA's runtime.
+
+What belongs here: decisions over the settings found. What does not: text and files
+(``plugin_utils.config_text``, the role container_runtime).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.config_text import ConfigTextError
+
+_CRI_PLUGINS = {2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
+_CRI_NAMES = {"cri", *_CRI_PLUGINS.values(), "io.containerd.cri.v1.images"}
+_RUNC: Mapping[str, Any] = {"runtime_type": "io.containerd.runc.v2"}
+_FIRST_V3 = (2, 0)
+_FIRST_CDI = (1, 7)
+_CDI_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
+
+
+def changes(
+    config: Mapping[str, Any], *, release: str, default_runtime: str, binary: str, cdi: bool, path: str
+) -> dict[str, Any]:
+    """Return the changes of ``config`` for containerd ``release`` (1.7.27): runtime "nvidia" beside runc.
+
+    The runtime "nvidia" is the runc of this host with another program: what the user set for runc (the
+    cgroup driver above all) holds for both. ``default_runtime`` is nvidia or runc. Raises ConfigTextError
+    for a layout of the file that is not known.
+    """
+    version = _version(config, release, path)
+    plugin = _CRI_PLUGINS[version]
+    containerd = config.get("plugins", {}).get(plugin, {}).get("containerd", {})
+    # A file that names any runtime replaces containerd's built-in list before 2.0, and runc is then lost.
+    runc = containerd.get("runtimes", {}).get("runc", _RUNC)
+    nvidia = {**runc, "options": {**runc.get("options", {}), "BinaryName": binary}}
+    wanted: dict[str, Any] = {"containerd": {"runtimes": {"runc": runc, "nvidia": nvidia}}}
+    if default_runtime == "nvidia" or containerd.get("default_runtime_name") == "nvidia":
+        wanted["containerd"]["default_runtime_name"] = default_runtime
+    if cdi and _numbers(release) >= _FIRST_CDI:
+        wanted.update(enable_cdi=True, cdi_spec_dirs=_CDI_FOLDERS)
+    return {"version": version, **_enabled(config), "plugins": {plugin: wanted}}
+
+
+def _version(config: Mapping[str, Any], release: str, path: str) -> int:
+    version = config.get("version")
+    if version in _CRI_PLUGINS:
+        return version
+    if version is None and not config.get("plugins"):
+        return 3 if _numbers(release) >= _FIRST_V3 else 2
+    raise ConfigTextError(
+        f"{path}: version is {1 if version is None else version}, known are 2 and 3: write it anew with"
+        f" `containerd config migrate`"
+    )
+
+
+def _enabled(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what switches the kubelet's plugin on: containerd.io's own file switches it off."""
+    disabled = config.get("disabled_plugins", [])
+    left = [name for name in disabled if name not in _CRI_NAMES]
+    return {} if left == disabled else {"disabled_plugins": left}
+
+
+def _numbers(release: str) -> tuple[int, int]:
+    major, minor, *_rest = release.split(".")
+    return int(major), int(minor)

@@ -1,0 +1,120 @@
+"""What is wrong with an inventory, as far as it can be told before any host is asked.
+
+Pure: groups, variables and the roles' argument specs in, sentences out. What does not belong here:
+reading them (``plugins/filter/inventory.py``), and what only a host can tell (the role ``preflight``).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+Options = Mapping[str, Mapping[str, Any]]
+
+OF_PLAYBOOKS: Final[Options] = {
+    "upgrade_driver_max_fail_percentage": {"type": "float"},
+    "upgrade_driver_serial": {"type": "raw"},
+    "nodes_serial": {"type": "raw"},
+}
+"""Variables of playbooks rather than of roles."""
+OTHER_NAMES: Final[Mapping[str, str]] = {
+    "nvidia_driver_branch": "nvidia_driver_version, which takes a branch too",
+    "nvidia_driver_package_version": "nvidia_driver_version",
+    "nvidia_driver_persistence_mode_on": "nvidia_driver_persistence",
+    "nvidia_driver_skip_reboot": "nvidia_driver_reboot, which says the opposite",
+}
+"""Variables of NVIDIA's own role for the driver, which many inventories have; this collection has others."""
+_CLOSE: Final = 0.87
+_SHOWN: Final = 3
+_WANTED: Final[Mapping[str, tuple[type, ...]]] = {
+    "bool": (bool,),
+    "dict": (Mapping,),
+    "float": (int, float),
+    "int": (int,),
+    "list": (list, tuple),
+    "str": (str, int),
+}
+_SAID: Final[Mapping[str, str]] = {
+    "bool": "write true or false without quotes (on the command line: -e '{{\"{name}\": true}}')",
+    "dict": "write a mapping",
+    "float": "write a number without quotes",
+    "int": "write a whole number without quotes",
+    "list": "write a list, also for one element",
+    "str": "put it in quotes, so that it is taken as it is written",
+}
+
+
+def problems(
+    groups: Mapping[str, Sequence[str]],
+    variables: Mapping[str, Mapping[str, Any]],
+    options: Options,
+    prefixes: Iterable[str],
+    wanted: Iterable[str],
+) -> list[str]:
+    """Return one sentence for each fault, with the group's or the variable's name and the way out.
+
+    ``groups`` is group to hosts; ``variables`` is host to its variables, untemplated; ``options`` is the
+    specification of each known variable; names that begin with one of ``prefixes`` belong to the roles;
+    the groups ``wanted`` must have hosts.
+    """
+    known = {**OF_PLAYBOOKS, **options}
+    found: dict[str, list[str]] = {}
+    for host, values in variables.items():
+        for fault in _of_host(values, known, tuple(prefixes)):
+            found.setdefault(fault, []).append(host)
+    return [
+        *_of_groups(groups, wanted),
+        *(f"{fault} (on {_some(hosts)})" for fault, hosts in found.items()),
+    ]
+
+
+def _of_groups(groups: Mapping[str, Sequence[str]], wanted: Iterable[str]) -> Iterator[str]:
+    for name in wanted:
+        if groups.get(name):
+            continue
+        others = [group for group in groups if group not in ("all", "ungrouped", name)]
+        close = get_close_matches(name, others, n=1)
+        hint = f", or did you mean {name} where it says {close[0]}?" if close else ""
+        yield f"group {name} has no hosts: name at least one in the inventory{hint}"
+
+
+def _of_host(values: Mapping[str, Any], known: Options, prefixes: tuple[str, ...]) -> Iterator[str]:
+    # Those that begin with an underscore are the roles' own.
+    for name in sorted(each for each in values if not each.startswith("_")):
+        if name in known:
+            yield from _of_value(name, values[name], known[name])
+        elif other := OTHER_NAMES.get(name):
+            yield f"variable {name} is none of this collection: use {other}"
+        elif fault := _of_name(name, known, prefixes):
+            yield fault
+
+
+def _of_name(name: str, known: Options, prefixes: tuple[str, ...]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=_CLOSE)
+    if close:
+        return f"variable {name} is unknown: did you mean {close[0]}?"
+    role = next((prefix for prefix in prefixes if name.startswith(f"{prefix}_")), "")
+    return f"variable {name} is unknown: ansible/roles/{role}/README.md lists the role's" if role else ""
+
+
+def _of_value(name: str, value: Any, option: Mapping[str, Any]) -> Iterator[str]:
+    kind = option.get("type", "str")
+    if kind not in _WANTED or value is None or _is_later(value):
+        return
+    if not isinstance(value, _WANTED[kind]) or (isinstance(value, bool) and kind != "bool"):
+        given = "a string" if isinstance(value, str) else f"a {type(value).__name__}"
+        said = _SAID[kind].format(name=name)
+        yield f"variable {name} is {given}, {value!s:.60}, where a {kind} is wanted: {said}"
+    elif (choices := option.get("choices")) and value not in choices:
+        yield f"variable {name} is {value!s:.60}: use one of {', '.join(map(str, choices))}"
+
+
+def _is_later(value: Any) -> bool:
+    """Whether a value is known only once it is templated or decrypted."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    return not isinstance(value, (bool, int, float, list, tuple, Mapping))
+
+
+def _some(hosts: Sequence[str]) -> str:
+    more = len(hosts) - _SHOWN
+    return ", ".join(hosts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,121 @@
+"""What a node's object is to say in a mode, as merge patches. Pure.
+
+What belongs here: labels, taints, and whether the node changes sides between sharing its cards and giving
+out whole ones. What does not: pods (the module evict_pods) and files of the host (the role's tasks).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gpushare.contract import (
+    ANN_CARDS,
+    LABEL_CARD_COUNT,
+    LABEL_CARD_MIB,
+    LABEL_CARD_MODEL,
+    LABEL_CGPU,
+    LABEL_GPUSHARE,
+    LABEL_MODE,
+    LABEL_PLACEMENT,
+    RESOURCE_CORE,
+    RESOURCE_MEM,
+    RESOURCE_WHOLE_GPU,
+)
+from gpushare.deviceplugin.facts import label_value
+from gpushare.model.objects import Mode, mode_of
+
+Object = dict[str, Any]
+
+SWITCHING = "gpushare.io/switching"
+"""Annotation of a node that the role has closed for the change, and opens again when it is done."""
+GPU_RESOURCES = (RESOURCE_MEM, RESOURCE_CORE, RESOURCE_WHOLE_GPU)
+_SMI_LINE = re.compile(r"(?P<model>.+), (?P<mib>\d+)")
+
+
+def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
+    """How to bring a node to ``wanted``: ``mode``, ``keys``, ``schedule``, ``placement``, ``labels``, taints.
+
+    Returns ``switches``, whether GPU pods must go first, the patches ``close`` and ``finish``, each empty
+    where nothing is to be done, and the ``resources`` by which pods use cards.
+    """
+    annotations, spec = _metadata(node, "annotations"), node.get("spec") or {}
+    interrupted = SWITCHING in annotations
+    switches = interrupted or _shares(_metadata(node, "labels")) != (wanted["mode"] == "share")
+    closes = switches and not spec.get("unschedulable")
+    mark = {"metadata": {"annotations": {SWITCHING: wanted["mode"]}}, "spec": {"unschedulable": True}}
+    finish = _finish(node, wanted, cards, opens=closes or interrupted)
+    return {
+        "switches": switches,
+        "close": mark if closes else {},
+        "finish": finish,
+        "resources": list(GPU_RESOURCES),
+    }
+
+
+def cards_of(smi: str) -> list[Object]:
+    """Cards by nvidia-smi's CSV of name and MiB; lines of another form are no cards."""
+    found = (_SMI_LINE.fullmatch(line.strip()) for line in smi.splitlines())
+    return [{"model": each["model"], "mib": int(each["mib"])} for each in found if each]
+
+
+def _finish(node: Object, wanted: Object, cards: list[Object], *, opens: bool) -> Object:
+    shown = _metadata(node, "labels")
+    labels = {**_mode_labels(wanted), **_card_labels(node, cards), **wanted["labels"]}
+    differing = {key: value for key, value in labels.items() if shown.get(key) != value}
+    taints = _taints((node.get("spec") or {}).get("taints") or [], wanted)
+    spec = {
+        **({"taints": taints} if taints is not None else {}),
+        **({"unschedulable": None} if opens else {}),
+    }
+    metadata = _without_empty(labels=differing, annotations={SWITCHING: None} if opens else {})
+    return _without_empty(metadata=metadata, spec=spec)
+
+
+def _without_empty(**parts: Object) -> Object:
+    return {key: part for key, part in parts.items() if part}
+
+
+def _shares(labels: dict[str, str]) -> bool:
+    """Whether the labels say so; a node without any gives out whole cards."""
+    told = any(key in labels for key in (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE))
+    return told and mode_of(labels)[1] is None
+
+
+def _mode_labels(wanted: Object) -> dict[str, str | None]:
+    """The three labels of the mode; those that are not wanted go, so that none contradicts the others."""
+    share = wanted["mode"] == "share"
+    values = {
+        LABEL_GPUSHARE: str(share).lower(),
+        LABEL_CGPU: str(share).lower(),
+        LABEL_MODE: wanted["schedule"] if share else str(Mode.WHOLE),
+    }
+    placement = {LABEL_PLACEMENT: wanted["placement"]} if wanted["placement"] else {}
+    return {**{key: values[key] if key in wanted["keys"] else None for key in values}, **placement}
+
+
+def _card_labels(node: Object, cards: list[Object]) -> dict[str, str | None]:
+    """As ACK has them, the first card for all; a node agent that runs knows better."""
+    if not cards or ANN_CARDS in _metadata(node, "annotations"):
+        return {}
+    first = cards[0]
+    mib = {LABEL_CARD_MIB: f"{first['mib']}MiB"} if first.get("mib") else {}
+    return {LABEL_CARD_MODEL: label_value(first["model"]), **mib, LABEL_CARD_COUNT: str(len(cards))}
+
+
+def _taints(shown: list[Object], wanted: Object) -> list[Object] | None:
+    """All taints of the node as they are to be; None where they are that already."""
+    keys = {(each["key"], each["effect"]) for each in wanted["taints"]}
+    kept = [
+        each
+        for each in shown
+        if (each["key"], each["effect"]) not in keys and each["key"] not in wanted["removed_taints"]
+    ]
+    ours = [{key: value for key, value in each.items() if value} for each in wanted["taints"]]
+    same = [each for each in ours if each in shown]
+    return None if len(same) == len(ours) and len(kept) + len(ours) == len(shown) else [*kept, *ours]
+
+
+def _metadata(node: Object, part: str) -> dict[str, str]:
+    found: dict[str, str] = (node.get("metadata") or {}).get(part) or {}
+    return found

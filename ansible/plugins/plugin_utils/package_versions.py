@@ -1,0 +1,74 @@
+"""Which of the versions that a repository offers is the one asked for.
+
+What belongs here: lists that apt-cache and dnf print, and versions in them. What does not: asking and
+installing (the role packages).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+# An epoch before, and what a distribution adds: 5:19.03.5~3-0~debian-buster, 580.65.06-0ubuntu1.
+_EPOCH = r"(?:\d+:)?"
+_ADDED = r"(?:[-~+].*)?"
+
+
+def is_version(found: str, wanted: str) -> bool:
+    """Tell whether the package version ``found`` is ``wanted``, which may lack epoch and revision."""
+    return found == wanted or re.fullmatch(f"{_EPOCH}{re.escape(wanted)}{_ADDED}", found) is not None
+
+
+def upstream(version: str) -> str:
+    """Return the version without epoch and revision: 580.65.06 of 1:580.65.06-0ubuntu1."""
+    return re.split("[-~+]", version.partition(":")[2] or version)[0]
+
+
+def offered(listing: str) -> dict[str, list[str]]:
+    """Return package to versions, as listed: lines of ``name | version | anything``, newest first."""
+    found: dict[str, list[str]] = {}
+    for line in listing.splitlines():
+        name, _, rest = line.partition("|")
+        version = rest.partition("|")[0].strip()
+        if version and version not in found.setdefault(name.strip(), []):
+            found[name.strip()].append(version)
+    return found
+
+
+def pins(names: Sequence[str], wanted: str, listing: str) -> dict[str, str]:
+    """Return package to full version for those of ``names`` that are offered; "" wants the newest."""
+    versions = {name: _first(offered(listing).get(name, []), wanted) for name in names}
+    return {name: version for name, version in versions.items() if version}
+
+
+def to_install(
+    names: Sequence[str], wanted: str, installed: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[str]:
+    """Return those of ``names`` that are not installed, or not at ``wanted``; see Ansible's package_facts."""
+    return [name for name in names if not _first(_versions(installed.get(name, [])), wanted)]
+
+
+def left_behind(
+    installed: Mapping[str, Sequence[Mapping[str, Any]]], names: str, versions: str, wanted: str
+) -> list[str]:
+    """Return the installed packages of a family that are not at ``wanted``.
+
+    The family is told by the regular expressions ``names``, found in the name, and ``versions``, which
+    the upstream version matches in full.
+    """
+    family = {name: upstream(_versions(installed[name])[0]) for name in installed if re.search(names, name)}
+    return sorted(
+        name for name, version in family.items() if re.fullmatch(versions, version) and version != wanted
+    )
+
+
+def _versions(entries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return full versions; RPM facts have version and release apart."""
+    return [
+        "-".join(str(entry[key]) for key in ("version", "release") if entry.get(key)) for entry in entries
+    ]
+
+
+def _first(versions: Iterable[str], wanted: str) -> str:
+    return next((version for version in versions if not wanted or is_version(version, wanted)), "")

@@ -1,0 +1,257 @@
+"""Whether a host is fit to share its cards, judged by its report before anything is changed.
+
+What belongs here: one function a check, each pure. What does not: gathering the report (module
+``host_report``), and what must hold at the end (``validation``). What a later role puts right is a
+warning; what no role of ours puts right is a failure.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
+    Check,
+    Document,
+    Level,
+    judged,
+    version,
+)
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import card_name
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
+    UNITS,
+    kubernetes_version,
+    runtime_of,
+    unit_state,
+)
+from gpushare.model.models import is_listed
+
+Problems = Iterator[tuple[Level, str]]
+_OLDEST_PYTHON: Final = (3, 8)
+_OLDEST_KUBERNETES: Final = (1, 16)
+_NO_DOCKERSHIM: Final = (1, 24)
+_NO_CGROUP_V1: Final = (1, 35)
+_OLDEST_DOCKER: Final = (19, 3, 5)
+_KNOWS_CGROUP_V2: Final = {"docker": (20, 10), "containerd": (1, 4), "cri-o": (1, 20)}
+_MIB_PER_GIB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is asked of a host: the variables of the role preflight, without their prefix."""
+
+    node: str
+    supported_os: list[str]
+    legacy_os: list[str]
+    kernel_headers: str
+    min_free: list[Document]
+    unlisted_cards: str
+    driver_minimum: str
+    container_runtime: str
+    kubernetes_version: str
+
+
+def checks(report: Document, terms: Terms) -> list[Check]:
+    """Return every check of a host, in the order of the table's columns."""
+    of_all = (_system, _python, _kernel, _disk, _cgroup, _runtime, _kubelet)
+    of_cards = () if terms.node == "plain" else (_cards, _driver)
+    of_sharing = (_cpu_policy,) if terms.node == "share" else ()
+    return [judge(report, terms) for judge in (*of_all, *of_cards, *of_sharing)]
+
+
+def _system(report: Document, terms: Terms) -> Check:
+    system = report["os"]
+    name = f"{system['id']} {system['version']}".strip()
+    if _is_among(system, terms.supported_os):
+        return Check("system", Level.OK, name)
+    if _is_among(system, terms.legacy_os):
+        return Check(
+            "system",
+            Level.WARN,
+            name,
+            f"{name} is a legacy system without updates: it works under ansible-core 2.16, until replaced",
+        )
+    known = ", ".join((*terms.supported_os, *terms.legacy_os))
+    return Check(
+        "system",
+        Level.FAIL,
+        name or "unknown",
+        f"{system['name'] or 'a system without os-release'} is not supported ({known}); "
+        "add it to preflight_supported_os if you know that it works",
+    )
+
+
+def _is_among(system: Document, listed: list[str]) -> bool:
+    """``rocky 9`` stands for all of its minor versions."""
+    name = f"{system['id']} {system['version']}."
+    return any(name.startswith(f"{entry}.") for entry in listed)
+
+
+def _python(report: Document, terms: Terms) -> Check:
+    del terms
+    found = report["python"]
+    if version(found) >= _OLDEST_PYTHON:
+        return Check("python", Level.OK, found)
+    problem = "older than 3.8: only ansible-core 2.16 can manage this host"
+    return Check("python", Level.WARN, found, problem)
+
+
+def _kernel(report: Document, terms: Terms) -> Check:
+    release, headers = report["kernel"]["release"], report["kernel"]["headers"]
+    if headers or terms.node == "plain" or terms.kernel_headers == "ignored":
+        return Check("kernel", Level.OK, release)
+    level = Level.FAIL if terms.kernel_headers == "required" else Level.WARN
+    problem = (
+        f"no headers of kernel {release}: DKMS cannot build the driver; install linux-headers-{release} "
+        f"(kernel-devel-{release}), or set preflight_kernel_headers to ignored for a precompiled driver"
+    )
+    return Check("kernel", level, f"{release}, no headers", problem)
+
+
+def _disk(report: Document, terms: Terms) -> Check:
+    wanted = {entry["path"]: int(entry["mib"]) for entry in terms.min_free}
+    free = {path: report["disk"][path]["free_mib"] for path in wanted}
+    found = ", ".join(f"{path} {_gib(mib)}" for path, mib in free.items())
+    problems = [
+        (Level.FAIL, f"{path} has {free[path]} MiB free, less than preflight_min_free's {mib}: make room")
+        for path, mib in wanted.items()
+        if free[path] < mib
+    ]
+    return judged("disk", found, problems)
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / _MIB_PER_GIB:.1f}G"
+
+
+def _cgroup(report: Document, terms: Terms) -> Check:
+    return judged("cgroup", report["cgroup"], _cgroup_problems(report, terms))
+
+
+def _cgroup_problems(report: Document, terms: Terms) -> Problems:
+    found = report["cgroup"]
+    kubernetes = kubernetes_version(report, terms.kubernetes_version)
+    runtime = runtime_of(report, terms.container_runtime)
+    if found == "none":
+        yield Level.FAIL, "no control groups are mounted at /sys/fs/cgroup: no container can run here"
+    if found in ("v1", "hybrid") and kubernetes >= _NO_CGROUP_V1:
+        text = (
+            f"the kubelet refuses cgroup {found} from 1.35 on unless it has failCgroupV1: false; "
+            "boot with systemd.unified_cgroup_hierarchy=1"
+        )
+        yield Level.WARN, text
+    if found == "v2" and runtime:
+        has = version(report["programs"][runtime])
+        if has and has < _KNOWS_CGROUP_V2[runtime]:
+            text = (
+                f"{runtime} {_dotted(has)} knows cgroup v1 only, and this host has v2: upgrade it, or boot "
+                "with systemd.unified_cgroup_hierarchy=0"
+            )
+            yield Level.FAIL, text
+
+
+def _dotted(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))
+
+
+def _runtime(report: Document, terms: Terms) -> Check:
+    runtime = runtime_of(report, terms.container_runtime)
+    if not runtime:
+        problem = "no container runtime is installed: the role container_runtime brings one"
+        return Check("runtime", Level.WARN, "none", problem)
+    installed = report["programs"][runtime]
+    problems = [*_runtime_problems(report, runtime)]
+    kubernetes = kubernetes_version(report, terms.kubernetes_version)
+    if runtime == "docker" and kubernetes >= _NO_DOCKERSHIM:
+        problems += _dockerd_problems(report, kubernetes)
+    return judged("runtime", f"{runtime} {installed}" if installed else f"no {runtime}", problems)
+
+
+def _runtime_problems(report: Document, runtime: str) -> Problems:
+    installed, state = report["programs"][runtime], unit_state(report, UNITS[runtime])
+    if not installed:
+        yield Level.WARN, f"{runtime} is not installed: the role container_runtime brings it"
+    elif state != "active":
+        yield Level.WARN, f"its service {UNITS[runtime]} is {state}: systemctl status {UNITS[runtime]}"
+    if installed and runtime == "docker" and version(installed) < _OLDEST_DOCKER:
+        yield Level.WARN, "docker before 19.03.5 is too old: the role container_runtime installs a newer one"
+
+
+def _dockerd_problems(report: Document, kubernetes: tuple[int, ...]) -> Problems:
+    if not report["programs"]["cri-dockerd"]:
+        text = (
+            f"Kubernetes {_dotted(kubernetes[:2])} has no dockershim: docker needs cri-dockerd from 1.24 on; "
+            "install it, or set the node's runtime to containerd"
+        )
+        yield Level.FAIL, text
+    elif unit_state(report, "cri-docker") != "active":
+        state = unit_state(report, "cri-docker")
+        yield Level.FAIL, f"docker needs cri-dockerd, whose service cri-docker is {state}: start it"
+
+
+def _kubelet(report: Document, terms: Terms) -> Check:
+    found = kubernetes_version(report, terms.kubernetes_version)
+    if not report["programs"]["kubelet"]:
+        problem = "no kubelet is installed: the host takes no pods until it has joined a cluster"
+        return Check("kubelet", Level.WARN, "none", problem)
+    if found < _OLDEST_KUBERNETES:
+        problem = "a scheduler before 1.16 cannot be told of the extender: upgrade the cluster"
+        return Check("kubelet", Level.FAIL, _dotted(found), problem)
+    return Check("kubelet", Level.OK, _dotted(found))
+
+
+def _cards(report: Document, terms: Terms) -> Check:
+    gpus = report["gpus"]
+    if not gpus:
+        problem = (
+            "no NVIDIA card on the PCI bus: look at `lspci -nn -d 10de:` and at the machine's passthrough; "
+            "a host that needs none has preflight_node: plain"
+        )
+        return Check("cards", Level.FAIL, "none", problem)
+    names = Counter(card_name(gpu["device"], gpu["name"]) for gpu in gpus)
+    found = ", ".join(f"{count} × {name}" for name, count in names.items())
+    return judged("cards", found, _card_problems(gpus, terms))
+
+
+def _card_problems(gpus: list[Document], terms: Terms) -> Problems:
+    for gpu in gpus:
+        name = card_name(gpu["device"], gpu["name"])
+        if not is_listed(name):
+            refused = terms.unlisted_cards == "refuse"
+            consequence = (
+                "and preflight_unlisted_cards is refuse: take it out, or set that to warn"
+                if refused
+                else "it is shared with a warning"
+            )
+            text = f"{name} in slot {gpu['slot']} is not in the table of models, {consequence}"
+            yield Level.FAIL if refused else Level.WARN, text
+        if gpu["driver"] == "vfio-pci":
+            text = f"{name} in slot {gpu['slot']} is given to virtual machines (vfio-pci): take it back first"
+            yield Level.WARN, text
+
+
+def _driver(report: Document, terms: Terms) -> Check:
+    loaded, installed = report["driver"]["loaded"], report["programs"]["nvidia-module"]
+    found = loaded or (f"{installed}, not loaded" if installed else "none")
+    problems = []
+    if report["driver"]["nouveau"]:
+        problems.append((Level.WARN, "nouveau is loaded: the role nvidia_driver bars it; then reboot"))
+    has = version(loaded or installed)
+    if has and has < version(terms.driver_minimum):
+        text = f"older than {terms.driver_minimum}: the role nvidia_driver installs a newer one"
+        problems.append((Level.WARN, text))
+    return judged("driver", found, problems)
+
+
+def _cpu_policy(report: Document, terms: Terms) -> Check:
+    del terms
+    policy = report["kubelet"]["cpu_manager_policy"] or "none"
+    kept = report["kubelet"]["cpu_manager_state"] or policy
+    found = policy if kept == policy else f"{policy}, kept {kept}"
+    if "static" not in (policy, kept):
+        return Check("cpu policy", Level.OK, found)
+    problem = (
+        "a node that shares cards cannot have the CPU manager policy static: drain it, set cpuManagerPolicy "
+        "to none (role kubelet_tuning), remove /var/lib/kubelet/cpu_manager_state and restart the kubelet"
+    )
+    return Check("cpu policy", Level.FAIL, found, problem)

@@ -1,0 +1,146 @@
+"""The static pod of kube-scheduler as text, edited by the package's own functions.
+
+What belongs here: from texts to texts, and what a role has to know of a manifest. What does not: how a
+manifest is edited (``gpushare.model.static_pod``) and files (the role's tasks).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.probes import health_urls
+from gpushare.errors import ConfigError
+from gpushare.model.scheduler_config import (
+    ExtenderConfig,
+    KubernetesVersion,
+    SchedulerOptions,
+    Tls,
+    parse_version,
+    render,
+)
+from gpushare.model.static_pod import FOLDER, base_of, installed, is_installed, removed, version_of
+
+Object = dict[str, Any]
+
+PROGRAM = "kube-scheduler"
+
+
+def state_of(manifest: str) -> Object:
+    """What the role asks of a manifest: whether we are in it, its version, and its own configuration."""
+    pod = _pod(manifest)
+    base, version = base_of(pod), version_of(pod)
+    return {
+        "installed": is_installed(pod),
+        "kubernetes_version": str(version) if version else "",
+        "base_file": base.path if base else "",
+        "argument": _argument(pod),
+        "health": health_urls(pod, PROGRAM),
+    }
+
+
+def install(
+    manifest: str,
+    extender: Object,
+    *,
+    kubernetes_version: str = "",
+    base: str = "",
+    policy_file: str = "",
+) -> Object:
+    """The manifest with the extender in it, letter for letter the same where it is there already.
+
+    ``extender`` is as for ``extender_config``, ``base`` the text of the scheduler's own configuration.
+    """
+    pod = _pod(manifest)
+    edit = installed(
+        pod,
+        extender_config(extender),
+        _version(pod, kubernetes_version),
+        _mapping(base, "the scheduler's own configuration") if base else None,
+        policy_file=policy_file or None,
+    )
+    return {
+        "manifest": manifest if edit.manifest == pod else _dump(edit.manifest),
+        "config_file": edit.config_file,
+        "config": edit.config_text,
+        "argument": _argument(edit.manifest),
+        "from_backup": False,
+    }
+
+
+def remove(manifest: str, backup: str = "") -> Object:
+    """The manifest without us: the backup, letter for letter, where nothing else has changed since."""
+    nothing = {"config_file": "", "config": "", "argument": ""}
+    pod = _pod(manifest)
+    original = removed(pod)
+    if not is_installed(pod):
+        return {"manifest": manifest, **nothing, "from_backup": False}
+    kept = bool(backup) and _mapping(backup, "the backup") == original
+    return {"manifest": backup if kept else _dump(original), **nothing, "from_backup": kept}
+
+
+def configuration(extender: Object, kubernetes_version: str, options: Object) -> str:
+    """The file of a scheduler of its own; ``options`` are the fields of SchedulerOptions."""
+    document = render(
+        extender_config(extender),
+        parse_version(kubernetes_version),
+        options=SchedulerOptions(**{key: value for key, value in options.items() if value != ""}),
+    )
+    return json.dumps(document, indent=2) + "\n"
+
+
+def extender_config(extender: Object) -> ExtenderConfig:
+    """Of ``url``, ``weight``, ``http_timeout_s`` and ``tls``, a mapping of paths on the host."""
+    files = {key: value for key, value in (extender.get("tls") or {}).items() if value}
+    for key, path in files.items():
+        if key != "server_name" and not path.startswith(f"{FOLDER}/"):
+            raise ConfigError(f"{key} {path} is not in {FOLDER}, all that the scheduler's pod gets to see")
+    return ExtenderConfig(
+        extender["url"],
+        weight=int(extender["weight"]),
+        http_timeout_s=int(extender["http_timeout_s"]),
+        tls=Tls(**{"ca_file": "", **files}) if files else None,
+    )
+
+
+def _argument(pod: Object) -> str:
+    """The flag that names our file, as it stands on the command line; empty where we are not in it."""
+    if not is_installed(pod):
+        return ""
+    before = _words(removed(pod))
+    return next((word for word in _words(pod) if word not in before), "")
+
+
+def _words(pod: Object) -> list[str]:
+    return [
+        word
+        for container in pod["spec"]["containers"]
+        for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+    ]
+
+
+def _version(pod: Object, given: str) -> KubernetesVersion:
+    version = version_of(pod)
+    if version is None and not given:
+        raise ConfigError("the tag of kube-scheduler's image is no version; set the Kubernetes version")
+    return version or parse_version(given)
+
+
+def _pod(manifest: str) -> Object:
+    return _mapping(manifest, "the static pod of kube-scheduler")
+
+
+def _mapping(text: str, what: str) -> Object:
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{what} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"{what} is not a mapping")
+    return document
+
+
+def _dump(pod: Object) -> str:
+    return yaml.safe_dump(pod, sort_keys=False)

@@ -1,0 +1,107 @@
+"""The processes on a card, as NVML lists them, and the share of its time that each takes.
+
+NVML has a list for each kind of process (compute, graphics, clients of MPS), and three versions of each
+list over the years; one process may be in several. Their shares are told apart from the lists, and only
+of processes that did something.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pynvml
+
+from gpushare.adapters.nvml.library import ABSENT, Library, Refusal
+from gpushare.model.readings import IDLE, Load, ProcessReading
+
+_LISTS: Final = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+    "nvmlDeviceGetMPSComputeRunningProcesses",
+)
+_LOADS: Final = "nvmlDeviceGetProcessUtilization"
+_UNKNOWN_BYTES: Final = 2**64 - 1
+_SPARE: Final = 5
+"""Room for processes that come between asking for their number and asking for them."""
+_MOST: Final = 100
+
+
+def read_processes(library: Library, handle: Any, since_us: int) -> tuple[ProcessReading, ...] | None:
+    """All processes, by pid; None where the card does not list them.
+
+    ``since_us`` is how far back shares are asked for, in microseconds since 1970. Raises Refusal.
+    """
+    lists = [found for name in _LISTS if (found := _listed(library, name, handle)) is not None]
+    if not lists:
+        return None
+    loads = _loads(library, handle, since_us)
+    used: dict[int, int | None] = {}
+    for pid, size in (each for found in lists for each in found):
+        # A process of two kinds is listed twice with all that it uses.
+        used[pid] = max((each for each in (used.get(pid), size) if each is not None), default=None)
+    return tuple(
+        ProcessReading(pid, size, None if loads is None else loads.get(pid, IDLE))
+        for pid, size in sorted(used.items())
+    )
+
+
+def _listed(library: Library, name: str, handle: Any) -> list[tuple[int, int | None]] | None:
+    """The newest version of a list that the driver has: pid and bytes of each process."""
+    for version in ("_v3", "_v2"):
+        found = library.maybe(f"{name}{version}", handle) if hasattr(pynvml, f"{name}{version}") else None
+        if found is not None:
+            return [(each.pid, each.usedGpuMemory) for each in found]
+    try:
+        return library.guard(name, lambda: list(_first_version(name, handle)))
+    except Refusal as refusal:
+        if refusal.code in ABSENT:
+            return None
+        raise
+
+
+class _Process(ctypes.Structure):
+    _fields_ = (("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong))
+
+
+def _first_version(name: str, handle: Any) -> Iterator[tuple[int, int | None]]:
+    """The list of drivers before 455, which pynvml does not know any more."""
+    function = getattr(pynvml.nvmlLib, name, None)
+    if function is None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+    count = ctypes.c_uint(0)
+    code = function(handle, ctypes.byref(count), None)
+    if code == pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
+        count.value += _SPARE
+        room = (_Process * count.value)()
+        code = function(handle, ctypes.byref(count), room)
+        if code == pynvml.NVML_SUCCESS:
+            for each in room[: count.value]:
+                yield each.pid, None if each.used == _UNKNOWN_BYTES else each.used
+    if code != pynvml.NVML_SUCCESS:
+        raise pynvml.NVMLError(code)
+
+
+def _loads(library: Library, handle: Any, since_us: int) -> dict[int, Load] | None:
+    """By pid, the mean of what was sampled since then; None where the card does not tell."""
+    try:
+        samples = library.call(_LOADS, handle, since_us)
+    except Refusal as refusal:
+        if refusal.code == pynvml.NVML_ERROR_NOT_FOUND:
+            return {}
+        if refusal.code in ABSENT:
+            return None
+        raise
+    by_pid: dict[int, list[Load]] = {}
+    for sample in samples:
+        load = Load(sample.smUtil, sample.memUtil)
+        # Some drivers fill the array with more than they have to say.
+        if sample.pid and sample.timeStamp > since_us and max(load.sm, load.memory) <= _MOST:
+            by_pid.setdefault(sample.pid, []).append(load)
+    return {pid: _mean(found) for pid, found in by_pid.items()}
+
+
+def _mean(loads: list[Load]) -> Load:
+    return Load(
+        round(sum(each.sm for each in loads) / len(loads)),
+        round(sum(each.memory for each in loads) / len(loads)),
+    )

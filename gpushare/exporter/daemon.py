@@ -1,0 +1,61 @@
+"""The exporter put together: driver, watches, sampler, operators' port; started and stopped in order."""
+
+import asyncio
+
+import structlog
+from starlette.applications import Starlette
+
+from gpushare.adapters.kube.agent_resources import own_node, residents_of
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import load_access
+from gpushare.adapters.nvml import Nvml
+from gpushare.exporter.exposition import Exposition
+from gpushare.exporter.mirrors import Mirror
+from gpushare.exporter.sampling import Sampler
+from gpushare.exporter.settings import Settings
+from gpushare.runtime.operators import operators_app
+from gpushare.runtime.serving import bind_socket, make_server, stop_event
+
+log = structlog.get_logger()
+
+
+async def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises GpuShareError where it cannot start."""
+    stop = stop_event()
+    access = await load_access(settings.kubeconfig)
+    with bind_socket(settings.ops_host, settings.ops_port) as listener:
+        async with (
+            Nvml(timeout_s=settings.deadline_s) as gpus,
+            KubeClient(access) as client,
+            asyncio.TaskGroup() as tasks,
+        ):
+            pods = Mirror(client, residents_of(settings.node))
+            node = Mirror(client, own_node(settings.node))
+            sampler = Sampler(settings, gpus, pods, node)
+            exposition = Exposition(
+                sampler, settings.node, settings.stale_s, each_process=settings.each_process
+            )
+            server = make_server(_app(sampler, exposition, settings.stale_s))
+            answering = tasks.create_task(server.serve(sockets=[listener]))
+            jobs = (pods.run(), node.run(), sampler.run(exposition.prepare))
+            background = [tasks.create_task(job) for job in jobs]
+            log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
+            await stop.wait()
+            log.info("stopping")
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            server.should_exit = True
+            await answering
+
+
+def _app(sampler: Sampler, exposition: Exposition, stale_s: float) -> Starlette:
+    """Ready once there is something to show; alive as long as it is not too old."""
+
+    def live() -> str | None:
+        return f"nothing was read for {sampler.age_s:.0f} s" if sampler.age_s > stale_s else None
+
+    def ready() -> str | None:
+        return "nothing was read yet" if sampler.snapshot is None else live()
+
+    return operators_app(exposition, live=live, ready=ready)

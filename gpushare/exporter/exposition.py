@@ -1,0 +1,64 @@
+"""What a scrape gets: the last snapshot, rendered. Nothing is read here, so nothing can be waited for.
+
+A format that was asked for is rendered again with each new snapshot, before the next scrape comes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from prometheus_client import Metric as Family
+from prometheus_client.exposition import choose_encoder
+
+from gpushare.exporter.sampling import Sampler
+from gpushare.exporter.series import series_of
+from gpushare.exporter.snapshot import Snapshot
+from gpushare.monitoring.families import family
+
+_MOST_FORMATS: Final = 4
+"""More than all scrapers together ask for; whoever makes up others has each rendered afresh."""
+
+_Encode = Callable[[Any], bytes]
+
+
+class Exposition:
+    """Renders the sampler's snapshots; one older than ``stale_s`` seconds counts as nothing read."""
+
+    def __init__(self, sampler: Sampler, node: str, stale_s: float, *, each_process: bool) -> None:
+        self._sampler = sampler
+        self._nothing = Snapshot(node)
+        self._stale_s = stale_s
+        self._each_process = each_process
+        self._taken: Snapshot | None = None
+        self._families: Sequence[Family] = ()
+        self._pages: dict[str, tuple[_Encode, bytes]] = {}
+
+    def collect(self) -> Iterator[Family]:
+        """All families of the snapshot that was taken last, as encoders ask for them."""
+        return iter(self._families)
+
+    def __call__(self, accept: str) -> tuple[bytes, str]:
+        """The page for an Accept header, and its content type."""
+        if self._taken is not self._current:
+            self._take()
+        encode, content_type = choose_encoder(accept)
+        page = self._pages.get(content_type) or (encode, encode(self))
+        if len(self._pages) < _MOST_FORMATS:
+            self._pages[content_type] = page
+        return page[1], content_type
+
+    def prepare(self) -> None:
+        """Render what was asked for since the last snapshot."""
+        asked = self._pages
+        self._take()
+        self._pages = {content_type: (encode, encode(self)) for content_type, (encode, _) in asked.items()}
+
+    @property
+    def _current(self) -> Snapshot:
+        fresh = self._sampler.age_s <= self._stale_s
+        return (self._sampler.snapshot if fresh else None) or self._nothing
+
+    def _take(self) -> None:
+        self._taken = self._current
+        series = series_of(self._taken, each_process=self._each_process)
+        self._families = [family(each) for each in series]
+        self._pages = {}

@@ -1,0 +1,103 @@
+"""``gpushare exporter``: flags and environment to settings, errors to exit codes."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from gpushare.contract import POD_RESOURCES_SOCKET
+from gpushare.errors import ConfigError, GpuShareError, first_of
+from gpushare.exporter.settings import Settings
+
+_LEVELS: Final = ("debug", "info", "warn", "error")
+_EXIT_SETTINGS: Final = 2
+"""What click ends with for a flag that it does not take."""
+_SECONDS: Final = click.FloatRange(min=0, min_open=True)
+
+
+@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.option("--node-name", envvar="NODE_NAME", help="Name of this node; NODE_NAME in the manifests.")
+@click.option("--interval-seconds", type=_SECONDS, default=15.0, help="How often everything is read.")
+@click.option("--deadline-seconds", type=_SECONDS, default=5.0, help="How long one source may take.")
+@click.option(
+    "--stale-seconds", type=_SECONDS, default=60.0, help="How old what is shown may be; older is not shown."
+)
+@click.option(
+    "--process-ids",
+    is_flag=True,
+    help="Show DCGM_CUSTOM_PROCESS_* process by process, with a label pid: many series that come and go.",
+)
+@click.option(
+    "--pod-resources-socket",
+    type=click.Path(path_type=Path),
+    default=Path(POD_RESOURCES_SOCKET),
+    help="The kubelet's socket that tells who holds which devices.",
+)
+@click.option(
+    "--proc-root",
+    type=click.Path(path_type=Path),
+    default=Path("/proc"),
+    help="Where the host's processes can be seen; /proc with hostPID.",
+)
+@click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics.")  # noqa: S104 - probes and scrapes come from outside
+@click.option(
+    "--ops-port",
+    envvar="OPS_PORT",
+    type=int,
+    default=12348,
+    help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
+)
+@click.option(
+    "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
+)
+@click.option(
+    "--log-level",
+    envvar="LOG_LEVEL",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    default="info",
+    help="How much to log.",
+)
+def command(**flags: Any) -> None:
+    """Show what the cards of this node, and the containers on them, do."""
+    from gpushare.exporter.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
+    from gpushare.runtime.logs import configure  # noqa: PLC0415
+
+    try:
+        settings = settings_of(flags)
+        configure(settings.log_level)
+        asyncio.run(run(settings))
+    except* GpuShareError as group:
+        error = first_of(group)
+        click.echo(f"gpushare exporter: {error}", err=True)
+        sys.exit(_EXIT_SETTINGS if isinstance(error, ConfigError) else 1)
+
+
+def settings_of(flags: Mapping[str, Any]) -> Settings:
+    """Settings from parsed flags. Raises ConfigError for what cannot work."""
+    if not flags["node_name"]:
+        raise ConfigError(
+            "NODE_NAME is not set: take it from spec.nodeName in the manifest, or use --node-name"
+        )
+    interval_s, deadline_s, stale_s = (flags[f"{name}_seconds"] for name in ("interval", "deadline", "stale"))
+    slowest_s = interval_s + 2 * deadline_s
+    if not 0 < slowest_s < stale_s:
+        raise ConfigError(
+            f"--stale-seconds={stale_s:g} must be more than --interval-seconds and twice --deadline-seconds "
+            f"together, {slowest_s:g}: one slow round would make all series vanish"
+        )
+    return Settings(
+        node=flags["node_name"],
+        kubeconfig=flags["kubeconfig"],
+        ops_host=flags["ops_host"],
+        ops_port=flags["ops_port"],
+        log_level=flags["log_level"],
+        interval_s=interval_s,
+        deadline_s=deadline_s,
+        stale_s=stale_s,
+        each_process=flags["process_ids"],
+        pod_resources=flags["pod_resources_socket"],
+        proc=flags["proc_root"],
+    )

@@ -1,0 +1,50 @@
+"""What the API server shows of this node, as it is now: listeners that keep what they hear."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+import structlog
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.watch import Deleted, Follower, Resource, Upserted
+from gpushare.errors import ApiError
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+
+class Mirror(Generic[T]):
+    """All objects of a resource. ``run`` follows it until it is cancelled."""
+
+    def __init__(self, client: KubeClient, resource: Resource[T]) -> None:
+        self.listed = asyncio.Event()
+        self._objects: dict[str, T] = {}
+        self._trouble: str | None = None
+        self._follower: Follower[T] = Follower(client, resource, self)
+        self.run = self._follower.run
+
+    def latest(self, stale_s: float) -> tuple[T, ...] | None:
+        """All objects; None before they are listed, and where the API was lost for longer than that."""
+        known = self.listed.is_set() and self._follower.lost_s <= stale_s
+        return tuple(self._objects.values()) if known else None
+
+    def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
+        """Keep what is there, drop what is gone."""
+        for change in batch:
+            if isinstance(change, Deleted):
+                self._objects.pop(change.key, None)
+            else:
+                self._objects[change.key] = change.value
+
+    def synced(self, resource: str) -> None:
+        """The list has been taken in."""
+        log.info("listed", resource=resource)
+        self._trouble = None
+        self.listed.set()
+
+    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        """The API refuses, or does not answer; what is known is shown until it is stale."""
+        if self._trouble != str(error):
+            log.warning("watch_restarted", resource=resource, reason=str(error), retry_s=retry_in_s)
+        self._trouble = str(error)

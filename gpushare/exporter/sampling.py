@@ -1,0 +1,133 @@
+"""Reading everything once per interval: each source with its deadline, one snapshot at the end.
+
+A source that fails or stays silent costs what only it knows, this time; the others go on.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from gpushare.adapters.cgroups import Home, homes_of
+from gpushare.adapters.kubelet.podresources import PodResources
+from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
+from gpushare.errors import ApiError, ConfigError
+from gpushare.exporter.mirrors import Mirror
+from gpushare.exporter.settings import Settings
+from gpushare.exporter.snapshot import CGROUPS, NODE, NVML, POD_RESOURCES, PODS, SOURCES, Snapshot
+from gpushare.exporter.sources import Source
+from gpushare.model.facts import NodeFacts
+from gpushare.model.objects import Node, node_of
+from gpushare.model.readings import Readings
+from gpushare.model.tenants import Resident
+from gpushare.ports import Meters
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+
+class Sampler:
+    """Keeps the last snapshot and its age."""
+
+    def __init__(
+        self, settings: Settings, meters: Meters, pods: Mirror[Resident], node: Mirror[NodeFacts]
+    ) -> None:
+        self._settings = settings
+        self._meters = meters
+        self._kubelet = PodResources(settings.pod_resources, timeout_s=settings.deadline_s)
+        self._pods = pods
+        self._node = node
+        self._sources = {name: Source(name, settings.deadline_s) for name in SOURCES}
+        self._unreadable: Mapping[int, str] = {}
+        self._read_at = time.monotonic()
+        self.snapshot: Snapshot | None = None
+
+    @property
+    def age_s(self) -> float:
+        """How old the last snapshot is, or for how long the first one is waited for."""
+        return time.monotonic() - self._read_at
+
+    async def run(self, shown: Callable[[], None]) -> None:
+        """Read until cancelled; ``shown`` is called with each new snapshot."""
+        with suppress(TimeoutError):
+            # What the cards do is shown soon even where the API server is away.
+            async with asyncio.timeout(self._settings.deadline_s):
+                await asyncio.gather(self._pods.listed.wait(), self._node.listed.wait())
+        while True:
+            begun = time.monotonic()
+            try:
+                self.snapshot = await self.read()
+                self._read_at = begun
+                shown()
+            except Exception:  # a defect costs one round; where it costs all, the probe fails
+                log.exception("round_failed")
+            await asyncio.sleep(max(0.0, begun + self._settings.interval_s - time.monotonic()))
+
+    async def read(self) -> Snapshot:
+        """Ask every source once."""
+        readings, devices = await asyncio.gather(
+            self._sources[NVML].ask(self._meters.readings()),
+            self._sources[POD_RESOURCES].ask(self._kubelet.list()),
+        )
+        if readings:
+            self._tell_unreadable(readings)
+        seeking = asyncio.to_thread(_homes, _pids(readings), self._settings.proc)
+        return Snapshot(
+            self._settings.node,
+            readings=readings,
+            homes=await self._sources[CGROUPS].ask(seeking),
+            devices=devices,
+            residents=await self._sources[PODS].ask(self._latest(self._pods)),
+            node=await self._sources[NODE].ask(self._own()),
+            took_s={name: source.took_s for name, source in self._sources.items()},
+            at=time.time(),
+        )
+
+    async def _latest(self, mirror: Mirror[T]) -> tuple[T, ...]:
+        found = mirror.latest(self._settings.stale_s)
+        if found is None:
+            raise ApiError("the API server does not tell, or could not be followed for too long")
+        return found
+
+    async def _own(self) -> Node:
+        """Raises ConfigError where the cluster has no node of that name."""
+        found = await self._latest(self._node)
+        if not found:
+            raise ConfigError(f"NODE_NAME={self._settings.node!r}: no such node in the cluster")
+        return _node_of(found[0])
+
+    def _tell_unreadable(self, readings: Readings) -> None:
+        for index, reason in readings.unreadable.items():
+            if self._unreadable.get(index) != reason:
+                log.warning("card_unreadable", card=index, reason=reason)
+        self._unreadable = readings.unreadable
+
+
+def _pids(readings: Readings | None) -> frozenset[int]:
+    cards = readings.cards if readings else ()
+    return frozenset(process.pid for card in cards for process in card.processes or ())
+
+
+def _homes(pids: frozenset[int], proc: Path) -> dict[int, Home | None]:
+    """Raises ConfigError where the processes of this machine cannot be seen."""
+    homes = homes_of(pids, proc)
+    if pids and not homes:
+        raise ConfigError(
+            f"none of the {len(pids)} processes that NVML names is in {proc}: "
+            "this pod needs hostPID: true, or --proc-root must be the host's /proc"
+        )
+    return homes
+
+
+def _node_of(facts: NodeFacts) -> Node:
+    return node_of(
+        facts.name,
+        capacity=facts.capacity,
+        labels=facts.labels,
+        cards_text=facts.annotations.get(ANN_CARDS),
+        assigned_text=facts.annotations.get(ANN_ASSIGNED_NODE),
+    )

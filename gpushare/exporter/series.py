@@ -1,0 +1,235 @@
+"""From a snapshot to series: which number becomes which metric, in which unit. Pure.
+
+A number that was not told is a series that is not there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gpushare.exporter.holdings import Holder
+from gpushare.exporter.snapshot import CGROUPS, NODE, NVML, POD_RESOURCES, PODS, Snapshot
+from gpushare.exporter.usage import Account, Use, account
+from gpushare.model.readings import CardReading
+from gpushare.monitoring import catalogue as names
+from gpushare.monitoring.catalogue import Metric
+from gpushare.monitoring.series import Point, Series
+
+_MAKE: Final = "nvidia"
+
+_Convert = Callable[[float], float]
+
+
+def _same(value: float) -> float:
+    return value
+
+
+def _hundredth(value: float) -> float:
+    return value / 100
+
+
+def _thousandth(value: float) -> float:
+    return value / 1000
+
+
+def _kilo(value: float) -> float:
+    return value * 1000
+
+
+def _mega(value: float) -> float:
+    return value * 1_000_000
+
+
+def _mib(value: float) -> float:
+    return value / (1024 * 1024)
+
+
+_DEVICE: Final[Sequence[tuple[Metric, str, _Convert]]] = (
+    (names.DCGM_GPU_UTIL, "gpu_percent", _same),
+    (names.DCGM_MEM_COPY_UTIL, "memory_percent", _same),
+    (names.DCGM_ENC_UTIL, "encoder_percent", _same),
+    (names.DCGM_DEC_UTIL, "decoder_percent", _same),
+    (names.DCGM_FB_USED, "used_bytes", _mib),
+    (names.DCGM_FB_FREE, "free_bytes", _mib),
+    (names.DCGM_FB_RESERVED, "reserved_bytes", _mib),
+    (names.DCGM_GPU_TEMP, "celsius", _same),
+    (names.DCGM_MEMORY_TEMP, "memory_celsius", _same),
+    (names.DCGM_POWER_USAGE, "power_mw", _thousandth),
+    (names.DCGM_POWER_LIMIT, "power_limit_mw", _thousandth),
+    (names.DCGM_ENERGY, "energy_mj", _same),
+    (names.DCGM_SM_CLOCK, "sm_mhz", _same),
+    (names.DCGM_MEM_CLOCK, "memory_mhz", _same),
+    (names.DCGM_PCIE_REPLAYS, "pcie_replays", _same),
+    (names.DCGM_PCIE_TX, "pcie_tx_kb", _same),
+    (names.DCGM_PCIE_RX, "pcie_rx_kb", _same),
+    (names.DCGM_XID_ERRORS, "last_xid", _same),
+    (names.DCGM_ECC_SBE_VOL, "ecc_corrected", _same),
+    (names.DCGM_ECC_DBE_VOL, "ecc_uncorrected", _same),
+    (names.DCGM_ECC_SBE_AGG, "ecc_corrected_ever", _same),
+    (names.DCGM_ECC_DBE_AGG, "ecc_uncorrected_ever", _same),
+    (names.DCGM_ROWS_CORRECTED, "remapped_corrected", _same),
+    (names.DCGM_ROWS_UNCORRECTED, "remapped_uncorrected", _same),
+    (names.DCGM_ROW_REMAP_FAILURE, "remap_failed", _same),
+)
+_OWN: Final[Sequence[tuple[Metric, str, _Convert]]] = (
+    (names.CARD_MEMORY, "total_bytes", _same),
+    (names.CARD_USED, "used_bytes", _same),
+    (names.CARD_UTILIZATION, "gpu_percent", _hundredth),
+    (names.CARD_MEMORY_UTILIZATION, "memory_percent", _hundredth),
+    (names.CARD_ENCODER, "encoder_percent", _hundredth),
+    (names.CARD_DECODER, "decoder_percent", _hundredth),
+    (names.CARD_TEMPERATURE, "celsius", _same),
+    (names.CARD_MEMORY_TEMPERATURE, "memory_celsius", _same),
+    (names.CARD_POWER, "power_mw", _thousandth),
+    (names.CARD_POWER_LIMIT, "power_limit_mw", _thousandth),
+    (names.CARD_ENERGY, "energy_mj", _thousandth),
+    (names.CARD_SM_CLOCK, "sm_mhz", _mega),
+    (names.CARD_MEMORY_CLOCK, "memory_mhz", _mega),
+    (names.CARD_PCIE_SENT, "pcie_tx_kb", _kilo),
+    (names.CARD_PCIE_RECEIVED, "pcie_rx_kb", _kilo),
+    (names.CARD_PCIE_REPLAYS, "pcie_replays", _same),
+)
+_KINDS: Final = (
+    (names.CARD_ECC, (("corrected", "ecc_corrected"), ("uncorrected", "ecc_uncorrected"))),
+    (names.CARD_ROWS, (("corrected", "remapped_corrected"), ("uncorrected", "remapped_uncorrected"))),
+)
+
+
+def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]:
+    """All series of a snapshot, but those of metrics of which nothing is known."""
+    cards = snapshot.readings.cards if snapshot.readings else ()
+    books = account(snapshot, each_process=each_process)
+    found = [
+        *_cards(cards, snapshot.node_name),
+        *_containers(books, snapshot.node_name, each_process=each_process),
+        *_sources(snapshot),
+    ]
+    return [each for each in found if each.points]
+
+
+# --- cards --------------------------------------------------------------------------------------
+
+
+def _cards(cards: Sequence[CardReading], node: str) -> Iterator[Series]:
+    for table, labels in ((_DEVICE, _dcgm_labels), (_OWN, _own_labels)):
+        for metric, field, convert in table:
+            told = ((labels(node, card), getattr(card, field)) for card in cards)
+            yield Series(metric, [(values, convert(told)) for values, told in told if told is not None])
+    yield Series(names.CARD_INFO, [((*_own_labels(node, card), card.model, card.pci), 1) for card in cards])
+    for metric, kinds in _KINDS:
+        yield Series(metric, list(_by_kind(cards, node, kinds)))
+    yield Series(
+        names.CARD_XIDS,
+        [
+            ((*_own_labels(node, card), str(xid)), count)
+            for card in cards
+            for xid, count in sorted((card.xids or {}).items())
+        ],
+    )
+
+
+def _by_kind(cards: Iterable[CardReading], node: str, kinds: Iterable[tuple[str, str]]) -> Iterator[Point]:
+    for card in cards:
+        for kind, field in kinds:
+            count = getattr(card, field)
+            if count is not None:
+                yield (*_own_labels(node, card), kind), count
+
+
+def _dcgm_labels(node: str, card: CardReading) -> tuple[str, ...]:
+    return node, card.uuid, str(card.index), _device(card), card.model
+
+
+def _own_labels(node: str, card: CardReading) -> tuple[str, ...]:
+    return node, str(card.index), card.uuid
+
+
+def _device(card: CardReading) -> str:
+    """The name of the card's device in ``/dev``."""
+    return f"nvidia{card.index if card.minor is None else card.minor}"
+
+
+# --- containers ---------------------------------------------------------------------------------
+
+
+def _containers(books: Account, node: str, *, each_process: bool) -> Iterator[Series]:
+    given = [(card, held, _dcgm_holder(node, card, held.holder)) for card, held in books.held]
+    own = [(held, _own_holder(node, card, held.holder)) for card, held in books.held]
+    yield Series(names.DCGM_CONTAINER_MEM_ALLOCATED, [(label, _mib(h.given_bytes)) for _, h, label in given])
+    yield Series(names.DCGM_CONTAINER_CP_ALLOCATED, [(label, h.core) for _, h, label in given])
+    yield Series(names.CONTAINER_ALLOCATED, [(label, h.given_bytes) for h, label in own])
+    yield Series(names.CONTAINER_CORE, [(label, h.core) for h, label in own])
+    yield from _used(books.uses, node, each_process=each_process)
+    yield from _attached(books)
+
+
+def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[Series]:
+    """In the sources' names process by process, where that is wanted; in ours by container."""
+    sm, used = names.DCGM_PROCESS_SM_UTIL, names.DCGM_PROCESS_MEM_USED
+    if each_process:
+        sm, used = (replace(each, labels=(*each.labels, names.PID_LABEL)) for each in (sm, used))
+    labels = [
+        (*_dcgm_holder(node, use.card, use.holder), *([str(use.pid or "")] if each_process else ()))
+        for use in uses
+    ]
+    told = list(zip(labels, uses, strict=True))
+    yield Series(sm, [(label, use.sm_percent) for label, use in told if use.sm_percent is not None])
+    yield Series(used, [(label, _mib(use.used_bytes)) for label, use in told if use.used_bytes is not None])
+    yield Series(names.CONTAINER_UTILIZATION, _summed(uses, node, "sm_percent", _hundredth))
+    yield Series(names.CONTAINER_USED, _summed(uses, node, "used_bytes", _same))
+
+
+def _summed(uses: Iterable[Use], node: str, field: str, convert: _Convert) -> list[Point]:
+    """By container and card; without those of which one process does not tell."""
+    sums: dict[tuple[str, ...], float | None] = {}
+    for use in uses:
+        label = _own_holder(node, use.card, use.holder)
+        before, value = sums.get(label, 0), getattr(use, field)
+        sums[label] = None if before is None or value is None else before + value
+    return [(label, convert(total)) for label, total in sums.items() if total is not None]
+
+
+def _attached(books: Account) -> Iterator[Series]:
+    """What cAdvisor told of the accelerators attached to a container: the whole card, whoever uses it."""
+    for metric, field in (
+        (names.CADVISOR_TOTAL, "total_bytes"),
+        (names.CADVISOR_USED, "used_bytes"),
+        (names.CADVISOR_DUTY_CYCLE, "gpu_percent"),
+    ):
+        points = [
+            ((*_names(held.holder), _MAKE, card.model, card.uuid), value)
+            for card, held in books.held
+            if (value := getattr(card, field)) is not None
+        ]
+        yield Series(metric, points)
+
+
+def _dcgm_holder(node: str, card: CardReading, holder: Holder) -> tuple[str, ...]:
+    return node, *_names(holder), *_dcgm_labels(node, card)[1:]
+
+
+def _own_holder(node: str, card: CardReading, holder: Holder) -> tuple[str, ...]:
+    return node, *_names(holder), *_own_labels(node, card)[1:]
+
+
+def _names(holder: Holder) -> tuple[str, ...]:
+    return holder.namespace, holder.pod, holder.container
+
+
+# --- the exporter itself ------------------------------------------------------------------------
+
+
+def _sources(snapshot: Snapshot) -> Iterator[Series]:
+    sources = {
+        NVML: snapshot.readings,
+        CGROUPS: snapshot.homes,
+        POD_RESOURCES: snapshot.devices,
+        PODS: snapshot.residents,
+        NODE: snapshot.node,
+    }
+    yield Series(names.SOURCE_UP, [((name,), float(value is not None)) for name, value in sources.items()])
+    yield Series(names.SOURCE_DURATION, [((name,), took) for name, took in snapshot.took_s.items()])
+    if snapshot.at is not None:
+        yield Series(names.SNAPSHOT_AT, [((), snapshot.at)])
+    if snapshot.readings:
+        yield Series(names.CARDS_UNREADABLE, [((), len(snapshot.readings.unreadable))])

@@ -1,0 +1,101 @@
+"""What each container does on each card: processes, by the container that they run in.
+
+A container that was given something of a card and has no process on it is idle, and told so: an
+autoscaler needs the zero. Where a source is missing by which processes are told apart, nobody's use is
+known, and nothing is said of it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from gpushare.adapters.cgroups import Home
+from gpushare.exporter.holdings import Holder, Holding, holder_of, holdings
+from gpushare.exporter.snapshot import Snapshot
+from gpushare.model.readings import CardReading, ProcessReading
+from gpushare.model.tenants import Resident
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Processes of one container on one card, or one of them. ``pid`` is 0 for all of them together."""
+
+    card: CardReading
+    holder: Holder
+    used_bytes: int | None
+    sm_percent: int | None
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """All that is known of containers and cards at one moment."""
+
+    held: tuple[tuple[CardReading, Holding], ...]
+    uses: tuple[Use, ...]
+
+
+def account(snapshot: Snapshot, *, each_process: bool = False) -> Account:
+    """Who was given what, and who uses what; with ``each_process`` process by process."""
+    cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
+    held = tuple((cards[each.uuid], each) for each in _once(holdings(snapshot)))
+    if snapshot.residents is None or snapshot.homes is None:
+        return Account(held, ())
+    owners = _owners(snapshot.homes, snapshot.residents)
+    pods = {(each.namespace, each.name) for each in snapshot.residents}
+    uses: list[Use] = []
+    for card in cards.values():
+        idle = [
+            each.holder
+            for reading, each in held
+            if reading is card and (each.holder.namespace, each.holder.pod) in pods
+        ]
+        uses += _uses(card, idle, owners, each_process=each_process)
+    return Account(held, tuple(uses))
+
+
+def _once(found: Iterable[Holding]) -> Iterable[Holding]:
+    """One for each container and card: who was given a card twice, as a share and whole, has it whole."""
+    largest: dict[tuple[Holder, str], Holding] = {}
+    for each in found:
+        key = each.holder, each.uuid
+        if key not in largest or each.given_bytes > largest[key].given_bytes:
+            largest[key] = each
+    return largest.values()
+
+
+def _owners(homes: Mapping[int, Home | None], residents: Iterable[Resident]) -> dict[int, Holder]:
+    """Whose each process is; without those whose pod is not known, any more or yet."""
+    by_uid = {each.uid: each for each in residents}
+    return {
+        pid: holder_of(by_uid[home.pod_uid], home.container_id) if home else Holder()
+        for pid, home in homes.items()
+        if home is None or home.pod_uid in by_uid
+    }
+
+
+def _uses(
+    card: CardReading, idle: Iterable[Holder], owners: Mapping[int, Holder], *, each_process: bool
+) -> Iterator[Use]:
+    if card.processes is None:
+        return
+    groups: dict[Holder, list[ProcessReading]] = {holder: [] for holder in idle}
+    for process in card.processes:
+        if owner := owners.get(process.pid):
+            groups.setdefault(owner, []).append(process)
+    for holder, processes in groups.items():
+        if each_process and processes:
+            yield from (_use(card, holder, [each], each.pid) for each in processes)
+        else:
+            yield _use(card, holder, processes)
+
+
+def _use(card: CardReading, holder: Holder, processes: list[ProcessReading], pid: int = 0) -> Use:
+    used = [each.used_bytes for each in processes]
+    loads = [each.load for each in processes]
+    return Use(
+        card,
+        holder,
+        None if None in used else sum(each for each in used if each is not None),
+        None if None in loads else sum(each.sm for each in loads if each is not None),
+        pid,
+    )

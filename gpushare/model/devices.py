@@ -1,0 +1,53 @@
+"""Devices as the kubelet knows them: the IDs that device plugins make up, and who holds them.
+
+IDs of units carry the card's UUID as the original's do (``<UUID>-_-<n>``); where such a list is too long
+they carry the card's index (``<index>-<n>``). NVIDIA's plugin calls a whole card by its UUID, with
+``::<n>`` behind it where the card is time-sliced.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare.model.cards import Card
+from gpushare.model.quantity import parse_small
+
+_LONG: Final = "-_-"
+_SHORT: Final = "-"
+_REPLICA: Final = "::"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDevices:
+    """The devices of one resource that one container holds."""
+
+    namespace: str
+    pod: str
+    container: str
+    resource: str
+    ids: frozenset[str]
+
+
+def long_id(card: Card, number: int) -> str:
+    """``<UUID>-_-<n>``, as the original writes it."""
+    return f"{card.uuid}{_LONG}{number}"
+
+
+def short_id(card: Card, number: int) -> str:
+    """``<index>-<n>``."""
+    return f"{card.index}{_SHORT}{number}"
+
+
+def card_named(identifier: str) -> str:
+    """What an ID of a unit, of either form, calls its card: a UUID or an index."""
+    uuid, mark, _ = identifier.rpartition(_LONG)
+    return uuid if mark else identifier.partition(_SHORT)[0]
+
+
+def number_of(identifier: str) -> int:
+    """The number at the end of an ID of a unit; 0 where there is none."""
+    return parse_small(identifier.rpartition(_SHORT)[2]) or 0
+
+
+def whole_card_named(identifier: str) -> str:
+    """The UUID in an ID of NVIDIA's plugin."""
+    return identifier.partition(_REPLICA)[0]

@@ -1,0 +1,70 @@
+"""A STAND-IN for NVIDIA's device plugin: whole cards as ``nvidia.com/gpu``, by UUID, and nothing more.
+
+For nodes that do not share their cards. It speaks to a real kubelet by our agent's own endpoint; what
+it lacks is the driver: containers are told their cards by environment and get no device.
+
+    python -m testbed.wholecards /var/lib/kubelet/device-plugins GPU-… GPU-…
+"""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpushare.contract import DEVICE_PLUGIN_FOLDER, ENV_VISIBLE_DEVICES, RESOURCE_WHOLE_GPU
+from gpushare.deviceplugin.interface import Answer, Device
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.registrar import Registrar
+from testbed.agent import CardNode
+from testbed.process import Process
+from testbed.waiting import until
+
+NAME = "whole-cards"
+
+
+class WholeCards:
+    """Implements ``Plugin`` for cards that are always well."""
+
+    resource = RESOURCE_WHOLE_GPU
+    socket = "stand-in-nvidia-gpu.sock"
+
+    def __init__(self, uuids: Sequence[str]) -> None:
+        self._uuids = uuids
+
+    def devices(self) -> list[Device]:
+        """One device for each card."""
+        return [Device(uuid) for uuid in self._uuids]
+
+    async def changed(self) -> None:
+        """Never."""
+        await asyncio.Event().wait()
+
+    async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
+        """The first ones."""
+        return [*must, *sorted(set(available) - set(must))][:size]
+
+    async def allocate(self, ids: Sequence[str]) -> Answer:
+        """The cards, by environment."""
+        return Answer(envs={ENV_VISIBLE_DEVICES: ",".join(ids)})
+
+    def registered(self, *, up: bool) -> None:
+        """Of no interest here."""
+
+
+async def start_whole_cards(node: CardNode) -> Process:
+    """Start the stand-in on a node, and wait until pods that ask for whole cards can come."""
+    uuids = [card.uuid for card in node.stub.description.cards]
+    argv = [sys.executable, "-m", "testbed.wholecards", DEVICE_PLUGIN_FOLDER, *uuids]
+    env = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    process = await node.kubelet.spawn(NAME, argv, env=env)
+
+    async def offered() -> bool:
+        status = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["status"]
+        return bool(status["allocatable"].get(RESOURCE_WHOLE_GPU) == str(len(uuids)))
+
+    await until(offered, f"node {node.name} to offer {RESOURCE_WHOLE_GPU}")
+    return process
+
+
+if __name__ == "__main__":
+    asyncio.run(Registrar(WholeCards(sys.argv[2:]), Path(sys.argv[1]), PluginMetrics()).run())

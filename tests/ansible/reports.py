@@ -1,0 +1,58 @@
+"""Reports of hosts as host_report returns them, for tests that change one fact at a time."""
+
+import copy
+from typing import Any
+
+
+def report(**changes: Any) -> dict[str, Any]:
+    """A Debian 12 with two V100, containerd, a kubelet 1.36 and everything as it should be.
+
+    A change's name is a path: ``programs__docker="28.2.2"``.
+    """
+    made = copy.deepcopy(_SOUND)
+    for path, value in changes.items():
+        *folders, last = path.split("__")
+        place = made
+        for folder in folders:
+            place = place.setdefault(folder.replace("_", "-") if folder in _DASHED else folder, {})
+        place[last.replace("_", "-") if last in _DASHED else last] = value
+    return made
+
+
+_DASHED = {"cri_dockerd", "cri_o", "cri_docker", "nvidia_ctk", "nvidia_module", "nvidia_persistenced"}
+V100 = {"slot": "0000:3b:00.0", "device": "1db6", "name": None, "driver": "nvidia"}
+TITAN_XP = {"slot": "0000:af:00.0", "device": "1b02", "name": "TITAN Xp", "driver": None}
+_SOUND: dict[str, Any] = {
+    "os": {"id": "debian", "version": "12", "name": "Debian GNU/Linux 12 (bookworm)"},
+    "kernel": {"release": "6.1.0-40-amd64", "headers": True},
+    "python": "3.11.2",
+    "disk": {"/": {"free_mib": 50_000, "size_mib": 90_000}, "/var": {"free_mib": 50_000, "size_mib": 90_000}},
+    "gpus": [V100, {**V100, "slot": "0000:5e:00.0"}],
+    "driver": {"loaded": "580.65.06", "nouveau": False},
+    "cgroup": "v2",
+    "programs": {
+        "containerd": "1.7.27",
+        "cri-dockerd": None,
+        "cri-o": None,
+        "docker": None,
+        "kubelet": "1.36.0",
+        "nvidia-ctk": "1.17.8",
+        "nvidia-module": "580.65.06",
+    },
+    "services": {
+        "containerd": {"state": "active", "pid": 2},
+        "kubelet": {"state": "active", "pid": 3},
+    },
+    "kubelet": {
+        "cpu_manager_policy": None,
+        "cpu_manager_state": "none",
+        "runtime_endpoint": "unix:///run/containerd/containerd.sock",
+    },
+    "toolkit": {"volume_mounts": True, "envvar_unprivileged": False},
+    "runtimes": {"containerd": True, "docker": False, "cri-o": False, "cdi": False},
+    "asked": {
+        "smi": {"version": "580.65.06", "cards": 2, "error": None},
+        "docker": None,
+        "container_cli": {"cards": 2, "error": None},
+    },
+}

@@ -1,0 +1,108 @@
+"""containerd's settings for NVIDIA's runtime: by layout and release, with what the user has."""
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.config_text import ConfigTextError, merged
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.containerd import changes
+
+V2 = "io.containerd.grpc.v1.cri"
+V3 = "io.containerd.cri.v1.runtime"
+FILE = "/etc/containerd/config.toml"
+BINARY = "/usr/bin/nvidia-container-runtime"
+
+
+def changed(config: dict[str, Any], release: str = "1.7.27", **options: Any) -> dict[str, Any]:
+    told = {"default_runtime": "nvidia", "binary": BINARY, "cdi": True, "path": FILE, **options}
+    return merged(config, changes(config, release=release, **told), FILE)
+
+
+def with_runtimes(runtimes: dict[str, Any], **containerd: Any) -> dict[str, Any]:
+    return {"version": 2, "plugins": {V2: {"containerd": {"runtimes": runtimes, **containerd}}}}
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "plugin"),
+    [("1.6.20", 2, V2), ("1.7.27", 2, V2), ("2.0.0", 3, V3), ("2.2.9", 3, V3)],
+)
+def test_an_empty_file_gets_the_layout_of_the_release(release: str, version: int, plugin: str) -> None:
+    config = changed({}, release)
+    assert config["version"] == version
+    containerd = config["plugins"][plugin]["containerd"]
+    assert containerd["default_runtime_name"] == "nvidia"
+    assert containerd["runtimes"]["nvidia"]["options"] == {"BinaryName": BINARY}
+
+
+def test_the_layout_of_the_file_outranks_the_release() -> None:
+    assert V2 in changed({"version": 2}, "2.2.9")["plugins"]
+
+
+def test_runc_is_named_too_as_older_releases_lose_it_beside_another_one() -> None:
+    runtimes = changed({}, "1.6.20")["plugins"][V2]["containerd"]["runtimes"]
+    assert runtimes["runc"] == {"runtime_type": "io.containerd.runc.v2"}
+
+
+def test_nvidia_takes_over_what_the_user_set_for_runc() -> None:
+    runc = {
+        "runtime_type": "io.containerd.runc.v2",
+        "options": {"SystemdCgroup": True},
+        "base_runtime_spec": "/x",
+    }
+    runtimes = changed(with_runtimes({"runc": runc}))["plugins"][V2]["containerd"]["runtimes"]
+    assert runtimes["runc"] == runc
+    assert runtimes["nvidia"] == {**runc, "options": {"SystemdCgroup": True, "BinaryName": BINARY}}
+
+
+def test_other_runtimes_and_other_plugins_stay() -> None:
+    config = {**with_runtimes({"kata": {"runtime_type": "k"}}), "root": "/data"}
+    after = changed(config)
+    assert after["root"] == "/data"
+    assert after["plugins"][V2]["containerd"]["runtimes"]["kata"] == {"runtime_type": "k"}
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "after"),
+    [
+        (None, "nvidia", "nvidia"),
+        ("kata", "nvidia", "nvidia"),
+        (None, "runc", None),
+        ("kata", "runc", "kata"),
+        ("nvidia", "runc", "runc"),
+    ],
+)
+def test_the_default_is_ours_or_left_alone(before: str | None, wanted: str, after: str | None) -> None:
+    config = with_runtimes({}, **({"default_runtime_name": before} if before else {}))
+    containerd = changed(config, default_runtime=wanted)["plugins"][V2]["containerd"]
+    assert containerd.get("default_runtime_name") == after
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "found"),
+    [("1.6.33", {}, None), ("1.7.0", {}, True), ("2.1.4", {"cdi": False}, None)],
+)
+def test_cdi_is_switched_on_where_the_release_has_it(
+    release: str, options: dict[str, Any], found: object
+) -> None:
+    (plugin,) = changed({}, release, **options)["plugins"].values()
+    assert plugin.get("enable_cdi") is found
+
+
+def test_the_kubelets_plugin_is_switched_on_and_others_stay_off() -> None:
+    config = changed({"disabled_plugins": ["cri", "io.containerd.snapshotter.v1.zfs"]})
+    assert config["disabled_plugins"] == ["io.containerd.snapshotter.v1.zfs"]
+    assert "disabled_plugins" not in changed({})
+
+
+@pytest.mark.parametrize("config", [{"plugins": {"cri": {}}}, {"version": 1}, {"version": 9}])
+def test_other_layouts_are_refused_with_the_way_out(config: dict[str, Any]) -> None:
+    with pytest.raises(ConfigTextError, match="containerd config migrate"):
+        changed(config)
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"disabled_plugins": ["cri"]}, with_runtimes({"runc": {"options": {"a": 1}}})]
+)
+def test_a_second_run_changes_nothing(config: dict[str, Any]) -> None:
+    once = changed(config)
+    assert changed(once) == once

@@ -1,0 +1,380 @@
+"""What the module host_report reads off a host's files and programs, from trees that stand for hosts."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.gpushare.nodes.plugins.module_utils import (
+    host_gpus,
+    host_kubelet,
+    host_runtimes,
+    host_system,
+)
+from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import Programs, parse_units
+from ansible_collections.gpushare.nodes.plugins.modules.host_report import gather
+from tests.ansible.reports import report
+
+PCI_IDS = """\
+# comment
+1002  Advanced Micro Devices
+\t1b02  Not NVIDIA's
+10de  NVIDIA Corporation
+\t1b02  GP102 [TITAN Xp]
+\t\t10de 11df  A board
+\t1eb8  TU104GL [Tesla T4]
+\t2684  AD102
+10df  Emulex Corporation
+\t1b02  Not NVIDIA's either
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A host of which nothing is known."""
+    return tmp_path
+
+
+def write(root: Path, files: Mapping[str, str]) -> str:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return str(root)
+
+
+def card(slot: str, device: str, *, kind: str = "0x030200", vendor: str = "0x10de") -> dict[str, str]:
+    folder = f"sys/bus/pci/devices/{slot}"
+    return {f"{folder}/vendor": vendor, f"{folder}/device": f"0x{device}\n", f"{folder}/class": f"{kind}\n"}
+
+
+def silent(name: str) -> None:
+    del name
+
+
+def answering(answers: Mapping[str, tuple[int, str, str]]) -> Programs:
+    """Programs that are installed when they have an answer; keys are their words."""
+
+    def find(name: str) -> str | None:
+        return name if any(words.split()[0] == name for words in answers) else None
+
+    def run(words: list[str]) -> tuple[int, str, str]:
+        assert words[0] == "timeout"
+        return answers[" ".join(words[4:])]
+
+    return Programs(find, run)
+
+
+def test_a_host_of_which_nothing_is_known_has_a_whole_report(root: Path) -> None:
+    found = gather(str(root), Programs(silent, None), ["/"], deep=True)
+    assert found.keys() == report().keys()
+    for key in ("programs", "kubelet", "toolkit", "driver", "asked", "runtimes"):
+        assert found[key].keys() == report()[key].keys()
+    assert (found["gpus"], found["services"], found["cgroup"]) == ([], {}, "none")
+    assert found["asked"]["smi"]["error"] == "nvidia-smi is not installed"
+
+
+def test_programs_that_may_be_slow_are_asked_only_if_wanted(root: Path) -> None:
+    found = gather(str(root), Programs(silent, None), ["/"], deep=False)
+    assert found["asked"] == {"smi": None, "docker": None, "container_cli": None}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"etc/os-release": 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian 12"\n'}, ("debian", "12")),
+        ({"usr/lib/os-release": "ID='rocky'\nVERSION_ID='9.6'\n# X=1\n"}, ("rocky", "9.6")),
+        (
+            {
+                "etc/os-release": 'ID="centos"\nVERSION_ID="7"\n',
+                "etc/centos-release": "CentOS Linux release 7.9.2009 (Core)\n",
+            },
+            ("centos", "7.9"),
+        ),
+        ({"etc/os-release": "NAME=odd\n=\n\n"}, ("", "")),
+    ],
+)
+def test_the_system_is_that_of_os_release(
+    root: Path, files: dict[str, str], expected: tuple[str, str]
+) -> None:
+    found = host_system.operating_system(write(root, files))
+    assert (found["id"], found["version"]) == expected
+
+
+@pytest.mark.parametrize(
+    "folder", ["lib/modules/6.1/build", "usr/src/linux-headers-6.1", "usr/src/kernels/6.1"]
+)
+def test_headers_are_found_where_each_family_has_them(root: Path, folder: str) -> None:
+    assert not host_system.kernel(str(root), "6.1")["headers"]
+    (root / folder).mkdir(parents=True)
+    assert host_system.kernel(str(root), "6.1")["headers"]
+    assert not host_system.kernel(str(root), "6.2")["headers"]
+
+
+def test_a_link_to_removed_headers_is_none(root: Path) -> None:
+    (root / "lib/modules/6.1").mkdir(parents=True)
+    (root / "lib/modules/6.1/build").symlink_to(root / "gone")
+    assert not host_system.kernel(str(root), "6.1")["headers"]
+
+
+def test_a_folder_that_is_not_there_yet_has_the_space_of_its_parent(root: Path) -> None:
+    found = host_system.disk(str(root), ["/", "/var/lib/containerd"])
+    assert found["/"]["size_mib"] == found["/var/lib/containerd"]["size_mib"] > 0
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([], "none"),
+        (["cgroup.controllers"], "v2"),
+        (["memory/cgroup.procs", "cpu/cgroup.procs"], "v1"),
+        (["memory/cgroup.procs", "unified/cgroup.procs"], "hybrid"),
+    ],
+)
+def test_the_version_of_control_groups(root: Path, files: list[str], expected: str) -> None:
+    write(root, {f"sys/fs/cgroup/{name}": "" for name in files})
+    assert host_system.cgroup_version(str(root)) == expected
+
+
+def test_cards_are_nvidias_display_devices_with_their_names(root: Path) -> None:
+    tree = {
+        **card("0000:3b:00.0", "1eb8"),
+        **card("0000:af:00.0", "1b02", kind="0x030000"),
+        **card("0000:af:00.1", "10ef", kind="0x040300"),
+        **card("0000:b0:00.0", "1b02", vendor="0x1002"),
+        "usr/share/misc/pci.ids": PCI_IDS,
+    }
+    write(root, tree)
+    (root / "sys/bus/pci/devices/0000:3b:00.0/driver").symlink_to("../../drivers/nvidia")
+    assert host_gpus.pci_gpus(str(root)) == [
+        {"slot": "0000:3b:00.0", "device": "1eb8", "name": "Tesla T4", "driver": "nvidia"},
+        {"slot": "0000:af:00.0", "device": "1b02", "name": "TITAN Xp", "driver": None},
+    ]
+
+
+def test_names_are_none_without_a_list_and_whole_without_brackets(root: Path) -> None:
+    write(root, card("0000:3b:00.0", "1eb8"))
+    assert host_gpus.pci_gpus(str(root))[0]["name"] is None
+    write(root, {"usr/share/hwdata/pci.ids": PCI_IDS})
+    assert host_gpus.device_names(str(root), {"2684", "ffff"}) == {"2684": "AD102"}
+
+
+def test_the_kernels_driver(root: Path) -> None:
+    assert host_gpus.kernel_driver(str(root)) == {"loaded": None, "nouveau": False}
+    write(root, {"sys/module/nvidia/version": "580.65.06\n", "sys/module/nouveau/x": ""})
+    assert host_gpus.kernel_driver(str(root)) == {"loaded": "580.65.06", "nouveau": True}
+
+
+CONFIG = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+authentication:
+  cpuManagerPolicy: not-at-the-top
+cpuManagerPolicy: "static"  # quoted
+containerRuntimeEndpoint: unix:///run/crio/crio.sock
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "pid", "policy", "endpoint"),
+    [
+        ({}, 0, None, None),
+        ({"var/lib/kubelet/config.yaml": CONFIG}, 0, "static", "unix:///run/crio/crio.sock"),
+        (
+            {"var/lib/kubelet/config.yaml": json.dumps({"cpuManagerPolicy": "static", "x": []})},
+            0,
+            "static",
+            None,
+        ),
+        ({"var/lib/kubelet/config.yaml": "[1]"}, 0, None, None),
+        (
+            {
+                "var/lib/kubelet/config.yaml": CONFIG,
+                "var/lib/kubelet/kubeadm-flags.env": 'KUBELET_KUBEADM_ARGS="--cpu-manager-policy=none --x"\n',
+                "etc/default/kubelet": "KUBELET_EXTRA_ARGS=--container-runtime-endpoint /run/cri.sock\n",
+            },
+            0,
+            "none",
+            "/run/cri.sock",
+        ),
+        (
+            {
+                "proc/7/cmdline": "/usr/bin/kubelet\0--config=/etc/k.yaml\0--config-dir\0/etc/k.d\0",
+                "etc/k.yaml": CONFIG,
+                "etc/k.d/10-first.conf": "cpuManagerPolicy: none\n",
+                "etc/k.d/20-other.yaml": "cpuManagerPolicy: ignored\n",
+                "var/lib/kubelet/config.yaml": "cpuManagerPolicy: not-read\n",
+            },
+            7,
+            "none",
+            "unix:///run/crio/crio.sock",
+        ),
+        (
+            {"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--cpu-manager-policy=x --y='\n"},
+            0,
+            "x",
+            None,
+        ),
+    ],
+)
+def test_the_kubelets_flags_beat_drop_ins_and_those_its_file(
+    root: Path, files: dict[str, str], pid: int, policy: str | None, endpoint: str | None
+) -> None:
+    found = host_kubelet.kubelet_settings(write(root, files), pid)
+    assert (found["cpu_manager_policy"], found["runtime_endpoint"]) == (policy, endpoint)
+
+
+def test_the_policy_that_the_kubelet_keeps(root: Path) -> None:
+    state = root / host_kubelet._STATE
+    state.parent.mkdir(parents=True)
+    for text, expected in (('{"policyName":"static"}', "static"), ("", None), ("{", None), ("[]", None)):
+        state.write_text(text)
+        assert host_kubelet.kubelet_settings(str(root), 0)["cpu_manager_state"] == expected
+
+
+def test_versions_are_the_first_in_what_programs_say() -> None:
+    programs = answering(
+        {
+            "dockerd --version": (0, "Docker version 19.03.5, build 633a0ea838\n", ""),
+            "kubelet --version": (0, "Kubernetes v1.36.0\n", ""),
+            "containerd --version": (
+                0,
+                "containerd containerd.io 1.7.27 05044ec0a9a7\n",
+                "",
+            ),
+            "crio --version": (1, "1.2.3", "broken"),
+            "cri-dockerd --version": (0, "cri-dockerd 0.3.21 (HEAD)\n", ""),
+            "nvidia-ctk --version": (0, "NVIDIA Container Toolkit CLI version 1.17.8\ncommit: f\n", ""),
+            "modinfo -F version nvidia": (124, "", ""),
+        }
+    )
+    assert programs.versions() == {
+        "containerd": "1.7.27",
+        "cri-dockerd": "0.3.21",
+        "cri-o": None,
+        "docker": "19.03.5",
+        "kubelet": "1.36.0",
+        "nvidia-ctk": "1.17.8",
+        "nvidia-module": None,
+    }
+
+
+def test_units_that_are_not_found_are_left_out() -> None:
+    text = (
+        "Id=docker.service\nLoadState=loaded\nActiveState=active\nMainPID=12\n\n"
+        "Id=crio.service\nLoadState=not-found\nActiveState=inactive\nMainPID=0\n\n"
+        "Id=kubelet.service\nLoadState=loaded\nActiveState=failed\nMainPID=0\n"
+    )
+    assert parse_units(text) == {
+        "docker": {"state": "active", "pid": 12},
+        "kubelet": {"state": "failed", "pid": 0},
+    }
+    assert parse_units("") == {}
+
+
+SMI = "nvidia-smi --query-gpu=driver_version --format=csv,noheader"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ((0, "580.65.06\n580.65.06\n", ""), {"version": "580.65.06", "cards": 2, "error": None}),
+        (
+            (9, "", "\nNo devices were found\n"),
+            {"version": None, "cards": 0, "error": "No devices were found"},
+        ),
+        ((0, "\n", ""), {"version": None, "cards": 0, "error": "nvidia-smi said nothing"}),
+        ((124, "", ""), {"version": None, "cards": 0, "error": "nvidia-smi said nothing"}),
+    ],
+)
+def test_what_nvidia_smi_says_or_why_not(answer: tuple[int, str, str], expected: dict[str, Any]) -> None:
+    assert answering({SMI: answer}).smi() == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (
+            (0, '{"default": "nvidia", "runtimes": {"runc": {}, "nvidia": {"path": "x"}}}\n', ""),
+            {"default": "nvidia", "runtimes": ["nvidia", "runc"]},
+        ),
+        ((0, '{"default": "", "runtimes": null}', "daemon is not running"), {"default": "", "runtimes": []}),
+        ((0, "Docker version 28.3.3", ""), None),
+        ((1, "{}", "cannot connect"), None),
+    ],
+)
+def test_what_the_docker_daemon_runs_with(
+    answer: tuple[int, str, str], expected: dict[str, Any] | None
+) -> None:
+    template = '{"default": {{json .DefaultRuntime}}, "runtimes": {{json .Runtimes}}}'
+    assert answering({f"docker info --format {template}": answer}).docker() == expected
+
+
+def test_cards_for_containers_are_counted_by_their_device_files() -> None:
+    listed = "/dev/nvidiactl\n/dev/nvidia-uvm\n/dev/nvidia0\n/dev/nvidia11\n/usr/bin/nvidia-smi\n"
+    found = answering({"nvidia-container-cli list": (0, listed, "")}).container_cli()
+    assert found == {"cards": 2, "error": None}
+    broken = answering({"nvidia-container-cli list": (1, "", "nvml error: no driver")}).container_cli()
+    assert broken == {"cards": 0, "error": "nvml error: no driver"}
+
+
+TOOLKIT = """\
+#accept-nvidia-visible-devices-as-volume-mounts = false
+accept-nvidia-visible-devices-as-volume-mounts = true # by gpushare
+accept-nvidia-visible-devices-envvar-when-unprivileged=false
+
+[nvidia-container-cli]
+accept-nvidia-visible-devices-envvar-when-unprivileged = true
+"""
+
+
+def test_the_toolkits_switches_count_at_the_top_level_only(root: Path) -> None:
+    write(root, {host_runtimes.TOOLKIT_CONFIG: TOOLKIT})
+    found = host_runtimes.toolkit_settings(str(root))
+    assert found == {"volume_mounts": True, "envvar_unprivileged": False}
+    write(root, {host_runtimes.TOOLKIT_CONFIG: TOOLKIT.split("\n", 4)[4]})
+    found = host_runtimes.toolkit_settings(str(root))
+    assert found == {"volume_mounts": None, "envvar_unprivileged": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "runtime"),
+    [
+        (
+            "etc/containerd/config.toml",
+            '[plugins]\n  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\n',
+            "containerd",
+        ),
+        (
+            "etc/containerd/conf.d/99-nvidia.toml",
+            "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'nvidia'] # ours\n",
+            "containerd",
+        ),
+        ("etc/crio/crio.conf.d/99-nvidia.conf", "[crio.runtime.runtimes.nvidia]\n", "cri-o"),
+        ("etc/docker/daemon.json", '{"runtimes": {"nvidia": {"path": "x"}}}', "docker"),
+        ("var/run/cdi/nvidia.yaml", "", "cdi"),
+    ],
+)
+def test_nvidias_runtime_is_found_where_each_runtime_has_it(
+    root: Path, path: str, text: str, runtime: str
+) -> None:
+    found = host_runtimes.nvidia_in_files(write(root, {path: text}))
+    assert [name for name, there in found.items() if there] == [runtime]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (
+            "etc/containerd/config.toml",
+            "# [plugins.x.runtimes.nvidia]\n[x.runtimes.nvidia.options]\n",
+        ),
+        ("etc/docker/daemon.json", "{"),
+        ("etc/docker/daemon.json", "[]"),
+        ("etc/docker/daemon.json", '{"runtimes": null}'),
+        ("etc/cdi/other.json", ""),
+    ],
+)
+def test_what_only_looks_like_it_is_not(root: Path, path: str, text: str) -> None:
+    assert not any(host_runtimes.nvidia_in_files(write(root, {path: text})).values())

@@ -1,0 +1,116 @@
+from typing import Any
+
+import pytest
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.inventory import problems
+
+GROUPS = {"all": ["cp", "a", "b"], "kube_control_plane": ["cp"], "gpu_nodes": ["a", "b"]}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "nvidia_driver_reboot": {"type": "bool"},
+    "nvidia_driver_version": {"type": "str"},
+    "nvidia_driver_packages": {"type": "list"},
+    "nvidia_driver_reboot_timeout": {"type": "int"},
+    "nvidia_driver_kernel_module": {"type": "str", "choices": ["dkms", "precompiled"]},
+    "preflight_min_free_mib": {"type": "dict"},
+}
+WANTED = ("kube_control_plane", "gpu_nodes")
+
+
+def of_variables(**values: Any) -> list[str]:
+    return problems(GROUPS, {"a": values}, OPTIONS, ("nvidia_driver", "preflight"), WANTED)
+
+
+def test_a_good_inventory_has_no_problems() -> None:
+    assert not of_variables(
+        nvidia_driver_reboot=True,
+        nvidia_driver_version="535",
+        nvidia_driver_packages=[],
+        nvidia_driver_reboot_timeout=60,
+        nvidia_driver_kernel_module="dkms",
+        preflight_min_free_mib={"/": 1},
+    )
+
+
+@pytest.mark.parametrize("hosts", [[], None])
+def test_a_group_without_hosts_is_named(hosts: list[str] | None) -> None:
+    groups = (
+        {**GROUPS, "gpu_nodes": hosts} if hosts is not None else {"all": ["cp"], "kube_control_plane": ["cp"]}
+    )
+    (problem,) = problems(groups, {}, OPTIONS, (), WANTED)
+    assert problem == "group gpu_nodes has no hosts: name at least one in the inventory"
+
+
+def test_a_group_of_a_name_that_is_nearly_right_is_pointed_out() -> None:
+    (problem,) = problems({"kube_control_plane": ["cp"], "gpu_node": ["a"]}, {}, OPTIONS, (), WANTED)
+    assert "did you mean gpu_nodes where it says gpu_node?" in problem
+
+
+@pytest.mark.parametrize("value", ["yes", "true", "false", 1, 0])
+def test_only_true_and_false_are_booleans(value: object) -> None:
+    (problem,) = of_variables(nvidia_driver_reboot=value)
+    assert problem.startswith("variable nvidia_driver_reboot is a")
+    assert "true or false without quotes" in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("nvidia_driver_version", 418.87, "put it in quotes"),
+        ("nvidia_driver_version", True, "put it in quotes"),
+        ("nvidia_driver_packages", "nvidia-driver", "write a list"),
+        ("nvidia_driver_reboot_timeout", "900", "without quotes"),
+        ("nvidia_driver_reboot_timeout", True, "without quotes"),
+        ("preflight_min_free_mib", [1], "write a mapping"),
+        ("nvidia_driver_kernel_module", "dkmz", "use one of dkms, precompiled"),
+    ],
+)
+def test_a_value_of_another_type_is_named_with_the_way_out(name: str, value: object, said: str) -> None:
+    (problem,) = of_variables(**{name: value})
+    assert name in problem
+    assert str(value) in problem
+    assert said in problem
+
+
+def test_a_whole_number_will_do_for_a_branch() -> None:
+    assert not of_variables(nvidia_driver_version=535)
+
+
+def test_what_is_templated_later_is_not_judged() -> None:
+    assert not of_variables(
+        nvidia_driver_reboot="{{ reboot }}", nvidia_driver_packages="{% if x %}{% endif %}"
+    )
+
+
+def test_what_is_encrypted_is_not_judged() -> None:
+    assert not of_variables(nvidia_driver_reboot=object())
+
+
+@pytest.mark.parametrize("name", ["nvidia_driver_versoin", "nvida_driver_version", "nvidia_driver_versions"])
+def test_a_misspelt_variable_is_named_with_the_right_one(name: str) -> None:
+    (problem,) = of_variables(**{name: "535"})
+    assert problem.startswith(f"variable {name} is unknown: did you mean nvidia_driver_version?")
+
+
+def test_an_unknown_variable_of_a_role_is_named_with_the_list() -> None:
+    (problem,) = of_variables(preflight_colour="red")
+    assert "preflight_colour" in problem
+    assert "roles/preflight/README.md" in problem
+
+
+def test_a_variable_of_nvidias_own_role_is_named_with_ours() -> None:
+    (problem,) = of_variables(nvidia_driver_skip_reboot=True)
+    assert "use nvidia_driver_reboot, which says the opposite" in problem
+
+
+def test_variables_of_others_are_not_ours_to_judge() -> None:
+    assert not of_variables(kube_version="1.36", docker_version=19.03, ansible_host="x")
+
+
+def test_what_roles_note_for_themselves_is_not_judged() -> None:
+    assert not of_variables(__nvidia_driver_versions={})
+
+
+def test_a_variable_of_many_hosts_is_told_once() -> None:
+    variables = {f"n{number}": {"nvidia_driver_reboot": "yes"} for number in range(200)}
+    (problem,) = problems(GROUPS, variables, OPTIONS, ("nvidia_driver",), WANTED)
+    assert problem.endswith("(on n0, n1, n2 and 197 more)")

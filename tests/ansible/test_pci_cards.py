@@ -1,0 +1,27 @@
+"""The names of cards by PCI device id, against the table of models that gpushare itself has."""
+
+import re
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import CARDS, card_name
+from gpushare.model.models import LISTED, is_listed
+
+
+def test_every_listed_model_has_a_device_id() -> None:
+    words = {word.upper() for name in CARDS.values() for word in re.split(r"[\s\-_/]+", name)}
+    assert words >= LISTED
+
+
+def test_what_is_not_listed_is_a_titan() -> None:
+    unlisted = [name for name in CARDS.values() if not is_listed(name)]
+    assert unlisted
+    assert all("TITAN" in name for name in unlisted)
+
+
+def test_ids_are_four_lower_case_digits() -> None:
+    assert all(re.fullmatch("[0-9a-f]{4}", device) for device in CARDS)
+
+
+def test_the_hosts_name_counts_where_the_table_has_none() -> None:
+    assert card_name("1eb8", "TU104GL") == "Tesla T4"
+    assert card_name("2684", "GeForce RTX 4090") == "GeForce RTX 4090"
+    assert card_name("2684", None) == "NVIDIA 10de:2684"

@@ -1,0 +1,104 @@
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).parents[2]
+PLAYBOOKS = sorted((CHECKOUT / "ansible/playbooks").glob("*.yml"))
+INVENTORIES = sorted((CHECKOUT / "inventories").iterdir())
+PROGRAMS = {
+    core: CHECKOUT / "ansible" / venv / "bin" for core, venv in (("2.19", ".venv"), ("2.16", "legacy/.venv"))
+}
+GOOD: dict[str, Any] = {
+    "all": {
+        "children": {
+            "kube_control_plane": {"hosts": {"cp-1": None}},
+            "gpu_nodes": {"hosts": {"gpu-1": None, "gpu-2": None}, "vars": {}},
+        },
+        # Whoever were asked would answer with an error.
+        "vars": {"ansible_connection": "local", "ansible_python_interpreter": "/nowhere"},
+    }
+}
+CHECK = "Find groups without hosts, unknown variables and values of another type"
+
+
+def play(
+    inventory: Path, *arguments: str, core: str = "2.19", playbook: str = "site"
+) -> subprocess.CompletedProcess[str]:
+    program = PROGRAMS[core] / "ansible-playbook"
+    if not program.exists():
+        pytest.skip(f"{program} is not there: `make setup-ansible` makes it")
+    return subprocess.run(  # noqa: S603 - our own program and files
+        [program, f"--inventory={inventory}", CHECKOUT / f"ansible/playbooks/{playbook}.yml", *arguments],
+        cwd=CHECKOUT,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def inventory_of(folder: Path, without: str = "", **variables: object) -> Path:
+    changed: dict[str, Any] = yaml.safe_load(yaml.safe_dump(GOOD))
+    groups = changed["all"]["children"]
+    groups["gpu_nodes"]["vars"] = variables
+    if without:
+        groups[without]["hosts"] = {}
+    file = folder / "hosts.yml"
+    file.write_text(yaml.safe_dump(changed))
+    return file
+
+
+def assert_stopped_at_once(ended: subprocess.CompletedProcess[str], *named: str) -> None:
+    assert ended.returncode != 0
+    assert ended.stdout.count("TASK [") == 1, ended.stdout
+    assert CHECK in ended.stdout
+    for name in named:
+        assert name in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_a_bad_inventory_stops_before_any_host_is_asked(core: str, tmp_path: Path) -> None:
+    misspelt, removed, string = "nvidia_driver_versoin", "nvidia_driver_skip_reboot", "nvidia_driver_reboot"
+    file = inventory_of(tmp_path, "kube_control_plane", **{misspelt: "535", removed: True, string: "no"})
+    assert_stopped_at_once(
+        play(file, core=core), misspelt, removed, f"{string} is", "group kube_control_plane"
+    )
+
+
+def test_an_inventory_of_nothing_is_no_success(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.yml"
+    file.write_text("all: {hosts: {}}")
+    assert_stopped_at_once(play(file), "group gpu_nodes has no hosts")
+
+
+def test_a_bad_inventory_stops_a_run_on_one_host_too(tmp_path: Path) -> None:
+    file = inventory_of(tmp_path, nvidia_driver_reboot="no")
+    assert_stopped_at_once(play(file, "--limit=cp-1"), "nvidia_driver_reboot")
+
+
+def test_a_string_from_the_command_line_is_no_boolean_either(tmp_path: Path) -> None:
+    ended = play(inventory_of(tmp_path), "--extra-vars=nvidia_driver_reboot=no")
+    assert_stopped_at_once(ended, "nvidia_driver_reboot")
+
+
+@pytest.mark.parametrize("folder", INVENTORIES, ids=lambda folder: folder.name)
+def test_our_own_inventories_pass_the_check(folder: Path) -> None:
+    wanted = '{"check_inventory_groups": ["kube_control_plane", "kube_node", "gpu_nodes"]}'
+    ended = play(folder / "hosts.yml", f"--extra-vars={wanted}", playbook="check_inventory")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert CHECK in ended.stdout
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS, ids=lambda playbook: playbook.stem)
+def test_every_playbook_begins_with_the_check(playbook: Path) -> None:
+    first = yaml.safe_load(playbook.read_text())[0]
+    if playbook.name == "check_inventory.yml":
+        assert first["hosts"] == "localhost,all"
+    elif playbook.name == "site.yml":
+        assert first["ansible.builtin.import_playbook"] == "preflight.yml"
+    else:
+        assert first["ansible.builtin.import_playbook"] == "check_inventory.yml"

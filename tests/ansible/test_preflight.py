@@ -1,0 +1,202 @@
+"""What the role preflight says of a host, one fact changed at a time."""
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check, Level
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.preflight import Terms, checks
+from tests.ansible.reports import TITAN_XP, V100, report
+
+TERMS: dict[str, Any] = {
+    "node": "share",
+    "supported_os": ["debian 12", "ubuntu 22.04", "rocky 9"],
+    "legacy_os": ["centos 7", "ubuntu 16.04"],
+    "kernel_headers": "wanted",
+    "min_free": [{"path": "/", "mib": 2048}, {"path": "/var", "mib": "5120"}],
+    "unlisted_cards": "warn",
+    "driver_minimum": "418.87.01",
+    "container_runtime": "auto",
+    "kubernetes_version": "",
+}
+DOCKER = {
+    "programs__containerd": "1.7.27",
+    "programs__docker": "28.2.2",
+    "services__docker__state": "active",
+    "kubelet__runtime_endpoint": None,
+}
+
+
+def check(check_name: str, terms: dict[str, Any] | None = None, /, **changes: Any) -> Check:
+    made = checks(report(**changes), Terms(**TERMS | (terms or {})))
+    return next(one for one in made if one.name == check_name)
+
+
+def test_a_sound_host_passes_every_check() -> None:
+    made = checks(report(), Terms(**TERMS))
+    assert {one.level for one in made} == {Level.OK}
+    assert len({one.name for one in made}) == len(made)
+
+
+def test_a_plain_host_is_not_asked_for_cards() -> None:
+    made = checks(report(gpus=[], kernel__headers=False), Terms(**TERMS | {"node": "plain"}))
+    assert {one.level for one in made} == {Level.OK}
+    assert "cards" not in {one.name for one in made}
+
+
+@pytest.mark.parametrize(
+    ("system", "version", "level"),
+    [
+        ("debian", "12", Level.OK),
+        ("rocky", "9.6", Level.OK),
+        ("rocky", "9", Level.OK),
+        ("rocky", "90", Level.FAIL),
+        ("ubuntu", "22.04", Level.OK),
+        ("ubuntu", "22.10", Level.FAIL),
+        ("ubuntu", "16.04", Level.WARN),
+        ("centos", "7.9", Level.WARN),
+        ("centos", "8", Level.FAIL),
+        ("", "", Level.FAIL),
+    ],
+)
+def test_systems_are_supported_legacy_or_neither(system: str, version: str, level: Level) -> None:
+    found = check("system", os__id=system, os__version=version)
+    assert found.level is level
+    assert bool(found.problem) is (level is not Level.OK)
+
+
+def test_an_old_python_is_a_warning() -> None:
+    assert check("python", python="2.7.5").level is Level.WARN
+    assert check("python", python="3.8.0").level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("asked", "level"), [("required", Level.FAIL), ("wanted", Level.WARN), ("ignored", Level.OK)]
+)
+def test_missing_headers_count_as_much_as_was_asked(asked: str, level: Level) -> None:
+    found = check("kernel", {"kernel_headers": asked}, kernel__headers=False)
+    assert found.level is level
+    assert ("linux-headers-6.1.0-40-amd64" in found.problem) is (level is not Level.OK)
+
+
+def test_a_full_disk_fails_by_its_folder_and_amounts() -> None:
+    found = check("disk", disk__var={}, **{"disk__/var": {"free_mib": 5119, "size_mib": 9}})
+    assert found.level is Level.FAIL
+    assert found.problem == "/var has 5119 MiB free, less than preflight_min_free's 5120: make room"
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "changes", "level"),
+    [
+        ("v2", {}, Level.OK),
+        ("none", {}, Level.FAIL),
+        ("v1", {}, Level.WARN),
+        ("hybrid", {}, Level.WARN),
+        ("v1", {"programs__kubelet": "1.34.1"}, Level.OK),
+        ("v2", DOCKER | {"programs__docker": "19.03.5"}, Level.FAIL),
+        ("v1", DOCKER | {"programs__docker": "19.03.5", "programs__kubelet": "1.16.6"}, Level.OK),
+    ],
+)
+def test_control_groups_must_suit_kubelet_and_runtime(
+    cgroup: str, changes: dict[str, Any], level: Level
+) -> None:
+    assert check("cgroup", cgroup=cgroup, **changes).level is level
+
+
+@pytest.mark.parametrize("kubelet", ["1.24.0", "1.36.1"])
+def test_docker_without_cri_dockerd_fails_from_1_24_on(kubelet: str) -> None:
+    found = check("runtime", **DOCKER, programs__kubelet=kubelet)
+    assert found.level is Level.FAIL
+    assert "docker needs cri-dockerd from 1.24 on" in found.problem
+    assert found.found == "docker 28.2.2"
+
+
+def test_docker_before_1_24_and_docker_with_cri_dockerd_pass() -> None:
+    assert check("runtime", **DOCKER, programs__kubelet="1.23.17").level is Level.OK
+    with_it = DOCKER | {"programs__cri_dockerd": "0.3.21", "services__cri_docker__state": "active"}
+    assert check("runtime", **with_it).level is Level.OK
+    stopped = check("runtime", **with_it | {"services__cri_docker__state": "inactive"})
+    assert stopped.level is Level.FAIL
+    assert "cri-docker is inactive" in stopped.problem
+
+
+def test_docker_that_is_still_to_be_installed_needs_cri_dockerd_too() -> None:
+    found = check("runtime", {"container_runtime": "docker"})
+    assert (found.level, found.found) == (Level.FAIL, "no docker")
+    assert "docker needs cri-dockerd from 1.24 on" in found.problem
+
+
+def test_the_kubelets_endpoint_tells_which_of_two_runtimes_counts() -> None:
+    endpoint = "unix:///run/containerd/containerd.sock"
+    found = check("runtime", **DOCKER | {"kubelet__runtime_endpoint": endpoint})
+    assert (found.level, found.found) == (Level.OK, "containerd 1.7.27")
+    said = check("runtime", {"container_runtime": "docker"}, **DOCKER)
+    assert said.found == "docker 28.2.2"
+
+
+def test_without_a_kubelet_the_clusters_version_may_be_said() -> None:
+    found = check("runtime", {"kubernetes_version": "1.30"}, **DOCKER, programs__kubelet=None)
+    assert "Kubernetes 1.30 has no dockershim" in found.problem
+    assert check("kubelet", programs__kubelet=None).level is Level.WARN
+
+
+def test_a_runtime_that_is_absent_old_or_stopped_is_a_warning() -> None:
+    none = check("runtime", programs__containerd=None, kubelet__runtime_endpoint=None)
+    assert (none.level, none.found) == (Level.WARN, "none")
+    assert check("runtime", services__containerd__state="failed").level is Level.WARN
+    old = check("runtime", **DOCKER | {"programs__docker": "19.03.4", "programs__kubelet": "1.20.0"})
+    assert (old.level, "19.03.5" in old.problem) == (Level.WARN, True)
+
+
+def test_a_kubelet_older_than_any_extender_fails() -> None:
+    assert check("kubelet", programs__kubelet="1.15.3").level is Level.FAIL
+
+
+def test_a_host_without_a_card_fails() -> None:
+    assert check("cards", gpus=[]).level is Level.FAIL
+
+
+def test_an_unlisted_card_warns_or_is_refused_by_name() -> None:
+    warned = check("cards", gpus=[V100, TITAN_XP])
+    assert (warned.level, warned.found) == (Level.WARN, "1 × Tesla V100 PCIe 32GB, 1 × TITAN Xp")
+    refused = check("cards", {"unlisted_cards": "refuse"}, gpus=[V100, TITAN_XP])
+    assert refused.level is Level.FAIL
+    assert refused.problem.startswith("TITAN Xp in slot 0000:af:00.0 is not in the table of models")
+
+
+def test_a_card_that_only_the_host_can_name_and_one_that_nobody_can() -> None:
+    of_host = {"slot": "1", "device": "2684", "name": "GeForce RTX 4090", "driver": None}
+    assert "GeForce RTX 4090 in slot 1" in check("cards", gpus=[of_host]).problem
+    assert "NVIDIA 10de:2684 in slot 1" in check("cards", gpus=[of_host | {"name": None}]).problem
+
+
+def test_a_card_of_virtual_machines_is_a_warning() -> None:
+    assert "vfio-pci" in check("cards", gpus=[V100 | {"driver": "vfio-pci"}]).problem
+
+
+def test_the_driver_may_be_absent_but_old_ones_and_nouveau_are_told() -> None:
+    absent = {"driver__loaded": None, "programs__nvidia_module": None}
+    assert check("driver", **absent).level is Level.OK
+    assert "nouveau" in check("driver", **absent, driver__nouveau=True).problem
+    assert check("driver", driver__loaded="418.67").level is Level.WARN
+    assert check("driver", driver__loaded="418.87.01").level is Level.OK
+    assert check("driver", driver__loaded=None).found == "580.65.06, not loaded"
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept", "level"),
+    [
+        (None, None, Level.OK),
+        ("none", "none", Level.OK),
+        ("static", "static", Level.FAIL),
+        ("static", None, Level.FAIL),
+        (None, "static", Level.FAIL),
+    ],
+)
+def test_a_share_node_cannot_have_the_static_cpu_policy(
+    policy: str | None, kept: str | None, level: Level
+) -> None:
+    changes = {"kubelet__cpu_manager_policy": policy, "kubelet__cpu_manager_state": kept}
+    assert check("cpu policy", **changes).level is level
+    whole = checks(report(**changes), Terms(**TERMS | {"node": "whole"}))
+    assert "cpu policy" not in {one.name for one in whole}

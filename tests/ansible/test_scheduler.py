@@ -1,0 +1,103 @@
+"""What the role scheduler_extender asks of a manifest, and the texts that it writes."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils import scheduler
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.probes import health_urls
+from gpushare.errors import ConfigError
+from tests.support import kubeadm
+
+EXTENDER = {"url": "http://127.0.0.1:32766/gpushare-scheduler", "weight": 5, "http_timeout_s": 5, "tls": {}}
+POLICY_FILE = "/etc/kubernetes/scheduler-policy-config.json"
+OWN = "https://127.0.0.1:10259"
+
+
+def pod(version: str = "1.36", *flags: str) -> dict[str, Any]:
+    made: dict[str, Any] = yaml.safe_load(kubeadm.scheduler(version, *flags))
+    return made
+
+
+@pytest.mark.parametrize("version", kubeadm.VERSIONS)
+def test_what_is_installed_is_removed_byte_for_byte_and_a_second_time_changes_no_byte(version: str) -> None:
+    before = kubeadm.scheduler(version)
+    plan = scheduler.install(before, EXTENDER, policy_file=POLICY_FILE)
+    assert scheduler.install(plan["manifest"], EXTENDER, policy_file=POLICY_FILE) == plan
+    assert scheduler.remove(plan["manifest"], before)["manifest"] == before
+    assert scheduler.remove(before)["manifest"] == before
+
+
+def test_without_its_backup_a_manifest_loses_comments_but_no_content() -> None:
+    before = kubeadm.scheduler("1.36")
+    plan = scheduler.remove(scheduler.install(before, EXTENDER)["manifest"], "kind: Pod\n")
+    assert yaml.safe_load(plan["manifest"]) == yaml.safe_load(before)
+    assert plan["from_backup"] is False
+
+
+def test_comments_of_a_manifest_that_needs_no_change_stay() -> None:
+    edited = "# mine\n" + scheduler.install(kubeadm.scheduler("1.36"), EXTENDER)["manifest"]
+    assert scheduler.install(edited, EXTENDER)["manifest"] == edited
+
+
+def test_the_state_tells_version_own_configuration_and_our_word() -> None:
+    state = scheduler.state_of(kubeadm.scheduler("1.29", "--config=/etc/own.yaml"))
+    assert {key: state[key] for key in ("installed", "kubernetes_version", "base_file", "argument")} == {
+        "installed": False,
+        "kubernetes_version": "1.29",
+        "base_file": "/etc/own.yaml",
+        "argument": "",
+    }
+    plan = scheduler.install(kubeadm.scheduler("1.22"), EXTENDER, policy_file=POLICY_FILE)
+    assert scheduler.state_of(plan["manifest"])["argument"] == f"--policy-config-file={POLICY_FILE}"
+    assert json.loads(plan["config"])["kind"] == "Policy"
+
+
+def test_a_file_of_tls_that_the_scheduler_cannot_see_is_refused() -> None:
+    tls = {"ca_file": "/etc/ssl/ca.crt"}
+    with pytest.raises(ConfigError, match=r"ca_file /etc/ssl/ca.crt is not in /etc/kubernetes/gpushare"):
+        scheduler.install(kubeadm.scheduler("1.36"), {**EXTENDER, "tls": tls})
+
+
+@pytest.mark.parametrize(("manifest", "problem"), [("[", "is not YAML"), ("- a", "is not a mapping")])
+def test_what_is_no_manifest_is_told(manifest: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"the static pod of kube-scheduler {problem}"):
+        scheduler.state_of(manifest)
+
+
+def test_a_second_scheduler_has_a_name_and_a_lease_of_its_own() -> None:
+    options = {"name": "gpushare-scheduler", "kubeconfig": ""}
+    document = json.loads(scheduler.configuration(EXTENDER, "1.36", options))
+    assert document["profiles"] == [{"schedulerName": "gpushare-scheduler"}]
+    assert document["leaderElection"]["resourceName"] == "gpushare-scheduler"
+    assert "clientConnection" not in document
+
+
+def test_health_is_the_programs_own_and_each_probe_of_the_manifest() -> None:
+    own = [f"{OWN}/livez", f"{OWN}/healthz"]
+    assert health_urls(pod("1.22"), "kube-scheduler") == [own, [f"{OWN}/healthz"]]
+    assert health_urls(pod("1.36"), "kube-scheduler") == [own, [f"{OWN}/livez"], [f"{OWN}/readyz"]]
+
+
+def test_probes_without_a_host_are_asked_where_the_program_listens() -> None:
+    made = pod("1.29")
+    container = made["spec"]["containers"][0]
+    container["command"] = ["kube-scheduler", "--bind-address=fd00::1", "--secure-port=0"]
+    container["livenessProbe"] = {"httpGet": {"path": "/healthz", "port": 10251}}
+    assert health_urls(made, "kube-scheduler") == [["http://[fd00::1]:10251/healthz"]]
+
+
+def test_a_controller_without_the_package_is_told_the_way_out() -> None:
+    code = (
+        "import sys; sys.modules['gpushare.errors'] = None\n"
+        "from ansible_collections.gpushare.nodes.plugins.plugin_utils.package import filtered\n"
+        "filtered('scheduler', 'state_of')('')\n"
+    )
+    python = [sys.executable, "-c", code]
+    done = subprocess.run(python, capture_output=True, text=True, check=False)  # noqa: S603 - our own code
+    assert "cannot import gpushare" in done.stderr
+    assert "`pip install gpushare pyyaml` or `uv sync --frozen --directory ansible`" in done.stderr

@@ -1,0 +1,199 @@
+"""``make bench-exporter``: what the exporter costs, with a real API server and a stub of NVML.
+
+The kubelet's PodResources API is a fake that speaks the real gRPC, and so is the ``/proc`` with the
+containers' processes and their control groups: what is measured is the exporter. Twice: 16
+cards with 20 containers each, for the scrape; and 8 cards with 10 containers each, every 15 s, for the cost.
+``GPUSHARE_EXPORTER`` names the program of another environment, such as one with nothing in it but what the
+exporter imports.
+"""
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import aiohttp
+import click
+
+from gpushare import contract
+from gpushare.model.annotations import bind_annotations, even_shares
+from gpushare.model.cards import Card, format_cards
+from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from gpushare.model.devices import long_id
+from testbed import Bed, SchedulerSpec, Testbed, gpu_pod
+from testbed.api import Object
+from testbed.exporter import exporter_argv, grant_exporter
+from testbed.nvml import NvmlStub, card
+from testbed.nvml import Process as GpuProcess
+from testbed.ports import free_ports
+from testbed.process import Process
+from tests.support.podresources import Lister, container, pod, served
+
+MODEL, CARD_UNITS, CARD_MIB, UNITS = "H200", 139, 143_167, 4
+FIRST_PID = 1000
+SCRAPES, PAUSE_S = 200, 0.15
+ROUNDS, ROUND_S = 4, 15
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+BASELINE = "/healthz"
+
+
+@dataclass(frozen=True)
+class Load:
+    """A node: so many cards of so many containers, with one process in each."""
+
+    node: str
+    cards: int
+    containers: int
+
+    @property
+    def names(self) -> list[str]:
+        """The pods; the card and the pid of each follow from its place."""
+        return [f"{self.node}-{i}" for i in range(self.cards * self.containers)]
+
+
+@click.command()
+def main() -> None:
+    """Print the results as Markdown."""
+    system = f"Python {platform.python_version()}, Linux {platform.release()}"
+    click.echo(f"{os.cpu_count()} cores, {system}, load {os.getloadavg()[0]:.1f}\n")
+    asyncio.run(measure())
+
+
+async def measure() -> None:
+    """Both loads, one after the other."""
+    async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as bed:
+        await grant_exporter(bed)
+        async with exporting(bed, Load("large", 16, 20)) as (process, url):
+            await scrape_often(url)
+            click.echo(f"Resident after that: {_rss_mib(process):.0f} MiB.\n")
+        async with exporting(bed, Load("usual", 8, 10)) as (process, url):
+            busy = _cpu_s(process)
+            for _ in range(ROUNDS):
+                await ask(f"{url}/metrics", OPENMETRICS)
+                await asyncio.sleep(ROUND_S)
+            cost = (_cpu_s(process) - busy) / (ROUNDS * ROUND_S)
+            click.echo(
+                f"8 cards of 10 containers, read and scraped every {ROUND_S} s: "
+                f"{100 * cost:.2f} % of a core, resident {_rss_mib(process):.0f} MiB."
+            )
+
+
+async def scrape_often(url: str) -> None:
+    """Scrapes over several rounds of reading, and by turns an empty answer: the baseline."""
+    took: dict[tuple[str, str], list[float]] = {(BASELINE, "*/*"): [], ("/metrics", OPENMETRICS): []}
+    size = dict.fromkeys(took, 0)
+    for _ in range(SCRAPES):
+        for what, seen in took.items():
+            begun = time.perf_counter()
+            size[what] = len(await ask(f"{url}{what[0]}", what[1]))
+            seen.append(time.perf_counter() - begun)
+            await asyncio.sleep(PAUSE_S)
+    for what, seen in took.items():
+        ordered = sorted(seen)
+        p50, p99 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
+        numbers = f"p50 {_ms(p50)}, p99 {_ms(p99)}, most {_ms(ordered[-1])}"
+        click.echo(f"{what[0]}: {size[what]:,} bytes, {numbers}")
+
+
+async def ask(url: str, accept: str) -> bytes:
+    """One answer, on a connection of its own."""
+    async with aiohttp.ClientSession(headers={"Accept": accept}) as session, session.get(url) as answer:
+        return await answer.read()
+
+
+@asynccontextmanager
+async def exporting(bed: Bed, load: Load, flags: Sequence[str] = ()) -> AsyncIterator[tuple[Process, str]]:
+    """The exporter on a node with that load; it has read everything once."""
+    stub = NvmlStub(bed.folder / f"nvml-{load.node}", cards=load.cards * [card(MODEL)])
+    for index in range(load.cards):
+        stub.processes(
+            index, [GpuProcess(FIRST_PID + i, 4000, 4, 1) for i in range(index, len(load.names), load.cards)]
+        )
+    uuids = [each.uuid for each in stub.description.cards]
+    cards = tuple(Card(i, CARD_UNITS, uuid, MODEL, CARD_MIB) for i, uuid in enumerate(uuids))
+    notes = {contract.ANN_CARDS: format_cards(cards)}
+    await bed.api.create("/api/v1/nodes", {"metadata": {"name": load.node, "annotations": notes}})
+    stored = await bed.create_pods([_pod(load, i) for i in range(len(load.names))])
+    for i, each in enumerate(stored):
+        await _run(bed, each, i)
+    held = [
+        pod(name, container("main", _devices(cards[i % load.cards], i)), namespace="default")
+        for i, name in enumerate(load.names)
+    ]
+    port = free_ports(1)[0]
+    # A socket's path has 107 characters at most.
+    with TemporaryDirectory(prefix="gpushare-") as folder:
+        _write_proc(Path(folder), stored)
+        async with served(Path(folder), Lister(*held)):
+            where = [f"--proc-root={folder}", f"--pod-resources-socket={folder}/kubelet.sock"]
+            argv = exporter_argv(bed, [f"--ops-port={port}", "--ops-host=127.0.0.1", *where, *flags])
+            argv[0] = os.environ.get("GPUSHARE_EXPORTER", argv[0])
+            url = f"http://127.0.0.1:{port}"
+            env = {**stub.env, "NODE_NAME": load.node}
+            process = await bed.spawn(f"exporter-{load.node}", argv, env=env, ready=f"{url}/readyz")
+            yield process, url
+            await process.stop()
+
+
+def _pod(load: Load, number: int) -> Object:
+    """A pod as the extender leaves it: bound, its card in its annotations."""
+    demand = demand_of([ContainerDemand("main", Kind.MAIN, UNITS)])
+    assert isinstance(demand, Demand)
+    shares = even_shares(demand, (number % load.cards,))
+    notes = bind_annotations(demand, shares, CARD_UNITS, number)
+    return gpu_pod(load.names[number], UNITS, annotations=notes, nodeName=load.node)
+
+
+async def _run(bed: Bed, stored: Object, number: int) -> None:
+    """Tell the API server that the pod's container runs, as a kubelet does."""
+    state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    status = {
+        "name": "main",
+        "image": "none",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+        "state": state,
+        "containerID": f"containerd://{_container_id(number)}",
+    }
+    path = f"/api/v1/namespaces/default/pods/{stored['metadata']['name']}/status"
+    await bed.api.patch(path, {"status": {"phase": "Running", "containerStatuses": [status]}})
+
+
+def _devices(held: Card, number: int) -> tuple[str, list[str]]:
+    return contract.RESOURCE_MEM, [long_id(held, number * UNITS + i) for i in range(UNITS)]
+
+
+def _write_proc(folder: Path, stored: Sequence[Object]) -> None:
+    for number, each in enumerate(stored):
+        process = folder / str(FIRST_PID + number)
+        process.mkdir()
+        group = f"/kubepods/pod{each['metadata']['uid']}/{_container_id(number)}"
+        (process / "cgroup").write_text(f"0::{group}\n")
+
+
+def _container_id(number: int) -> str:
+    return f"{number:064x}"
+
+
+def _rss_mib(process: Process) -> float:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def _cpu_s(process: Process) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.1f} ms"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""The role node_labels and the playbook switch_mode against a real API server, with pods that come and go."""
+
+import json
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpushare import contract
+from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed.api import Object
+from tests.support import playbooks
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+if not playbooks.PLAYBOOK.exists():
+    pytest.skip(playbooks.MISSING, allow_module_level=True)
+
+NODE = "/api/v1/nodes/gpu-1"
+PODS = "/api/v1/namespaces/default/pods"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+SWITCHING = "gpushare.io/switching"
+TAINT = {"key": contract.RESOURCE_WHOLE_GPU, "value": "present", "effect": "NoSchedule"}
+PLUGIN = "apiVersion: v1\nkind: Pod\nmetadata: {name: nvidia-device-plugin}\n"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A bed with the node gpu-1, whose host's files are in ``folder``."""
+
+    bed: Bed
+    folder: Path
+
+    def argv(self, variables: dict[str, Any], *flags: str) -> list[str]:
+        """The role's command."""
+        paths = {"plugin_manifest": self.file("manifests"), "plugin_backup": self.file("backup")}
+        fixed = {"kubeconfig": self.bed.kubeconfig, "cards": [{"model": "Tesla T4", "mib": 15360}], **paths}
+        named = {f"node_labels_{name}": each for name, each in {**fixed, **variables}.items()}
+        plain = json.loads(json.dumps(named, default=str))
+        return [*playbooks.role(self.folder, "node_labels", "gpu-1", plain), *flags]
+
+    async def run(self, *flags: str, **variables: Any) -> playbooks.Run:
+        """The role with these variables, without their prefix."""
+        return await playbooks.run(self.argv(variables, *flags))
+
+    def file(self, folder: str) -> Path:
+        """The manifest of NVIDIA's own plugin in one of its places."""
+        return self.folder / folder / "nvidia-device-plugin.yml"
+
+    async def node(self) -> Object:
+        """The node's object."""
+        return await self.bed.api.get(NODE)
+
+    async def labels(self, *keys: str) -> list[str | None]:
+        """Values of labels of the node."""
+        found = (await self.node())["metadata"]["labels"]
+        return [found.get(key) for key in keys]
+
+    async def pods(self) -> set[str]:
+        """The first words of the names of pods on the node."""
+        listed = await self.bed.api.items(PODS, fieldSelector="spec.nodeName=gpu-1")
+        return {each["metadata"]["name"].partition("-")[0] for each in listed}
+
+    async def deploy(self, name: str, limits: dict[str, str]) -> None:
+        """A Deployment with one pod, when it runs on the node."""
+        template = {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "i", "resources": {"limits": limits}}]},
+        }
+        spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+        path = "/apis/apps/v1/namespaces/default/deployments"
+        await self.bed.api.create(path, {"metadata": {"name": name}, "spec": spec})
+
+        async def runs() -> bool:
+            pods = await self.bed.api.items(PODS, fieldSelector="spec.nodeName=gpu-1,status.phase=Running")
+            return any(each["metadata"]["labels"].get("app") == name for each in pods)
+
+        await until(runs, f"a pod of {name} to run", 60)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def cluster(shared_bed: Bed, tmp_path: Path) -> AsyncIterator[Cluster]:
+    made = Cluster(shared_bed, tmp_path)
+    made.file("manifests").parent.mkdir()
+    made.file("manifests").write_text(PLUGIN)
+    await shared_bed.add_nodes([SimNode("gpu-1", [Card()])])
+    yield made
+    for name in [each["metadata"]["name"] for each in await shared_bed.api.items(BUDGETS)]:
+        await shared_bed.api.delete(f"{BUDGETS}/{name}")
+    await shared_bed.kubectl("delete", "deployments,pods", "--all", "--grace-period=0", "--force")
+    await shared_bed.delete_node("gpu-1")
+
+
+async def test_a_node_gets_its_labels_and_taints_and_a_second_run_changes_nothing(cluster: Cluster) -> None:
+    start = {"labels": {contract.LABEL_MODE: "default"}, "annotations": {contract.ANN_CARDS: None}}
+    await cluster.bed.api.patch(NODE, {"metadata": start})
+    wanted = {"taints": [TAINT], "placement": "binpack", "more": {"pool": "a"}}
+    before = await cluster.node()
+    shown = await cluster.run("--check", "--diff", **wanted)
+    assert shown.code == 0, shown.output
+    assert "+ cgpu: 'true'" in shown.said
+    assert (await cluster.node())["metadata"]["labels"] == before["metadata"]["labels"]
+
+    first = await cluster.run(**wanted)
+    assert first.code == 0, first.output
+    keys = (contract.LABEL_GPUSHARE, contract.LABEL_CGPU, contract.LABEL_MODE, contract.LABEL_PLACEMENT)
+    assert await cluster.labels(*keys, "pool") == ["true", "true", None, "binpack", "a"]
+    cards = (contract.LABEL_CARD_MODEL, contract.LABEL_CARD_MIB, contract.LABEL_CARD_COUNT)
+    assert await cluster.labels(*cards) == ["Tesla-T4", "15360MiB", "1"]
+    spec = (await cluster.node())["spec"]
+    assert TAINT in spec["taints"]
+    assert "unschedulable" not in spec
+
+    assert (await cluster.run(**wanted)).changed == {"gpu-1": 0}
+    gone = await cluster.run(removed_taints=[TAINT["key"]])
+    assert gone.changed == {"gpu-1": 1}
+    assert TAINT not in (await cluster.node())["spec"].get("taints", [])
+
+
+async def test_a_node_agent_that_tells_its_cards_is_not_contradicted(cluster: Cluster) -> None:
+    said = {"annotations": {contract.ANN_CARDS: "[]"}, "labels": {contract.LABEL_CARD_MIB: "15079MiB"}}
+    await cluster.bed.api.patch(NODE, {"metadata": said})
+    assert (await cluster.run()).code == 0
+    assert await cluster.labels(contract.LABEL_CARD_MIB) == ["15079MiB"]
+
+
+async def test_a_switch_drains_gpu_pods_and_moves_the_plugins_manifest_there_and_back(
+    cluster: Cluster,
+) -> None:
+    first = await cluster.run()
+    assert first.code == 0, first.output
+    assert not cluster.file("manifests").exists()
+    assert cluster.file("backup").read_text() == PLUGIN
+    await cluster.deploy("shared", {contract.RESOURCE_MEM: "2"})
+    await cluster.deploy("plain", {"cpu": "1m"})
+
+    rehearsal = await cluster.run("--check", mode="whole")
+    assert rehearsal.code == 0, rehearsal.output
+    assert await cluster.pods() == {"shared", "plain"}
+    assert await cluster.labels(contract.LABEL_CGPU) == ["true"]
+
+    switched = await cluster.run(mode="whole")
+    assert switched.code == 0, switched.output
+    assert await cluster.labels(contract.LABEL_GPUSHARE, contract.LABEL_CGPU) == ["false", "false"]
+    node = await cluster.node()
+    assert "unschedulable" not in node["spec"]
+    assert SWITCHING not in node["metadata"].get("annotations", {})
+    assert "gpu-1: evicted default/shared-" in switched.said
+    assert "default/plain" not in switched.said
+    assert cluster.file("manifests").read_text() == PLUGIN
+    assert not cluster.file("backup").exists()
+    assert (await cluster.run(mode="whole")).changed == {"gpu-1": 0}
+
+
+async def test_the_playbook_switches_the_hosts_that_it_is_given_and_guesses_no_mode(cluster: Cluster) -> None:
+    argv = cluster.argv({})[:-1]
+    variables = json.loads((cluster.folder / "node_labels.json").read_text())[0]["tasks"][0]["vars"]
+    inventory = json.loads((cluster.folder / "hosts.json").read_text())
+    inventory["all"]["children"] = {"gpu_nodes": {"hosts": {"gpu-1": None}, "vars": variables}}
+    (cluster.folder / "hosts.json").write_text(json.dumps(inventory))
+    play = str(playbooks.ROOT / "ansible" / "playbooks" / "switch_mode.yml")
+
+    silent = await playbooks.run([*argv, play])
+    assert silent.code != 0
+    assert "node_labels_mode is not set; give -e" in silent.said
+    wrong = await playbooks.run([*argv, play, "-e", "node_labels_mode=shared"])
+    assert wrong.code != 0
+    assert "node_labels_mode" in wrong.said
+
+    switched = await playbooks.run([*argv, play, "-e", "node_labels_mode=share"])
+    assert switched.code == 0, switched.output
+    assert await cluster.labels(contract.LABEL_CGPU) == ["true"]
+    assert cluster.file("backup").exists()
+
+
+async def test_a_node_that_was_cordoned_before_stays_so(cluster: Cluster) -> None:
+    await cluster.bed.api.patch(NODE, {"spec": {"unschedulable": True}})
+    assert (await cluster.run()).code == 0
+    assert (await cluster.node())["spec"]["unschedulable"] is True
+    assert await cluster.labels(contract.LABEL_CGPU) == ["true"]
+
+
+async def test_a_budget_holds_and_the_next_run_finishes_the_switch(cluster: Cluster) -> None:
+    await cluster.run()
+    await cluster.deploy("shared", {contract.RESOURCE_MEM: "2"})
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "shared"}}}
+    await cluster.bed.api.create(BUDGETS, {"metadata": {"name": "keep"}, "spec": spec})
+
+    held = await cluster.run(mode="whole", drain_s=3)
+    assert held.code != 0
+    assert "not gone after 3 s: default/shared-" in held.said
+    assert "disruption budget" in held.said
+    await is_half_way(cluster)
+
+    process = await playbooks.start(cluster.argv({"mode": "whole"}))
+    await until(lambda: tries(process), "the run to wait for the budget", 60)
+    process.send_signal(signal.SIGKILL)
+    await process.communicate()
+    await is_half_way(cluster)
+
+    await cluster.bed.api.delete(f"{BUDGETS}/keep")
+    done = await cluster.run(mode="whole")
+    assert done.code == 0, done.output
+    assert await cluster.labels(contract.LABEL_CGPU) == ["false"]
+    assert "unschedulable" not in (await cluster.node())["spec"]
+
+
+async def is_half_way(cluster: Cluster) -> None:
+    node = await cluster.node()
+    assert node["spec"]["unschedulable"] is True
+    assert node["metadata"]["annotations"][SWITCHING] == "whole"
+    assert node["metadata"]["labels"][contract.LABEL_CGPU] == "true"
+
+
+async def tries(process: Any) -> bool:
+    line: bytes = await process.stdout.readline()
+    return b"Evict the pods that use GPUs" in line
+
+
+async def test_pods_that_nobody_makes_again_are_evicted_by_force_only(cluster: Cluster) -> None:
+    await cluster.run()
+    await cluster.bed.create_pods([gpu_pod("alone", 2)])
+
+    async def runs() -> bool:
+        return "alone" in await cluster.pods()
+
+    await until(runs, "the pod to be bound", 60)
+    refused = await cluster.run(mode="whole")
+    assert refused.code != 0
+    assert "nobody makes these pods of node gpu-1 again: default/alone" in refused.said
+    assert (await cluster.run(mode="whole", force=True)).code == 0
+    assert await cluster.pods() == set()
+
+
+async def test_a_host_that_is_no_node_is_told(cluster: Cluster) -> None:
+    told = await cluster.run(node="absent")
+    assert told.code != 0
+    assert "the cluster has no node absent; set node_labels_node" in told.said

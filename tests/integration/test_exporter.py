@@ -1,0 +1,309 @@
+"""The real exporter on real kubelets, over a stub of NVML whose load follows the test's script."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpushare import contract
+from gpushare.contract import RESOURCE_WHOLE_GPU
+from gpushare.errors import ApiError
+from testbed import Bed, TestbedError, until
+from testbed.agent import CardNode, GpuNode, add_card_node, add_gpu_node
+from testbed.api import read_text
+from testbed.exporter import ACCOUNT, Exporter, grant_exporter, start_exporter
+from testbed.kubelets import KubeletSpec, needs
+from testbed.nvml import ERAS, NvmlStub, Process, card
+from testbed.wholecards import start_whole_cards
+from tests.support.gpunodes import SHARING, clear, container, gpu_bed, pod, running
+from tests.support.recount import BUNDLES
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+try:
+    needs.look()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+USED = "DCGM_CUSTOM_PROCESS_MEM_USED"
+ALLOCATED = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
+QUICK = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
+SOURCES = ("nvml", "cgroups", "pod-resources", "pods", "node")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed() -> AsyncIterator[Bed]:
+    async with gpu_bed() as found:
+        await grant_exporter(found.bed)
+        yield found.bed
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(bed: Bed) -> GpuNode:
+    """Two T4 that are shared, by an agent that closes none of them whatever the tests do to the driver."""
+    flags = ["--health-check=false"]
+    return await add_gpu_node(bed, KubeletSpec("shared", labels=SHARING), 2 * [card("T4")], flags=flags)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def exporter(shared: GpuNode) -> Exporter:
+    return await start_exporter(shared, QUICK)
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def nothing_left(bed: Bed, shared: GpuNode) -> AsyncIterator[None]:
+    yield
+    await clear(bed, shared)
+    for index in range(2):
+        shared.stub.set(index, processes=(), lost=False, gpu_util=0)
+
+
+def pid_of(node: CardNode, name: str) -> int:
+    """The node's pid of a container's first process, as containerd wrote it down."""
+    for folder in node.kubelet.path(BUNDLES).glob("*"):
+        notes = json.loads((folder / "config.json").read_text())["annotations"]
+        if (
+            notes["io.kubernetes.cri.sandbox-name"] == name
+            and notes["io.kubernetes.cri.container-type"] == "container"
+        ):
+            return int((folder / "init.pid").read_text())
+    raise AssertionError(name)
+
+
+async def shows(
+    exporter: Exporter,
+    expected: dict[Any, float],
+    metric: str,
+    *by: str,
+    timeout_s: float = 15,
+    **labels: str,
+) -> None:
+    """Wait until a scrape shows exactly that."""
+    seen: dict[Any, float] = {}
+
+    async def told() -> bool:
+        seen.clear()
+        seen.update(await exporter.values(metric, *by, **labels))
+        return seen == expected
+
+    try:
+        await until(told, metric, timeout_s, 0.1)
+    except TestbedError:
+        assert seen == expected
+        raise
+
+
+async def up(exporter: Exporter, *down: str, timeout_s: float = 20) -> None:
+    """Wait until exactly these sources are down."""
+    expected = {(name,): float(name not in down) for name in SOURCES}
+    await shows(exporter, expected, "gpushare_exporter_source_up", "source", timeout_s=timeout_s)
+
+
+async def share(bed: Bed, name: str, units: int) -> None:
+    await bed.create_pods([pod(name, container(units), nodeSelector={"kubernetes.io/hostname": "shared"})])
+    await running(bed, name)
+
+
+async def card_of(bed: Bed, name: str) -> int:
+    notes = (await bed.api.get(f"/api/v1/namespaces/default/pods/{name}"))["metadata"]["annotations"]
+    return int(notes[contract.ANN_IDX])
+
+
+async def test_every_source_answers(exporter: Exporter) -> None:
+    await up(exporter)
+    assert await read_text(f"{exporter.url}/healthz") == "ok"
+
+
+async def test_what_the_script_says_is_shown_to_the_unit(
+    bed: Bed, shared: GpuNode, exporter: Exporter
+) -> None:
+    await share(bed, "busy", 4)
+    await share(bed, "idle", 6)
+    busy, idle = await card_of(bed, "busy"), await card_of(bed, "idle")
+    pid = pid_of(shared, "busy")
+    shared.stub.set(
+        busy,
+        processes=(Process(pid, used_mib=3001, sm=23, memory=5),),
+        gpu_util=24,
+        temperature=32,
+        power_mw=55_500,
+    )
+    await shows(exporter, {("busy",): 23, ("idle",): 0}, SM, "PodName")
+    assert await exporter.values(USED, "PodName") == {("busy",): 3001, ("idle",): 0}
+    assert await exporter.values(ALLOCATED, "PodName") == {
+        ("busy",): 15079 * 4 // 14,
+        ("idle",): 15079 * 6 // 14,
+    }
+    labels = ("NodeName", "NamespaceName", "PodName", "ContainerName", "UUID", "gpu", "device", "modelName")
+    key = (
+        "shared",
+        "default",
+        "busy",
+        "main",
+        shared.stub.uuid(busy),
+        f"{busy}",
+        f"nvidia{busy}",
+        "Tesla T4",
+    )
+    assert await exporter.values(SM, *labels, PodName="busy") == {key: 23}
+    for metric, value in (("GPU_UTIL", 24), ("FB_USED", 3001), ("GPU_TEMP", 32), ("POWER_USAGE", 55.5)):
+        assert await exporter.values(f"DCGM_FI_DEV_{metric}", gpu=f"{busy}") == {(): value}
+    total = await exporter.values("container_accelerator_memory_total_bytes", "acc_id", pod="idle")
+    assert total == {(shared.stub.uuid(idle),): 15079 * 1024 * 1024}
+
+
+async def test_a_process_of_the_node_itself_has_no_pod(shared: GpuNode, exporter: Exporter) -> None:
+    pid = int(await shared.kubelet.run_text(["sh", "-c", "echo $PPID"]))
+    shared.stub.processes(0, [Process(pid or 1, used_mib=7)])
+    await shows(exporter, {("", "", ""): 7}, USED, "NamespaceName", "PodName", "ContainerName")
+
+
+async def test_a_container_that_is_killed_is_idle_again(
+    bed: Bed, shared: GpuNode, exporter: Exporter
+) -> None:
+    await share(bed, "killed", 4)
+    index, pid = await card_of(bed, "killed"), pid_of(shared, "killed")
+    shared.stub.processes(index, [Process(pid, used_mib=100, sm=50)])
+    await shows(exporter, {("killed",): 50}, SM, "PodName")
+    await shared.kubelet.run_text(["kill", "-9", str(pid)])
+    await running(bed, "killed", restarts=1)
+    # The stub still lists it, as drivers do for a moment; nobody has it.
+    shared.stub.processes(index, [Process(pid, 100, 50), Process(pid_of(shared, "killed"), 200, 5)])
+    await shows(exporter, {("killed",): 200}, USED, "PodName")
+
+
+async def test_a_pod_that_is_gone_is_shown_no_more(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+    await share(bed, "leaves", 4)
+    await shows(exporter, {("leaves",): 0}, SM, "PodName")
+    await clear(bed, shared)
+    await shows(exporter, {}, SM, "PodName")
+    assert await exporter.values(ALLOCATED, "PodName") == {}
+
+
+async def test_a_card_that_is_lost_costs_its_own_series(
+    bed: Bed, shared: GpuNode, exporter: Exporter
+) -> None:
+    await share(bed, "stays", 4)
+    index = await card_of(bed, "stays")
+    shared.stub.lose(1 - index)
+    await shows(exporter, {(f"{index}",): 0}, "DCGM_FI_DEV_GPU_UTIL", "gpu")
+    assert await exporter.values(SM, "PodName") == {("stays",): 0}
+    assert await exporter.values("gpushare_exporter_unreadable_cards") == {(): 1}
+    await up(exporter)
+    shared.stub.restore(1 - index)
+    await shows(exporter, {("0",): 0, ("1",): 0}, "DCGM_FI_DEV_GPU_UTIL", "gpu")
+
+
+async def test_a_driver_that_hangs_for_30_s_keeps_no_scrape_waiting(
+    shared: GpuNode, exporter: Exporter
+) -> None:
+    shared.stub.hang()
+    slowest, begun = 0.0, time.monotonic()
+    try:
+        while time.monotonic() - begun < 30:
+            asked = time.monotonic()
+            await read_text(f"{exporter.url}/metrics")
+            slowest = max(slowest, time.monotonic() - asked)
+            await asyncio.sleep(0.2)
+        await up(exporter, "nvml")
+        assert await exporter.values("DCGM_FI_DEV_GPU_UTIL", "gpu") == {}
+        assert await read_text(f"{exporter.url}/healthz") == "ok"
+    finally:
+        shared.stub.release()
+    assert slowest < 1
+    await up(exporter)
+
+
+async def test_a_kubelet_that_is_away_costs_only_what_it_tells(
+    bed: Bed, shared: GpuNode, exporter: Exporter
+) -> None:
+    await share(bed, "stays", 4)
+    await shared.kubelet.stop("kubelet")
+    await up(exporter, "pod-resources")
+    assert await exporter.values(ALLOCATED, "PodName") == {("stays",): 4308}
+    assert await exporter.values(SM, "PodName") == {("stays",): 0}
+    await shared.kubelet.start("kubelet")
+    await up(exporter)
+    await shared.until_offered()
+
+
+async def test_without_the_api_server_cards_are_shown_and_nobodys_use(
+    bed: Bed, shared: GpuNode, exporter: Exporter
+) -> None:
+    await share(bed, "stays", 4)
+    await shared.kubelet.stop("api")
+    await up(exporter, "pods", "node", timeout_s=40)
+    assert await exporter.values(SM, "PodName") == {}
+    assert len(await exporter.values("DCGM_FI_DEV_GPU_UTIL", "gpu")) == 2
+    await shared.kubelet.start("api")
+    await up(exporter, timeout_s=40)
+    await shows(exporter, {("stays",): 0}, SM, "PodName")
+
+
+async def test_whole_cards_are_told_by_the_kubelet(bed: Bed) -> None:
+    node = await add_card_node(bed, KubeletSpec("whole"), 2 * [card("V100")])
+    await start_whole_cards(node)
+    exporter = await start_exporter(node, QUICK)
+    asks = container(0, resources={"limits": {RESOURCE_WHOLE_GPU: "1"}})
+    await bed.create_pods([pod("bert", asks, nodeSelector={"kubernetes.io/hostname": "whole"})])
+    await running(bed, "bert")
+    await shows(exporter, {("bert",): 16130}, ALLOCATED, "PodName")
+    await shows(exporter, {("bert",): 0}, SM, "PodName")
+    ((uuid,),) = await exporter.values(ALLOCATED, "UUID")
+    index = [each.uuid for each in node.stub.description.cards].index(uuid)
+    node.stub.processes(index, [Process(pid_of(node, "bert"), used_mib=15343, sm=23)])
+    await shows(exporter, {("bert",): 15343}, USED, "PodName")
+    assert await exporter.values(SM, "PodName", "gpu") == {("bert", f"{index}"): 23}
+    await node.kubelet.close()
+    await bed.delete_node("whole")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_drivers_of_every_era_are_read(shared: GpuNode, era: int) -> None:
+    stub = NvmlStub(shared.bed.folder / f"nvml-era-{era}", era=era, cards=[card("T4"), card("A100-80G")])
+    stub.processes(1, [Process(1, used_mib=100, sm=5)])
+    exporter = await start_exporter(shared, QUICK, name=f"era-{era}", port=13000 + era, stub=stub)
+    await up(exporter)
+    assert await exporter.values("gpushare_card_memory_bytes", "card") == {
+        ("0",): 15079 * 1024 * 1024,
+        ("1",): 81251 * 1024 * 1024,
+    }
+    assert await exporter.values(USED, "PodName") == {("",): 100}
+    assert await exporter.values(SM, "PodName") == {("",): 5}
+    assert bool(await exporter.values("DCGM_FI_DEV_FB_RESERVED", "gpu")) == (era >= 510)
+    assert bool(await exporter.values("gpushare_card_remapped_rows", "kind")) == (era >= 450)
+    await exporter.process.stop()
+
+
+async def test_it_starts_without_a_driver_and_shows_that(shared: GpuNode) -> None:
+    stub = NvmlStub(shared.bed.folder / "nvml-none", cards=[card("T4")])
+    stub.fail("nvmlInit", 9)
+    exporter = await start_exporter(shared, QUICK, name="driverless", port=13001, stub=stub)
+    await up(exporter, "nvml")
+    log = exporter.process.command.log.read_text()
+    assert "the NVIDIA kernel driver is not loaded" in log
+    stub.heal()
+    await up(exporter)
+    await exporter.process.stop()
+
+
+async def test_pids_are_told_apart_behind_the_switch(bed: Bed, shared: GpuNode) -> None:
+    await share(bed, "twofold", 4)
+    index, pid = await card_of(bed, "twofold"), pid_of(shared, "twofold")
+    shared.stub.processes(index, [Process(pid, used_mib=100), Process(1, used_mib=50)])
+    exporter = await start_exporter(shared, [*QUICK, "--process-ids"], name="pids", port=13002)
+    await shows(exporter, {("twofold", f"{pid}"): 100, ("", "1"): 50}, USED, "PodName", "pid")
+    await exporter.process.stop()
+
+
+async def test_it_may_do_no_more_than_it_needs(bed: Bed) -> None:
+    async with bed.api_for(ACCOUNT) as api:
+        assert await api.items("/api/v1/pods") is not None
+        for path in ("/api/v1/secrets", "/api/v1/configmaps"):
+            with pytest.raises(ApiError):
+                await api.items(path)

@@ -1,0 +1,149 @@
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from testbed import Testbed, pids
+from testbed.cgroups import ROOT, prefix_of
+from testbed.errors import TestbedError
+from testbed.folders import bed_folder, cache_root, data_folder
+from testbed.home import Home, clean, lock_file
+from testbed.process import run_text
+from testbed.waiting import until
+from tests.support.hosts import HOSTS, Lab, needs
+
+try:
+    needs.look()
+except TestbedError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id; stat -c %Y /proc/1"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lab() -> AsyncIterator[Lab]:
+    async with Lab(HOSTS[:2]) as hosts:
+        yield hosts
+
+
+def left_of(folder: Path) -> list[object]:
+    """What runs, is mounted or is kept of a lab."""
+    groups = list(ROOT.glob(f"*/{prefix_of(folder)}*"))
+    mounts = [
+        line for line in Path("/proc/mounts").read_text().splitlines() if str(data_folder(folder)) in line
+    ]
+    return [
+        *pids.running(folder),
+        *groups,
+        *mounts,
+        *([data_folder(folder)] if data_folder(folder).exists() else []),
+    ]
+
+
+async def test_hosts_reach_each_other_and_nothing_else(lab: Lab) -> None:
+    for name, other in (("cp-1", "gpu-1"), ("gpu-1", "cp-1")):
+        assert "SSH" in await lab.ssh(name, f"exec 3<>/dev/tcp/{lab.addresses[other]}/22; head -c 3 <&3")
+    with pytest.raises(TestbedError):
+        await lab.ssh("cp-1", "timeout 1 bash -c '</dev/tcp/198.51.100.1/22'")
+
+
+async def test_services_of_one_host_are_not_those_of_another(lab: Lab) -> None:
+    await lab.ssh("gpu-1", "systemd-run --unit=only-here sleep infinity")
+    assert (await lab.ssh("gpu-1", "systemctl is-active only-here")).strip() == "active"
+    assert (await lab.ssh("cp-1", "systemctl is-active only-here || :")).strip() == "inactive"
+    await lab.ssh("gpu-1", "systemctl stop only-here")
+    assert (await lab.ssh("cp-1", "systemctl is-system-running")).strip() == "running"
+
+
+async def test_a_reboot_is_real_and_the_disk_stays(lab: Lab) -> None:
+    before = await lab.ssh("gpu-1", f"touch /etc/kept /run/lost; {BOOT_ID}")
+
+    async def came_back() -> bool:
+        try:
+            return await lab.ssh("gpu-1", f"systemctl is-system-running >/dev/null && {BOOT_ID}") != before
+        except TestbedError:
+            return False
+
+    await lab.ssh("gpu-1", "systemd-run --on-active=0 systemctl reboot")
+    await until(came_back, "gpu-1 to come back")
+    assert (await lab.ssh("gpu-1", "ls -d /etc/kept /run/lost 2>/dev/null || :")).split() == ["/etc/kept"]
+    assert "NVIDIA" in await lab.ssh("gpu-1", "lspci")
+
+
+async def test_a_host_whose_power_was_cut_starts_again_with_its_disk(lab: Lab) -> None:
+    await lab.ssh("gpu-1", "echo kept >/etc/kept; sync")
+    await lab.kill("gpu-1")
+    with pytest.raises(TestbedError):
+        await lab.ssh("gpu-1", "true")
+    await lab.start("gpu-1")
+    assert (await lab.ssh("gpu-1", "cat /etc/kept")).strip() == "kept"
+
+
+async def test_hosts_reach_the_api_server_of_a_bed(lab: Lab) -> None:
+    async with Testbed(kwok=False) as bed:
+        port = bed.layout.ports.apiserver
+        await lab.expose(port)
+        read = (
+            "import ssl, urllib.request as r; c = ssl._create_unverified_context(); "
+            f"print(r.urlopen('https://192.0.2.1:{port}/healthz', context=c).read())"
+        )
+        assert "ok" in await lab.ssh("cp-1", f'python3 -c "{read}"')
+
+
+async def test_packages_install_from_the_signed_repository(lab: Lab) -> None:
+    listed = "deb [signed-by=/srv/apt/gpushare-test.asc] file:/srv/apt /"
+    headers = f"linux-headers-{os.uname().release}"
+    await lab.ssh("gpu-1", f"echo '{listed}' >/etc/apt/sources.list.d/stubs.list; apt-get update")
+    wanted = "nvidia-driver=535.183.01-1 nvidia-smi=535.183.01-1 nvidia-kernel-dkms=535.183.01-1"
+    await lab.ssh("gpu-1", f"apt-get install -y {headers} {wanted}", 120)
+    assert "535.183.01" in await lab.ssh("gpu-1", "nvidia-smi --query-gpu=driver_version")
+
+
+async def test_nothing_is_left_of_hosts_that_were_ended() -> None:
+    async with Lab(HOSTS[:1]) as hosts:
+        folder = hosts.folder
+        assert left_of(folder)
+    assert left_of(folder) == []
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A name for hosts that outlive their maker; what is kept of them goes with the test."""
+    chosen = f"test-hosts-{os.getpid()}"
+    yield chosen
+    folder = bed_folder(chosen, cache_root())
+    clean(folder)
+    lock_file(folder).unlink(missing_ok=True)
+
+
+async def test_what_a_killed_maker_left_behind_is_cleared_by_the_next(name: str) -> None:
+    code = (
+        "import asyncio\nfrom tests.support.hosts import HOSTS, Lab\n"
+        f"async def main():\n    lab = Lab(HOSTS[:1], name={name!r}, bound=False)\n"
+        "    await lab.open()\n    print('up', flush=True)\n    await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    maker = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
+    assert maker.stdout is not None
+    assert await asyncio.wait_for(maker.stdout.readline(), 60) == b"up\n"
+    maker.send_signal(signal.SIGKILL)
+    await maker.wait()
+    folder = bed_folder(name, cache_root())
+    assert left_of(folder)
+    await asyncio.to_thread(Home.take(name).release)
+    assert left_of(folder) == []
+
+
+async def test_the_command_line_leaves_hosts_up_until_told(name: str) -> None:
+    command = [sys.executable, "-m", "tests.support.hosts", f"--name={name}"]
+    inventory = Path((await run_text([*command, "up"], 120)).strip())
+    reach = ["ssh", "-F", str(inventory.parent / "ssh_config"), "gpu-2", "hostname"]
+    assert await run_text(reach, 30) == "gpu-2\n"
+    await run_text([*command, "down"], 60)
+    assert left_of(inventory.parent) == []

@@ -1,0 +1,71 @@
+"""Runs of ansible-playbook with the checkout's collection, from the control environment."""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PLAYBOOK = ROOT / "ansible" / ".venv" / "bin" / "ansible-playbook"
+MISSING = f"there is no {PLAYBOOK.relative_to(ROOT)}: run `uv sync --frozen --directory ansible`"
+_RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a run: exit status, output, and changed tasks by host."""
+
+    code: int
+    output: str
+
+    @property
+    def said(self) -> str:
+        """The output as one line: Ansible folds long messages."""
+        return " ".join(self.output.split())
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """How many tasks changed something, by host."""
+        return {name: int(count) for name, count in _RECAP.findall(self.output)}
+
+
+def role(folder: Path, name: str, host: str, variables: Mapping[str, Any]) -> list[str]:
+    """The command that runs one role on the machine where the command runs, as that host."""
+    inventory, play = folder / "hosts.json", folder / f"{name}.json"
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory.write_text(json.dumps({"all": {"hosts": {host: local}}}))
+    task = {
+        "name": "Run the role",
+        "ansible.builtin.include_role": {"name": f"gpushare.nodes.{name}"},
+        "vars": dict(variables),
+    }
+    play.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
+    return [str(PLAYBOOK), f"--inventory={inventory}", str(play)]
+
+
+async def run(argv: Sequence[str], timeout_s: float = 240) -> Run:
+    """Run it from the root of the checkout; its output is the error where it takes too long."""
+    process = await start(argv)
+    read = asyncio.ensure_future(_lines(process))
+    await asyncio.wait([read], timeout=timeout_s)
+    if not read.done():
+        process.kill()
+        raise AssertionError(f"not over after {timeout_s} s: {await read}")
+    return Run(await process.wait(), await read)
+
+
+async def _lines(process: asyncio.subprocess.Process) -> str:
+    output, _ = await process.communicate()
+    return output.decode()
+
+
+async def start(argv: Sequence[str]) -> asyncio.subprocess.Process:
+    """Start it, with its output in a pipe."""
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        *argv, cwd=ROOT, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+    )

@@ -1,0 +1,173 @@
+"""What cards and processes do, on the drivers of every era: the real pynvml over the stub."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+import pytest_asyncio
+
+from gpushare.adapters.nvml import Nvml
+from gpushare.errors import GpuError
+from gpushare.model.readings import IDLE, Load, ProcessReading
+from testbed.nvml import ERAS, NvmlStub, Process, card
+from tests.support.nvml import load, needs_compiler
+
+pytestmark = needs_compiler
+
+MIB = 1024 * 1024
+BUSY = Process(10, used_mib=1000, sm=23, memory=5)
+IDLING = Process(11, used_mib=24)
+SHOWN = (
+    ProcessReading(10, 1000 * MIB, Load(23, 5)),
+    ProcessReading(11, 24 * MIB, IDLE),
+)
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
+    """Driver 535 with two T4."""
+    return load(NvmlStub(tmp_path, era=535, cards=[card("T4")] * 2), monkeypatch)
+
+
+@pytest_asyncio.fixture
+async def gpus(stub: NvmlStub) -> AsyncIterator[Nvml]:
+    async with Nvml(timeout_s=0.3, reopen_s=0) as made:
+        yield made
+        stub.release()
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_processes_are_read_with_every_era(
+    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(NvmlStub(tmp_path, era=era, cards=[card("T4", processes=(BUSY, IDLING)), card("T4")]), monkeypatch)
+    async with Nvml() as gpus:
+        first, second = (await gpus.readings()).cards
+    assert first.processes == SHOWN
+    assert (first.total_bytes, first.used_bytes) == (15079 * MIB, 1024 * MIB)
+    assert first.free_bytes == (15079 - 1024) * MIB
+    assert second.processes == ()
+
+
+@pytest.mark.parametrize(
+    ("era", "reserved", "remapped"),
+    [(418, None, None), (440, None, None), (470, None, 0), (535, 669 * MIB, 0), (580, 669 * MIB, 0)],
+)
+async def test_what_an_era_does_not_tell_is_absent(
+    era: int, reserved: object, remapped: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(NvmlStub(tmp_path, era=era, cards=[card("A100-80G")]), monkeypatch)
+    async with Nvml() as gpus:
+        (found,) = (await gpus.readings()).cards
+    assert (found.reserved_bytes, found.remapped_corrected) == (reserved, remapped)
+
+
+@pytest.mark.parametrize(
+    ("told", "read"),
+    [
+        ({"gpu_util": 20, "memory_util": 3}, {"gpu_percent": 20, "memory_percent": 3}),
+        ({"encoder_util": 4, "decoder_util": 5}, {"encoder_percent": 4, "decoder_percent": 5}),
+        ({"temperature": 32, "memory_temperature": 40}, {"celsius": 32, "memory_celsius": 40}),
+        ({"power_mw": 55_000, "power_limit_mw": 300_000}, {"power_mw": 55_000, "power_limit_mw": 300_000}),
+        ({"energy_mj": 2**40}, {"energy_mj": 2**40}),
+        ({"sm_clock": 1590, "memory_clock": 877}, {"sm_mhz": 1590, "memory_mhz": 877}),
+        (
+            {"pcie_tx_kib": 1, "pcie_rx_kib": 2, "pcie_replays": 3},
+            {"pcie_tx_kb": 1, "pcie_rx_kb": 2, "pcie_replays": 3},
+        ),
+        ({"ecc_corrected": 1, "ecc_uncorrected": 2}, {"ecc_corrected": 1, "ecc_uncorrected": 2}),
+        (
+            {"ecc_corrected_ever": 3, "ecc_uncorrected_ever": 4},
+            {"ecc_corrected_ever": 3, "ecc_uncorrected_ever": 4},
+        ),
+        (
+            {"remapped_corrected": 1, "remapped_uncorrected": 2, "remap_pending": 0, "remap_failed": 1},
+            {"remapped_corrected": 1, "remapped_uncorrected": 2, "remap_failed": True},
+        ),
+    ],
+)
+async def test_sensors_are_read_and_absent_ones_are_none(
+    stub: NvmlStub, gpus: Nvml, told: dict[str, int], read: dict[str, Any]
+) -> None:
+    stub.set(0, **told)
+    stub.set(1, **dict.fromkeys(told))
+    first, second = (await gpus.readings()).cards
+    assert {name: getattr(first, name) for name in read} == read
+    assert {getattr(second, name) for name in read} == {None}
+
+
+async def test_a_sensor_that_fails_costs_itself_alone(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.fail("nvmlDeviceGetPowerUsage", pynvml.NVML_ERROR_UNKNOWN, card=1)
+    first, second = (await gpus.readings()).cards
+    assert (first.power_mw, second.power_mw, second.celsius) == (30_000, None, 35)
+
+
+async def test_a_card_that_is_lost_is_unreadable_until_it_is_back(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.lose(0)
+    found = await gpus.readings()
+    assert [each.index for each in found.cards] == [1]
+    assert list(found.unreadable) == [0]
+    assert "GPU is lost" in found.unreadable[0]
+    stub.restore(0)
+    assert len((await gpus.readings()).cards) == 2
+
+
+async def test_a_process_of_two_kinds_is_one(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.processes(0, [Process(10, 1000, kind="compute"), Process(10, 1000, kind="graphics")])
+    assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 1000 * MIB, IDLE),)
+
+
+async def test_clients_of_mps_are_processes(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.processes(0, [Process(10, 7, sm=3, kind="mps")])
+    assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 7 * MIB, Load(3, 0)),)
+
+
+async def test_shares_that_are_not_told_are_none(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.processes(0, [BUSY])
+    stub.fail("nvmlDeviceGetProcessUtilization", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 1000 * MIB, None),)
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_UNKNOWN])
+async def test_a_card_that_does_not_list_processes_is_read_all_the_same(
+    stub: NvmlStub, gpus: Nvml, code: int
+) -> None:
+    for kind in ("Compute", "Graphics", "MPSCompute"):
+        for version in ("", "_v2", "_v3"):
+            stub.fail(f"nvmlDeviceGet{kind}RunningProcesses{version}", code, card=0)
+    first, second = (await gpus.readings()).cards
+    assert (first.processes, first.celsius, second.processes) == (None, 35, ())
+
+
+async def test_a_busy_process_is_busy_at_every_look(stub: NvmlStub, gpus: Nvml) -> None:
+    """The stub, as drivers do, has one sample a second: a look before the next one sees the last."""
+    stub.processes(0, [BUSY, IDLING])
+    until = time.monotonic() + 1.2
+    while time.monotonic() < until:
+        assert (await gpus.readings()).cards[0].processes == SHOWN
+
+
+async def test_xids_are_counted_by_card(stub: NvmlStub, gpus: Nvml) -> None:
+    first, second = (await gpus.readings()).cards
+    assert (first.last_xid, first.xids) == (0, {})
+    for code in (31, 31, 48):
+        stub.xid(1, code)
+    stub.xid(None, 79)
+    first, second = (await gpus.readings()).cards
+    assert (first.last_xid, first.xids) == (0, {})
+    assert (second.last_xid, second.xids) == (48, {31: 2, 48: 1})
+
+
+async def test_where_no_xids_are_reported_none_are_told(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.fail("nvmlEventSetCreate", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    (first, _) = (await gpus.readings()).cards
+    assert (first.last_xid, first.xids) == (None, None)
+
+
+async def test_a_driver_that_hangs_is_an_error_in_time(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.hang()
+    with pytest.raises(GpuError, match="does not answer"):
+        await gpus.readings()

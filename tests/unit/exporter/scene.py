@@ -1,0 +1,123 @@
+"""A node, its cards, pods and processes in few words, so that a test shows only what it is about.
+
+Card ``i`` is a T4 of 15079 MiB in 14 units with the UUID ``GPU-i``; pods are in the namespace ``ml``.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpushare.adapters.cgroups import Home
+from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
+from gpushare.exporter.series import series_of
+from gpushare.exporter.snapshot import Snapshot
+from gpushare.model.annotations import even_shares
+from gpushare.model.cards import Card
+from gpushare.model.demand import ContainerDemand, Demand, demand_of
+from gpushare.model.devices import ContainerDevices, long_id
+from gpushare.model.objects import Mode, Node, Pod
+from gpushare.model.readings import CardReading, Load, ProcessReading, Readings
+from gpushare.model.tenants import Resident, Tenant
+from tests.support.builders import main
+
+MIB = 1024 * 1024
+T4 = 15079
+
+
+def reading(index: int = 0, *processes: ProcessReading, **more: Any) -> CardReading:
+    fields: dict[str, Any] = {
+        "index": index,
+        "uuid": f"GPU-{index}",
+        "model": "Tesla T4",
+        "minor": index,
+        "total_bytes": T4 * MIB,
+        "used_bytes": sum(each.used_bytes or 0 for each in processes),
+        "free_bytes": T4 * MIB,
+        "processes": processes,
+    }
+    return CardReading(**fields | more)
+
+
+def process(pid: int, mib: int = 0, sm: int = 0) -> ProcessReading:
+    return ProcessReading(pid, mib * MIB, Load(sm, 0))
+
+
+def node(
+    cards: int = 1, *, assigned: Mapping[str, Mapping[int, int]] | None = None, mode: Mode = Mode.SHARE
+) -> Node:
+    found = tuple(Card(i, 14, f"GPU-{i}", "Tesla T4", T4) for i in range(cards))
+    return Node("n", found, mode, assigned=assigned or {})
+
+
+def tenant(
+    name: str,
+    *containers: ContainerDemand,
+    card: int | tuple[int, ...] | None = 0,
+    finished: bool = False,
+    cards_label: str | None = None,
+    uid: str | None = None,
+) -> Resident:
+    """A pod that shares a card: its only container asks for 4 units; ``card`` is what it claims."""
+    demand = demand_of(containers or (main(4),), cards_label)
+    assert isinstance(demand, Demand), demand.problem
+    indices = (card,) if isinstance(card, int) else card
+    claim = even_shares(demand, indices) if indices is not None else None
+    names = [each.name for each in demand.containers]
+    pod = Pod(uid or f"{name}-uid", "ml", name, demand, node="n", finished=finished, claim=claim)
+    ids = {container_id(name, each): each for each in names}
+    running = frozenset() if finished else frozenset(names)
+    return Resident(f"{name}-uid", "ml", name, finished, ids, Tenant(pod, running=running))
+
+
+def stranger(name: str) -> Resident:
+    """A pod that asks for no units of a card."""
+    return Resident(f"{name}-uid", "ml", name, containers={container_id(name, "main"): "main"})
+
+
+def container_id(pod: str, container: str = "main") -> str:
+    return f"{pod}-{container}-id"
+
+
+def home(pod: str, container: str = "main") -> Home:
+    return Home(f"{pod}-uid", container_id(pod, container))
+
+
+def shared(pod: str, units: int = 4, *, card: int = 0, container: str = "main") -> ContainerDevices:
+    """What the kubelet says of a container with units of a card."""
+    ids = frozenset(long_id(Card(card, 14, f"GPU-{card}"), number) for number in range(units))
+    return ContainerDevices("ml", pod, container, RESOURCE_MEM, ids)
+
+
+def whole(pod: str, *cards: int) -> ContainerDevices:
+    """What the kubelet says of a container with whole cards."""
+    return ContainerDevices("ml", pod, "main", RESOURCE_WHOLE_GPU, frozenset(f"GPU-{i}" for i in cards))
+
+
+def snapshot(
+    cards: Iterable[CardReading] = (),
+    residents: Iterable[Resident] = (),
+    devices: Iterable[ContainerDevices] = (),
+    homes: Mapping[int, Home | None] | None = None,
+    **more: Any,
+) -> Snapshot:
+    """A round in which every source answered; ``more`` replaces parts of it."""
+    listed = tuple(cards)
+    parts: dict[str, Any] = {
+        "readings": Readings(listed),
+        "homes": homes or {},
+        "devices": tuple(devices),
+        "residents": tuple(residents),
+        "node": node(len(listed)),
+    }
+    return Snapshot("n", **parts | more)
+
+
+def values(found: Snapshot, metric: str, *labels: str, each_process: bool = False) -> dict[Any, float]:
+    """The values of a metric by these of its labels, as a tuple where there are several."""
+    for series in series_of(found, each_process=each_process):
+        if series.metric.name == metric:
+            places = [series.metric.labels.index(label) for label in labels]
+            return {
+                point[places[0]] if len(places) == 1 else tuple(point[each] for each in places): number
+                for point, number in series.points
+            }
+    return {}

@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpushare.errors import ConfigError
+from gpushare.exporter.main import command, settings_of
+from gpushare.exporter.settings import Settings
+
+
+def settings(*arguments: str, node: str | None = "node-a") -> Settings:
+    named = [f"--node-name={node}"] if node else []
+    with command.make_context("exporter", [*named, *arguments]) as context:
+        return settings_of(context.params)
+
+
+@pytest.fixture(autouse=True)
+def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NODE_NAME", "KUBECONFIG", "LOG_LEVEL", "OPS_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_node_name_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_NAME", "node-b")
+    assert settings(node=None).node == "node-b"
+
+
+def test_a_node_without_a_name_is_refused_with_the_way_out() -> None:
+    with pytest.raises(ConfigError, match=r"NODE_NAME is not set: take it from spec\.nodeName"):
+        settings(node=None)
+
+
+def test_by_default_processes_are_not_told_apart() -> None:
+    assert not settings().each_process
+    assert settings("--process-ids").each_process
+
+
+def test_the_kubelets_socket_is_where_kubelets_have_it() -> None:
+    assert settings().pod_resources == Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--stale-seconds=25"],
+        ["--interval-seconds=60"],
+        ["--deadline-seconds=30"],
+        ["--interval-seconds=nan"],
+    ],
+)
+def test_durations_with_which_series_would_come_and_go_are_refused(flags: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"--stale-seconds=.* must be more than --interval-seconds"):
+        settings(*flags)
+
+
+@pytest.mark.parametrize("flag", ["--interval-seconds=0", "--deadline-seconds=-1", "--ops-port=x"])
+def test_a_value_that_makes_no_sense_ends_the_program_with_2(flag: str) -> None:
+    ended = CliRunner().invoke(command, ["--node-name=n", flag])
+    assert ended.exit_code == 2
+    assert flag.partition("=")[0] in ended.stderr
+
+
+def test_a_kubeconfig_that_is_not_there_ends_the_program_with_2_and_one_line(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(command, ["--node-name=n", f"--kubeconfig={tmp_path / 'none'}"])
+    assert (ended.exit_code, len(ended.stderr.splitlines())) == (2, 1)
+    assert ended.stderr.startswith(f"gpushare exporter: kubeconfig {tmp_path / 'none'}: no such file")

@@ -1,0 +1,262 @@
+"""Rounds of reading with sources that fail, and what a scrape shows of them."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from structlog.testing import capture_logs
+
+from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.agent_resources import own_node, residents_of
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.watch import Deleted, Upserted
+from gpushare.contract import ANN_CARDS
+from gpushare.errors import ApiError, GpuError
+from gpushare.exporter.exposition import Exposition
+from gpushare.exporter.mirrors import Mirror
+from gpushare.exporter.sampling import Sampler
+from gpushare.exporter.settings import Settings
+from gpushare.model.cards import Card, format_cards
+from gpushare.model.facts import NodeFacts
+from gpushare.model.readings import Readings
+from gpushare.model.tenants import Resident
+from testbed.waiting import until
+from tests.support.podresources import Lister, container, pod, served
+from tests.unit.exporter.scene import T4, process, reading, tenant
+
+MEM = "aliyun.com/gpu-mem"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+class Cards:
+    """A FAKE of the driver: says what it is told to say, raises it, or is silent."""
+
+    def __init__(self, answer: Readings | Exception | None) -> None:
+        self.answer = answer
+
+    async def readings(self) -> Readings:
+        if self.answer is None:
+            await asyncio.Event().wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        assert self.answer
+        return self.answer
+
+
+class Setting:
+    """A sampler with its sources: the driver is a fake, the API server was heard and is silent."""
+
+    def __init__(self, settings: Settings, client: KubeClient, cards: Cards) -> None:
+        self.cards = cards
+        self.pods: Mirror[Resident] = Mirror(client, residents_of("n"))
+        self.node: Mirror[NodeFacts] = Mirror(client, own_node("n"))
+        self.sampler = Sampler(settings, cards, self.pods, self.node)
+        self.exposition = Exposition(self.sampler, "n", settings.stale_s, each_process=False)
+
+    def heard(self) -> None:
+        """The API server has told of the pod ``a`` and of the node."""
+        text = format_cards((Card(0, 14, "GPU-0", "Tesla T4", T4),))
+        self.pods.changed([Upserted("a-uid", tenant("a"))])
+        self.node.changed([Upserted("n", NodeFacts("n", annotations={ANN_CARDS: text}))])
+        self.pods.synced("pods")
+        self.node.synced("nodes")
+
+    def shown(self, name: str, label: str = "PodName") -> dict[str, float]:
+        """Values by a label, as a scrape gets them."""
+        page, _ = self.exposition("")
+        return {
+            sample.labels.get(label, ""): sample.value
+            for family in parse_text(page.decode())
+            for sample in family.samples
+            if sample.name == name
+        }
+
+    @property
+    def up(self) -> dict[str, float]:
+        return self.shown("gpushare_exporter_source_up", "source")
+
+
+@asynccontextmanager
+async def setting(tmp_path: Path, **changes: Any) -> AsyncIterator[Setting]:
+    fields: dict[str, Any] = {
+        "node": "n",
+        "kubeconfig": None,
+        "ops_host": "127.0.0.1",
+        "ops_port": 0,
+        "log_level": "info",
+        "interval_s": 0.05,
+        "deadline_s": 0.3,
+        "stale_s": 60.0,
+        "each_process": False,
+        "pod_resources": tmp_path / "kubelet.sock",
+        "proc": Path("/proc"),
+    }
+    async with (
+        served(tmp_path, Lister(pod("a", container("main", (MEM, ["GPU-0-_-0"]))))),
+        KubeClient(Access(host="http://127.0.0.1:9")) as client,
+    ):
+        mine = Readings((reading(0, process(os.getpid(), 100, 5)),))
+        found = Setting(Settings(**fields | changes), client, Cards(mine))
+        found.heard()
+        yield found
+
+
+async def rounds(found: Setting, seen: Callable[[], bool]) -> None:
+    """Let the sampler run until something is seen."""
+
+    async def there() -> bool:
+        return seen()
+
+    running = asyncio.create_task(found.sampler.run(found.exposition.prepare))
+    await until(there, "the rounds", 10, 0.02)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+ALL_UP = dict.fromkeys(("nvml", "cgroups", "pod-resources", "pods", "node"), 1.0)
+
+
+async def test_a_round_joins_all_sources(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        assert found.up == ALL_UP
+        # The process of this test is in no pod.
+        assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {"": 100, "a": 0}
+        assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
+
+
+async def test_a_driver_that_is_silent_costs_its_series_and_no_scrape(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        found.cards.answer = None
+        begun = time.monotonic()
+        assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {"0": 100}
+        assert time.monotonic() - begun < 0.2
+        await rounds(found, lambda: found.up["nvml"] == 0)
+        assert found.up == {**ALL_UP, "nvml": 0}
+        assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}
+
+
+async def test_a_driver_that_fails_is_told_once_and_so_is_its_return(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        good, found.cards.answer = found.cards.answer, GpuError("libnvidia-ml.so.1 was not found")
+        with capture_logs() as told:
+            for _ in range(3):
+                await found.sampler.read()
+            found.cards.answer = good
+            await found.sampler.read()
+    assert [(each["event"], each.get("reason")) for each in told] == [
+        ("source_down", "libnvidia-ml.so.1 was not found"),
+        ("source_up", None),
+    ]
+
+
+async def test_a_kubelet_without_the_socket_costs_nothing_that_annotations_tell(tmp_path: Path) -> None:
+    async with setting(tmp_path, pod_resources=tmp_path / "none.sock") as found:
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        assert found.up == {**ALL_UP, "pod-resources": 0}
+        assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
+
+
+async def test_processes_that_cannot_be_seen_are_nobodys_and_the_way_out_is_told(tmp_path: Path) -> None:
+    async with setting(tmp_path, proc=tmp_path) as found:
+        with capture_logs() as told:
+            await rounds(found, lambda: found.sampler.snapshot is not None)
+        assert found.up == {**ALL_UP, "cgroups": 0}
+        assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {}
+        assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
+    assert any("hostPID: true" in each.get("reason", "") for each in told)
+
+
+async def test_cards_are_shown_though_the_api_server_was_never_heard(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        found.pods.listed.clear()
+        found.node.listed.clear()
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        assert found.up == {**ALL_UP, "pods": 0, "node": 0}
+        assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {"0": 100}
+        assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {}
+
+
+async def test_a_node_that_the_cluster_does_not_have_is_told(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        found.node.changed([Deleted("n")])
+        with capture_logs() as told:
+            await found.sampler.read()
+    reasons = [each["reason"] for each in told if each["event"] == "source_down"]
+    assert reasons == ["NODE_NAME='n': no such node in the cluster"]
+
+
+async def test_what_is_too_old_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with setting(tmp_path) as found:
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + 61)
+        assert found.up == dict.fromkeys(ALL_UP, 0)
+        assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}
+
+
+async def test_a_defect_costs_a_round_and_not_the_daemon(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        good, found.cards.answer = found.cards.answer, ZeroDivisionError()
+        with capture_logs() as told:
+            await rounds(found, lambda: any(each["event"] == "round_failed" for each in told))
+        assert found.sampler.snapshot is None
+        found.cards.answer = good
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+
+
+async def test_a_scrape_is_sound_text_and_openmetrics(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        rich = reading(0, energy_mj=5, ecc_corrected=1, ecc_corrected_ever=2, xids={31: 1}, last_xid=31)
+        found.cards.answer = Readings((rich,))
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        plain, plain_type = found.exposition("text/plain")
+        page, page_type = found.exposition(OPENMETRICS)
+        assert plain_type.startswith("text/plain")
+        assert page_type.startswith("application/openmetrics-text")
+        text = {each.name for each in parse_text(plain.decode())}
+        openmetrics = {each.name for each in parse_openmetrics(page.decode())}  # type: ignore[no-untyped-call]
+        assert {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "gpushare_card_energy_joules"} <= openmetrics
+        assert text == openmetrics
+
+
+async def test_a_snapshot_is_rendered_before_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with setting(tmp_path) as found:
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        for accept in ("", OPENMETRICS):
+            found.exposition(accept)
+        before = found.sampler.snapshot
+        await rounds(found, lambda: found.sampler.snapshot is not before)
+        monkeypatch.delattr(Exposition, "collect")
+        for accept in ("", OPENMETRICS):
+            page, _ = found.exposition(accept)
+            assert b"DCGM_FI_DEV_FB_USED" in page
+
+
+async def test_formats_that_nobody_needs_are_not_kept(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        pages = {found.exposition(f"application/openmetrics-text; version=1.0.{i}") for i in range(20)}
+        assert len(pages) == 20
+        assert len(found.exposition._pages) <= 4
+
+
+def test_a_mirror_keeps_what_it_hears_and_tells_a_trouble_once() -> None:
+    mirror: Mirror[str] = Mirror(KubeClient(Access(host="http://127.0.0.1:9")), own_node("n"))  # type: ignore[arg-type]
+    assert mirror.latest(60) is None
+    mirror.changed([Upserted("a", "1"), Upserted("b", "2"), Upserted("a", "3"), Deleted("b"), Deleted("c")])
+    mirror.synced("nodes")
+    assert mirror.latest(60) == ("3",)
+    with capture_logs() as told:
+        for _ in range(2):
+            mirror.troubled("nodes", ApiError("forbidden"), 1)
+    assert [each["reason"] for each in told] == ["forbidden"]

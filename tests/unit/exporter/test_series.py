@@ -1,0 +1,272 @@
+"""From what was read to what is shown, in the sources' names and in ours."""
+
+from dataclasses import fields, replace
+from itertools import product
+
+import pytest
+
+from gpushare.exporter.series import series_of
+from gpushare.exporter.snapshot import Snapshot
+from gpushare.model.readings import CardReading, ProcessReading, Readings
+from gpushare.monitoring import catalogue
+from tests.unit.exporter.scene import (
+    MIB,
+    T4,
+    home,
+    process,
+    reading,
+    shared,
+    snapshot,
+    stranger,
+    tenant,
+    values,
+    whole,
+)
+
+SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+USED = "DCGM_CUSTOM_PROCESS_MEM_USED"
+ALLOCATED = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
+
+
+def busy() -> Snapshot:
+    """Pod a computes on card 0 with two processes, pod b is idle there."""
+    return snapshot(
+        [reading(0, process(10, 1000, 20), process(11, 24, 3))],
+        [tenant("a"), tenant("b")],
+        [shared("a"), shared("b")],
+        {10: home("a"), 11: home("a")},
+    )
+
+
+def names(found: Snapshot) -> set[str]:
+    return {each.metric.name for each in series_of(found)}
+
+
+# --- labels -------------------------------------------------------------------------------------
+
+
+def test_the_sources_labels_are_exact() -> None:
+    (series,) = [each for each in series_of(busy()) if each.metric.name == SM]
+    label, value = series.points[0]
+    assert dict(zip(series.metric.labels, label, strict=True)) == {
+        "NodeName": "n",
+        "NamespaceName": "ml",
+        "PodName": "a",
+        "ContainerName": "main",
+        "UUID": "GPU-0",
+        "gpu": "0",
+        "device": "nvidia0",
+        "modelName": "Tesla T4",
+    }
+    assert value == 23
+
+
+def test_all_points_have_all_labels_and_no_two_have_the_same() -> None:
+    for each_process in (False, True):
+        for series in series_of(busy(), each_process=each_process):
+            labels = [label for label, _ in series.points]
+            assert {len(label) for label in labels} == {len(series.metric.labels)}
+            assert len(set(labels)) == len(labels)
+
+
+def test_a_card_that_tells_everything_has_every_metric_of_the_catalogue() -> None:
+    silent = dict.fromkeys(field.name for field in fields(CardReading) if field.default is None)
+    telling = {name: 1 for name in silent if name not in ("processes", "xids")}
+    card = reading(0, process(10, 1000, 20), xids={31: 1}, **telling)
+    found = snapshot([card], [tenant("a")], [shared("a")], {10: home("a")}, at=1.0, took_s={"nvml": 0.1})
+    assert {each.metric for each in series_of(found)} == set(catalogue.EXPORTER)
+
+
+def test_pids_are_shown_only_where_they_are_wanted() -> None:
+    assert "pid" not in {label for each in series_of(busy()) for label in each.metric.labels}
+    assert values(busy(), USED, "PodName", "pid", each_process=True) == {
+        ("a", "10"): 1000,
+        ("a", "11"): 24,
+        ("b", ""): 0,
+    }
+    assert values(busy(), "gpushare_container_memory_used_bytes", "pod", each_process=True) == {
+        "a": 1024 * MIB,
+        "b": 0,
+    }
+
+
+# --- containers ---------------------------------------------------------------------------------
+
+
+def test_an_idle_container_is_0_and_not_missing() -> None:
+    assert values(busy(), SM, "PodName") == {"a": 23, "b": 0}
+    assert values(busy(), USED, "PodName") == {"a": 1024, "b": 0}
+    assert values(busy(), ALLOCATED, "PodName") == {"a": 4308, "b": 4308}
+    assert values(busy(), "gpushare_container_utilization_ratio", "pod") == {"a": 0.23, "b": 0}
+
+
+def test_s1_a_pod_with_a_whole_card_is_told_as_one_with_a_share() -> None:
+    found = snapshot(
+        [reading(0, process(7, 15343))], [stranger("bert")], [whole("bert", 0)], {7: home("bert")}
+    )
+    assert values(found, USED, "PodName") == {"bert": 15343}
+    assert values(found, ALLOCATED, "PodName") == {"bert": T4}
+    assert values(found, "DCGM_CUSTOM_CONTAINER_CP_ALLOCATED", "PodName") == {"bert": 0}
+
+
+def test_a_process_in_no_pod_has_no_names() -> None:
+    found = snapshot([reading(0, process(7, 100, 5))], homes={7: None})
+    assert values(found, USED, "NamespaceName", "PodName", "ContainerName") == {("", "", ""): 100}
+
+
+def test_a_process_in_a_pod_without_a_share_has_its_names() -> None:
+    found = snapshot([reading(0, process(7, 100))], [stranger("x")], homes={7: home("x")})
+    assert values(found, USED, "PodName") == {"x": 100}
+    assert values(found, ALLOCATED, "PodName") == {}
+
+
+def test_a_process_that_has_ended_or_whose_pod_is_not_known_is_nobodys() -> None:
+    found = snapshot([reading(0, process(7, 100), process(8, 50))], [tenant("a")], homes={7: home("gone")})
+    assert values(found, USED, "PodName") == {}
+
+
+def test_a_container_that_the_api_does_not_tell_yet_is_told_by_its_pod() -> None:
+    pod = replace(tenant("a"), containers={})
+    found = snapshot([reading(0, process(7, 100))], [pod], homes={7: home("a")})
+    assert values(found, USED, "PodName", "ContainerName") == {("a", ""): 100}
+
+
+def test_a_process_that_does_not_tell_its_memory_makes_the_sum_unknown() -> None:
+    silent = ProcessReading(11, None, None)
+    found = snapshot(
+        [reading(0, process(10, 100, 5), silent)],
+        [tenant("a")],
+        [shared("a")],
+        {10: home("a"), 11: home("a")},
+    )
+    assert values(found, USED, "PodName") == {}
+    assert values(found, SM, "PodName") == {}
+    assert values(found, ALLOCATED, "PodName") == {"a": 4308}
+
+
+def test_a_card_that_lists_no_processes_tells_nobodys_use() -> None:
+    found = snapshot([reading(0, processes=None)], [tenant("a")], [shared("a")])
+    assert {SM, USED} & names(found) == set()
+    assert values(found, ALLOCATED, "PodName") == {"a": 4308}
+
+
+def test_the_accelerators_of_a_container_are_told_as_cadvisor_did() -> None:
+    found = snapshot([reading(0, used_bytes=5 * MIB, gpu_percent=40)], [tenant("a")], [shared("a")])
+    labels = ("pod", "make", "model", "acc_id")
+    key = ("a", "nvidia", "Tesla T4", "GPU-0")
+    assert values(found, "container_accelerator_memory_total_bytes", *labels) == {key: T4 * MIB}
+    assert values(found, "container_accelerator_memory_used_bytes", *labels) == {key: 5 * MIB}
+    assert values(found, "container_accelerator_duty_cycle", *labels) == {key: 40}
+
+
+def test_a_container_that_was_given_a_card_twice_is_told_once() -> None:
+    found = snapshot([reading(0)], [tenant("a")], [shared("a"), whole("a", 0)])
+    (series,) = [each for each in series_of(found) if each.metric.name == ALLOCATED]
+    assert [value for _, value in series.points] == [T4]
+
+
+# --- cards --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "told", "source", "in_source", "own", "in_own"),
+    [
+        ("gpu_percent", 23, "GPU_UTIL", 23, "utilization_ratio", 0.23),
+        ("memory_percent", 7, "MEM_COPY_UTIL", 7, "memory_utilization_ratio", 0.07),
+        ("encoder_percent", 1, "ENC_UTIL", 1, "encoder_utilization_ratio", 0.01),
+        ("decoder_percent", 2, "DEC_UTIL", 2, "decoder_utilization_ratio", 0.02),
+        ("used_bytes", 3 * MIB, "FB_USED", 3, "memory_used_bytes", 3 * MIB),
+        ("celsius", 32, "GPU_TEMP", 32, "temperature_celsius", 32),
+        ("memory_celsius", 40, "MEMORY_TEMP", 40, "memory_temperature_celsius", 40),
+        ("power_mw", 55_500, "POWER_USAGE", 55.5, "power_watts", 55.5),
+        ("power_limit_mw", 300_000, "ENFORCED_POWER_LIMIT", 300, "power_limit_watts", 300),
+        ("energy_mj", 1500, "TOTAL_ENERGY_CONSUMPTION", 1500, "energy_joules", 1.5),
+        ("sm_mhz", 1590, "SM_CLOCK", 1590, "sm_clock_hertz", 1_590_000_000),
+        ("memory_mhz", 5001, "MEM_CLOCK", 5001, "memory_clock_hertz", 5_001_000_000),
+        ("pcie_tx_kb", 12, "PCIE_TX_THROUGHPUT", 12, "pcie_transmit_bytes_per_second", 12_000),
+        ("pcie_rx_kb", 13, "PCIE_RX_THROUGHPUT", 13, "pcie_receive_bytes_per_second", 13_000),
+        ("pcie_replays", 4, "PCIE_REPLAY_COUNTER", 4, "pcie_replays", 4),
+    ],
+)
+def test_a_number_is_told_in_the_sources_unit_and_in_base_units(
+    field: str, told: int, source: str, in_source: float, own: str, in_own: float
+) -> None:
+    found = snapshot([reading(0, **{field: told})])
+    assert values(found, f"DCGM_FI_DEV_{source}", "gpu") == {"0": in_source}
+    assert values(found, f"gpushare_card_{own}", "card") == {"0": in_own}
+    if field != "used_bytes":
+        silent = names(snapshot([reading(0)]))
+        assert {f"DCGM_FI_DEV_{source}", f"gpushare_card_{own}"} & silent == set()
+
+
+def test_errors_are_told_by_kind() -> None:
+    card = reading(
+        0,
+        ecc_corrected=1,
+        ecc_uncorrected=2,
+        ecc_corrected_ever=3,
+        ecc_uncorrected_ever=4,
+        remapped_corrected=5,
+        remapped_uncorrected=6,
+        remap_failed=True,
+        last_xid=48,
+        xids={31: 2, 48: 1},
+    )
+    found = snapshot([card])
+    assert values(found, "gpushare_card_ecc_errors", "kind") == {"corrected": 1, "uncorrected": 2}
+    assert values(found, "gpushare_card_remapped_rows", "kind") == {"corrected": 5, "uncorrected": 6}
+    assert values(found, "gpushare_card_xid_errors", "xid") == {"31": 2, "48": 1}
+    assert values(found, "DCGM_FI_DEV_XID_ERRORS", "gpu") == {"0": 48}
+    assert values(found, "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", "gpu") == {"0": 4}
+    assert values(found, "DCGM_FI_DEV_ROW_REMAP_FAILURE", "gpu") == {"0": 1}
+
+
+def test_the_device_is_the_one_in_dev() -> None:
+    assert values(snapshot([reading(0, minor=3)]), "DCGM_FI_DEV_FB_USED", "device") == {"nvidia3": 0}
+
+
+# --- sources ------------------------------------------------------------------------------------
+
+
+def test_a_source_that_is_down_costs_its_own_series_and_says_so() -> None:
+    all_names = names(busy())
+    without = {
+        "pods": replace(busy(), residents=None),
+        "cgroups": replace(busy(), homes=None),
+        "node": replace(busy(), node=None),
+    }
+    lost = {source: all_names - names(found) for source, found in without.items()}
+    use = {SM, USED, "gpushare_container_utilization_ratio", "gpushare_container_memory_used_bytes"}
+    assert lost["pods"] == lost["cgroups"] == use
+    assert ALLOCATED in lost["node"]
+    assert not use & lost["node"], "what processes do is known without it"
+    down = replace(busy(), homes=None)
+    up = {"nvml": 1, "cgroups": 0, "pod-resources": 1, "pods": 1, "node": 1}
+    assert values(down, "gpushare_exporter_source_up", "source") == up
+
+
+def test_whatever_is_missing_costs_series_and_makes_none_up() -> None:
+    """All combinations of sources that are down; shares may be told by less, and then as well."""
+    all_names = names(busy())
+    for down in product((False, True), repeat=5):
+        parts = zip(("readings", "homes", "devices", "residents", "node"), down, strict=True)
+        found = busy()
+        for field, is_down in parts:
+            if is_down:
+                found = replace(found, **{field: None})  # type: ignore[arg-type]
+        assert names(found) <= all_names
+        for series in series_of(found):
+            labels = [label for label, _ in series.points]
+            assert len(set(labels)) == len(labels)
+        assert set(values(found, ALLOCATED, "PodName").values()) <= {4308}
+        assert values(found, SM, "PodName") in ({}, {"a": 23}, {"a": 23, "b": 0})
+
+
+def test_without_a_driver_only_the_exporter_itself_is_told() -> None:
+    assert names(replace(busy(), readings=None)) == {"gpushare_exporter_source_up"}
+
+
+def test_cards_that_cannot_be_read_are_counted() -> None:
+    found = replace(busy(), readings=Readings((), {0: "GPU is lost"}))
+    assert values(found, "gpushare_exporter_unreadable_cards") == {(): 1}
+    assert values(found, "DCGM_FI_DEV_FB_USED", "gpu") == {}

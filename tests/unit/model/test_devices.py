@@ -1,0 +1,34 @@
+import pytest
+
+from gpushare.model.cards import Card, share_mib
+from gpushare.model.devices import card_named, long_id, number_of, short_id, whole_card_named
+
+CARD = Card(3, 14, "GPU-8f1c1d1e-6d0a-4a55-9d57-1b1f3c1d2e4f")
+
+
+def test_ids_of_both_forms_tell_their_card_and_number() -> None:
+    assert (card_named(long_id(CARD, 13)), number_of(long_id(CARD, 13))) == (CARD.uuid, 13)
+    assert (card_named(short_id(CARD, 13)), number_of(short_id(CARD, 13))) == ("3", 13)
+
+
+@pytest.mark.parametrize("text", ["", "-", "x", "-_-", "GPU-1-_-x"])
+def test_what_is_no_id_has_the_number_0(text: str) -> None:
+    assert number_of(text) == 0
+
+
+def test_nvidias_ids_are_uuids_with_or_without_a_replica() -> None:
+    assert whole_card_named(CARD.uuid) == whole_card_named(f"{CARD.uuid}::7") == CARD.uuid
+
+
+@pytest.mark.parametrize(
+    ("mib", "units", "of", "found"),
+    [
+        (15079, 4, 14, 4308),
+        (15079, 14, 14, 15079),
+        (15079, 0, 14, 0),
+        (15079, 4, 0, 0),
+        (16276, 8138, 16276, 8138),
+    ],
+)
+def test_a_share_is_rounded_down_to_whole_mib(mib: int, units: int, of: int, found: int) -> None:
+    assert share_mib(mib, units, of) == found

@@ -1,0 +1,74 @@
+"""The catalogue's own rules, and its metrics as families."""
+
+from collections import Counter
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from gpushare.monitoring import catalogue
+from gpushare.monitoring.catalogue import Metric
+from gpushare.monitoring.families import counter, family, gauge
+from gpushare.monitoring.series import Series
+
+ALL = (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN, *catalogue.EXPORTER)
+ODD = ("_mib", "_percent", "_ms", "_mhz", "_kib")
+
+
+def test_a_name_is_there_once() -> None:
+    assert [name for name, count in Counter(each.name for each in ALL).items() if count > 1] == []
+
+
+def test_every_metric_of_the_module_is_in_a_list() -> None:
+    declared = {each for each in vars(catalogue).values() if isinstance(each, Metric)}
+    assert declared == set(ALL)
+
+
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+def test_our_own_metrics_have_base_units_and_say_what_they_are(metric: Metric) -> None:
+    assert metric.help.endswith(".")
+    assert not metric.name.endswith("_total") or metric.kind == "unknown"
+    if metric.name.startswith("gpushare_"):
+        assert not metric.name.endswith(ODD)
+        assert metric.kind != "unknown"
+        assert all(label.islower() for label in metric.labels)
+
+
+def test_the_sources_names_and_labels_are_letter_for_letter() -> None:
+    by_name = {each.name: each.labels for each in catalogue.EXPORTER}
+    card = ("NodeName", "UUID", "gpu", "device", "modelName")
+    of_pod = ("NodeName", "NamespaceName", "PodName", "ContainerName", "UUID", "gpu", "device", "modelName")
+    for name in ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"):
+        assert by_name[name] == card
+    for part in ("PROCESS_SM_UTIL", "PROCESS_MEM_USED", "CONTAINER_MEM_ALLOCATED", "CONTAINER_CP_ALLOCATED"):
+        assert by_name[f"DCGM_CUSTOM_{part}"] == of_pod
+    for part in ("memory_total_bytes", "memory_used_bytes", "duty_cycle"):
+        assert f"container_accelerator_{part}" in by_name
+
+
+class Once:
+    """A collector of given families."""
+
+    def __init__(self, *series: Series) -> None:
+        self.families = [family(each) for each in series]
+
+    def collect(self):  # type: ignore[no-untyped-def]
+        return iter(self.families)
+
+
+def test_a_family_made_at_once_is_rendered_as_one_on_a_registry() -> None:
+    number = Metric("a_gauge", "gauge", "A gauge.", ("x",))
+    count = Metric("a_count", "counter", "A counter.")
+    registry = CollectorRegistry()
+    gauge(number, registry).labels("1").set(2.5)
+    counter(count, registry).inc(3)
+    made = CollectorRegistry()
+    made.register(Once(Series(number, [(("1",), 2.5)]), Series(count, [((), 3)])))
+    lines = generate_latest(registry).decode().splitlines()
+    assert set(generate_latest(made).decode().splitlines()) == {
+        each for each in lines if "_created" not in each
+    }
+
+
+def test_labels_that_do_not_fit_the_metric_are_a_defect() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        family(Series(Metric("a", "gauge", "A.", ("x",)), [(("1", "2"), 1)]))

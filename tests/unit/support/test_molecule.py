@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pytest
+
+from tests.support.molecule import Outcome, Run, runs, summary
+
+VERIFIED = "SKIPPED [2] tests/test_a.py:7: no kernel modules in a container\n=== 3 passed, 2 skipped ==="
+
+
+def test_all_scenarios_run_and_one_under_the_old_core_too() -> None:
+    chosen = [run.title for run in runs([])]
+    assert len(chosen) == len(set(chosen))
+    assert [title for title in chosen if "legacy" in title]
+
+
+def test_a_scenario_that_is_not_there_is_named() -> None:
+    with pytest.raises(SystemExit, match="no scenario nowhere"):
+        runs(["nowhere"])
+
+
+def test_the_summary_counts_and_explains_what_was_skipped() -> None:
+    told = summary([Outcome(Run("a"), passed=True, seconds=3, output=VERIFIED)], 3)
+    assert told == [
+        "molecule: a: 2 checks skipped: no kernel modules in a container",
+        "molecule: 1 scenarios in 3 s, 2 checks skipped",
+        "molecule: 1 passed, 0 failed",
+    ]
+
+
+def test_the_last_line_counts_failures() -> None:
+    outcomes = [Outcome(Run(name), passed=name == "a", seconds=1, output="") for name in ("a", "b")]
+    assert summary(outcomes, 2)[-1] == "molecule: 1 passed, 1 failed"
+
+
+def test_the_old_core_is_told_apart() -> None:
+    assert Run("a", Path("x/legacy/.venv")).title == "a (legacy)"
