@@ -70,8 +70,8 @@ def test_what_is_no_manifest_is_told(manifest: str, problem: str) -> None:
 
 
 def test_a_second_scheduler_has_a_name_and_a_lease_of_its_own() -> None:
-    options = {"name": "gpushare-scheduler", "kubeconfig": ""}
-    document = json.loads(scheduler.configuration(EXTENDER, "1.36", options))
+    options = {"kubernetes_version": "1.36", "name": "gpushare-scheduler", "kubeconfig": ""}
+    document = json.loads(scheduler.configuration(EXTENDER, options))
     assert document["profiles"] == [{"schedulerName": "gpushare-scheduler"}]
     assert document["leaderElection"]["resourceName"] == "gpushare-scheduler"
     assert "clientConnection" not in document

@@ -1,7 +1,6 @@
 """The role node_labels and the playbook switch_mode against a real API server, with pods that come and go."""
 
 import json
-import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,7 +197,7 @@ async def test_a_budget_holds_and_the_next_run_finishes_the_switch(cluster: Clus
 
     process = await playbooks.start(cluster.argv({"mode": "whole"}))
     await until(lambda: tries(process), "the run to wait for the budget", 60)
-    process.send_signal(signal.SIGKILL)
+    playbooks.kill(process)
     await process.communicate()
     await is_half_way(cluster)
 

@@ -4,7 +4,6 @@ The image of kube-scheduler is the real program of its version. The extender is 
 address only, as where kube-proxy serves no node ports on loopback.
 """
 
-import signal
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +57,8 @@ class ControlPlane:
 
     def command(self, variables: Mapping[str, Any], *flags: str) -> list[str]:
         """Ansible on the host itself, whose files are not those of this machine."""
-        fixed = {"scheduler_extender_wait_s": 90, "scheduler_extender_settle_s": 3}
+        limits = {"wait_s": 90, "settle_s": 3, "answer_s": 4}
+        fixed = {f"scheduler_extender_{name}": value for name, value in limits.items()}
         argv = playbooks.role(self.folder, "scheduler_extender", self.node.name, {**fixed, **variables})
         return self.node.inside([*argv, *flags])
 
@@ -178,7 +178,7 @@ async def test_an_extender_that_nobody_reaches_leaves_everything_as_it_is(plane:
 
 @pytest.mark.parametrize("plane", TOOLS, indirect=True)
 async def test_a_broken_extender_url_ends_in_the_restore_of_the_manifest(plane: ControlPlane) -> None:
-    broken = await plane.run(urls=[DEAD], probe="after", wait_s=20)
+    broken = await plane.run(urls=[DEAD], probe="after")
     assert broken.code != 0
     assert "was put back as it was, and the scheduler is well again" in broken.said
     assert plane.text() == original(plane)
@@ -204,7 +204,7 @@ async def test_a_scheduler_that_cannot_read_its_configuration_is_put_back_and_sa
 async def test_a_run_that_was_killed_is_finished_by_the_next_one(plane: ControlPlane) -> None:
     await killed_after_the_edit(plane, scheduler_extender_urls=[DEAD], scheduler_extender_probe="after")
     assert plane.text() != original(plane)
-    back = await plane.run(urls=[DEAD], probe="after", wait_s=20)
+    back = await plane.run(urls=[DEAD], probe="after")
     assert back.code != 0
     assert plane.text() == original(plane)
 
@@ -223,5 +223,5 @@ async def killed_after_the_edit(plane: ControlPlane, **variables: Any) -> None:
         return plane.text() != original(plane)
 
     await until(edited, "the manifest to be edited", 60)
-    process.send_signal(signal.SIGKILL)
+    playbooks.kill(process)
     await process.communicate()

@@ -14,7 +14,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.support import playbooks
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 if not playbooks.PLAYBOOK.exists():
     pytest.skip(playbooks.MISSING, allow_module_level=True)
 
@@ -32,7 +32,7 @@ class Report(NamedTuple):
         return next(check for check in self.document["cluster"]["checks"] if check["name"] == name)
 
 
-async def validate(bed: Bed, folder: Path, *nodes: str, **variables: Any) -> Report:
+async def validate(bed: Bed, folder: Path, **variables: Any) -> Report:
     asked = {
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
@@ -43,7 +43,7 @@ async def validate(bed: Bed, folder: Path, *nodes: str, **variables: Any) -> Rep
         **variables,
     }
     inventory, play = folder / "hosts.json", folder / "validate.json"
-    inventory.write_text(json.dumps({"all": {"hosts": dict.fromkeys(nodes or ["n"]), "vars": asked}}))
+    inventory.write_text(json.dumps({"all": {"hosts": {"n": None}, "vars": asked}}))
     play.write_text(json.dumps(PLAY))
     run = await playbooks.run([str(playbooks.PLAYBOOK), f"--inventory={inventory}", str(play)])
     return Report(run, json.loads((folder / "report.json").read_text()))
@@ -66,11 +66,6 @@ async def test_a_scheduler_that_asks_the_extender_passes_and_the_probe_is_gone(t
         assert report.document["ok"]
         assert report.of_cluster("scheduler")["found"] == "asks the extender"
         assert not await probes(bed)
-
-        missing = await validate(bed, tmp_path, "n", "m")
-        assert missing.run.code == 2
-        assert missing.document["hosts"]["n"]["level"] == "ok"
-        assert "the cluster has no node m" in missing.run.output
 
         await bed.kill(spec.name)
         dead = await validate(bed, tmp_path, validate_extender_url=spec.url)

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,9 +55,14 @@ async def run(argv: Sequence[str], timeout_s: float = 240) -> Run:
     read = asyncio.ensure_future(_lines(process))
     await asyncio.wait([read], timeout=timeout_s)
     if not read.done():
-        process.kill()
+        kill(process)
         raise AssertionError(f"not over after {timeout_s} s: {await read}")
     return Run(await process.wait(), await read)
+
+
+def kill(process: asyncio.subprocess.Process) -> None:
+    """Kill it with its workers, which it has one of for each host."""
+    os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _lines(process: asyncio.subprocess.Process) -> str:
@@ -64,8 +71,12 @@ async def _lines(process: asyncio.subprocess.Process) -> str:
 
 
 async def start(argv: Sequence[str]) -> asyncio.subprocess.Process:
-    """Start it, with its output in a pipe."""
-    pipe = asyncio.subprocess.PIPE
+    """Start it in a process group of its own, with its output in a pipe."""
     return await asyncio.create_subprocess_exec(
-        *argv, cwd=ROOT, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+        *argv,
+        cwd=ROOT,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
     )

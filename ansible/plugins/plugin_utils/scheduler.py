@@ -81,13 +81,11 @@ def remove(manifest: str, backup: str = "") -> Object:
     return {"manifest": backup if kept else _dump(original), **nothing, "from_backup": kept}
 
 
-def configuration(extender: Object, kubernetes_version: str, options: Object) -> str:
-    """The file of a scheduler of its own; ``options`` are the fields of SchedulerOptions."""
-    document = render(
-        extender_config(extender),
-        parse_version(kubernetes_version),
-        options=SchedulerOptions(**{key: value for key, value in options.items() if value != ""}),
-    )
+def configuration(extender: Object, options: Object) -> str:
+    """The file of a second scheduler, of ``kubernetes_version``, ``name`` and ``kubeconfig``."""
+    names = SchedulerOptions(name=options["name"], kubeconfig=options["kubeconfig"] or None)
+    version = parse_version(str(options["kubernetes_version"]))
+    document = render(extender_config(extender), version, options=names)
     return json.dumps(document, indent=2) + "\n"
 
 
@@ -125,7 +123,7 @@ def _version(pod: Object, given: str) -> KubernetesVersion:
     version = version_of(pod)
     if version is None and not given:
         raise ConfigError("the tag of kube-scheduler's image is no version; set the Kubernetes version")
-    return version or parse_version(given)
+    return version or parse_version(str(given))
 
 
 def _pod(manifest: str) -> Object:

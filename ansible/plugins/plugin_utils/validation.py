@@ -210,6 +210,6 @@ def _extender(answer: Document) -> Check:
         return Check("extender", Level.OK, "answers")
     problem = (
         f"{answer.get('url', 'the extender')} does not answer from this host ({answer.get('msg', '')}): "
-        "look at the extender's pods and at scheduler_extender_url"
+        "look at the extender's pods and at scheduler_extender_urls"
     )
     return Check("extender", Level.FAIL, "no answer", problem)

@@ -53,3 +53,4 @@ def test_the_plugins_manifest_is_where_its_mode_wants_it_with_its_comment_and_mo
     assert host.file(here).content_string.startswith("# A comment that stays.\n")
     assert host.file(here).mode == 0o600
     assert not host.file(there).exists
+    assert [host.file(Path(each).parent.as_posix()).mode for each in (PLUGIN, BACKUP)] == [0o700, 0o700]
