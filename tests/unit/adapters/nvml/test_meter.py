@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest_asyncio
 from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.readings import IDLE, Load, ProcessReading
+from testbed import until
 from testbed.nvml import ERAS, NvmlStub, Process, card
 from tests.support.nvml import load, needs_compiler
 
@@ -37,6 +39,15 @@ async def gpus(stub: NvmlStub) -> AsyncIterator[Nvml]:
     async with Nvml(timeout_s=0.3, reopen_s=0) as made:
         yield made
         stub.release()
+        stub.heal()
+
+        async def answers() -> bool:
+            with suppress(GpuError):
+                return bool(await made.readings())
+            return False
+
+        # A library that still hangs is not shut down, and the next test would find it open.
+        await until(answers, "the driver to come back")
 
 
 @pytest.mark.parametrize("era", ERAS)
