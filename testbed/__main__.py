@@ -69,8 +69,8 @@ def status() -> None:
     """List the beds and what runs in them."""
     for folder in sorted((cache_root() / "beds").glob("*/")):
         alive = ", ".join(pids.running(folder)) or "nothing runs"
-        note = note_of(folder) or {}
-        click.echo(f"{folder.name}: {alive}" + (f" (KUBECONFIG={note['kubeconfig']})" if note else ""))
+        note = (note_of(folder) or {}).get("kubeconfig")
+        click.echo(f"{folder.name}: {alive}" + (f" (KUBECONFIG={note})" if note else ""))
 
 
 @cli.command()
