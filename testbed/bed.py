@@ -5,13 +5,14 @@ comes to run (``testbed.start``) and how any one part is made.
 """
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gpushare.errors import ConfigError
+from gpushare.errors import ApiError, ConfigError
 from testbed import build
 from testbed.api import Api, Object, read_text
 from testbed.components import Components, scheduler_url, url_ready
@@ -25,6 +26,7 @@ from testbed.scheduler import SchedulerSpec
 from testbed.waiting import until
 
 _NODES = "/api/v1/nodes"
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _NOT_READY = "node.kubernetes.io/not-ready"
 _KUBECTL_S = 60.0
 
@@ -98,16 +100,23 @@ class Bed:
         return await self.kubectl("apply", "-f", "-", stdin=yaml_text)
 
     async def add_nodes(self, nodes: Iterable[SimNode], timeout_s: float = 120.0) -> None:
-        """Create simulated nodes and wait until pods can be scheduled to them."""
-        objects = [node_object(node) for node in nodes]
-        await self.api.create_many((_NODES, each) for each in objects)
-        names = {each["metadata"]["name"] for each in objects}
+        """Create simulated nodes and wait until pods can be scheduled to them and kwok would run them."""
+        made = await self.api.create_many((_NODES, node_object(node)) for node in nodes)
+        uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in made}
         # A list of 1,000 nodes costs the API server 50 ms.
-        poll_s = 0.05 + len(names) / 1000
-        await until(lambda: self._schedulable(names), f"{len(names)} nodes to be Ready", timeout_s, poll_s)
+        poll_s = 0.05 + len(uids) / 1000
+        await until(lambda: self._schedulable(set(uids)), f"{len(uids)} nodes to be Ready", timeout_s, poll_s)
+        if "kwok" in self.processes:
+            await until(lambda: self._held(uids), f"kwok to hold {len(uids)} nodes", timeout_s, poll_s)
 
     async def delete_node(self, name: str) -> None:
-        """Delete a node at once; its pods stay until Kubernetes collects them."""
+        """Delete a node at once; its pods stay until Kubernetes collects them.
+
+        Its lease goes first: kwok would renew it for a new node of the same name, lose it to the garbage
+        collector seconds later, and leave pods of that moment pending for ever.
+        """
+        with contextlib.suppress(ApiError):
+            await self.api.delete(f"{_LEASES}/{name}")
         await self.api.delete(f"{_NODES}/{name}")
 
     async def create_pods(self, pods: Iterable[Object], concurrency: int = 32) -> list[Object]:
@@ -233,6 +242,12 @@ class Bed:
     async def _schedulable(self, names: set[str]) -> bool:
         ready = {node["metadata"]["name"] for node in await self.api.items(_NODES) if not is_tainted(node)}
         return names <= ready
+
+    async def _held(self, uids: Mapping[str, str]) -> bool:
+        """Whether kwok has a lease for each of these very nodes, by name; without one it runs no pod."""
+        leases = [each["metadata"] for each in await self.api.items(_LEASES)]
+        owned = {(each["name"], owner["uid"]) for each in leases for owner in each.get("ownerReferences", ())}
+        return uids.items() <= owned
 
 
 def is_tainted(node: Object) -> bool:
