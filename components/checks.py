@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from components.config import (
     DeviceListStrategy,
     DevicePlugin,
+    Exporter,
     Exposure,
     Extender,
     Installer,
@@ -73,6 +74,8 @@ def check(given: S) -> S:
     _check_nodes(settings.node_pools)
     if settings.installer:
         _check_installer(settings.installer, settings.extender)
+    if settings.monitoring:
+        _check_exporter("monitoring.exporter", settings.monitoring.exporter)
     for index, tenant in enumerate(settings.tenants):
         _check_tenant(f"tenants[{index}]", tenant)
     check_unlike("tenants", [tenant.name for tenant in settings.tenants])
@@ -89,6 +92,8 @@ def _images(settings: Settings) -> Iterable[tuple[str, str]]:
         yield f"devicePlugins[{index}].image", plugin.image
     if settings.installer:
         yield "installer.image", settings.installer.image
+    if settings.monitoring:
+        yield "monitoring.exporter.image", settings.monitoring.exporter.image
 
 
 def _check_pulls(settings: Settings) -> None:
@@ -153,8 +158,8 @@ def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) 
     if plugin.device_list_strategy is DeviceListStrategy.CDI:
         check_since(f"{where}.deviceListStrategy: {DeviceListStrategy.CDI}", version, _FIRST_CDI)
     for key, path in (("kubeletRoot", plugin.kubelet_root), ("kubeconfig", plugin.kubeconfig)):
-        if path is not None and not path.startswith("/"):
-            raise ConfigError(f"{where}.{key}: {path!r} is not an absolute path")
+        if path is not None:
+            _check_path(f"{where}.{key}", path)
     if plugin.evict_recover and not modes_in(plugin.node_selector):
         raise ConfigError(
             f"{where}.evictRecover: true needs a label in nodeSelector that can be switched off; "
@@ -230,6 +235,25 @@ def _check_installer(installer: Installer, extender: Extender) -> None:
         )
     if installer.url and not installer.url.startswith("http://"):
         raise ConfigError(f"installer.url: {installer.url!r} is not allowed; use one like {DEFAULT_URL}")
+
+
+def _check_exporter(where: str, exporter: Exporter) -> None:
+    check_size(where, exporter.cpu, exporter.memory)
+    if not exporter.node_labels:
+        raise ConfigError(f"{where}.nodeLabels: empty; name labels of nodes with cards")
+    for index, text in enumerate(exporter.node_labels):
+        key, _, value = text.partition("=")
+        check_labels(f"{where}.nodeLabels[{index}]", {key: value})
+    if exporter.interval_seconds < 1:
+        raise ConfigError(
+            f"{where}.intervalSeconds: {exporter.interval_seconds} is not allowed; use 1 or more"
+        )
+    _check_path(f"{where}.kubeletRoot", exporter.kubelet_root)
+
+
+def _check_path(where: str, path: str) -> None:
+    if not path.startswith("/"):
+        raise ConfigError(f"{where}: {path!r} is not an absolute path")
 
 
 def _check_tenant(where: str, tenant: Tenant) -> None:

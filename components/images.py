@@ -8,20 +8,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from components.config import DevicePlugin, Extender, Installer, Settings
+from components.config import DevicePlugin, Exporter, Extender, Installer, Monitoring, Settings
 from gpushare.errors import ConfigError
 
 EXTENDER: Final = "extender"
 DEVICE_PLUGIN: Final = "device-plugin"
 CLI: Final = "cli"
+EXPORTER: Final = "exporter"
 
 S = TypeVar("S", bound=Settings)
-P = TypeVar("P", Extender, DevicePlugin, Installer)
+P = TypeVar("P", Extender, DevicePlugin, Installer, Exporter)
 
 
 def with_images(settings: S) -> S:
     """The settings with an image for every component. Raises ConfigError where one has none."""
-    images, installer = settings.images, settings.installer
+    images, installer, monitoring = settings.images, settings.installer, settings.monitoring
     return replace(
         settings,
         extender=_filled("extender", settings.extender, images, EXTENDER),
@@ -30,7 +31,12 @@ def with_images(settings: S) -> S:
             for index, plugin in enumerate(settings.device_plugins)
         ),
         installer=_filled("installer", installer, images, CLI) if installer else None,
+        monitoring=_monitoring(monitoring, images) if monitoring else None,
     )
+
+
+def _monitoring(monitoring: Monitoring, images: Mapping[str, str]) -> Monitoring:
+    return replace(monitoring, exporter=_filled("monitoring.exporter", monitoring.exporter, images, EXPORTER))
 
 
 def _filled(where: str, part: P, images: Mapping[str, str], name: str) -> P:

@@ -17,6 +17,7 @@ from components.manifests import (
     evict_recover,
     extender,
     installer,
+    monitoring,
     node_pool,
     tenant,
 )
@@ -138,6 +139,15 @@ class Installer(_Component):
         super().__init__(name, installer.objects(args, version), opts)
 
 
+class Monitoring(_Component):
+    """What shows the use of the cards."""
+
+    def __init__(
+        self, name: str, args: config.Monitoring, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, monitoring.objects(args), opts)
+
+
 class Tenant(_Component):
     """A namespace with its part of the cluster's GPU memory."""
 
@@ -170,6 +180,7 @@ class GpuShare(pulumi.ComponentResource):
                 if settings.installer
                 else []
             ),
+            *([Monitoring(f"{name}-monitoring", settings.monitoring, inside)] if settings.monitoring else []),
             *(Tenant(f"{name}-tenant-{each.name}", each, inside) for each in settings.tenants),
         ]
         self.names = pulumi.Output.all(*(part.names for part in parts)).apply(_flat)

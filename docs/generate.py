@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +31,8 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`devicePlugins`, each": config.DevicePlugin,
     "`nodePools`, each": config.NodePool,
     "`installer`": config.Installer,
+    "`monitoring`": config.Monitoring,
+    "`monitoring.exporter`": config.Exporter,
     "`tenants`, each": config.Tenant,
     "`kubeconfigFrom`": config.Elsewhere,
 }
@@ -124,7 +126,7 @@ def _default(each: Field[Any]) -> str:
     if each.default is MISSING and each.default_factory is MISSING:
         return "required"
     value = each.default if each.default_factory is MISSING else each.default_factory()
-    if value in (None, "", ()):
+    if value in (None, "", ()) or is_dataclass(value):
         return ""
     plain = dict(value) if isinstance(value, Mapping) else value
     return f"`{plain if isinstance(plain, StrEnum) else json.dumps(plain)}`" if plain != {} else ""

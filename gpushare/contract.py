@@ -102,6 +102,10 @@ MAX_EXTENDER_SCORE: Final = 10
 REASON_NOT_SHARED: Final = "The node {node} is not for GPU share, need skip"
 REASON_NO_CARD: Final = "Insufficient GPU Memory in one device"
 
+# --- the exporter -------------------------------------------------------------------------------
+EXPORTER_NAME: Final = "gpushare-exporter"
+EXPORTER_PORT: Final = 12348
+
 # --- events -------------------------------------------------------------------------------------
 AGENT_NAME: Final = "gpushare-device-plugin"
 """The node agent, as the component of its events; the extender's is ``EXTENDER_NAME``."""

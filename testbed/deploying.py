@@ -18,11 +18,18 @@ Deploy = Callable[[Bed, Mapping[str, object]], Awaitable[list[str]]]
 
 
 def configuration(images: Images, labels: Mapping[str, str]) -> dict[str, object]:
-    """Extender and agent from these images; the agent on nodes with these labels."""
+    """Extender, agent and exporter from these images; agent and exporter on nodes with these labels."""
     return {
         "kubernetesVersion": "1.36",
         "extender": {"image": images.references["extender"]},
         "devicePlugins": [{"image": images.references["device-plugin"], "nodeSelector": dict(labels)}],
+        "monitoring": {
+            "exporter": {
+                "image": images.references["exporter"],
+                "nodeLabels": [f"{key}={value}" for key, value in labels.items()],
+                "intervalSeconds": 1,
+            }
+        },
     }
 
 

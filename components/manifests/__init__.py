@@ -4,7 +4,15 @@ The renderer and the Pulumi components use the same builders, so both ways give 
 """
 
 from components.config import Settings
-from components.manifests import device_plugin, evict_recover, extender, installer, node_pool, tenant
+from components.manifests import (
+    device_plugin,
+    evict_recover,
+    extender,
+    installer,
+    monitoring,
+    node_pool,
+    tenant,
+)
 from components.manifests.parts import Object
 from components.manifests.pulls import localized
 
@@ -18,6 +26,7 @@ def everything(settings: Settings) -> list[Object]:
         *evict_recover.objects(settings.device_plugins),
         *node_pool.objects(settings.node_pools),
         *(installer.objects(settings.installer, version) if settings.installer else []),
+        *(monitoring.objects(settings.monitoring) if settings.monitoring else []),
         *(each for one in settings.tenants for each in tenant.objects(one)),
     ]
     return [localized(each, settings) for each in made]

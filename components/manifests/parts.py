@@ -113,16 +113,28 @@ def rule(groups: str, resources: Sequence[str], verbs: Sequence[str], names: Seq
 def account_with_rights(name: str, cluster: Sequence[Object], system: Sequence[Object]) -> list[Object]:
     """A service account, its rights everywhere and its rights in the system's namespace."""
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name)},
+        account(name),
+        *cluster_rights(name, cluster),
+        {"apiVersion": _RBAC_V1, "kind": "Role", "metadata": metadata(name), "rules": list(system)},
+        role_binding(name, name, name),
+    ]
+
+
+def account(name: str) -> Object:
+    """A service account of the system's namespace."""
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name)}
+
+
+def cluster_rights(name: str, rules: Sequence[Object]) -> list[Object]:
+    """Rights everywhere, to the account of that name."""
+    return [
         {
             "apiVersion": _RBAC_V1,
             "kind": "ClusterRole",
             "metadata": {"name": name},
-            "rules": list(cluster),
+            "rules": list(rules),
         },
         cluster_role_binding(name, name, name),
-        {"apiVersion": _RBAC_V1, "kind": "Role", "metadata": metadata(name), "rules": list(system)},
-        role_binding(name, name, name),
     ]
 
 

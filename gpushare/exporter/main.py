@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from gpushare.contract import POD_RESOURCES_SOCKET
+from gpushare.contract import EXPORTER_PORT, POD_RESOURCES_SOCKET
 from gpushare.errors import ConfigError, GpuShareError, first_of
 from gpushare.exporter.settings import Settings
 
@@ -47,7 +47,7 @@ _SECONDS: Final = click.FloatRange(min=0, min_open=True)
     "--ops-port",
     envvar="OPS_PORT",
     type=int,
-    default=12348,
+    default=EXPORTER_PORT,
     help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
 )
 @click.option(

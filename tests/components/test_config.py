@@ -10,6 +10,10 @@ from gpushare.errors import ConfigError
 from tests.support.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 
+def monitored(**exporter: Any) -> dict[str, Any]:
+    return raw_stack(monitoring={"exporter": {"image": DIGEST, **exporter}})
+
+
 def error_of(raw: dict[str, Any]) -> str:
     with pytest.raises(ConfigError) as error:
         load(raw)
@@ -54,6 +58,12 @@ def test_unknown_keys_are_told_with_those_that_exist() -> None:
         (raw_stack(kubernetesVersion="1.12"), "kubernetesVersion: Kubernetes 1.12 is not supported"),
         (raw_stack() | {"extender": "image"}, "extender: 'image' is not a mapping"),
         (raw_stack(tenants={}), "tenants: {} is not a list"),
+        (raw_stack(monitoring={}), "monitoring.exporter.image: missing"),
+        (monitored(nodeLabels=[]), "monitoring.exporter.nodeLabels: empty; name labels"),
+        (monitored(nodeLabels=["a b"]), "monitoring.exporter.nodeLabels[0]: 'a b' is no label"),
+        (monitored(intervalSeconds=0), "monitoring.exporter.intervalSeconds: 0 is not allowed; use 1"),
+        (monitored(kubeletRoot="var"), "monitoring.exporter.kubeletRoot: 'var' is not an absolute path"),
+        (monitored(cpu="many"), "monitoring.exporter.cpu: 'many'"),
         (
             raw_stack(pools=[{"nodeSelector": {"gpushare": True}}]),
             "gpushare: True is not a text; put it in quotes",

@@ -17,6 +17,8 @@ from gpushare.deviceplugin.evict import command as node_mode
 from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.main import command as agent_command
 from gpushare.deviceplugin.main import settings_of as agent_settings
+from gpushare.exporter.main import command as exporter_command
+from gpushare.exporter.main import settings_of as exporter_settings
 from gpushare.extender.main import command as extender_command
 from gpushare.extender.main import settings_of as extender_settings
 from gpushare.scheduling.placement import POLICIES
@@ -24,6 +26,7 @@ from tests.support import kubeadm
 from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
+MONITORING: Object = {"exporter": {"image": DIGEST}}
 
 
 def made(**changes: Any) -> list[Object]:
@@ -33,6 +36,10 @@ def made(**changes: Any) -> list[Object]:
 def pick(objects: Iterable[Object], kind: str, name: str | None = None) -> Object:
     (found,) = [each for each in objects if each["kind"] == kind and name in (None, each["metadata"]["name"])]
     return found
+
+
+def exporter_of(objects: Iterable[Object]) -> Object:
+    return pick(objects, "DaemonSet", "gpushare-exporter")
 
 
 def pod(workload: Object) -> Object:
@@ -56,10 +63,10 @@ def keyed(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-@pytest.mark.parametrize("name", ["extender-rbac.yaml", "device-plugin-rbac.yaml"])
+@pytest.mark.parametrize("name", ["extender-rbac.yaml", "device-plugin-rbac.yaml", "exporter-rbac.yaml"])
 def test_the_rights_are_those_that_the_testbed_tests(name: str) -> None:
     tested = read(name)
-    deployed = keyed(made())
+    deployed = keyed(made(monitoring=MONITORING))
     assert {key: deployed[key] for key in tested} == tested
 
 
@@ -205,6 +212,31 @@ def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
     assert mounts[str(settings.cgroups)] is True
     assert mounts[str(settings.pod_resources.parent)] is True
     assert settings.state.is_relative_to(settings.folder)
+
+
+def test_the_exporter_understands_its_command_line_and_finds_what_is_mounted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = pod(exporter_of(made(monitoring={"exporter": {**MONITORING["exporter"], "intervalSeconds": 30}})))
+    (container,) = spec["containers"]
+    settings = exporter_settings(parsed(monkeypatch, exporter_command, container, 2))
+    assert (settings.interval_s, settings.ops_port) == (30, container["ports"][0]["containerPort"])
+    mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
+    assert mounts == {
+        str(settings.pod_resources.parent): True,
+        "/var/run/nvidia-container-devices/all": True,
+    }
+    assert spec["hostPID"] is True
+
+
+def test_the_exporter_is_where_any_of_the_labels_is() -> None:
+    labels = ["pool=a", "example.com/card"]
+    found = exporter_of(made(monitoring={"exporter": {**MONITORING["exporter"], "nodeLabels": labels}}))
+    affinity = pod(found)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert affinity["nodeSelectorTerms"] == [
+        {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]},
+        {"matchExpressions": [{"key": "example.com/card", "operator": "Exists"}]},
+    ]
 
 
 def test_vocabularies_and_ports_are_the_daemons_own() -> None:

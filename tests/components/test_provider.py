@@ -109,6 +109,8 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
         "gpushare:index:DevicePlugin": [],
         "gpushare:index:NodePool": ["nodes"],
         "gpushare:index:Installer": [],
+        "gpushare:index:Monitoring": [],
+        "gpushare:index:Exporter": [],
         "gpushare:index:Tenant": ["gpuMem", "name"],
     }
 

@@ -188,6 +188,7 @@ def test_the_components_are_one_tree() -> None:
         "gpushare:index:DevicePlugin",
         "gpushare:index:EvictRecover",
         "gpushare:index:GpuShare",
+        "gpushare:index:Monitoring",
         "gpushare:index:NodePools",
         "gpushare:index:SchedulerExtender",
         "gpushare:index:Tenant",

@@ -6,13 +6,16 @@ workloads' images (a busybox goes by their names).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
 
-from testbed import TestbedError
-from testbed.api import Object
+from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT
+from testbed import Bed, TestbedError, until
+from testbed.api import Object, read_text
 from testbed.deployed import deployed_stage
 from testbed.deploying import Deploy, by_kubectl, by_pulumi
 from testbed.images import Images, ensure
@@ -20,6 +23,8 @@ from testbed.images import look as look_for_podman
 from testbed.kubelets import needs
 from testbed.play import limits, perform, pod_events, show
 from testbed.stories import Story, notebooks, replicas, sample
+
+PODS = "/api/v1/namespaces/kube-system/pods"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
@@ -37,12 +42,14 @@ async def images() -> Images:
 
 @dataclass(frozen=True)
 class Told:
-    """What was seen after a story: outputs by command, our own pods, limits and events."""
+    """What was seen after a story: outputs by command, our own pods, limits, events, and what the exporter
+    shows as allocated, MiB by pod."""
 
     outputs: Mapping[str, str]
     ours: list[Object]
     limits: str
     events: str
+    allocated: Mapping[str, float]
 
     def output(self, word: str) -> str:
         """Of the one command with that word."""
@@ -57,10 +64,28 @@ async def played(story: Story, images: Images, deploy: Deploy = by_pulumi) -> To
             await perform(bed, step)
         return Told(
             {command: await show(bed, command) for command in (*story.commands, *story.inside)},
-            await bed.api.items("/api/v1/namespaces/kube-system/pods"),
+            await bed.api.items(PODS),
             str(await limits(bed)),
             str(await pod_events(bed)),
+            await until(partial(allocated, bed), "the exporter to show who holds what"),
         )
+
+
+async def allocated(bed: Bed) -> dict[str, float]:
+    """What the exporters show, one scrape of each through the API server."""
+    exporters = await bed.api.items(PODS, labelSelector=f"component={EXPORTER_NAME}")
+    return {
+        sample.labels["PodName"]: sample.value
+        for each in exporters
+        for family in text_string_to_metric_families(await scraped(bed, each["metadata"]["name"]))
+        for sample in family.samples
+        if sample.name == "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
+    }
+
+
+async def scraped(bed: Bed, name: str) -> str:
+    url = f"{bed.api.url}{PODS}/{name}:{EXPORTER_PORT}/proxy/metrics"
+    return await read_text(url, bed.credentials.context(), timeout_s=10)
 
 
 def images_of(pods: list[Object]) -> list[Any]:
@@ -69,12 +94,15 @@ def images_of(pods: list[Object]) -> list[Any]:
 
 async def test_s0_three_notebooks_share_one_card_and_the_fourth_is_told_why(images: Images) -> None:
     told = await played(notebooks(), images)
-    assert images_of(told.ours) == sorted(images.references[name] for name in ("device-plugin", "extender"))
-    assert [each["status"]["containerStatuses"][0]["restartCount"] for each in told.ours] == [0, 0]
+    assert images_of(told.ours) == sorted(
+        images.references[name] for name in ("device-plugin", "exporter", "extender")
+    )
+    assert [each["status"]["containerStatuses"][0]["restartCount"] for each in told.ours] == [0, 0, 0]
     assert told.limits.count("4308 MiB") == 3
     assert "12/14 (GiB) (85%)" in told.outputs["kubectl gpushare top node -s"]
     assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(told.output("exec").splitlines())
     assert "at most 2 of 14 free on card 0" in told.events
+    assert list(told.allocated.values()) == [4308.0] * 3
 
 
 async def test_s2_without_pulumi_both_replicas_run_on_the_one_card(images: Images) -> None:

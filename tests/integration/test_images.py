@@ -45,6 +45,11 @@ SERVICES: dict[str, dict[str, Any]] = {
         "absent": [],
         "commands": [["gpushare", "version"], ["gpushare-device-plugin-v2", "--help"], ORIGINAL],
     },
+    "exporter": {
+        "packages": ["gpushare.exporter", "gpushare.adapters", "gpushare.runtime"],
+        "absent": ["uvloop", "immutables"],
+        "commands": [["gpushare", "version"], ["gpushare", "exporter", "--help"]],
+    },
     "cli": {
         "packages": ["gpushare.cli"],
         "absent": ["grpc", "google.protobuf", "pynvml", "starlette", "uvicorn", "prometheus_client"],
@@ -56,6 +61,8 @@ SERVICES: dict[str, dict[str, Any]] = {
         ],
     },
 }
+ROOT_SERVICES = ("device-plugin", "exporter")
+"""They talk to the kubelet's sockets."""
 NOWHERE = ["pip", "uv", "pulumi", "pytest", "hypothesis", "hatchling", "testbed", "components"]
 
 
@@ -78,9 +85,9 @@ async def node(bed: Bed, built: Images) -> KubeletNode:
 
 
 def pod(node: KubeletNode, service: str, image: str) -> Object:
-    """As our manifests: nothing granted; the device plugin is root, the others must not be."""
+    """As our manifests: nothing granted; who talks to the kubelet is root, the others must not be."""
     asked = SERVICES[service] | {"absent": [*SERVICES[service]["absent"], *NOWHERE]}
-    whole = {"runAsUser": 0} if service == "device-plugin" else non_root_security(VERSION)
+    whole = {"runAsUser": 0} if service in ROOT_SERVICES else non_root_security(VERSION)
     return {
         "metadata": {"name": service},
         "spec": {
@@ -153,14 +160,14 @@ async def test_what_it_does_not_import_is_not(reports: dict[str, Any], service: 
 
 
 async def test_it_runs_as_the_user_of_its_manifest(reports: dict[str, Any], service: str) -> None:
-    assert reports[service]["user"] == (0 if service == "device-plugin" else NON_ROOT)
+    assert reports[service]["user"] == (0 if service in ROOT_SERVICES else NON_ROOT)
 
 
 async def test_it_has_no_capabilities_and_a_filter_of_system_calls(
     reports: dict[str, Any], service: str
 ) -> None:
     assert reports[service]["capabilities"] == 0
-    if service != "device-plugin":
+    if service not in ROOT_SERVICES:
         assert reports[service]["seccomp"] == "2"
 
 

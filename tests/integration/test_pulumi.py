@@ -122,6 +122,27 @@ async def test_a_second_up_changes_nothing(deployed: Deployed) -> None:
     assert await held(deployed.bed) == deployed.after
 
 
+async def test_a_component_that_takes_another_name_keeps_every_object_by_one_alias(
+    deployed: Deployed,
+) -> None:
+    program = deployed.stack.project / "__main__.py"
+    text = program.read_text()
+    old, options = 'GpuShare("gpushare", stack, ', "providers=[cluster]"
+    assert (text.count(old), text.count(options)) == (1, 1)
+    renamed = text.replace(old, 'GpuShare("cards", stack, ')
+    program.write_text(renamed)
+    lost = (await deployed.stack.preview()).changes
+    assert set(lost) == names_of(RENDERED)
+
+    program.write_text(renamed.replace(options, f'{options}, aliases=[pulumi.Alias(name="gpushare")]'))
+    assert (await deployed.stack.up()).changes == {}
+    assert await held(deployed.bed) == deployed.after
+    program.write_text(text.replace(options, f'{options}, aliases=[pulumi.Alias(name="cards")]'))
+    assert (await deployed.stack.up()).changes == {}
+    program.write_text(text)
+    assert (await deployed.stack.preview()).changes == {}
+
+
 async def test_the_engines_state_holds_no_credentials(deployed: Deployed) -> None:
     user = yaml.safe_load(deployed.bed.kubeconfig.read_text())["users"][0]["user"]
     state = str(await deployed.stack.export())

@@ -1,0 +1,112 @@
+"""The exporter: account, rights and the DaemonSet on every node with cards."""
+
+from typing import Final
+
+from components.config import Exporter
+from components.manifests.device_plugin import GPU_TAINT
+from components.manifests.parts import (
+    Object,
+    account,
+    cluster_rights,
+    container_security,
+    field_env,
+    host_path,
+    http_probes,
+    labels,
+    metadata,
+    rule,
+    sizes,
+)
+from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, POD_RESOURCES_SOCKET, VISIBLE_BY_MOUNTS
+
+PORT_NAME: Final = "metrics"
+LABELS: Final = labels(EXPORTER_NAME)
+_POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
+_SCRAPED: Final = {
+    "prometheus.io/scrape": "true",
+    "prometheus.io/port": str(EXPORTER_PORT),
+    "prometheus.io/path": "/metrics",
+}
+"""What Prometheus' usual jobs for pods look at."""
+
+
+def objects(settings: Exporter) -> list[Object]:
+    """Account, rights, DaemonSet, and the Service by which a ServiceMonitor finds its pods."""
+    return [
+        account(EXPORTER_NAME),
+        *cluster_rights(EXPORTER_NAME, [rule("", ["nodes", "pods"], ["list", "watch"])]),
+        _daemon_set(settings),
+        _service(),
+    ]
+
+
+def _service() -> Object:
+    port = {"name": PORT_NAME, "port": EXPORTER_PORT, "targetPort": PORT_NAME}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(EXPORTER_NAME, LABELS),
+        "spec": {"clusterIP": "None", "ports": [port], "selector": dict(LABELS)},
+    }
+
+
+def _daemon_set(settings: Exporter) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata(EXPORTER_NAME, LABELS),
+        "spec": {
+            "selector": {"matchLabels": dict(LABELS)},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+            "template": {
+                "metadata": {"labels": dict(LABELS), "annotations": dict(_SCRAPED)},
+                "spec": _pod(settings),
+            },
+        },
+    }
+
+
+def _pod(settings: Exporter) -> Object:
+    runtime = {"runtimeClassName": settings.runtime_class} if settings.runtime_class else {}
+    nodes = {
+        "nodeSelectorTerms": [{"matchExpressions": [_expression(text)]} for text in settings.node_labels]
+    }
+    return {
+        "serviceAccountName": EXPORTER_NAME,
+        "priorityClassName": "system-node-critical",
+        **runtime,
+        # The driver tells processes by the host's pids.
+        "hostPID": True,
+        "tolerations": [dict(GPU_TAINT)],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": nodes}},
+        "containers": [_container(settings)],
+        "volumes": [
+            host_path("pod-resources", f"{settings.kubelet_root.rstrip('/')}/pod-resources", ""),
+            # Asks NVIDIA's runtime for all cards; it takes the variable from privileged pods only.
+            host_path("all-cards", "/dev/null", ""),
+        ],
+    }
+
+
+def _expression(text: str) -> Object:
+    """``key`` or ``key=value`` as an affinity has it."""
+    key, equals, value = text.partition("=")
+    return {"key": key, "operator": "In", "values": [value]} if equals else {"key": key, "operator": "Exists"}
+
+
+def _container(settings: Exporter) -> Object:
+    return {
+        "name": EXPORTER_NAME,
+        "image": settings.image,
+        "command": ["gpushare", "exporter", f"--interval-seconds={settings.interval_seconds}"],
+        "env": [field_env("NODE_NAME", "spec.nodeName"), {"name": "OPS_PORT", "value": str(EXPORTER_PORT)}],
+        "ports": [{"name": PORT_NAME, "containerPort": EXPORTER_PORT}],
+        **http_probes("/healthz", "/readyz", PORT_NAME),
+        "resources": sizes(settings.cpu, settings.memory),
+        # The kubelet's socket belongs to root.
+        "securityContext": {"runAsUser": 0, **container_security()},
+        "volumeMounts": [
+            {"name": "pod-resources", "mountPath": _POD_RESOURCES_FOLDER, "readOnly": True},
+            {"name": "all-cards", "mountPath": f"{VISIBLE_BY_MOUNTS}/all", "readOnly": True},
+        ],
+    }
