@@ -7,14 +7,17 @@ from typing import Any, Final, Protocol
 
 import click
 
-from gpushare.cli import arena_layout, arena_share_layout, inspect_layout
+from gpushare.cli import arena_layout, arena_share_layout, inspect_layout, tables
 from gpushare.cli.cluster import Objects, Source, show_cluster
 from gpushare.cli.document import document, names
+from gpushare.cli.exporters import show_pages
 from gpushare.cli.options import Flags
-from gpushare.cli.selector import parse_selector
+from gpushare.cli.use import Table, Wanted, cards, containers, metric_of_cards, metric_of_pods, series
 from gpushare.cli.view import NodeView, views_of
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import ConfigError
+from gpushare.model.selector import parse_selector
+from gpushare.monitoring.page import Page
 
 Nodes = list[NodeView]
 
@@ -69,6 +72,35 @@ def display(flags: Flags, layout: Layout, choose: Callable[[Nodes], Nodes]) -> N
 
     source = Source(flags.kubeconfig, flags.context)
     show_cluster(show, screen.report, source=source, node=flags.node, watch=flags.watch)
+
+
+def use_of_cards(flags: Flags, metric: str | None) -> None:
+    """What all cards do, or those of the node that is named."""
+    if flags.selector or flags.output not in (None, "json"):
+        raise ConfigError("--use and --metric go with NODE, --watch and --output json only")
+    found = metric_of_cards(metric) if metric else None
+    wanted = Wanted(node=flags.node)
+    _show_use(flags, lambda pages: series(pages, found, wanted) if found else cards(pages, wanted))
+
+
+def use_of_pods(flags: Flags, *, pod: str | None, namespace: str | None, metric: str | None) -> None:
+    """What all pods with cards do, or those that are wanted."""
+    found = metric_of_pods(metric) if metric else None
+    wanted = Wanted(node=flags.node, namespace=namespace, pod=pod)
+    _show_use(flags, lambda pages: series(pages, found, wanted) if found else containers(pages, wanted))
+
+
+def _show_use(flags: Flags, table_of: Callable[[Sequence[Page]], Table]) -> None:
+    terminal = sys.stdout.isatty()
+    layout = tables.as_json if flags.output else tables.coloured if terminal else tables.plain
+    screen = Screen(redraw=flags.watch and terminal)
+    show_pages(
+        lambda pages: screen.show(layout(table_of(pages))),
+        screen.report,
+        source=Source(flags.kubeconfig, flags.context),
+        node=flags.node,
+        watch=flags.watch,
+    )
 
 
 def text_of(nodes: Nodes, layout: Layout, output: str | None) -> str:

@@ -4,7 +4,7 @@ Only flags: what they lead to is in ``display``, which the commands import when 
 loading the API client takes longer than all the rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -19,6 +19,8 @@ _OPTIONS: Final = (
     ),
     click.option("-l", "--selector", default="", metavar="LABELS", help="Only nodes with these labels."),
     click.option("-w", "--watch", is_flag=True, help="Show again after every change, until interrupted."),
+)
+_CONNECTION: Final = (
     click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use (else KUBECONFIG, ~/.kube/config)."),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
 )
@@ -38,6 +40,15 @@ class Flags:
 
 def display_options(function: F) -> F:
     """Give a command the common flags; it takes them as ``Flags(**flags)``."""
-    for option in reversed(_OPTIONS):
+    return _with(function, (*_OPTIONS, *_CONNECTION))
+
+
+def connection_options(function: F) -> F:
+    """Give a command the flags that say which cluster."""
+    return _with(function, _CONNECTION)
+
+
+def _with(function: F, options: Sequence[Callable[[F], F]]) -> F:
+    for option in reversed(options):
         function = option(function)
     return function

@@ -4,6 +4,7 @@ What is not real: cards (a stub of NVML, which NVIDIA's own runtime gives to con
 workloads' images (a busybox goes by their names).
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +12,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from prometheus_client.parser import text_string_to_metric_families
 
-from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT
 from testbed import Bed, TestbedError, until
-from testbed.api import Object, read_text
+from testbed.api import Object
 from testbed.deployed import deployed_stage
 from testbed.deploying import Deploy, by_kubectl, by_pulumi
 from testbed.images import Images, ensure
@@ -23,8 +22,6 @@ from testbed.images import look as look_for_podman
 from testbed.kubelets import needs
 from testbed.play import limits, perform, pod_events, show
 from testbed.stories import Story, notebooks, replicas, sample
-
-PODS = "/api/v1/namespaces/kube-system/pods"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
@@ -42,14 +39,13 @@ async def images() -> Images:
 
 @dataclass(frozen=True)
 class Told:
-    """What was seen after a story: outputs by command, our own pods, limits, events, and what the exporter
-    shows as allocated, MiB by pod."""
+    """What was seen after a story: outputs by command, our own pods, limits, events, and use by pod."""
 
     outputs: Mapping[str, str]
     ours: list[Object]
     limits: str
     events: str
-    allocated: Mapping[str, float]
+    use: list[Any]
 
     def output(self, word: str) -> str:
         """Of the one command with that word."""
@@ -62,30 +58,20 @@ async def played(story: Story, images: Images, deploy: Deploy = by_pulumi) -> To
         bed = stage.nodes[0].bed
         for step in story.steps:
             await perform(bed, step)
+        limited = await limits(bed)
         return Told(
             {command: await show(bed, command) for command in (*story.commands, *story.inside)},
-            await bed.api.items(PODS),
-            str(await limits(bed)),
+            await bed.api.items("/api/v1/namespaces/kube-system/pods"),
+            str(limited),
             str(await pod_events(bed)),
-            await until(partial(allocated, bed), "the exporter to show who holds what"),
+            await until(partial(use_of, bed, len(limited)), f"exporters to show {len(limited)} pods"),
         )
 
 
-async def allocated(bed: Bed) -> dict[str, float]:
-    """What the exporters show, one scrape of each through the API server."""
-    exporters = await bed.api.items(PODS, labelSelector=f"component={EXPORTER_NAME}")
-    return {
-        sample.labels["PodName"]: sample.value
-        for each in exporters
-        for family in text_string_to_metric_families(await scraped(bed, each["metadata"]["name"]))
-        for sample in family.samples
-        if sample.name == "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
-    }
-
-
-async def scraped(bed: Bed, name: str) -> str:
-    url = f"{bed.api.url}{PODS}/{name}:{EXPORTER_PORT}/proxy/metrics"
-    return await read_text(url, bed.credentials.context(), timeout_s=10)
+async def use_of(bed: Bed, pods: int) -> list[Any]:
+    """What the exporters say, when they say it of so many pods."""
+    rows: list[Any] = json.loads(await show(bed, "kubectl gpushare top pod -o json"))
+    return rows if len(rows) == pods else []
 
 
 def images_of(pods: list[Object]) -> list[Any]:
@@ -102,7 +88,7 @@ async def test_s0_three_notebooks_share_one_card_and_the_fourth_is_told_why(imag
     assert "12/14 (GiB) (85%)" in told.outputs["kubectl gpushare top node -s"]
     assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(told.output("exec").splitlines())
     assert "at most 2 of 14 free on card 0" in told.events
-    assert list(told.allocated.values()) == [4308.0] * 3
+    assert [row["allocated"] for row in told.use] == ["4308 MiB"] * 3
 
 
 async def test_s2_without_pulumi_both_replicas_run_on_the_one_card(images: Images) -> None:

@@ -19,6 +19,13 @@ from gpushare.cli.display import Screen
 from gpushare.cli.lazy import run
 from tests.unit.cli.objects import Json, literal, node, pod, share, whole
 
+EXPORTERS = "/api/v1/namespaces/kube-system/pods"
+PAGE = """# TYPE gpushare_card_memory_used_bytes gauge
+gpushare_card_memory_used_bytes{node="n1",card="0",uuid="GPU-1"} 1048576
+# TYPE gpushare_container_memory_used_bytes gauge
+gpushare_container_memory_used_bytes{node="n1",namespace="d",pod="p",container="c",card="0",uuid="GPU-1"} 0
+"""
+
 
 class Api:
     """Lists, single nodes, and watches that tell what is put into ``news``."""
@@ -32,12 +39,15 @@ class Api:
         self.news: asyncio.Queue[Json] = asyncio.Queue()
         self.node_news: asyncio.Queue[Json] = asyncio.Queue()
         self.kubeconfig = ""
+        self.exporters: dict[str, str | None] = {}
 
     def application(self) -> web.Application:
         application = web.Application()
         application.router.add_get("/api/v1/nodes", self._nodes)
         application.router.add_get("/api/v1/nodes/{name}", self._node)
         application.router.add_get("/api/v1/pods", self._pods)
+        application.router.add_get(EXPORTERS, self._exporters)
+        application.router.add_get(f"{EXPORTERS}/{{name}}:12348/proxy/metrics", self._page)
         return application
 
     async def _nodes(self, request: web.Request) -> web.StreamResponse:
@@ -45,6 +55,18 @@ class Api:
 
     async def _pods(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, self.pods, self.news)
+
+    async def _exporters(self, request: web.Request) -> web.Response:
+        self.queries.append(dict(request.query))
+        items = [{"metadata": {"name": f"e-{node}"}, "spec": {"nodeName": node}} for node in self.exporters]
+        return web.json_response({"items": items})
+
+    async def _page(self, request: web.Request) -> web.Response:
+        """None stands for an exporter that the API server cannot reach."""
+        page = self.exporters[request.match_info["name"].removeprefix("e-")]
+        if page is None:
+            return web.json_response({"message": "error trying to reach service"}, status=503)
+        return web.Response(text=page)
 
     async def _serve(
         self, request: web.Request, items: list[Any], news: asyncio.Queue[Json]
@@ -256,3 +278,50 @@ def test_a_problem_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     screen.warn(["a"])
     screen.warn(["a", "b"])
     assert capsys.readouterr() == ("", "warning: a\nwarning: b\n")
+
+
+async def test_what_pods_and_cards_do_comes_from_the_exporters(api: Api) -> None:
+    api.exporters = {"n1": PAGE}
+    shown = literal(
+        """
+        NAMESPACE  POD  CONTAINER  NODE  CARD  USED   ALLOCATED  UTILIZATION
+        d          p    c          n1    0     0 MiB  -          -
+        """
+    )
+    assert await call(api, "top", "pod") == (0, shown, "")
+    code, out, _ = await call(api, "top", "node", "n1", "--use", "-o", "json")
+    assert code == 0
+    assert json.loads(out)[0] | {"node": "n1", "used": "1 MiB"} == json.loads(out)[0]
+    assert api.queries[-1] == {
+        "labelSelector": "component=gpushare-exporter",
+        "fieldSelector": "status.phase=Running,spec.nodeName=n1",
+    }
+    code, out, _ = await call(api, "top", "node", "--metric", "gpushare_card_memory_used_bytes")
+    assert (code, out.splitlines()[1].split()) == (0, ["n1", "0", "GPU-1", "1.04858e+06"])
+
+
+async def test_a_silent_exporter_is_told_and_the_others_are_shown(api: Api) -> None:
+    api.exporters = {"n1": PAGE, "n2": None, "n3": "<html>"}
+    code, out, err = await call(api, "top", "pod")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert "warning: exporter e-n2 on node n2: " in err
+    assert "warning: exporter e-n3 on node n3: no page of metrics" in err
+
+
+@pytest.mark.parametrize(
+    ("exporters", "arguments", "text"),
+    [
+        ({}, ["pod"], "no exporter runs in kube-system (label component=gpushare-exporter)"),
+        ({}, ["node", "n7", "--use"], "no exporter runs on node n7"),
+        ({"n1": None}, ["pod"], "exporter e-n1 on node n1: "),
+        ({"n1": PAGE}, ["pod", "--metric", "gpu"], "--metric: 'gpu' is no metric of pods"),
+        ({"n1": PAGE}, ["node", "--use", "-l", "a=b"], "--use and --metric go with NODE"),
+    ],
+)
+async def test_what_cannot_be_shown_is_said(
+    api: Api, exporters: dict[str, str | None], arguments: list[str], text: str
+) -> None:
+    api.exporters = exporters
+    code, out, err = await call(api, "top", *arguments)
+    assert (code, out) == (1, "")
+    assert text in err

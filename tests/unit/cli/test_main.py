@@ -44,7 +44,7 @@ def test_help_lists_every_command_and_imports_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["inspect"], ["top"], ["top", "node"], ["scheduler-config"], ["version"]]
+    "arguments", [["inspect"], ["top"], ["top", "node"], ["top", "pod"], ["scheduler-config"], ["version"]]
 )
 def test_every_command_of_ours_has_help_without_the_api_client(arguments: list[str]) -> None:
     code = (
@@ -88,7 +88,7 @@ def test_version() -> None:
         ["inspect", "--nonsense"],
         ["inspect", "-o", "xml"],
         ["inspect", "one", "two"],
-        ["top", "pod"],
+        ["top", "pods"],
         ["scheduler-config"],
     ],
 )

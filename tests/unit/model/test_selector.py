@@ -1,6 +1,6 @@
 import pytest
 
-from gpushare.cli.selector import parse_selector
+from gpushare.model.selector import parse_selector
 from gpushare.errors import InvalidRequest
 
 LABELS = {"gpushare": "true", "zone": "b", "node-role.kubernetes.io/master": ""}

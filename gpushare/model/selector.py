@@ -1,0 +1,65 @@
+"""Label selectors, as kubectl's ``-l`` has them.
+
+Matched here and not by the API server, so that a watch sees an object that loses its label go.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare.errors import InvalidRequest
+
+Labels = Mapping[str, str]
+
+_KEY: Final = r"(?P<key>[A-Za-z0-9][A-Za-z0-9_./-]*)"
+_EXISTS: Final = re.compile(rf"(?P<no>!?)\s*{_KEY}", re.ASCII)
+_EQUALS: Final = re.compile(rf"{_KEY}\s*(?P<op>==?|!=)\s*(?P<value>[A-Za-z0-9_.-]*)", re.ASCII)
+_IN: Final = re.compile(rf"{_KEY}\s+(?P<op>(?:not)?in)\s*\((?P<values>[A-Za-z0-9_., -]*)\)", re.ASCII)
+_COMMA_OUTSIDE_PARENTHESES: Final = re.compile(r",(?![^()]*\))")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition: the label has one of ``values``, or where that is None any value; or it has not.
+
+    A label that is absent has no value, so what is not wanted of it is not there.
+    """
+
+    key: str
+    values: frozenset[str] | None = None
+    wanted: bool = True
+
+    def holds(self, labels: Labels) -> bool:
+        """Whether the labels meet the condition."""
+        if self.values is None:
+            return (self.key in labels) is self.wanted
+        return (labels.get(self.key) in self.values) is self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Conditions that must all hold; without any, everything is selected."""
+
+    terms: tuple[Term, ...] = ()
+
+    def __call__(self, labels: Labels) -> bool:
+        """Whether the labels meet all conditions."""
+        return all(term.holds(labels) for term in self.terms)
+
+
+def parse_selector(text: str) -> Selector:
+    """``a=b,c!=d,e in (f,g),h,!i``: all must hold. Raises InvalidRequest."""
+    parts = _COMMA_OUTSIDE_PARENTHESES.split(text) if text.strip() else []
+    return Selector(tuple(_term(part.strip()) for part in parts))
+
+
+def _term(text: str) -> Term:
+    if match := _EXISTS.fullmatch(text):
+        return Term(match["key"], wanted=not match["no"])
+    if match := _EQUALS.fullmatch(text):
+        return Term(match["key"], frozenset({match["value"]}), wanted=match["op"] != "!=")
+    if match := _IN.fullmatch(text):
+        values = frozenset(value.strip() for value in match["values"].split(","))
+        return Term(match["key"], values, wanted=match["op"] == "in")
+    raise InvalidRequest(f"selector {text!r} is not like a=b, a!=b, a in (b,c), a or !a")
