@@ -41,7 +41,7 @@ lint-ansible: setup-ansible ## Lint roles, playbooks and inventories; profile pr
 
 .PHONY: check
 check: lint setup-ansible ## The quick loop: lint, types, layers, unit and property tests
-	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract tests/components
+	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract tests/components tests/monitoring
 	@$(ANSIBLE)/pytest -q -n 2 -p no:cacheprovider tests/ansible
 
 .PHONY: role-docs
@@ -58,7 +58,7 @@ docs: setup ## Build the documentation, warnings are errors
 
 .PHONY: integration
 integration: setup ## Tests on real control planes, and of the whole system from images
-	@$(BIN)/pytest -q -n 2 --dist loadfile tests/integration tests/e2e
+	@$(BIN)/pytest -q -n 3 --dist loadfile tests/integration tests/e2e
 
 .PHONY: test
 test: setup ## Everything; tools are built in the background meanwhile
@@ -75,6 +75,10 @@ bench-device-plugin: setup ## Allocate latency, start, memory and idle cost of t
 .PHONY: bench-exporter
 bench-exporter: setup ## Scrape time, memory and cost of the exporter
 	@$(BIN)/python -m tests.bench.exporter
+
+.PHONY: bench-metrics-api
+bench-metrics-api: setup ## Time until an HPA has the numbers of 512 pods
+	@$(BIN)/python -m tests.bench.metrics_api
 
 .PHONY: bench-pulumi
 bench-pulumi: setup ## Preview, up and destroy of the full stack under the real engine, import time
@@ -107,6 +111,10 @@ preview: setup ## What `make up` would change; STACK=<name>
 .PHONY: up
 up: setup ## Deploy to a cluster; STACK=<name>
 	@pulumi up --yes --skip-preview --non-interactive --stack "$${STACK:?name a stack: make up STACK=…}"
+
+.PHONY: monitoring
+monitoring: setup ## Make rules, alerts and dashboards in components/monitoring
+	@$(BIN)/python -W ignore::DeprecationWarning -m tests.support.monitoring_files
 
 .PHONY: generate
 generate: setup ## Make the kubelet's gRPC messages and stubs from their .proto files

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Final, TypeVar
 
+from components.checks_monitoring import check_monitoring
 from components.config import (
     DeviceListStrategy,
     DevicePlugin,
-    Exporter,
     Exposure,
     Extender,
     Installer,
@@ -26,6 +26,7 @@ from components.forms import (
     check_labels,
     check_name,
     check_object,
+    check_path,
     check_registry,
     check_since,
     check_size,
@@ -75,7 +76,7 @@ def check(given: S) -> S:
     if settings.installer:
         _check_installer(settings.installer, settings.extender)
     if settings.monitoring:
-        _check_exporter("monitoring.exporter", settings.monitoring.exporter)
+        check_monitoring("monitoring", settings.monitoring)
     for index, tenant in enumerate(settings.tenants):
         _check_tenant(f"tenants[{index}]", tenant)
     check_unlike("tenants", [tenant.name for tenant in settings.tenants])
@@ -94,6 +95,8 @@ def _images(settings: Settings) -> Iterable[tuple[str, str]]:
         yield "installer.image", settings.installer.image
     if settings.monitoring:
         yield "monitoring.exporter.image", settings.monitoring.exporter.image
+    if settings.monitoring and settings.monitoring.metrics_api:
+        yield "monitoring.metricsApi.image", settings.monitoring.metrics_api.image
 
 
 def _check_pulls(settings: Settings) -> None:
@@ -159,7 +162,7 @@ def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) 
         check_since(f"{where}.deviceListStrategy: {DeviceListStrategy.CDI}", version, _FIRST_CDI)
     for key, path in (("kubeletRoot", plugin.kubelet_root), ("kubeconfig", plugin.kubeconfig)):
         if path is not None:
-            _check_path(f"{where}.{key}", path)
+            check_path(f"{where}.{key}", path)
     if plugin.evict_recover and not modes_in(plugin.node_selector):
         raise ConfigError(
             f"{where}.evictRecover: true needs a label in nodeSelector that can be switched off; "
@@ -235,25 +238,6 @@ def _check_installer(installer: Installer, extender: Extender) -> None:
         )
     if installer.url and not installer.url.startswith("http://"):
         raise ConfigError(f"installer.url: {installer.url!r} is not allowed; use one like {DEFAULT_URL}")
-
-
-def _check_exporter(where: str, exporter: Exporter) -> None:
-    check_size(where, exporter.cpu, exporter.memory)
-    if not exporter.node_labels:
-        raise ConfigError(f"{where}.nodeLabels: empty; name labels of nodes with cards")
-    for index, text in enumerate(exporter.node_labels):
-        key, _, value = text.partition("=")
-        check_labels(f"{where}.nodeLabels[{index}]", {key: value})
-    if exporter.interval_seconds < 1:
-        raise ConfigError(
-            f"{where}.intervalSeconds: {exporter.interval_seconds} is not allowed; use 1 or more"
-        )
-    _check_path(f"{where}.kubeletRoot", exporter.kubelet_root)
-
-
-def _check_path(where: str, path: str) -> None:
-    if not path.startswith("/"):
-        raise ConfigError(f"{where}: {path!r} is not an absolute path")
 
 
 def _check_tenant(where: str, tenant: Tenant) -> None:

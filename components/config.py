@@ -12,12 +12,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from gpushare.contract import LABEL_CARD_MODEL, LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
+from components.config_monitoring import Monitoring
+from gpushare.contract import LABEL_GPUSHARE
 from gpushare.model.scheduler_config import KubernetesVersion
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
-NODES_WITH_CARDS: Final = (f"{LABEL_GPUSHARE}=true", f"{LABEL_CGPU}=true", LABEL_MODE, LABEL_CARD_MODEL)
-"""Those that are shared, and those whose cards somebody named."""
 NO_IMAGES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -170,34 +169,6 @@ class Installer:
 
 
 @dataclass(frozen=True, slots=True)
-class Exporter:
-    """What shows, on every node with cards, what cards and containers do."""
-
-    image: str = ""
-    """By digest; where empty, ``images`` has it as ``exporter``."""
-    node_labels: tuple[str, ...] = NODES_WITH_CARDS
-    """Where it runs: on nodes with any one of these labels, ``key`` or ``key=value``."""
-    interval_seconds: int = 15
-    """How often everything is read."""
-    kubelet_root: str = "/var/lib/kubelet"
-    """The kubelet's root folder on the nodes."""
-    runtime_class: str | None = None
-    """A RuntimeClass with NVIDIA's runtime, where that is not the nodes' default."""
-    cpu: str = "200m"
-    """Cores, requested and limit."""
-    memory: str = "200Mi"
-    """Requested and limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Monitoring:
-    """What shows the use of the cards."""
-
-    exporter: Exporter = field(default_factory=Exporter)
-    """On the nodes."""
-
-
-@dataclass(frozen=True, slots=True)
 class Tenant:
     """A namespace with its part of the cluster's GPU memory."""
 
@@ -228,8 +199,8 @@ class Settings:
     tenants: tuple[Tenant, ...] = ()
     """Namespaces with a quota."""
     images: Mapping[str, str] = field(default_factory=lambda: NO_IMAGES)
-    """Images by name (``extender``, ``device-plugin``, ``exporter``, ``cli``), as the pipeline built them.
-    A stack's file may name a JSON file instead, relative to the project."""
+    """Images by name (``extender``, ``device-plugin``, ``exporter``, ``metrics-api``, ``cli``), as the
+    pipeline built them. A stack's file may name a JSON file instead, relative to the project."""
     registry: str = ""
     """A mirror, ``host/path``, that takes the place of the registry's host in every image; "" for none."""
     image_pull_secrets: tuple[str, ...] = ()

@@ -57,6 +57,12 @@ def check_name(where: str, name: str, *, longest: int = _MAX_NAME) -> None:
         raise ConfigError(f"{where}: {name!r} is no name; use up to {longest} small letters, digits and '-'")
 
 
+def check_path(where: str, path: str) -> None:
+    """On the nodes."""
+    if not path.startswith("/"):
+        raise ConfigError(f"{where}: {path!r} is not an absolute path")
+
+
 def check_object(where: str, name: str) -> None:
     """The name of a node or a Secret."""
     if len(name) > _MAX_OBJECT or not _OBJECT.fullmatch(name):

@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from components.config import DevicePlugin, Exporter, Extender, Installer, Monitoring, Settings
+from components.config import DevicePlugin, Extender, Installer, Settings
+from components.config_monitoring import Exporter, MetricsApi, Monitoring
 from gpushare.errors import ConfigError
 
 EXTENDER: Final = "extender"
 DEVICE_PLUGIN: Final = "device-plugin"
 CLI: Final = "cli"
 EXPORTER: Final = "exporter"
+METRICS_API: Final = "metrics-api"
 
 S = TypeVar("S", bound=Settings)
-P = TypeVar("P", Extender, DevicePlugin, Installer, Exporter)
+P = TypeVar("P", Extender, DevicePlugin, Installer, Exporter, MetricsApi)
 
 
 def with_images(settings: S) -> S:
@@ -36,7 +38,12 @@ def with_images(settings: S) -> S:
 
 
 def _monitoring(monitoring: Monitoring, images: Mapping[str, str]) -> Monitoring:
-    return replace(monitoring, exporter=_filled("monitoring.exporter", monitoring.exporter, images, EXPORTER))
+    api = monitoring.metrics_api
+    return replace(
+        monitoring,
+        exporter=_filled("monitoring.exporter", monitoring.exporter, images, EXPORTER),
+        metrics_api=_filled("monitoring.metricsApi", api, images, METRICS_API) if api else None,
+    )
 
 
 def _filled(where: str, part: P, images: Mapping[str, str], name: str) -> P:

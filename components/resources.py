@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pulumi
 
-from components import config
+from components import config, config_monitoring
 from components.args import published
 from components.manifests import (
     device_plugin,
@@ -143,9 +143,13 @@ class Monitoring(_Component):
     """What shows the use of the cards."""
 
     def __init__(
-        self, name: str, args: config.Monitoring, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        args: config_monitoring.Monitoring,
+        version: KubernetesVersion,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(name, monitoring.objects(args), opts)
+        super().__init__(name, monitoring.objects(args, version), opts)
 
 
 class Tenant(_Component):
@@ -180,7 +184,11 @@ class GpuShare(pulumi.ComponentResource):
                 if settings.installer
                 else []
             ),
-            *([Monitoring(f"{name}-monitoring", settings.monitoring, inside)] if settings.monitoring else []),
+            *(
+                [Monitoring(f"{name}-monitoring", settings.monitoring, version, inside)]
+                if settings.monitoring
+                else []
+            ),
             *(Tenant(f"{name}-tenant-{each.name}", each, inside) for each in settings.tenants),
         ]
         self.names = pulumi.Output.all(*(part.names for part in parts)).apply(_flat)

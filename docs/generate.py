@@ -16,13 +16,16 @@ from typing import Any
 
 import click
 
-from components import config
+from components import config, config_monitoring
 from components.decode import spelled
 from gpushare import contract
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
+from gpushare.metricsapi.main import command as metrics_api
 from gpushare.monitoring import catalogue
+from gpushare.monitoring.alerts import ALERTS
+from gpushare.monitoring.rules import RULES
 
 SECTIONS: Mapping[str, type[Any]] = {
     "A stack": config.Stack,
@@ -31,8 +34,9 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`devicePlugins`, each": config.DevicePlugin,
     "`nodePools`, each": config.NodePool,
     "`installer`": config.Installer,
-    "`monitoring`": config.Monitoring,
-    "`monitoring.exporter`": config.Exporter,
+    "`monitoring`": config_monitoring.Monitoring,
+    "`monitoring.exporter`": config_monitoring.Exporter,
+    "`monitoring.metricsApi`": config_monitoring.MetricsApi,
     "`tenants`, each": config.Tenant,
     "`kubeconfigFrom`": config.Elsewhere,
 }
@@ -43,10 +47,12 @@ def main() -> None:
     """Write all pages."""
     (REFERENCE / "names.md").write_text(names())
     (REFERENCE / "metrics.md").write_text(metrics())
+    (REFERENCE / "rules.md").write_text(rules())
     (REFERENCE / "extender-flags.md").write_text(flags("extender", extender))
     (REFERENCE / "configuration.md").write_text(configuration())
     (REFERENCE / "device-plugin-flags.md").write_text(flags("device plugin", device_plugin))
     (REFERENCE / "exporter-flags.md").write_text(flags("exporter", exporter))
+    (REFERENCE / "metrics-api-flags.md").write_text(flags("metrics API", metrics_api))
 
 
 def names() -> str:
@@ -70,9 +76,22 @@ def names() -> str:
 def metrics() -> str:
     """Every metric of every daemon."""
     lines = ["# Metrics", "", "| name | kind | labels | meaning |", "|---|---|---|---|"]
-    for metric in (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN, *catalogue.EXPORTER):
-        name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
-        lines.append(f"| `{name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.help} |")
+    lines += [
+        f"| `{metric}` | {metric.kind} | {', '.join(metric.labels)} | {metric.help} |"
+        for metric in catalogue.ALL
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def rules() -> str:
+    """Every series that is recorded and every alert."""
+    lines = ["# Rules and alerts", "", "## What is recorded", "", "| series | meaning |", "|---|---|"]
+    lines += [f"| `{rule}` | {rule.help} |" for rule in RULES]
+    lines += ["", "## Alerts", "", "| alert | severity | after | query |", "|---|---|---|---|"]
+    for alert in ALERTS:
+        query = " ".join(alert.expr.split())
+        link = f"[{alert.name}](../how-to/runbooks.md#{alert.name.lower()})"
+        lines.append(f"| {link} | {alert.severity} | {alert.lasts} | `{query}` |")
     return "\n".join(lines) + "\n"
 
 

@@ -11,6 +11,9 @@ COMMANDS: Final = {
         "gpushare.deviceplugin.main:command", "Serve the kubelet: the agent of a node.", "device-plugin"
     ),
     "exporter": Lazy("gpushare.exporter.main:command", "Show what the cards of a node do.", "exporter"),
+    "metrics-api": Lazy(
+        "gpushare.metricsapi.main:command", "Serve what the cards do to autoscalers.", "metrics-api"
+    ),
     "node-mode": Lazy(
         "gpushare.deviceplugin.evict:command", "Take NVIDIA's plugin off a node and back.", "device-plugin"
     ),

@@ -106,6 +106,15 @@ REASON_NO_CARD: Final = "Insufficient GPU Memory in one device"
 EXPORTER_NAME: Final = "gpushare-exporter"
 EXPORTER_PORT: Final = 12348
 
+# --- the metrics API ----------------------------------------------------------------------------
+METRICS_API_NAME: Final = "gpushare-metrics-api"
+METRICS_API_PORT: Final = 6443
+METRICS_API_OPS_PORT: Final = 12349
+METRICS_API_GROUP: Final = "custom.metrics.k8s.io"
+METRICS_API_VERSIONS: Final = ("v1beta2", "v1beta1")
+AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
+"""ConfigMap in ``kube-system``: how API servers behind the API server know it."""
+
 # --- events -------------------------------------------------------------------------------------
 AGENT_NAME: Final = "gpushare-device-plugin"
 """The node agent, as the component of its events; the extender's is ``EXTENDER_NAME``."""

@@ -5,6 +5,7 @@
     ├── ApiError          the Kubernetes API answered with an error, or not at all
     ├── GpuError          the driver is missing, refuses or stays silent
     ├── KubeletError      the kubelet, or a file of its, cannot be used
+    ├── SourceError       an exporter or Prometheus does not answer, or not as it should
     └── ConfigError       settings or credentials that cannot work
 
 Adapters translate what their libraries raise into these and chain the cause; entry points map them
@@ -34,6 +35,10 @@ class GpuError(GpuShareError):
 
 class KubeletError(GpuShareError):
     """The kubelet, or one of its sockets and files, cannot be used."""
+
+
+class SourceError(GpuShareError):
+    """An exporter or Prometheus does not answer, or not as it should."""
 
 
 class ApiError(GpuShareError):

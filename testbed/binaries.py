@@ -132,6 +132,13 @@ _TABLE = (
         # Go 1.27's encoding/json overflows the stack when this scheduler reads a Policy.
         first_bad_go=27,
     ),
+    Tool(
+        "prometheus-adapter",
+        "0.12.0",
+        "prometheus-adapter",
+        "sigs.k8s.io/prometheus-adapter/cmd/adapter",
+        300,
+    ),
     # The last release whose module the language host is part of.
     Tool(
         "pulumi-language-python",
@@ -195,7 +202,7 @@ def own(item: Tool, env: Mapping[str, str] = os.environ) -> Installed | None:
     """
     variable = variable_of(item.name)
     if given := env.get(variable):
-        return _installed(_runnable(Path(given), variable), env)
+        return _installed(runnable(Path(given), variable), env)
     for folder_variable in ("TESTBED_ASSETS", "KUBEBUILDER_ASSETS"):
         if (given := env.get(folder_variable)) and (
             path := _in_folder(Path(given), item.name, folder_variable)
@@ -207,6 +214,15 @@ def own(item: Tool, env: Mapping[str, str] = os.environ) -> Installed | None:
 def variable_of(name: str) -> str:
     """Return the environment variable that names the user's own binary of a tool."""
     return "TESTBED_" + name.upper().replace("-", "_").replace(".", "_")
+
+
+def runnable(path: Path, variable: str) -> Path:
+    """The path of a program that ``variable`` names; raise ConfigError where it cannot be run."""
+    if not path.is_file():
+        raise ConfigError(f"{variable} names {path}, which is no file: correct or unset it")
+    if not os.access(path, os.X_OK):
+        raise ConfigError(f"{path} (from {variable}) is not executable: chmod +x it, or correct the variable")
+    return path.absolute()
 
 
 def build_command(item: Tool, go: Path, target: Path) -> list[str]:
@@ -223,15 +239,7 @@ def _in_folder(folder: Path, name: str, variable: str) -> Path | None:
     if not folder.is_dir():
         raise ConfigError(f"{variable} names {folder}, which is no folder: correct or unset it")
     path = folder / name
-    return _runnable(path, variable) if path.exists() else None
-
-
-def _runnable(path: Path, variable: str) -> Path:
-    if not path.is_file():
-        raise ConfigError(f"{variable} names {path}, which is no file: correct or unset it")
-    if not os.access(path, os.X_OK):
-        raise ConfigError(f"{path} (from {variable}) is not executable: chmod +x it, or correct the variable")
-    return path.absolute()
+    return runnable(path, variable) if path.exists() else None
 
 
 def _installed(path: Path, env: Mapping[str, str]) -> Installed:

@@ -4,6 +4,7 @@ What belongs here: flags, and why they are needed. What does not: paths (``testb
 binaries (``testbed.binaries``) and starting anything (``testbed.process``).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.layout import Layout
@@ -72,7 +73,7 @@ def kube_apiserver(layout: Layout, binary: Path, *, audit: bool = False) -> list
     ]
 
 
-def kube_controller_manager(layout: Layout, binary: Path) -> list[str]:
+def kube_controller_manager(layout: Layout, binary: Path, flags: Sequence[str] = ()) -> list[str]:
     """Return the controller manager's command line, with client limits that 1,000 nodes fit in."""
     pki = layout.pki
     return [
@@ -89,6 +90,7 @@ def kube_controller_manager(layout: Layout, binary: Path) -> list[str]:
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
         f"--kubeconfig={layout.kubeconfig('kube-controller-manager')}",
+        *flags,
     ]
 
 
@@ -159,7 +161,6 @@ def _service_accounts(pki: Path) -> list[str]:
 
 def _aggregation(pki: Path) -> list[str]:
     return [
-        "--enable-aggregator-routing=true",
         f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
         "--requestheader-allowed-names=front-proxy-client",
         "--requestheader-username-headers=X-Remote-User",

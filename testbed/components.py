@@ -41,9 +41,10 @@ class Components:
         argv = commands.kube_apiserver(self.layout, self.tools["kube-apiserver"].path, audit=with_audit)
         return self._command("kube-apiserver", argv, self._url_ready(f"{self.layout.api_url}/readyz"))
 
-    def kube_controller_manager(self) -> Command:
-        """Return the controller manager."""
-        argv = commands.kube_controller_manager(self.layout, self.tools["kube-controller-manager"].path)
+    def kube_controller_manager(self, flags: Sequence[str] = ()) -> Command:
+        """Return the controller manager, with further flags."""
+        binary = self.tools["kube-controller-manager"].path
+        argv = commands.kube_controller_manager(self.layout, binary, flags)
         health = f"https://{LOOPBACK}:{self.layout.ports.controller_manager}/healthz"
         return self._command("kube-controller-manager", argv, self._url_ready(health))
 

@@ -26,7 +26,7 @@ def everything(settings: Settings) -> list[Object]:
         *evict_recover.objects(settings.device_plugins),
         *node_pool.objects(settings.node_pools),
         *(installer.objects(settings.installer, version) if settings.installer else []),
-        *(monitoring.objects(settings.monitoring) if settings.monitoring else []),
+        *(monitoring.objects(settings.monitoring, version) if settings.monitoring else []),
         *(each for one in settings.tenants for each in tenant.objects(one)),
     ]
     return [localized(each, settings) for each in made]

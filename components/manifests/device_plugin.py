@@ -5,6 +5,7 @@ from typing import Final
 
 from components.config import DevicePlugin
 from components.manifests.parts import (
+    OPS,
     Object,
     account_with_rights,
     container_security,
@@ -104,8 +105,8 @@ def _container(plugin: DevicePlugin) -> Object:
             {"name": "OPS_PORT", "value": str(OPS_PORT)},
             *kubeconfig,
         ],
-        "ports": [{"name": "ops", "containerPort": OPS_PORT}],
-        **http_probes("/healthz", "/readyz", "ops"),
+        "ports": [{"name": OPS, "containerPort": OPS_PORT}],
+        **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(plugin.cpu, plugin.memory),
         # The kubelet's folder belongs to root.
         "securityContext": {"runAsUser": 0, **container_security()},

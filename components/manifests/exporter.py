@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from components.config import Exporter
+from components.config_monitoring import Exporter
 from components.manifests.device_plugin import GPU_TAINT
 from components.manifests.parts import (
+    OPS,
     Object,
     account,
     cluster_rights,
@@ -19,47 +20,29 @@ from components.manifests.parts import (
 )
 from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, POD_RESOURCES_SOCKET, VISIBLE_BY_MOUNTS
 
-PORT_NAME: Final = "metrics"
-LABELS: Final = labels(EXPORTER_NAME)
+_LABELS: Final = labels(EXPORTER_NAME)
 _POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
-_SCRAPED: Final = {
-    "prometheus.io/scrape": "true",
-    "prometheus.io/port": str(EXPORTER_PORT),
-    "prometheus.io/path": "/metrics",
-}
-"""What Prometheus' usual jobs for pods look at."""
 
 
 def objects(settings: Exporter) -> list[Object]:
-    """Account, rights, DaemonSet, and the Service by which a ServiceMonitor finds its pods."""
+    """Account, rights and the DaemonSet."""
     return [
         account(EXPORTER_NAME),
         *cluster_rights(EXPORTER_NAME, [rule("", ["nodes", "pods"], ["list", "watch"])]),
         _daemon_set(settings),
-        _service(),
     ]
-
-
-def _service() -> Object:
-    port = {"name": PORT_NAME, "port": EXPORTER_PORT, "targetPort": PORT_NAME}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(EXPORTER_NAME, LABELS),
-        "spec": {"clusterIP": "None", "ports": [port], "selector": dict(LABELS)},
-    }
 
 
 def _daemon_set(settings: Exporter) -> Object:
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": metadata(EXPORTER_NAME, LABELS),
+        "metadata": metadata(EXPORTER_NAME, _LABELS),
         "spec": {
-            "selector": {"matchLabels": dict(LABELS)},
+            "selector": {"matchLabels": dict(_LABELS)},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
             "template": {
-                "metadata": {"labels": dict(LABELS), "annotations": dict(_SCRAPED)},
+                "metadata": {"labels": dict(_LABELS)},
                 "spec": _pod(settings),
             },
         },
@@ -100,8 +83,8 @@ def _container(settings: Exporter) -> Object:
         "image": settings.image,
         "command": ["gpushare", "exporter", f"--interval-seconds={settings.interval_seconds}"],
         "env": [field_env("NODE_NAME", "spec.nodeName"), {"name": "OPS_PORT", "value": str(EXPORTER_PORT)}],
-        "ports": [{"name": PORT_NAME, "containerPort": EXPORTER_PORT}],
-        **http_probes("/healthz", "/readyz", PORT_NAME),
+        "ports": [{"name": OPS, "containerPort": EXPORTER_PORT}],
+        **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(settings.cpu, settings.memory),
         # The kubelet's socket belongs to root.
         "securityContext": {"runAsUser": 0, **container_security()},

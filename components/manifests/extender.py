@@ -9,6 +9,7 @@ from components.config import Exposure, Extender
 from components.manifests import scheduler
 from components.manifests.parts import (
     NON_ROOT,
+    OPS,
     Object,
     account_with_rights,
     apart,
@@ -173,9 +174,9 @@ def _container(settings: Extender) -> Object:
         ],
         "ports": [
             {"name": "http", "containerPort": EXTENDER_SERVICE_PORT},
-            {"name": "ops", "containerPort": OPS_PORT},
+            {"name": OPS, "containerPort": OPS_PORT},
         ],
-        **http_probes("/healthz", "/readyz", "ops"),
+        **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(settings.cpu, settings.memory),
         "securityContext": container_security(),
         **({"volumeMounts": [_TLS_MOUNT]} if settings.tls_secret else {}),

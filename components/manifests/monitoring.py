@@ -1,10 +1,79 @@
-"""What shows the use of the cards, service by service."""
+"""What shows the use of the cards, service by service, and what tells Prometheus and Grafana of it.
 
-from components.config import Monitoring
-from components.manifests import exporter
-from components.manifests.parts import Object
+Rules and dashboards are the files of ``components/monitoring``, letter for letter.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from components.config_monitoring import Monitoring
+from components.manifests import exporter, metrics_api
+from components.manifests.parts import OPS, Object, labels, metadata
+from gpushare.contract import SYSTEM_NAMESPACE
+from gpushare.model.scheduler_config import KubernetesVersion
+
+_FILES: Final = Path(__file__).parents[1] / "monitoring"
+_PROMETHEUS: Final = "gpushare-prometheus"
+_ADAPTER: Final = "gpushare-adapter-rules"
+_RULES: Final = ("rules.yaml", "alerts.yaml")
+_SCRAPES: Final = "scrape.yaml"
+_OPERATOR_V1: Final = "monitoring.coreos.com/v1"
+_FOR_GRAFANA: Final = {"grafana_dashboard": "1"}
+"""What the sidecar of Grafana's chart looks for."""
 
 
-def objects(settings: Monitoring) -> list[Object]:
+def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
     """Everything that monitoring needs in that cluster."""
-    return exporter.objects(settings.exporter)
+    api = settings.metrics_api
+    return [
+        *exporter.objects(settings.exporter),
+        *(metrics_api.objects(api, version) if api else []),
+        *(_operated() if settings.operator else [_config_map(_PROMETHEUS, *_RULES, _SCRAPES)]),
+        *([_config_map(_ADAPTER, "adapter-rules.yaml")] if settings.adapter_rules else []),
+        *(_dashboards() if settings.dashboards else []),
+    ]
+
+
+def _config_map(name: str, *files: str, **marks: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(name, {**labels(name), **marks}),
+        "data": {Path(file).name: (_FILES / file).read_text() for file in files},
+    }
+
+
+def _dashboards() -> list[Object]:
+    names = sorted(path.name for path in (_FILES / "dashboards").glob("*.json"))
+    return [
+        _config_map(f"gpushare-dashboard-{Path(name).stem}", f"dashboards/{name}", **_FOR_GRAFANA)
+        for name in names
+    ]
+
+
+def _operated() -> list[Object]:
+    """Our pods all have one name for the port that is scraped. Labels of a series win over a target's."""
+    endpoint = {"port": OPS, "path": "/metrics", "honorLabels": True}
+    pods: Object = {
+        "selector": {"matchLabels": {"app": labels("")["app"]}},
+        "namespaceSelector": {"matchNames": [SYSTEM_NAMESPACE]},
+        "podMetricsEndpoints": [endpoint],
+    }
+    groups = [group for name in _RULES for group in _read(name)["groups"]]
+    return [_operator_object("PodMonitor", pods), _operator_object("PrometheusRule", {"groups": groups})]
+
+
+def _operator_object(kind: str, spec: Object) -> Object:
+    return {
+        "apiVersion": _OPERATOR_V1,
+        "kind": kind,
+        "metadata": metadata(_PROMETHEUS, labels(_PROMETHEUS)),
+        "spec": spec,
+    }
+
+
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((_FILES / name).read_text())
+    return content

@@ -14,6 +14,8 @@ Object = dict[str, Any]
 CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 """Labels, and keys of taints, of its nodes: the later and the older."""
 _UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
+OPS: Final = "ops"
+"""The port of health and metrics, by the name that scrapes look for."""
 NON_ROOT: Final = 65532
 """User and group that own nothing."""
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -53,6 +55,13 @@ def apart(marks: Mapping[str, str]) -> Object:
     """Not two pods with these labels on one node."""
     term = {"labelSelector": {"matchLabels": dict(marks)}, "topologyKey": "kubernetes.io/hostname"}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def preferably_apart(marks: Mapping[str, str]) -> Object:
+    """Two pods with these labels on one node only where there is no other."""
+    (term,) = apart(marks)["requiredDuringSchedulingIgnoredDuringExecution"]
+    weighed = {"weight": 100, "podAffinityTerm": term}
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [weighed]}
 
 
 def http_probes(alive: str, ready: str, port: int | str, *, scheme: str | None = None) -> Object:

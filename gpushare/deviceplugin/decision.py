@@ -63,8 +63,16 @@ def with_grant(tenancy: Tenancy, grant: Grant) -> Tenancy:
     The kubelet gives out a device ID again only after it has dropped the call that had it: a grant that
     was never confirmed and has the same one came to nothing.
     """
-    kept = {key: each for key, each in tenancy.grants.items() if each.sure or each.lead != grant.lead}
+    settled = {key: _settled(each, grant.lead) for key, each in tenancy.grants.items()}
+    kept = {key: each for key, each in settled.items() if each}
     return replace(tenancy, grants={**kept, grant.key: grant})
+
+
+def _settled(grant: Grant, lead: str) -> Grant | None:
+    """The grant once its lead is another's: nothing, or what its container had before it asked again."""
+    if grant.sure or grant.lead != lead:
+        return grant
+    return replace(grant, sure=True, again=False) if grant.again else None
 
 
 def unmatched(tenancy: Tenancy, amount: int) -> Refused:

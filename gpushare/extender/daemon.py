@@ -163,6 +163,7 @@ class Extender:
 
     def _watch_gauges(self) -> None:
         self.metrics.watch_ledger(lambda: self.cluster.ledger)
+        self.metrics.watch_pods(self.cluster.pods.values)
         self.metrics.leads.set_function(lambda: float(self.leadership.leads))
         self.metrics.unclear.set_function(lambda: float(len(self.binder.unclear)))
         self.metrics.reduced.labels("leases").set_function(lambda: float(self.leadership.alone))

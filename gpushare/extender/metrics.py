@@ -1,4 +1,4 @@
-"""The extender's metrics: counters that the code bumps, and gauges read from the ledger at scrape.
+"""The extender's metrics: counters that the code bumps, and gauges counted from its state at a scrape.
 
 Names come from ``gpushare.monitoring.catalogue``.
 """
@@ -11,6 +11,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
+from gpushare.model.demand import Demand
+from gpushare.model.objects import Pod
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.families import counter, gauge, histogram
 from gpushare.scheduling.book import Book, shares_of
@@ -39,6 +41,10 @@ class ExtenderMetrics:
         """Serve the gauges of the ledger too."""
         self.registry.register(LedgerCollector(read))
 
+    def watch_pods(self, read: Callable[[], Iterable[Pod]]) -> None:
+        """Serve the gauges of the pods too."""
+        self.registry.register(PodCollector(read))
+
 
 class LedgerCollector(Collector):
     """Gauges counted from the ledger as it is at the scrape."""
@@ -55,6 +61,34 @@ class LedgerCollector(Collector):
     def describe(self) -> Iterable[Family]:
         """Nothing: registration must not need a ledger."""
         return ()
+
+
+class PodCollector(Collector):
+    """Gauges counted from the pods as they are at the scrape."""
+
+    def __init__(self, read: Callable[[], Iterable[Pod]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterable[Family]:
+        """All families, from one reading of the pods."""
+        asked = list(_asked(self._read()))
+        pending, least = _family(catalogue.PENDING), _family(catalogue.PENDING_LEAST)
+        pending.add_metric((), len(asked))
+        if asked:
+            least.add_metric((), min(asked))
+        return pending, least
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: registration must not need pods."""
+        return ()
+
+
+def _asked(pods: Iterable[Pod]) -> Iterable[int]:
+    """Units on one card that each pod without a node asks for."""
+    for pod in pods:
+        ended = pod.finished or pod.terminating
+        if pod.node is None and not ended and isinstance(pod.demand, Demand) and pod.demand.mem:
+            yield pod.demand.per_card.mem
 
 
 def _cards(books: list[Book]) -> Iterable[Family]:

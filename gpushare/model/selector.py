@@ -48,6 +48,9 @@ class Selector:
         return all(term.holds(labels) for term in self.terms)
 
 
+EVERYTHING: Final = Selector()
+
+
 def parse_selector(text: str) -> Selector:
     """``a=b,c!=d,e in (f,g),h,!i``: all must hold. Raises InvalidRequest."""
     parts = _COMMA_OUTSIDE_PARENTHESES.split(text) if text.strip() else []

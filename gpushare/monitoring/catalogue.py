@@ -19,6 +19,10 @@ class Metric:
     help: str
     labels: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """The name of its samples, as queries have it."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
 
 EXTENDER_REQUESTS: Final = Metric(
     "gpushare_extender_requests",
@@ -89,6 +93,12 @@ CARDS_CLOSED: Final = Metric(
 CARDS_OVERCOMMITTED: Final = Metric(
     "gpushare_cards_overcommitted", "gauge", "Cards that are promised beyond their size. Must be 0."
 )
+PENDING: Final = Metric("gpushare_pods_pending", "gauge", "Pods that ask for units and have no node yet.")
+PENDING_LEAST: Final = Metric(
+    "gpushare_pods_pending_least_units",
+    "gauge",
+    "Units on one card that the most modest of them asks for; absent where none is pending.",
+)
 
 EXTENDER: Final = (
     EXTENDER_REQUESTS,
@@ -106,6 +116,8 @@ EXTENDER: Final = (
     CARD_FREE_UNITS,
     CARDS_CLOSED,
     CARDS_OVERCOMMITTED,
+    PENDING,
+    PENDING_LEAST,
 )
 
 PLUGIN_ALLOCATIONS: Final = Metric(
@@ -399,3 +411,60 @@ EXPORTER: Final = (
     SNAPSHOT_AT,
     CARDS_UNREADABLE,
 )
+
+# --- the metrics API ----------------------------------------------------------------------------
+API_REQUESTS: Final = Metric(
+    "gpushare_metrics_api_requests",
+    "counter",
+    "Requests by kind of object (pods, nodes, namespaces, other) and HTTP status.",
+    ("kind", "code"),
+)
+API_LATENCY: Final = Metric(
+    "gpushare_metrics_api_request_duration_seconds",
+    "histogram",
+    "Time to answer a request, by kind of object.",
+    ("kind",),
+)
+API_REVIEWS: Final = Metric(
+    "gpushare_metrics_api_access_reviews",
+    "counter",
+    "Questions to the API server whether a client may read, by result (allowed, denied, error).",
+    ("result",),
+)
+API_SOURCE_READS: Final = Metric(
+    "gpushare_metrics_api_source_reads",
+    "counter",
+    "Scrapes of exporters, or queries to Prometheus, by result (ok, error).",
+    ("result",),
+)
+API_SYNCED: Final = Metric(
+    "gpushare_metrics_api_cache_synced", "gauge", "1 once the resource is listed.", ("resource",)
+)
+API_WATCH_RESTARTS: Final = Metric(
+    "gpushare_metrics_api_watch_restarts",
+    "counter",
+    "Lists and watches that failed and were begun again.",
+    ("resource",),
+)
+
+METRICS_API: Final = (
+    API_REQUESTS,
+    API_LATENCY,
+    API_REVIEWS,
+    API_SOURCE_READS,
+    API_SYNCED,
+    API_WATCH_RESTARTS,
+)
+
+# --- made of other metrics ----------------------------------------------------------------------
+DCGM_GPU_MEM_USED_RATIO: Final = Metric(
+    "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO",
+    "gauge",
+    "Part of its memory of cards that a pod uses. Nobody exports it: the metrics API and the rules of "
+    "prometheus-adapter make it of DCGM_CUSTOM_PROCESS_MEM_USED and DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED.",
+    ("NamespaceName", "PodName"),
+)
+
+DERIVED: Final = (DCGM_GPU_MEM_USED_RATIO,)
+
+ALL: Final = (*EXTENDER, *DEVICE_PLUGIN, *EXPORTER, *METRICS_API, *DERIVED)

@@ -2,20 +2,23 @@
 
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
+_MAX_HEAD_BYTES: Final = 64 * 2**10
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. ``path`` is decoded and without the query; header names are in lower case.
+    """One request. ``path`` is decoded and without the query, which is as it was sent.
 
-    ``body`` is None where it was larger than allowed; the connection then ends with the answer.
+    Header names are in lower case; the values of a header that came several times are joined by a line feed,
+    which no value can have. ``body`` is None where it was larger than allowed; the connection then ends with
+    the answer. ``peer`` is the common name of the client's certificate, empty where it showed none.
     """
 
     method: str
@@ -23,6 +26,8 @@ class Request:
     headers: dict[bytes, bytes]
     body: bytes | None
     keep_alive: bool
+    query: str = ""
+    peer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +70,25 @@ def head_of(answer: Answer, *, last: bool) -> bytes:
 @lru_cache(maxsize=1)
 def _date(second: int) -> str:
     return formatdate(second, usegmt=True)
+
+
+class HeadTooLargeError(Exception):
+    """A request line and headers beyond any measure."""
+
+
+@dataclass(slots=True)
+class Message:
+    """A request as far as it was read. ``size`` counts the body, also where it is no longer kept."""
+
+    url: bytes = b""
+    headers: dict[bytes, bytes] = field(default_factory=dict)
+    body: list[bytes] = field(default_factory=list)
+    size: int = 0
+    in_head: bool = False
+    head_size: int = 0
+
+    def count_head(self, size: int) -> None:
+        """Note bytes after which the head is not complete yet."""
+        self.head_size += size
+        if self.in_head and self.head_size > _MAX_HEAD_BYTES:
+            raise HeadTooLargeError

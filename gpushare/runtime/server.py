@@ -9,7 +9,6 @@ import asyncio
 import socket
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Final, cast
 from urllib.parse import unquote
@@ -17,14 +16,24 @@ from urllib.parse import unquote
 import httptools
 import structlog
 
-from gpushare.runtime.http import BAD_REQUEST, CRASHED, Answer, Coming, Handler, Request, head_of
+from gpushare.runtime.http import (
+    BAD_REQUEST,
+    CRASHED,
+    Answer,
+    Coming,
+    Handler,
+    HeadTooLargeError,
+    Message,
+    Request,
+    head_of,
+)
+from gpushare.runtime.tls import common_name
 
 log = structlog.get_logger()
 
 _KEEP_ALIVE_S: Final = 120.0
 """Longer than the 90 s after which Go clients close idle connections, so that they close first."""
 _GRACE_S: Final = 5.0
-_MAX_HEAD_BYTES: Final = 64 * 2**10
 
 
 class HttpServer:
@@ -90,16 +99,18 @@ class _Connection(asyncio.Protocol):
     def __init__(self, server: HttpServer) -> None:
         self._server = server
         self._parser = httptools.HttpRequestParser(self)
-        self._message = _Message()
+        self._message = Message()
         self._waiting: deque[Request | Answer] = deque()
         self._task: asyncio.Task[None] | None = None
         self._clogged = False
         self._ended = False
         self._heard_at = time.monotonic()
+        self._peer = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self._server.connections.add(self)
+        self._peer = common_name(transport.get_extra_info("peercert"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """What is under way goes on: the caller is gone, the effects of its request are not."""
@@ -134,18 +145,19 @@ class _Connection(asyncio.Protocol):
             self._message.count_head(len(data))
         except httptools.HttpParserUpgrade:
             pass  # the request was put as its connection's last; what follows is another protocol
-        except (httptools.HttpParserError, _HeadTooLargeError):
+        except (httptools.HttpParserError, HeadTooLargeError):
             self._waiting.append(BAD_REQUEST)
         self._advance()
 
     def on_message_begin(self) -> None:
-        self._message = _Message(in_head=True)
+        self._message = Message(in_head=True)
 
     def on_url(self, part: bytes) -> None:
         self._message.url += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._message.headers[name.lower()] = value
+        headers, key = self._message.headers, name.lower()
+        headers[key] = b"\n".join((headers[key], value)) if key in headers else value
 
     def on_headers_complete(self) -> None:
         self._message.in_head = False
@@ -171,11 +183,11 @@ class _Connection(asyncio.Protocol):
 
     def _put(self, body: bytes | None, *, keep_alive: bool) -> None:
         message = self._message
-        path = httptools.parse_url(message.url).path or b"/"
+        url = httptools.parse_url(message.url)
+        path = unquote((url.path or b"/").decode("latin-1"))
+        query = (url.query or b"").decode("latin-1")
         method = self._parser.get_method().decode()
-        self._waiting.append(
-            Request(method, unquote(path.decode("latin-1")), message.headers, body, keep_alive)
-        )
+        self._waiting.append(Request(method, path, message.headers, body, keep_alive, query, self._peer))
 
     def _advance(self) -> None:
         """Answer what waits, in its order, while nothing is under way and the client reads."""
@@ -228,25 +240,3 @@ class _Connection(asyncio.Protocol):
             self._ended = True
             self._waiting.clear()
             self.transport.close()
-
-
-class _HeadTooLargeError(Exception):
-    """A request line and headers beyond any measure."""
-
-
-@dataclass(slots=True)
-class _Message:
-    """A request as far as it was read. ``size`` counts the body, also where it is no longer kept."""
-
-    url: bytes = b""
-    headers: dict[bytes, bytes] = field(default_factory=dict)
-    body: list[bytes] = field(default_factory=list)
-    size: int = 0
-    in_head: bool = False
-    head_size: int = 0
-
-    def count_head(self, size: int) -> None:
-        """Note bytes after which the head is not complete yet."""
-        self.head_size += size
-        if self.in_head and self.head_size > _MAX_HEAD_BYTES:
-            raise _HeadTooLargeError

@@ -70,16 +70,16 @@ async def measure() -> None:
         await grant_exporter(bed)
         async with exporting(bed, Load("large", 16, 20)) as (process, url):
             await scrape_often(url)
-            click.echo(f"Resident after that: {_rss_mib(process):.0f} MiB.\n")
+            click.echo(f"Resident after that: {rss_mib(process):.0f} MiB.\n")
         async with exporting(bed, Load("usual", 8, 10)) as (process, url):
-            busy = _cpu_s(process)
+            busy = cpu_s(process)
             for _ in range(ROUNDS):
                 await ask(f"{url}/metrics", OPENMETRICS)
                 await asyncio.sleep(ROUND_S)
-            cost = (_cpu_s(process) - busy) / (ROUNDS * ROUND_S)
+            cost = (cpu_s(process) - busy) / (ROUNDS * ROUND_S)
             click.echo(
                 f"8 cards of 10 containers, read and scraped every {ROUND_S} s: "
-                f"{100 * cost:.2f} % of a core, resident {_rss_mib(process):.0f} MiB."
+                f"{100 * cost:.2f} % of a core, resident {rss_mib(process):.0f} MiB."
             )
 
 
@@ -96,7 +96,7 @@ async def scrape_often(url: str) -> None:
     for what, seen in took.items():
         ordered = sorted(seen)
         p50, p99 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
-        numbers = f"p50 {_ms(p50)}, p99 {_ms(p99)}, most {_ms(ordered[-1])}"
+        numbers = f"p50 {ms(p50)}, p99 {ms(p99)}, most {ms(ordered[-1])}"
         click.echo(f"{what[0]}: {size[what]:,} bytes, {numbers}")
 
 
@@ -181,17 +181,20 @@ def _container_id(number: int) -> str:
     return f"{number:064x}"
 
 
-def _rss_mib(process: Process) -> float:
+def rss_mib(process: Process) -> float:
+    """What a process has in memory."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-def _cpu_s(process: Process) -> float:
+def cpu_s(process: Process) -> float:
+    """The processor time that a process has taken."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _ms(seconds: float) -> str:
+def ms(seconds: float) -> str:
+    """A duration as it is printed."""
     return f"{1000 * seconds:.1f} ms"
 
 

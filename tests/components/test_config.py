@@ -14,6 +14,13 @@ def monitored(**exporter: Any) -> dict[str, Any]:
     return raw_stack(monitoring={"exporter": {"image": DIGEST, **exporter}})
 
 
+def answered(*, adapterRules: bool = False, **changes: Any) -> dict[str, Any]:  # noqa: N803 - as in the file
+    """With a metrics API."""
+    api = {"image": DIGEST, "tlsSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----", **changes}
+    parts = {"exporter": {"image": DIGEST}, "metricsApi": api, "adapterRules": adapterRules}
+    return raw_stack(monitoring=parts)
+
+
 def error_of(raw: dict[str, Any]) -> str:
     with pytest.raises(ConfigError) as error:
         load(raw)
@@ -64,6 +71,30 @@ def test_unknown_keys_are_told_with_those_that_exist() -> None:
         (monitored(intervalSeconds=0), "monitoring.exporter.intervalSeconds: 0 is not allowed; use 1"),
         (monitored(kubeletRoot="var"), "monitoring.exporter.kubeletRoot: 'var' is not an absolute path"),
         (monitored(cpu="many"), "monitoring.exporter.cpu: 'many'"),
+        (
+            answered(adapterRules=True),
+            "monitoring.adapterRules: monitoring.metricsApi answers custom.metrics",
+        ),
+        (answered(image=""), "monitoring.metricsApi.image: missing"),
+        (answered(tlsSecret="a b"), "monitoring.metricsApi.tlsSecret: 'a b' is no name"),
+        (answered(caBundle="ca.crt"), "monitoring.metricsApi.caBundle: 'ca.crt' is no certificate; give"),
+        (answered(replicas=0), "monitoring.metricsApi.replicas: 0 is not allowed; use 1 or more"),
+        (
+            answered(source="dcgm"),
+            "monitoring.metricsApi.source: 'dcgm' is not allowed; use one of exporters",
+        ),
+        (
+            answered(source="prometheus"),
+            "monitoring.metricsApi.prometheusUrl: '' does not go with source prom",
+        ),
+        (
+            answered(prometheusUrl="http://a"),
+            "monitoring.metricsApi.prometheusUrl: 'http://a' does not go with",
+        ),
+        (
+            answered(source="prometheus", prometheusUrl="prometheus:9090"),
+            "monitoring.metricsApi.prometheusUrl: 'prometheus:9090' is no URL; use http:// or https://",
+        ),
         (
             raw_stack(pools=[{"nodeSelector": {"gpushare": True}}]),
             "gpushare: True is not a text; put it in quotes",

@@ -21,12 +21,18 @@ from gpushare.exporter.main import command as exporter_command
 from gpushare.exporter.main import settings_of as exporter_settings
 from gpushare.extender.main import command as extender_command
 from gpushare.extender.main import settings_of as extender_settings
+from gpushare.metricsapi.main import command as metrics_api_command
+from gpushare.metricsapi.main import settings_of as metrics_api_settings
 from gpushare.scheduling.placement import POLICIES
 from tests.support import kubeadm
 from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
-MONITORING: Object = {"exporter": {"image": DIGEST}}
+MONITORING: Object = {
+    "exporter": {"image": DIGEST},
+    "metricsApi": {"image": DIGEST, "tlsSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----"},
+}
+FILES = ROOT / "components" / "monitoring"
 
 
 def made(**changes: Any) -> list[Object]:
@@ -63,7 +69,9 @@ def keyed(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-@pytest.mark.parametrize("name", ["extender-rbac.yaml", "device-plugin-rbac.yaml", "exporter-rbac.yaml"])
+@pytest.mark.parametrize(
+    "name", ["extender-rbac.yaml", "device-plugin-rbac.yaml", "exporter-rbac.yaml", "metrics-api-rbac.yaml"]
+)
 def test_the_rights_are_those_that_the_testbed_tests(name: str) -> None:
     tested = read(name)
     deployed = keyed(made(monitoring=MONITORING))
@@ -237,6 +245,77 @@ def test_the_exporter_is_where_any_of_the_labels_is() -> None:
         {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]},
         {"matchExpressions": [{"key": "example.com/card", "operator": "Exists"}]},
     ]
+
+
+def test_the_metrics_api_understands_its_command_line_and_is_where_its_apis_lead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prometheus = {"source": "prometheus", "prometheusUrl": "http://prometheus:9090"}
+    objects = made(monitoring={**MONITORING, "metricsApi": {**MONITORING["metricsApi"], **prometheus}})
+    spec = pod(pick(objects, "Deployment", "gpushare-metrics-api"))
+    (container,) = spec["containers"]
+    settings = metrics_api_settings(parsed(monkeypatch, metrics_api_command, container, 2))
+    assert (settings.source, settings.prometheus_url) == ("prometheus", "http://prometheus:9090")
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports == {"https": settings.port, "ops": settings.ops_port}
+    (mount,) = container["volumeMounts"]
+    assert {settings.tls_cert, settings.tls_key} == {
+        f"{mount['mountPath']}/tls.crt",
+        f"{mount['mountPath']}/tls.key",
+    }
+    (port,) = pick(objects, "Service", "gpushare-metrics-api")["spec"]["ports"]
+    assert port["targetPort"] == settings.port
+    services = [each["spec"] for each in objects if each["kind"] == "APIService"]
+    assert {each["service"]["port"] for each in services} == {port["port"]}
+    assert max(services, key=lambda each: each["versionPriority"])["version"] == "v1beta2"
+
+
+def test_prometheus_finds_every_daemon_of_ours_by_one_label_and_the_name_of_one_port() -> None:
+    objects = made(monitoring={**MONITORING, "operator": True})
+    monitor = pick(objects, "PodMonitor")["spec"]
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    (job,) = yaml.safe_load((FILES / "scrape.yaml").read_text())["scrape_configs"]
+    (relabel,) = job["relabel_configs"]
+    assert relabel["regex"] == endpoint["port"]
+    assert (job["honor_labels"], endpoint["honorLabels"]) == (True, True)
+    scraped = [
+        each["metadata"]["name"]
+        for each in objects
+        if monitor["selector"]["matchLabels"].items() <= pod_labels(each).items()
+        and any(port["name"] == endpoint["port"] for port in pod(each)["containers"][0].get("ports", ()))
+    ]
+    assert scraped == [
+        "gpushare-schd-extender",
+        "gpushare-device-plugin-ds",
+        "gpushare-exporter",
+        "gpushare-metrics-api",
+    ]
+
+
+def pod_labels(workload: Object) -> Object:
+    found: Object = workload.get("spec", {}).get("template", {}).get("metadata", {}).get("labels", {})
+    return found
+
+
+def test_rules_and_dashboards_are_the_files_letter_for_letter() -> None:
+    objects = made(monitoring={"exporter": {"image": DIGEST}, "adapterRules": True})
+    data = {
+        name: text for each in objects if each["kind"] == "ConfigMap" for name, text in each["data"].items()
+    }
+    files = {path.name: path.read_text() for path in FILES.rglob("*.*") if path.is_file()}
+    assert data == files
+
+
+def test_the_operators_rules_are_the_groups_of_the_files() -> None:
+    (rule,) = [
+        each for each in made(monitoring={**MONITORING, "operator": True}) if each["kind"] == "PrometheusRule"
+    ]
+    groups = [
+        group
+        for name in ("rules.yaml", "alerts.yaml")
+        for group in yaml.safe_load((FILES / name).read_text())["groups"]
+    ]
+    assert rule["spec"] == {"groups": groups}
 
 
 def test_vocabularies_and_ports_are_the_daemons_own() -> None:

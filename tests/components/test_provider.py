@@ -111,6 +111,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
         "gpushare:index:Installer": [],
         "gpushare:index:Monitoring": [],
         "gpushare:index:Exporter": [],
+        "gpushare:index:MetricsApi": ["caBundle", "tlsSecret"],
         "gpushare:index:Tenant": ["gpuMem", "name"],
     }
 

@@ -105,6 +105,8 @@ def test_every_object_has_the_providers_token_and_a_name_of_its_own() -> None:
     seen = run_program(texts("everything")).seen
     tokens = {each.typ for each in seen if each.inputs.get("kind")}
     assert tokens == {
+        "kubernetes:apiregistration.k8s.io/v1:APIService",
+        "kubernetes:core/v1:ConfigMap",
         "kubernetes:core/v1:NodePatch",
         "kubernetes:apps/v1:DaemonSet",
         "kubernetes:apps/v1:Deployment",

@@ -1,7 +1,6 @@
 """The real exporter on real kubelets, over a stub of NVML whose load follows the test's script."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,14 +12,14 @@ from gpushare import contract
 from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.errors import ApiError
 from testbed import Bed, TestbedError, until
-from testbed.agent import CardNode, GpuNode, add_card_node, add_gpu_node
+from testbed.agent import GpuNode, add_card_node, add_gpu_node
 from testbed.api import read_text
 from testbed.exporter import ACCOUNT, Exporter, grant_exporter, start_exporter
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml import ERAS, NvmlStub, Process, card
 from testbed.wholecards import start_whole_cards
 from tests.support.gpunodes import SHARING, clear, container, gpu_bed, pod, running
-from tests.support.recount import BUNDLES
+from tests.support.recount import pid_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -61,18 +60,6 @@ async def nothing_left(bed: Bed, shared: GpuNode) -> AsyncIterator[None]:
     await clear(bed, shared)
     for index in range(2):
         shared.stub.set(index, processes=(), lost=False, gpu_util=0)
-
-
-def pid_of(node: CardNode, name: str) -> int:
-    """The node's pid of a container's first process, as containerd wrote it down."""
-    for folder in node.kubelet.path(BUNDLES).glob("*"):
-        notes = json.loads((folder / "config.json").read_text())["annotations"]
-        if (
-            notes["io.kubernetes.cri.sandbox-name"] == name
-            and notes["io.kubernetes.cri.container-type"] == "container"
-        ):
-            return int((folder / "init.pid").read_text())
-    raise AssertionError(name)
 
 
 async def shows(

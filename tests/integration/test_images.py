@@ -50,6 +50,11 @@ SERVICES: dict[str, dict[str, Any]] = {
         "absent": ["uvloop", "immutables"],
         "commands": [["gpushare", "version"], ["gpushare", "exporter", "--help"]],
     },
+    "metrics-api": {
+        "packages": ["gpushare.metricsapi", "gpushare.adapters.kube", "gpushare.runtime"],
+        "absent": ["grpc", "google.protobuf", "pynvml", "immutables"],
+        "commands": [["gpushare", "version"], ["gpushare", "metrics-api", "--help"]],
+    },
     "cli": {
         "packages": ["gpushare.cli"],
         "absent": ["grpc", "google.protobuf", "pynvml", "starlette", "uvicorn"],

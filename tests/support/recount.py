@@ -16,7 +16,7 @@ from typing import Any
 
 from gpushare import contract
 from testbed import TestbedError, until
-from testbed.agent import GpuNode
+from testbed.agent import CardNode, GpuNode
 from testbed.api import Object, read_text
 from testbed.extender import ExtenderSpec
 from tests.support.gpunodes import GpuBed, container, has_ended, node_object, pod, running
@@ -80,6 +80,18 @@ def _card(node: GpuNode, spec: Object, env: Mapping[str, str]) -> str:
 def cards_of(node: GpuNode) -> dict[str, int]:
     """Name of a pod → the card of its container."""
     return {each.pod.partition("/")[2]: each.index for each in live(node)}
+
+
+def pid_of(node: CardNode, name: str) -> int:
+    """The node's pid of a container's first process, as containerd wrote it down."""
+    for folder in node.kubelet.path(BUNDLES).glob("*"):
+        notes = json.loads((folder / "config.json").read_text())["annotations"]
+        if (
+            notes["io.kubernetes.cri.sandbox-name"] == name
+            and notes["io.kubernetes.cri.container-type"] == "container"
+        ):
+            return int((folder / "init.pid").read_text())
+    raise AssertionError(name)
 
 
 async def two_pods(gpus: GpuBed, node: GpuNode) -> list[Live]:

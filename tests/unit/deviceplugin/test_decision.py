@@ -133,6 +133,18 @@ def test_an_unconfirmed_grant_ends_where_its_device_ids_are_given_out_again() ->
     assert set(again.grants) == {("b", "main")}
 
 
+def test_what_a_container_had_before_it_seemed_to_ask_again_stays_its_own() -> None:
+    """After the loss of a checkpoint, the call of a pod that then failed was taken for one of its."""
+    node = with_tenants(tenancy(14, 14), tenant("a", 4, card=1, bound=1), tenant("b", 8, card=0, bound=2))
+    node = served(node, "a", 4, "x")
+    seemed = with_grant(node, granted(node, 4, "y"))
+    assert not seemed.grants["a", "main"].sure
+    other = with_grant(seemed, granted(seemed, 8, "y"))
+    assert set(other.grants) == {("a", "main"), ("b", "main")}
+    assert other.grants["a", "main"].sure
+    assert other.grants["a", "main"].cards == (("GPU-1", 4),)
+
+
 def test_twins_taken_for_each_other_change_places() -> None:
     node = with_tenants(tenancy(14, 14), tenant("a", 4, card=0, bound=1), tenant("b", 4, card=1, bound=2))
     taken = with_grant(node, granted(node, 4, "x"))

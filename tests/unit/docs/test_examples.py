@@ -8,11 +8,16 @@ import pytest
 from prometheus_client import generate_latest
 
 from gpushare import contract
+from gpushare.cli.top import command as top
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.metricsapi.main import command as metrics_api
+from gpushare.metricsapi.main import settings_of as metrics_api_settings
+from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.metricsapi.offers import OFFERS
 from gpushare.monitoring import catalogue
 from gpushare.scheduling.ledger import EMPTY_LEDGER
 
@@ -38,6 +43,12 @@ def test_a_device_plugin_command_of_the_docs_is_understood(arguments: list[str])
     device_plugin.make_context("device-plugin", list(arguments))
 
 
+@pytest.mark.parametrize("arguments", shown("gpushare metrics-api"), ids=" ".join)
+def test_a_metrics_api_command_of_the_docs_is_understood(arguments: list[str]) -> None:
+    with metrics_api.make_context("metrics-api", list(arguments)) as context:
+        metrics_api_settings(context.params)
+
+
 @pytest.mark.parametrize("arguments", shown("gpushare scheduler-config"), ids=" ".join)
 def test_a_scheduler_config_command_of_the_docs_runs(arguments: list[str]) -> None:
     from click.testing import CliRunner  # noqa: PLC0415
@@ -55,17 +66,15 @@ def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
 
 def test_flags_that_the_docs_name_exist() -> None:
     named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
-    known = {
-        opt for param in (*extender.params, *device_plugin.params, *exporter.params) for opt in param.opts
-    }
+    commands = (extender, device_plugin, exporter, metrics_api, *top.commands.values())
+    known = {opt for command in commands for param in command.params for opt in param.opts}
     others = {"--nodes", "--format", "--minimal", "--watch", "--policy-config-file", "--name"}
     others |= {"--ca-file", "--cert-file", "--key-file"}
     assert named - others <= known
 
 
 def test_metrics_that_the_docs_name_are_in_the_catalogue() -> None:
-    metrics = (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN, *catalogue.EXPORTER)
-    names = {metric.name for metric in metrics}
+    names = {metric.name for metric in catalogue.ALL}
     for page in PAGES:
         for name in re.findall(r"`((?:gpushare|DCGM|container_accelerator)_\w+)`", page.read_text()):
             assert name.removesuffix("_total") in names, f"{page.name}: {name}"
@@ -74,6 +83,7 @@ def test_metrics_that_the_docs_name_are_in_the_catalogue() -> None:
 def test_the_extender_serves_every_metric_of_its_catalogue() -> None:
     metrics = ExtenderMetrics()
     metrics.watch_ledger(lambda: EMPTY_LEDGER)
+    metrics.watch_pods(list)
     text = generate_latest(metrics.registry).decode()
     for metric in catalogue.EXTENDER:
         assert f"# HELP {metric.name}" in text
@@ -83,6 +93,18 @@ def test_the_device_plugin_serves_every_metric_of_its_catalogue() -> None:
     text = generate_latest(PluginMetrics().registry).decode()
     for metric in catalogue.DEVICE_PLUGIN:
         assert f"# HELP {metric.name}" in text
+
+
+def test_the_metrics_api_serves_every_metric_of_its_catalogue() -> None:
+    text = generate_latest(ApiMetrics().registry).decode()
+    for metric in catalogue.METRICS_API:
+        assert f"# HELP {metric.name}" in text
+
+
+def test_the_page_of_the_metrics_api_lists_what_is_offered() -> None:
+    page = (ROOT / "docs" / "reference" / "metrics-api.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([a-z, ]+) \|$", page, re.MULTILINE))
+    assert rows == {name: ", ".join(offer.kinds) for name, offer in OFFERS.items()}
 
 
 def test_event_reasons_that_the_docs_name_are_of_the_contract() -> None:

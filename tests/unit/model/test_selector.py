@@ -1,7 +1,7 @@
 import pytest
 
-from gpushare.model.selector import parse_selector
 from gpushare.errors import InvalidRequest
+from gpushare.model.selector import parse_selector
 
 LABELS = {"gpushare": "true", "zone": "b", "node-role.kubernetes.io/master": ""}
 

@@ -10,7 +10,7 @@ from gpushare.monitoring.catalogue import Metric
 from gpushare.monitoring.families import counter, family, gauge
 from gpushare.monitoring.series import Series
 
-ALL = (*catalogue.EXTENDER, *catalogue.DEVICE_PLUGIN, *catalogue.EXPORTER)
+ALL = catalogue.ALL
 ODD = ("_mib", "_percent", "_ms", "_mhz", "_kib")
 
 

@@ -340,3 +340,17 @@ async def test_stopping_ends_idle_connections_and_lets_an_answer_under_way_be_th
 async def _in_time(task: Awaitable[None]) -> None:
     async with asyncio.timeout(5):
         await task
+
+
+async def test_a_header_that_comes_twice_keeps_its_values_apart() -> None:
+    async with scene() as made:
+        wire = await made.connect()
+        await wire.ask(b"GET /x HTTP/1.1\r\nX-Group: a,b\r\nx-other: 1\r\nx-group: c\r\n\r\n")
+        assert made.asked[0].headers == {b"x-group": b"a,b\nc", b"x-other": b"1"}
+
+
+async def test_the_query_is_told_as_it_was_sent() -> None:
+    async with scene() as made:
+        wire = await made.connect()
+        await wire.ask(b"GET /a%20b?c=%20d&e HTTP/1.1\r\n\r\n")
+        assert (made.asked[0].path, made.asked[0].query, made.asked[0].peer) == ("/a b", "c=%20d&e", "")

@@ -1,0 +1,66 @@
+"""The driver is the one asked for, all of it, and stays; see side_effect.yml for what came before."""
+
+from collections.abc import Callable
+
+import pytest
+from testinfra.host import Host
+
+testinfra_hosts = ["ansible://gpu_nodes"]
+VERSIONS = {"gpu-1": "580.65.06", "gpu-2": "535.183.01"}
+PARTS = ("nvidia-driver", "nvidia-kernel-dkms", "nvidia-smi", "nvidia-persistenced")
+LEFT_TO_PEOPLE = "/run/gpushare-nvidia-driver.reboot"
+PREVIOUS = "/var/lib/gpushare-nvidia-driver.previous"
+
+
+@pytest.fixture
+def version(host: Host) -> str:
+    return VERSIONS[host.check_output("hostname")]
+
+
+def test_there_are_two_hosts(names_of: Callable[[str], list[str]]) -> None:
+    assert names_of("gpu_nodes") == ["gpu-1", "gpu-2"]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_part_is_at_the_version_though_newer_ones_are_on_offer(
+    host: Host, version: str, name: str
+) -> None:
+    assert host.package(name).version == f"{version}-1"
+
+
+def test_the_module_is_built_for_the_running_kernel(host: Host, version: str) -> None:
+    assert host.file(f"/var/lib/dkms/nvidia/{version}/{host.check_output('uname -r')}").is_directory
+
+
+def test_other_upgrades_leave_the_driver_alone(host: Host) -> None:
+    assert host.check_output("apt-mark showhold").split() == ["nvidia-driver", "nvidia-kernel-dkms"]
+    unpinned = "-o Dir::Etc::PreferencesParts=/nonexistent"
+    assert "Inst nvidia-driver" not in host.check_output(f"apt-get --simulate {unpinned} dist-upgrade")
+    assert "nvidia" not in host.check_output("apt-get --simulate dist-upgrade")
+
+
+def test_nouveau_is_kept_away(host: Host) -> None:
+    assert "blacklist nouveau" in host.file("/etc/modprobe.d/gpushare-nouveau.conf").content_string
+
+
+def test_the_persistence_daemon_runs(host: Host) -> None:
+    service = host.service("nvidia-persistenced")
+    assert service.is_running
+    assert service.is_enabled
+
+
+def test_what_was_there_before_is_recorded_where_something_was(host: Host, version: str) -> None:
+    if version == VERSIONS["gpu-2"]:
+        assert not host.file(PREVIOUS).exists
+    else:
+        assert host.file(PREVIOUS).content_string == "535.183.01\n"
+
+
+def test_a_reboot_left_to_people_is_remembered_until_it_comes(host: Host, version: str) -> None:
+    assert host.file(LEFT_TO_PEOPLE).exists is (version == VERSIONS["gpu-1"])
+
+
+def test_refused_versions_left_no_trace(host: Host) -> None:
+    pins = host.file("/etc/apt/preferences.d/gpushare-nvidia-driver").content_string
+    assert "999" not in pins
+    assert host.check_output("dpkg --audit") == ""

@@ -1,0 +1,70 @@
+"""Plain HTTP to exporters and to Prometheus: a page, or the answer to a form, with a deadline."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+
+from gpushare import __version__
+from gpushare.errors import SourceError
+
+_CONNECT_TIMEOUT_S: Final = 2.0
+_MAX_BYTES: Final = 64 * 2**20
+_MAX_CONNECTIONS: Final = 64
+_MAX_ERROR_TEXT: Final = 300
+
+
+class Pages:
+    """A client for other services' pages. Use as an async context manager."""
+
+    def __init__(self, *, timeout_s: float) -> None:
+        self._timeout = aiohttp.ClientTimeout(
+            total=timeout_s, sock_connect=min(_CONNECT_TIMEOUT_S, timeout_s)
+        )
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS),
+            timeout=self._timeout,
+            headers={"User-Agent": f"gpushare/{__version__}"},
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session:
+            await self._session.close()
+
+    async def get(self, url: str) -> bytes:
+        """The body of a 200 answer. Raises SourceError for anything else."""
+        return await self._ask("GET", url)
+
+    async def post(self, url: str, form: Mapping[str, str]) -> bytes:
+        """The body of the answer to a form. Raises SourceError for anything but 200."""
+        return await self._ask("POST", url, form)
+
+    async def _ask(self, method: str, url: str, form: Mapping[str, str] | None = None) -> bytes:
+        if self._session is None:
+            raise SourceError("the client is not open")
+        try:
+            async with self._session.request(method, url, data=form, allow_redirects=False) as response:
+                body = await _at_most(response, _MAX_BYTES)
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            raise SourceError(f"{url}: {str(error) or 'no answer in time'}") from error
+        if response.status != HTTPStatus.OK:
+            text = body[:_MAX_ERROR_TEXT].decode(errors="replace")
+            raise SourceError(f"{url}: HTTP {response.status} {text}")
+        return body
+
+
+async def _at_most(response: aiohttp.ClientResponse, size: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > size:
+            raise SourceError(f"{response.url}: larger than {size // 2**20} MiB")
+    return bytes(body)

@@ -1,0 +1,104 @@
+"""The metrics API put together: watches, source, door, servers; started and stopped in order."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Final
+
+import structlog
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import load_access
+from gpushare.adapters.kube.directory import AUTHENTICATION, NODES, PODS, review
+from gpushare.adapters.pages import Pages
+from gpushare.metricsapi.access import Access
+from gpushare.metricsapi.directory import Directory, Known, exporter_urls
+from gpushare.metricsapi.door import Door
+from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.metricsapi.service import Service
+from gpushare.metricsapi.settings import Settings
+from gpushare.metricsapi.sources import Exporters, Prometheus, Source
+from gpushare.runtime.operators import operators_app, rendering
+from gpushare.runtime.server import HttpServer
+from gpushare.runtime.serving import bind_socket, make_server, stop_event
+
+log = structlog.get_logger()
+
+_MAX_BODY_BYTES: Final = 2**16
+"""Nothing is ever written here; what is sent all the same is read and ignored."""
+
+
+async def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises GpuShareError where it cannot start."""
+    stop = stop_event()
+    door = Door(settings.tls_cert, settings.tls_key)
+    access = await load_access(settings.kubeconfig)
+    listener = bind_socket(settings.host, settings.port)
+    ops_listener = bind_socket(settings.ops_host, settings.ops_port)
+    async with (
+        KubeClient(access) as client,
+        Pages(timeout_s=settings.deadline_s) as pages,
+        asyncio.TaskGroup() as tasks,
+    ):
+        api = MetricsApi(settings, client, pages, door)
+        ops_server = make_server(
+            operators_app(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
+        )
+        serving = (
+            tasks.create_task(api.server.serve(listener)),
+            tasks.create_task(ops_server.serve(sockets=[ops_listener])),
+        )
+        background = [tasks.create_task(job) for job in api.jobs()]
+        ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
+        log.info("started", **ports, api=client.host, source=settings.source)
+        await stop.wait()
+        log.info("stopping")
+        for task in background:
+            task.cancel()
+        api.server.stop()
+        ops_server.should_exit = True
+        await asyncio.gather(*serving)
+
+
+class MetricsApi:
+    """All parts, wired but not running."""
+
+    def __init__(self, settings: Settings, client: KubeClient, pages: Pages, door: Door) -> None:
+        self._settings = settings
+        self._door = door
+        self.metrics = ApiMetrics()
+        self._pods = Directory(client, PODS, self.metrics)
+        self._nodes = Directory(client, NODES, self.metrics)
+        service = Service(
+            front=lambda: door.front,
+            access=Access(lambda spec: review(client, spec), self.metrics),
+            source=self._source(pages),
+            pods=self._pods,
+            nodes=self._nodes,
+            metrics=self.metrics,
+        )
+        self.server = HttpServer(service.handle, max_body=_MAX_BODY_BYTES, tls=door.tls)
+        self._config = Known(client, AUTHENTICATION, self.metrics, lambda: door.learn(self._config.objects))
+
+    def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What runs in the background until it is cancelled."""
+        yield self._pods.run()
+        yield self._nodes.run()
+        yield self._config.run()
+        yield self._door.run()
+
+    def missing(self) -> str | None:
+        """What keeps requests from being answered; None where nothing does."""
+        if not (self._pods.listed and self._nodes.listed):
+            return "pods and nodes are not listed yet"
+        return self._door.problem
+
+    def _source(self, pages: Pages) -> Source:
+        settings = self._settings
+        if settings.source == "prometheus":
+            return Prometheus(pages, settings.prometheus_url, self.metrics, keep_s=settings.keep_s)
+        return Exporters(pages, self._exporters, self.metrics, keep_s=settings.keep_s)
+
+    def _exporters(self) -> Sequence[str]:
+        settings = self._settings
+        pods = self._pods.of(settings.exporter_namespace).values()
+        return exporter_urls(pods, settings.exporters, settings.exporter_port)

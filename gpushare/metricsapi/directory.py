@@ -1,0 +1,106 @@
+"""Who exists: pods and nodes with their labels as the API server shows them, and where exporters are.
+
+Listeners of watches; what they know is read by requests at once.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+import structlog
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.directory import Entry
+from gpushare.adapters.kube.watch import Deleted, Follower, Resource, Upserted
+from gpushare.errors import ApiError
+from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.model.selector import Selector
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+
+class Known(Generic[T]):
+    """The objects of a resource by their keys, as ``run`` hears of them. ``told`` is called after changes."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource[T],
+        metrics: ApiMetrics,
+        told: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.listed = False
+        self.objects: dict[str, T] = {}
+        self._metrics = metrics
+        self._told = told
+        self._trouble: str | None = None
+        self.run = Follower(client, resource, self).run
+
+    def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
+        """Keep what is there, drop what is gone."""
+        for change in batch:
+            if isinstance(change, Deleted):
+                self.forget(change.key)
+            else:
+                self.keep(change.key, change.value)
+        self._told()
+
+    def keep(self, key: str, value: T) -> None:
+        """An object is there, or another than before."""
+        self.objects[key] = value
+
+    def forget(self, key: str) -> None:
+        """An object is gone."""
+        self.objects.pop(key, None)
+
+    def synced(self, resource: str) -> None:
+        """The list has been taken in."""
+        log.info("listed", resource=resource)
+        self.listed = True
+        self._trouble = None
+        self._metrics.synced.labels(resource).set(1)
+        self._told()
+
+    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        """The API refuses, or does not answer; what is known stays."""
+        if self._trouble != str(error):
+            log.warning("watch_restarted", resource=resource, reason=str(error), retry_s=retry_in_s)
+        self._trouble = str(error)
+        self._metrics.watch_restarts.labels(resource).inc()
+
+
+class Directory(Known[Entry]):
+    """Pods by namespace, or nodes under an empty one."""
+
+    def __init__(self, client: KubeClient, resource: Resource[Entry], metrics: ApiMetrics) -> None:
+        super().__init__(client, resource, metrics)
+        self._places: dict[str, dict[str, Entry]] = {}
+
+    def keep(self, key: str, value: Entry) -> None:
+        """Enter it in its namespace too."""
+        super().keep(key, value)
+        self._places.setdefault(value.namespace, {})[value.name] = value
+
+    def forget(self, key: str) -> None:
+        """Take it out of its namespace too, and the namespace with its last object."""
+        gone = self.objects.get(key)
+        super().forget(key)
+        if gone:
+            place = self._places[gone.namespace]
+            place.pop(gone.name)
+            if not place:
+                self._places.pop(gone.namespace)
+
+    def of(self, namespace: str) -> Mapping[str, Entry]:
+        """The objects of a namespace by name."""
+        return self._places.get(namespace, {})
+
+
+def exporter_urls(pods: Iterable[Entry], selector: Selector, port: int) -> list[str]:
+    """Where exporters show their metrics: one for each node, for two of one node would count twice."""
+    by_node = {pod.node: pod.address for pod in pods if pod.running and pod.address and selector(pod.labels)}
+    return [f"http://{_host(address)}:{port}/metrics" for address in by_node.values()]
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

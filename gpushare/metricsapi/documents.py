@@ -1,0 +1,130 @@
+"""The API's JSON: lists of values, discovery, errors. Pure.
+
+The types: ``k8s.io/metrics/pkg/apis/custom_metrics`` (v1beta1 and v1beta2) and ``Status``, ``APIGroup`` and
+``APIResourceList`` of ``k8s.io/apimachinery``.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
+from gpushare.metricsapi.offers import OFFERS, Kind, Question, Value
+from gpushare.runtime.http import Answer
+
+Object = dict[str, Any]
+
+_VALUES: Final = "MetricValueList"
+_KINDS: Final = {Kind.PODS: "Pod", Kind.NODES: "Node", Kind.NAMESPACES: "Namespace"}
+_OLD: Final = "v1beta1"
+_REASONS: Final = {
+    HTTPStatus.BAD_REQUEST: "BadRequest",
+    HTTPStatus.FORBIDDEN: "Forbidden",
+    HTTPStatus.NOT_FOUND: "NotFound",
+    HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
+    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
+}
+
+_encode = msgspec.json.Encoder().encode
+
+
+def answer(document: Object, status: int = HTTPStatus.OK) -> Answer:
+    """The document as an HTTP answer."""
+    return Answer(_encode(document), int(status))
+
+
+def failure(status: HTTPStatus, message: str) -> Answer:
+    """A Status object, which clients show as the error."""
+    document = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": _REASONS[status],
+        "code": int(status),
+    }
+    return answer(document, status)
+
+
+def value_list(version: str, question: Question, values: Mapping[str, Value]) -> Object:
+    """The values by name of their objects, in that order."""
+    return {
+        "kind": _VALUES,
+        "apiVersion": f"{METRICS_API_GROUP}/{version}",
+        "metadata": {},
+        "items": [_item(version, question, name, values[name]) for name in sorted(values)],
+    }
+
+
+def _item(version: str, question: Question, name: str, value: Value) -> Object:
+    metric = question.offer.name
+    named = {"metricName": metric} if version == _OLD else {"metric": {"name": metric, "selector": None}}
+    place = {"namespace": question.namespace} if question.kind is Kind.PODS else {}
+    described = {"kind": _KINDS[question.kind], **place, "name": name, "apiVersion": "/v1"}
+    return {
+        "describedObject": described,
+        **named,
+        "timestamp": _time(int(value.at)),
+        "value": quantity(value.number),
+        **({"selector": None} if version == _OLD else {}),
+    }
+
+
+@lru_cache(maxsize=64)
+def _time(second: int) -> str:
+    """Kept, because all pods of a node were read in the same second."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def quantity(number: float) -> str:
+    """A Kubernetes quantity, to the thousandth: ``23``, ``850m``."""
+    thousandths = round(number * 1000)
+    whole, rest = divmod(thousandths, 1000)
+    return f"{thousandths}m" if rest else str(whole)
+
+
+# --- discovery ----------------------------------------------------------------------------------
+
+
+def resource_list(version: str) -> Object:
+    """Every metric for every kind of object."""
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{METRICS_API_GROUP}/{version}",
+        "resources": [_resource(kind, offer.name) for offer in OFFERS.values() for kind in offer.kinds],
+    }
+
+
+def _resource(kind: Kind, metric: str) -> Object:
+    return {
+        "name": f"{kind.value}/{metric}",
+        "singularName": "",
+        "namespaced": kind is Kind.PODS,
+        "kind": _VALUES,
+        "verbs": ["get"],
+    }
+
+
+def group() -> Object:
+    """The API group with its versions, the preferred one first."""
+    versions = [
+        {"groupVersion": f"{METRICS_API_GROUP}/{each}", "version": each} for each in METRICS_API_VERSIONS
+    ]
+    return {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        "name": METRICS_API_GROUP,
+        "versions": versions,
+        "preferredVersion": versions[0],
+    }
+
+
+def group_list() -> Object:
+    """All API groups that are served here: one."""
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]}

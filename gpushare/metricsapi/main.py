@@ -1,0 +1,131 @@
+"""``gpushare metrics-api``: flags and environment to settings, errors to exit codes."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import click
+
+from gpushare.contract import (
+    EXPORTER_NAME,
+    EXPORTER_PORT,
+    METRICS_API_OPS_PORT,
+    METRICS_API_PORT,
+    SYSTEM_NAMESPACE,
+)
+from gpushare.errors import ConfigError, GpuShareError, InvalidRequest, first_of
+from gpushare.metricsapi.settings import Settings
+from gpushare.model.selector import Selector, parse_selector
+
+_LEVELS: Final = ("debug", "info", "warn", "error")
+_EXIT_SETTINGS: Final = 2
+"""What click ends with for a flag that it does not take."""
+_SECONDS: Final = click.FloatRange(min=0, min_open=True)
+
+
+@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.option("--host", default="0.0.0.0", help="Address for the API server's requests.")  # noqa: S104 - they come from another machine
+@click.option(
+    "--port",
+    envvar="PORT",
+    type=int,
+    default=METRICS_API_PORT,
+    help="Port for the API server's requests; 0 takes a free one.",
+)
+@click.option("--tls-cert", help="Certificate of this server; read again when it changes.")
+@click.option("--tls-key", help="Key of the certificate.")
+@click.option(
+    "--source",
+    type=click.Choice(["exporters", "prometheus"]),
+    default="exporters",
+    help="Where values come from: scraped here, or asked of Prometheus.",
+)
+@click.option("--prometheus-url", envvar="PROMETHEUS_URL", help="Where Prometheus is, `http://host:9090`.")
+@click.option("--exporter-namespace", default=SYSTEM_NAMESPACE, help="Namespace of the exporter's pods.")
+@click.option(
+    "--exporter-selector", default=f"component={EXPORTER_NAME}", help="Labels of the exporter's pods."
+)
+@click.option(
+    "--exporter-port", type=click.IntRange(1, 65535), default=EXPORTER_PORT, help="Their port for metrics."
+)
+@click.option("--deadline-seconds", type=_SECONDS, default=5.0, help="How long one scrape or query may take.")
+@click.option("--keep-seconds", type=_SECONDS, default=5.0, help="How long what was read is used.")
+@click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics.")  # noqa: S104 - probes and scrapes come from outside
+@click.option(
+    "--ops-port",
+    envvar="OPS_PORT",
+    type=int,
+    default=METRICS_API_OPS_PORT,
+    help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
+)
+@click.option(
+    "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
+)
+@click.option(
+    "--log-level",
+    envvar="LOG_LEVEL",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    default="info",
+    help="How much to log.",
+)
+def command(**flags: Any) -> None:
+    """Serve custom.metrics.k8s.io: what cards, nodes and pods do, to autoscalers."""
+    from gpushare.metricsapi.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
+    from gpushare.runtime.logs import configure  # noqa: PLC0415
+
+    try:
+        settings = settings_of(flags)
+        configure(settings.log_level)
+        asyncio.run(run(settings))
+    except* GpuShareError as group:
+        error = first_of(group)
+        click.echo(f"gpushare metrics-api: {error}", err=True)
+        sys.exit(_EXIT_SETTINGS if isinstance(error, ConfigError) else 1)
+
+
+def settings_of(flags: Mapping[str, Any]) -> Settings:
+    """Settings from parsed flags. Raises ConfigError for what cannot work."""
+    if not (flags["tls_cert"] and flags["tls_key"]):
+        raise ConfigError("--tls-cert and --tls-key are needed: the API server speaks TLS only")
+    _check_prometheus(flags["source"], flags["prometheus_url"])
+    return Settings(
+        host=flags["host"],
+        port=flags["port"],
+        ops_host=flags["ops_host"],
+        ops_port=flags["ops_port"],
+        kubeconfig=flags["kubeconfig"],
+        log_level=flags["log_level"],
+        tls_cert=flags["tls_cert"],
+        tls_key=flags["tls_key"],
+        source=flags["source"],
+        prometheus_url=flags["prometheus_url"] or "",
+        exporters=_exporters(flags["exporter_selector"]),
+        exporter_namespace=flags["exporter_namespace"],
+        exporter_port=flags["exporter_port"],
+        deadline_s=flags["deadline_seconds"],
+        keep_s=flags["keep_seconds"],
+    )
+
+
+def _check_prometheus(source: str, url: str | None) -> None:
+    if source != "prometheus":
+        if url:
+            raise ConfigError(f"--prometheus-url={url} is read with --source=prometheus only: give both")
+        return
+    if not url:
+        raise ConfigError("--source=prometheus needs --prometheus-url")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"--prometheus-url={url} is not like http://host:9090")
+
+
+def _exporters(text: str) -> Selector:
+    try:
+        selector = parse_selector(text)
+    except InvalidRequest as error:
+        raise ConfigError(f"--exporter-selector: {error}") from error
+    if not selector.terms:
+        raise ConfigError("--exporter-selector is empty: every pod would be taken for an exporter")
+    return selector

@@ -1,0 +1,36 @@
+"""The daemon's own metrics, on a registry of their own. Names come from the catalogue."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from gpushare.errors import SourceError
+from gpushare.monitoring import catalogue
+from gpushare.monitoring.families import counter, gauge, histogram
+
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class ApiMetrics:
+    """All families."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        self.requests = counter(catalogue.API_REQUESTS, registry)
+        self.latency = histogram(catalogue.API_LATENCY, registry, _BUCKETS)
+        self.reviews = counter(catalogue.API_REVIEWS, registry)
+        self.reads = counter(catalogue.API_SOURCE_READS, registry)
+        self.synced = gauge(catalogue.API_SYNCED, registry)
+        self.watch_restarts = counter(catalogue.API_WATCH_RESTARTS, registry)
+
+    @contextmanager
+    def source_read(self) -> Iterator[None]:
+        """Counts a scrape or a query by how it ends."""
+        try:
+            yield
+        except SourceError:
+            self.reads.labels("error").inc()
+            raise
+        self.reads.labels("ok").inc()

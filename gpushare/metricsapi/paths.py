@@ -1,0 +1,70 @@
+"""From a request's path to what it is about, as API servers read paths.
+
+The protocol: https://github.com/kubernetes/design-proposals-archive/blob/main/instrumentation/custom-metrics-api.md
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
+from gpushare.metricsapi.offers import Kind
+
+ALL: Final = "*"
+_ROOT: Final = "apis"
+_NAMESPACE_METRICS: Final = "metrics"
+"""Where an object would be: the metric is one of the namespace itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a request does, in the words of a SubjectAccessReview; ``path`` where it is about no resource."""
+
+    verb: str
+    path: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A metric of one object, or of all of a kind (``ALL``)."""
+
+    version: str
+    kind: Kind
+    namespace: str
+    name: str
+    metric: str
+
+
+def ask_of(path: str) -> Ask | None:
+    """The metric that a path asks for; None for any other path."""
+    version, rest = _split(path)
+    match rest:
+        case ["namespaces", namespace, "metrics", metric]:
+            return Ask(version, Kind.NAMESPACES, namespace, namespace, metric)
+        case ["namespaces", namespace, "pods", name, metric]:
+            return Ask(version, Kind.PODS, namespace, name, metric)
+        case ["nodes", name, metric]:
+            return Ask(version, Kind.NODES, "", name, metric)
+    return None
+
+
+def attributes_of(method: str, path: str) -> Attributes:
+    """What has to be allowed: the same that the API server itself asks before it passes the request on."""
+    verb = method.lower()
+    ask = ask_of(path)
+    if ask is None:
+        return Attributes(verb, path)
+    if ask.kind is Kind.NAMESPACES:
+        return Attributes(verb, "", ask.version, ask.namespace, _NAMESPACE_METRICS, "", ask.metric)
+    return Attributes(verb, "", ask.version, ask.namespace, ask.kind.value, ask.metric, ask.name)
+
+
+def _split(path: str) -> tuple[str, list[str]]:
+    """The version and the parts after it; both empty where that is not of this API or has empty parts."""
+    parts = path.strip("/").split("/")
+    served = parts[:2] == [_ROOT, METRICS_API_GROUP] and parts[2:3] and parts[2] in METRICS_API_VERSIONS
+    return (parts[2], parts[3:]) if served and all(parts) else ("", [])

@@ -1,0 +1,113 @@
+"""Where values come from: straight from the exporters, or from Prometheus."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from gpushare.adapters.pages import Pages
+from gpushare.errors import SourceError
+from gpushare.metricsapi.exposition import Sample, samples
+from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.metricsapi.offers import OFFERS, Question, Value
+from gpushare.metricsapi.promql import promql, values_of
+from gpushare.metricsapi.recent import Recent
+from gpushare.metricsapi.values import Book
+from gpushare.monitoring.catalogue import SNAPSHOT_AT
+
+log = structlog.get_logger()
+
+_WANTED: Final = frozenset(
+    [SNAPSHOT_AT.name, *(metric.name for offer in OFFERS.values() for metric in offer.sources)]
+)
+_MOST_AT_ONCE: Final = 32
+
+
+class Source(Protocol):
+    """Whoever knows values."""
+
+    async def values(self, question: Question) -> Mapping[str, Value]:
+        """Name of an object → its number. Raises SourceError where nobody answers."""
+
+
+class Exporters:
+    """Scrapes all exporters when it is asked, and not again for some seconds.
+
+    One that does not answer costs the values of its node; an HPA then assumes what changes least.
+    """
+
+    def __init__(
+        self, pages: Pages, find: Callable[[], Sequence[str]], metrics: ApiMetrics, *, keep_s: float
+    ) -> None:
+        self._pages = pages
+        self._find = find
+        self._metrics = metrics
+        self._gate = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._recent: Recent[None, Book] = Recent(lambda _: self._scrape_all(), keep_s)
+        self._silent: frozenset[str] = frozenset()
+
+    async def values(self, question: Question) -> Mapping[str, Value]:
+        """From the last scrape."""
+        return (await self._recent.get(None)).values(question)
+
+    async def _scrape_all(self) -> Book:
+        urls = self._find()
+        if not urls:
+            raise SourceError("no pod of the exporter runs: see its namespace and labels")
+        read = await asyncio.gather(*map(self._scrape, urls), return_exceptions=True)
+        book, problems = Book(), {}
+        for url, page in zip(urls, read, strict=True):
+            if isinstance(page, SourceError):
+                problems[url] = page
+            elif isinstance(page, BaseException):
+                raise page
+            else:
+                book.add(page, _read_at(page))
+        self._tell(problems)
+        if len(problems) == len(urls):
+            raise SourceError(f"no exporter answers; {next(iter(problems.values()))}")
+        return book
+
+    async def _scrape(self, url: str) -> list[Sample]:
+        async with self._gate:
+            with self._metrics.source_read():
+                page = await self._pages.get(url)
+                try:
+                    # In a thread, so that requests are answered meanwhile.
+                    return await asyncio.to_thread(_samples, page)
+                except (ValueError, IndexError) as error:
+                    raise SourceError(f"{url}: is no page of metrics: {error}") from error
+
+    def _tell(self, problems: Mapping[str, SourceError]) -> None:
+        for url in problems.keys() - self._silent:
+            log.warning("exporter_silent", url=url, reason=str(problems[url]))
+        self._silent = frozenset(problems)
+
+
+def _samples(page: bytes) -> list[Sample]:
+    return list(samples(page.decode(), _WANTED))
+
+
+def _read_at(page: Iterable[Sample]) -> float:
+    """When the exporter read its cards; where it does not say, this moment."""
+    return next((each.number for each in page if each.metric == SNAPSHOT_AT.name), time.time())
+
+
+class Prometheus:
+    """Asks Prometheus, and the same not again for some seconds."""
+
+    def __init__(self, pages: Pages, url: str, metrics: ApiMetrics, *, keep_s: float) -> None:
+        self._pages = pages
+        self._url = f"{url.rstrip('/')}/api/v1/query"
+        self._metrics = metrics
+        self._recent: Recent[str, bytes] = Recent(self._query, keep_s)
+
+    async def values(self, question: Question) -> Mapping[str, Value]:
+        """The answer to the question's query."""
+        return values_of(await self._recent.get(promql(question)), question)
+
+    async def _query(self, text: str) -> bytes:
+        with self._metrics.source_read():
+            return await self._pages.post(self._url, {"query": text})

@@ -1,0 +1,203 @@
+"""What Grafana shows: *GPU APP* by pod, *GPU Node* by card, *GPU Cluster* in all.
+
+What belongs here: panels with their queries, and how they become a dashboard. What does not: what is
+recorded (``rules``). Grafana's SDK is a tool of the build: no daemon imports this module.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from grafana_foundation_sdk.builders import dashboard as sdk
+from grafana_foundation_sdk.builders import prometheus, stat, timeseries
+from grafana_foundation_sdk.builders.common import VizLegendOptions
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.common import DataSourceRef, LegendDisplayMode
+from grafana_foundation_sdk.models.dashboard import VariableRefresh, VariableSort
+
+from gpushare.monitoring import catalogue as names
+from gpushare.monitoring import rules
+
+Kind = Literal["graph", "number"]
+_SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
+_LEGEND: Final = VizLegendOptions().show_legend(show_legend=True).display_mode(LegendDisplayMode.LIST)
+_SIZES: Final = {"graph": (8, 12), "number": (4, 6)}
+"""Height and width of a panel; a dashboard is 24 wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One query; ``unit`` is Grafana's name of it, ``legend`` its template of a line's name."""
+
+    title: str
+    expr: str
+    unit: str
+    legend: str = ""
+    kind: Kind = "graph"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What can be chosen at the top: the values of the label ``name`` in ``series``."""
+
+    name: str
+    series: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A dashboard; ``uid`` is its address in Grafana."""
+
+    uid: str
+    title: str
+    choices: Sequence[Choice]
+    panels: Sequence[Panel]
+
+
+# --- by pod -------------------------------------------------------------------------------------
+_PODS: Final = '{namespace=~"$namespace",pod=~"$pod"}'
+_POD: Final = "{{namespace}}/{{pod}}"
+
+
+def _of_its_card(metric: names.Metric) -> str:
+    """A card's value for each pod on it."""
+    return (
+        f"max by (namespace, pod) (0 * {names.CONTAINER_ALLOCATED}{_PODS}"
+        f" + on (node, card) group_left max by (node, card) ({metric}))"
+    )
+
+
+APP: Final = Page(
+    "gpushare-app",
+    "GPU APP",
+    (
+        Choice("namespace", str(names.CONTAINER_ALLOCATED)),
+        Choice("pod", f'{names.CONTAINER_ALLOCATED}{{namespace=~"$namespace"}}'),
+    ),
+    (
+        Panel("Memory used", f"{rules.POD_USED}{_PODS}", "bytes", _POD),
+        Panel("Memory given", f"{rules.POD_ALLOCATED}{_PODS}", "bytes", _POD),
+        Panel("Part of the given memory in use", f"{rules.POD_MEMORY_USE}{_PODS}", "percentunit", _POD),
+        Panel(
+            "Part of the card that was given",
+            f"sum by (namespace, pod) ({names.CONTAINER_ALLOCATED}{_PODS}"
+            f" / on (node, card) group_left max by (node, card) ({names.CARD_MEMORY}))",
+            "percentunit",
+            _POD,
+        ),
+        Panel("Multiprocessors", f"{rules.POD_COMPUTE}{_PODS}", "percentunit", _POD),
+        Panel("Given and not used", f"{rules.POD_WASTED}{_PODS}", "bytes", _POD),
+        Panel("Temperature of its card", _of_its_card(names.CARD_TEMPERATURE), "celsius", _POD),
+        Panel("Power of its card", _of_its_card(names.CARD_POWER), "watt", _POD),
+    ),
+)
+
+# --- by card ------------------------------------------------------------------------------------
+_NODES: Final = '{node=~"$node"}'
+_CARD: Final = "{{node}} card {{card}}"
+
+
+def _by_card(title: str, metric: names.Metric | rules.Rule, unit: str) -> Panel:
+    return Panel(title, f"{metric}{_NODES}", unit, _CARD)
+
+
+NODE: Final = Page(
+    "gpushare-node",
+    "GPU Node",
+    (Choice("node", str(names.CARD_INFO)),),
+    (
+        _by_card("Memory used", names.CARD_USED, "bytes"),
+        _by_card("Memory given", rules.CARD_ALLOCATED, "bytes"),
+        _by_card("Memory", names.CARD_MEMORY, "bytes"),
+        _by_card("Free units", rules.CARD_FREE, "none"),
+        _by_card("Multiprocessors", names.CARD_UTILIZATION, "percentunit"),
+        _by_card("Access to memory", names.CARD_MEMORY_UTILIZATION, "percentunit"),
+        _by_card("Temperature", names.CARD_TEMPERATURE, "celsius"),
+        _by_card("Power", names.CARD_POWER, "watt"),
+        _by_card("Clock of the multiprocessors", names.CARD_SM_CLOCK, "hertz"),
+        _by_card("Clock of the memory", names.CARD_MEMORY_CLOCK, "hertz"),
+        _by_card("Received over PCIe", names.CARD_PCIE_RECEIVED, "Bps"),
+        _by_card("Sent over PCIe", names.CARD_PCIE_SENT, "Bps"),
+        Panel(
+            "ECC errors",
+            f"increase({names.CARD_ECC}{_NODES}[$__rate_interval])",
+            "none",
+            f"{_CARD} {{{{kind}}}}",
+        ),
+        Panel("XID errors", f"{names.CARD_XIDS}{_NODES}", "none", f"{_CARD} XID {{{{xid}}}}"),
+    ),
+)
+
+# --- in all -------------------------------------------------------------------------------------
+_NODE: Final = "{{node}}"
+
+
+def _number(title: str, expr: str | rules.Rule, unit: str) -> Panel:
+    return Panel(title, str(expr), unit, kind="number")
+
+
+CLUSTER: Final = Page(
+    "gpushare-cluster",
+    "GPU Cluster",
+    (),
+    (
+        _number("Memory of all cards", rules.CLUSTER_MEMORY, "bytes"),
+        _number("Given", rules.CLUSTER_PACKING, "percentunit"),
+        _number("Part of the given memory in use", rules.CLUSTER_MEMORY_USE, "percentunit"),
+        _number("Given and not used", rules.CLUSTER_WASTED, "bytes"),
+        _number("Free units", rules.CLUSTER_FREE, "none"),
+        _number("Most free units of one card", rules.CLUSTER_LARGEST_FREE, "none"),
+        _number("Fragmentation", rules.FRAGMENTATION, "percentunit"),
+        _number("Over-committed cards", f"max({names.CARDS_OVERCOMMITTED})", "none"),
+        Panel("Given, by node", str(rules.NODE_PACKING), "percentunit", _NODE),
+        Panel("Multiprocessors, by node", str(rules.NODE_COMPUTE), "percentunit", _NODE),
+        Panel("Given and not used, by node", str(rules.NODE_WASTED), "bytes", _NODE),
+        Panel("Given and not used, the ten most", f"topk(10, {rules.POD_WASTED})", "bytes", _POD),
+        Panel("Free units, by node", str(rules.NODE_FREE), "none", _NODE),
+        Panel("Closed cards", f"max by (node) ({names.CARDS_CLOSED})", "none", _NODE),
+        Panel("Pending pods", f"max({names.PENDING})", "none", "pending"),
+        Panel(
+            "Pods that hold units, by state",
+            f"max by (state) ({names.RESERVATIONS})",
+            "none",
+            "{{state}}",
+        ),
+        Panel(
+            "Binds a second",
+            f"sum by (reason) (rate({names.EXTENDER_BINDS}[$__rate_interval]))",
+            "ops",
+            "{{reason}}",
+        ),
+    ),
+)
+
+PAGES: Final = (APP, NODE, CLUSTER)
+
+
+def as_json(page: Page) -> str:
+    """The dashboard, as Grafana imports it."""
+    board = sdk.Dashboard(page.title).uid(page.uid).tags(["gpushare"])
+    board.time("now-1h", "now").refresh("30s").timezone("browser").editable()
+    for variable in _variables(page.choices):
+        board.with_variable(variable)
+    for panel in page.panels:
+        board.with_panel(_panel(panel))
+    return JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).encode(board.build()) + "\n"
+
+
+def _variables(choices: Iterable[Choice]) -> Iterable[sdk.DatasourceVariable | sdk.QueryVariable]:
+    yield sdk.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
+    for choice in choices:
+        query = f"label_values({choice.series}, {choice.name})"
+        variable = sdk.QueryVariable(choice.name).query(query).datasource(_SOURCE)
+        variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).sort(VariableSort.ALPHABETICAL_ASC)
+        yield variable.multi(multi=True).include_all(include_all=True).all_value(".*")
+
+
+def _panel(panel: Panel) -> timeseries.Panel | stat.Panel:
+    made = timeseries.Panel().legend(_LEGEND) if panel.kind == "graph" else stat.Panel()
+    height, width = _SIZES[panel.kind]
+    query = prometheus.Dataquery().expr(panel.expr).legend_format(panel.legend).ref_id("A")
+    made.title(panel.title).unit(panel.unit).datasource(_SOURCE).height(height).span(width)
+    made.with_target(query.datasource(_SOURCE))
+    return made

@@ -1,0 +1,89 @@
+"""The real HPA controller scales the source document's own Deployment by what our metrics API tells."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
+
+from testbed import TestbedError, until
+from testbed.api import read_text
+from testbed.kubelets import needs
+from testbed.metricsapi import MetricsApi, start_metrics_api
+from tests.support import autoscaling
+from tests.support.autoscaling import (
+    APP,
+    STABLE_S,
+    SYNC_S,
+    Scene,
+    autoscaling_bed,
+    condition,
+    deploy,
+    follows_the_load,
+    replicas,
+)
+from tests.support.gpunodes import replicas_run
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+try:
+    needs.look()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene() -> AsyncIterator[Scene]:
+    async with autoscaling_bed() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def api(scene: Scene) -> MetricsApi:
+    return await start_metrics_api(scene.bed, ["--keep-seconds=0.5"])
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def nothing_left(scene: Scene, api: MetricsApi) -> AsyncIterator[None]:
+    assert api.process.running
+    yield
+    await autoscaling.remove(scene)
+
+
+async def test_it_scales_with_the_load_as_the_document_shows(scene: Scene) -> None:
+    await follows_the_load(scene)
+
+
+async def looks(api: MetricsApi, code: str) -> float:
+    """How often pods were asked about, with that answer."""
+    for family in text_string_to_metric_families(await read_text(f"{api.ops_url}/metrics")):
+        for sample in family.samples:
+            if sample.name == "gpushare_metrics_api_requests_total" and sample.labels == {
+                "kind": "pods",
+                "code": code,
+            }:
+                return sample.value
+    return 0
+
+
+async def test_it_keeps_its_size_while_no_exporter_answers(scene: Scene, api: MetricsApi) -> None:
+    name = await deploy(scene)
+    await scene.load(name, 23)
+    await replicas_run(scene.bed, APP, 2)
+    await scene.exporter.process.stop()
+
+    async def blind() -> bool:
+        found = await condition(scene, "ScalingActive")
+        return bool(found.get("status") == "False" and "no exporter answers" in found["message"])
+
+    await until(blind, "the HPA to say that it sees nothing", 30, 0.2)
+    scene.rest()
+    blind_looks = await looks(api, "503")
+
+    async def looked_often() -> bool:
+        return await looks(api, "503") >= blind_looks + 2 * STABLE_S / SYNC_S
+
+    await until(looked_often, "the HPA to look again", 30, 0.2)
+    assert await replicas(scene) == 2
+    await scene.exporter.process.start()
+    await replicas_run(scene.bed, APP, 1)

@@ -1,0 +1,274 @@
+"""The metrics API behind a real API server, fed by the real exporter over a stub of NVML."""
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from gpushare.errors import ApiError
+from testbed import TestbedError, until
+from testbed.aggregation import until_available
+from testbed.api import Object
+from testbed.kubelets import needs
+from testbed.metricsapi import ACCOUNT, MetricsApi, start_metrics_api
+from testbed.prometheus import program, start_prometheus
+from tests.support.autoscaling import APP, USED_MIB, Scene, autoscaling_bed, deploy
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+try:
+    needs.look()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+OLD, NEW = "/apis/custom.metrics.k8s.io/v1beta1", "/apis/custom.metrics.k8s.io/v1beta2"
+SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+USED = "DCGM_CUSTOM_PROCESS_MEM_USED"
+RATIO = "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"
+PODS = f"{NEW}/namespaces/default/pods/*/{SM}"
+HPA = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+TOTAL_MIB = 16130
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene() -> AsyncIterator[Scene]:
+    """One pod of S1 that takes 23 percent of its card and 15,343 MiB."""
+    async with autoscaling_bed() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def api(scene: Scene) -> MetricsApi:
+    return await start_metrics_api(scene.bed, ["--keep-seconds=0.5"])
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pod(scene: Scene, api: MetricsApi) -> str:
+    assert api.process.running
+    name = await deploy(scene)
+    # One pod is enough here.
+    await scene.bed.kubectl("delete", "hpa", "gpu-hpa")
+    await scene.load(name, 23)
+    await told(scene, PODS, {name: "23"})
+    return name
+
+
+async def raw(scene: Scene, path: str) -> Any:
+    return json.loads(await scene.bed.kubectl("get", "--raw", path))
+
+
+def numbers(document: Object) -> dict[str, str]:
+    return {each["describedObject"]["name"]: each["value"] for each in document["items"]}
+
+
+async def told(scene: Scene, path: str, expected: Mapping[str, str], timeout_s: float = 15) -> None:
+    """Wait until the API server tells exactly these values."""
+    seen: dict[str, str] = {}
+
+    async def there() -> bool:
+        seen.clear()
+        seen.update(numbers(await scene.bed.api.get(path)))
+        return seen == expected
+
+    try:
+        await until(there, path, timeout_s, 0.1)
+    except TestbedError:
+        assert seen == expected
+        raise
+
+
+async def refused(scene: Scene, path: str, **params: str) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        await scene.bed.api.get(path, **params)
+    return caught.value
+
+
+async def unavailable(scene: Scene) -> None:
+    """Wait until what was read before is used no more, and there is nothing else."""
+
+    async def away() -> bool:
+        try:
+            await scene.bed.api.get(PODS)
+        except ApiError as error:
+            return error.status == HTTPStatus.SERVICE_UNAVAILABLE
+        return False
+
+    await until(away, "the metrics API to be unavailable", 15, 0.1)
+
+
+async def direct(api: MetricsApi, tls: ssl.SSLContext, user: str) -> tuple[int, str]:
+    """Status and message of the metrics API itself, asked past the API server."""
+    headers = {"X-Remote-User": user}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{api.url}{PODS}", headers=headers, ssl=tls) as answer,
+    ):
+        document = await answer.json()
+        return answer.status, document.get("message", "")
+
+
+def client(scene: Scene, stem: str | None = None) -> ssl.SSLContext:
+    """A client that trusts the server, with one of the bed's certificates."""
+    context = ssl.create_default_context(cafile=str(scene.bed.ca_file))
+    if stem:
+        pki = scene.bed.layout.pki
+        context.load_cert_chain(pki / f"{stem}.crt", pki / f"{stem}.key")
+    return context
+
+
+async def test_discovery_lists_what_the_source_document_shows(scene: Scene, api: MetricsApi) -> None:
+    assert api.process.running
+    listed = {each["name"]: each for each in (await raw(scene, OLD))["resources"]}
+    for kind, namespaced in (("nodes", False), ("pods", True), ("namespaces", False)):
+        assert listed[f"{kind}/{SM}"] == {
+            "name": f"{kind}/{SM}",
+            "singularName": "",
+            "namespaced": namespaced,
+            "kind": "MetricValueList",
+            "verbs": ["get"],
+        }
+    for name in ("nodes/DCGM_FI_DEV_GPU_UTIL", "nodes/DCGM_FI_DEV_FB_USED", f"pods/{USED}", f"pods/{RATIO}"):
+        assert name in listed
+
+
+async def test_the_pods_numbers_to_the_unit(scene: Scene, pod: str) -> None:
+    label = f"labelSelector=app%3D{APP}"
+    document = await raw(scene, f"{PODS}?{label}")
+    (item,) = document["items"]
+    assert document["kind"] == "MetricValueList"
+    assert item["describedObject"] == {
+        "kind": "Pod",
+        "namespace": "default",
+        "name": pod,
+        "apiVersion": "/v1",
+    }
+    assert item["metric"]["name"] == SM
+    assert item["value"] == "23"
+    (old,) = (await raw(scene, f"{OLD}/namespaces/default/pods/*/{USED}?{label}"))["items"]
+    assert (old["metricName"], old["value"]) == (USED, str(USED_MIB))
+    ratio = await raw(scene, f"{NEW}/namespaces/default/pods/{pod}/{RATIO}")
+    assert numbers(ratio) == {pod: f"{round(1000 * USED_MIB / TOTAL_MIB)}m"}
+
+
+async def test_nodes_and_namespaces(scene: Scene, pod: str) -> None:
+    assert pod
+    await told(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
+    await told(scene, f"{NEW}/nodes/gpu/{SM}", {"gpu": "23"})
+    await told(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
+
+
+async def test_labels_choose_pods_and_series(scene: Scene, pod: str) -> None:
+    async def chosen(**params: str) -> dict[str, str]:
+        return numbers(await scene.bed.api.get(PODS, **params))
+
+    assert await chosen(labelSelector=f"app in ({APP},x),!absent") == {pod: "23"}
+    assert await chosen(labelSelector="app=other") == {}
+    assert await chosen(metricLabelSelector="ContainerName=bert-container") == {pod: "23"}
+    assert await chosen(metricLabelSelector="ContainerName!=bert-container") == {}
+
+
+async def test_a_bad_question_is_told_what_is_wrong(scene: Scene, pod: str) -> None:
+    unknown = await refused(scene, f"{NEW}/namespaces/default/pods/*/DCGM_CUSTOM_PROCESS_SM")
+    assert (unknown.status, unknown.reason) == (404, "NotFound")
+    assert f"there is {SM}" in str(unknown)
+    malformed = await refused(scene, PODS, labelSelector="a b")
+    assert (malformed.status, malformed.reason) == (400, "BadRequest")
+    assert "labelSelector: selector 'a b'" in str(malformed)
+    absent = await refused(scene, f"{NEW}/namespaces/default/pods/none/{SM}")
+    assert absent.status == 404
+    assert pod
+
+
+async def test_only_the_front_proxy_is_believed(scene: Scene, api: MetricsApi) -> None:
+    status, message = await direct(api, client(scene), "system:admin")
+    assert status == 403
+    assert "no client certificate" in message
+    for stem in ("admin", "apiserver"):
+        with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+            await direct(api, client(scene, stem), "system:admin")
+
+
+async def test_the_front_proxys_client_may_read_what_its_roles_allow(scene: Scene, api: MetricsApi) -> None:
+    front = client(scene, "front-proxy-client")
+    assert await direct(api, front, HPA) == (200, "")
+    status, message = await direct(api, front, "system:serviceaccount:default:default")
+    assert status == 403
+    assert "may not get" in message
+    async with scene.bed.api_for("system:serviceaccount:default:default") as stranger:
+        with pytest.raises(ApiError, match="403"):
+            await stranger.get(PODS)
+        assert (await stranger.get(NEW))["resources"]
+
+
+async def test_while_no_exporter_answers_it_is_unavailable(scene: Scene, pod: str) -> None:
+    await scene.exporter.process.stop()
+    await unavailable(scene)
+    assert "no exporter answers" in str(await refused(scene, PODS))
+    await scene.exporter.process.start()
+    await told(scene, PODS, {pod: "23"})
+
+
+async def test_it_comes_back_after_a_crash_and_after_the_api_servers(
+    scene: Scene, api: MetricsApi, pod: str
+) -> None:
+    api.process.kill()
+    await api.process.wait()
+    await api.process.start()
+    await until_available(scene.bed, "v1beta2.custom.metrics.k8s.io", 60)
+    await told(scene, PODS, {pod: "23"})
+    await scene.bed.kill("kube-apiserver")
+    await scene.bed.start("kube-apiserver")
+    await told(scene, PODS, {pod: "23"}, 60)
+
+
+async def test_a_renewed_certificate_is_served(scene: Scene, api: MetricsApi) -> None:
+    async def serial() -> int:
+        pem = ssl.get_server_certificate(("127.0.0.1", int(api.url.rpartition(":")[2])))
+        return hash(pem)
+
+    before = await serial()
+    scene.bed.credentials.server("renewed", ["gpushare-metrics-api.kube-system.svc", "127.0.0.1"]).write(
+        api.cert.parent, "tls"
+    )
+
+    async def renewed() -> bool:
+        return await serial() != before
+
+    await until(renewed, "the renewed certificate to be served", 30, 0.5)
+    assert (await scene.bed.api.get(NEW))["resources"]
+
+
+async def test_it_may_do_no_more_than_it_needs(scene: Scene, api: MetricsApi) -> None:
+    assert api.process.running
+    async with scene.bed.api_for(ACCOUNT) as account:
+        assert await account.items("/api/v1/pods") is not None
+        for path in ("/api/v1/secrets", "/api/v1/configmaps", "/api/v1/namespaces/kube-system/configmaps"):
+            with pytest.raises(ApiError, match="403"):
+                await account.items(path)
+
+
+async def test_prometheus_tells_the_same(scene: Scene, api: MetricsApi, pod: str) -> None:
+    try:
+        program("prometheus")
+    except TestbedError as reason:
+        pytest.skip(str(reason))
+    address = scene.exporter.url.removeprefix("http://")
+    prometheus = await start_prometheus(scene.bed, {"exporter": [address]})
+    await api.process.stop()
+    argv = [*api.process.command.argv, "--source=prometheus", f"--prometheus-url={prometheus.url}"]
+    await scene.bed.spawn("metrics-api-prometheus", argv, ready=f"{api.ops_url}/readyz")
+    await told(scene, PODS, {pod: "23"}, 60)
+    await told(
+        scene, f"{NEW}/namespaces/default/pods/{pod}/{RATIO}", {pod: f"{round(1000 * USED_MIB / TOTAL_MIB)}m"}
+    )
+    await told(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
+    await told(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
+    chosen = await scene.bed.api.get(PODS, metricLabelSelector="ContainerName=bert-container,UUID")
+    assert numbers(chosen) == {pod: "23"}
+    await prometheus.process.stop()
+    await unavailable(scene)

@@ -1,0 +1,118 @@
+"""A real Prometheus scrapes our daemons on a real kubelet, over a stub of NVML that follows a script."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpushare.monitoring.alerts import ALERTS
+from gpushare.monitoring.dashboards import PAGES
+from gpushare.monitoring.rules import RULES
+from testbed import TestbedError, until
+from testbed.kubelets import needs
+from testbed.prometheus import Prometheus, program
+from tests.support.monitoring_files import FOLDER
+from tests.support.promtool import FILES
+from tests.support.scrapes import BUSY_MIB, IDLE_MIB, USED_MIB, Scene, scraped
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+try:
+    needs.look()
+    program("prometheus")
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+MIB = 1024 * 1024
+CARD, BUSY, IDLE, USED = (mib * MIB for mib in (15079, BUSY_MIB, IDLE_MIB, USED_MIB))
+CHOSEN = {"$__rate_interval": "1m", **{f"${choice.name}": ".*" for page in PAGES for choice in page.choices}}
+PANELS = {
+    f"{board['title']}: {panel['title']}": panel["targets"][0]["expr"]
+    for board in (json.loads(path.read_text()) for path in (FOLDER / "dashboards").iterdir())
+    for panel in board["panels"]
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene() -> AsyncIterator[Scene]:
+    async with scraped(FILES) as found:
+        yield found
+
+
+async def records(prometheus: Prometheus, record: str, expected: Mapping[Any, float], *by: str) -> None:
+    """Wait until the rule has recorded exactly that."""
+    seen: dict[Any, float] = {}
+
+    async def told() -> bool:
+        seen.clear()
+        seen.update(await prometheus.values(record, *by))
+        return seen == pytest.approx(expected)
+
+    try:
+        await until(told, record, 30, 0.2)
+    except TestbedError:
+        assert seen == pytest.approx(expected)
+        raise
+
+
+async def test_pods_to_the_unit(scene: Scene) -> None:
+    for record, busy, idle in (
+        ("memory_allocated_bytes:sum", BUSY, IDLE),
+        ("memory_used_bytes:sum", USED, 0),
+        ("memory_wasted_bytes:difference", BUSY - USED, IDLE),
+        ("memory_utilization:ratio", USED / BUSY, 0),
+        ("utilization:sum", 0.23, 0),
+    ):
+        expected = {("t4", "default", "busy"): float(busy), ("t4", "default", "idle"): float(idle)}
+        await records(scene.prometheus, f"pod:gpushare_{record}", expected, "node", "namespace", "pod")
+
+
+@pytest.mark.parametrize("level", ["node", "cluster"])
+async def test_the_node_and_the_cluster_to_the_unit(scene: Scene, level: str) -> None:
+    for record, value in (
+        ("memory_bytes:sum", 2 * CARD),
+        ("memory_allocated_bytes:sum", BUSY + IDLE),
+        ("memory_used_bytes:sum", USED),
+        ("memory_wasted_bytes:difference", BUSY + IDLE - USED),
+        ("memory_utilization:ratio", USED / (BUSY + IDLE)),
+        ("memory_allocated:ratio", (BUSY + IDLE) / (2 * CARD)),
+        ("utilization:avg", 0.25),
+        ("units:sum", 28),
+        ("free_units:sum", 18),
+    ):
+        await records(scene.prometheus, f"{level}:gpushare_{record}", {(): value})
+
+
+async def test_the_ledger_and_what_was_given_agree(scene: Scene) -> None:
+    drift = next(alert.expr for alert in ALERTS if alert.name == "GpuShareLedgerDrift")
+    assert drift.endswith(" > 0.5")
+    difference = await scene.prometheus.values(drift.removesuffix(" > 0.5"), "card")
+    assert set(difference) == {("0",), ("1",)}
+    assert max(difference.values()) < 0.01
+
+
+async def test_every_rule_gives_data(scene: Scene) -> None:
+    for rule in RULES:
+        assert await scene.prometheus.ask(rule.record), rule.record
+
+
+async def test_no_rule_and_no_alert_fails(scene: Scene) -> None:
+    found = {rule["name"]: rule for rule in await scene.prometheus.rules()}
+    assert set(found) == {rule.record for rule in RULES} | {alert.name for alert in ALERTS}
+    assert {name: rule.get("lastError") for name, rule in found.items() if rule["health"] != "ok"} == {}
+
+
+@pytest.mark.parametrize("panel", PANELS)
+async def test_a_panel_shows_data(scene: Scene, panel: str) -> None:
+    query = re.sub("|".join(map(re.escape, CHOSEN)), lambda found: CHOSEN[found[0]], PANELS[panel])
+    await until(lambda: scene.prometheus.ask(query), f"data of {panel}", 10)
+
+
+async def test_what_can_be_chosen_is_there(scene: Scene) -> None:
+    for page in PAGES:
+        for choice in page.choices:
+            query = choice.series.replace("$namespace", ".*")
+            assert await scene.prometheus.values(query, choice.name), choice

@@ -1,0 +1,99 @@
+"""The real prometheus-adapter with the source document's rules, over real Prometheus and exporter."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from testbed import TestbedError, until
+from testbed.api import Object
+from testbed.kubelets import needs
+from testbed.prometheus import program, start_prometheus
+from testbed.prometheus_adapter import start_adapter
+from tests.support.autoscaling import autoscaling_bed, follows_the_load
+from tests.support.monitoring_files import FOLDER
+from tests.support.scrapes import BUSY_MIB, USED_MIB, Scene, scraped
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+try:
+    needs.look()
+    program("prometheus")
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+RULES = FOLDER / "adapter-rules.yaml"
+API = "/apis/custom.metrics.k8s.io/v1beta1"
+SM, USED = "DCGM_CUSTOM_PROCESS_SM_UTIL", "DCGM_CUSTOM_PROCESS_MEM_USED"
+RATIO = "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"
+OF_PODS = {
+    f"{kind}/{metric}": kind == "pods"
+    for metric in (SM, USED, RATIO)
+    for kind in ("pods", "namespaces", "nodes")
+    if (kind, metric) != ("nodes", RATIO)
+}
+LISTED = {**OF_PODS, "nodes/DCGM_FI_DEV_GPU_UTIL": False, "nodes/DCGM_FI_DEV_FB_USED": False}
+"""What the source document lists, and whether it is of a namespace."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene() -> AsyncIterator[Scene]:
+    async with scraped() as found:
+        await start_adapter(found.bed, found.prometheus, RULES)
+        yield found
+
+
+async def shows(scene: Scene, path: str, expected: dict[str, float]) -> None:
+    """Wait until the API gives these values by the name of the object."""
+    seen: dict[str, float] = {}
+
+    async def told() -> bool:
+        found = await scene.bed.api.items(f"{API}/{path}")
+        seen.clear()
+        seen.update({each["describedObject"]["name"]: number(each["value"]) for each in found})
+        return seen == pytest.approx(expected, abs=0.001)
+
+    try:
+        await until(told, path, 30, 0.2)
+    except TestbedError:
+        assert seen == expected
+        raise
+
+
+def number(quantity: str) -> float:
+    """Of Kubernetes' ways to write one, those that the adapter uses."""
+    return int(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
+
+
+async def test_it_lists_what_the_source_document_shows(scene: Scene) -> None:
+    seen: dict[str, Object] = {}
+
+    async def listed() -> bool:
+        document = json.loads(await scene.bed.kubectl("get", "--raw", API))
+        seen.update({each["name"]: each for each in document["resources"]})
+        return len(seen) >= len(LISTED)
+
+    await until(listed, "the metrics to be listed", 30, 0.5)
+    assert {name: each["namespaced"] for name, each in seen.items()} == LISTED
+    for each in seen.values():
+        assert (each["kind"], each["singularName"], each["verbs"]) == ("MetricValueList", "", ["get"])
+
+
+@pytest.mark.parametrize(
+    ("metric", "busy", "idle"), [(SM, 23, 0), (USED, USED_MIB, 0), (RATIO, USED_MIB / BUSY_MIB, 0)]
+)
+async def test_pods_to_the_unit(scene: Scene, metric: str, busy: float, idle: float) -> None:
+    await shows(scene, f"namespaces/default/pods/*/{metric}", {"busy": busy, "idle": idle})
+
+
+async def test_nodes_to_the_unit(scene: Scene) -> None:
+    await shows(scene, "nodes/t4/DCGM_FI_DEV_GPU_UTIL", {"t4": 25})
+    await shows(scene, "nodes/t4/DCGM_FI_DEV_FB_USED", {"t4": USED_MIB})
+
+
+async def test_the_hpa_scales_with_the_load_as_the_document_shows() -> None:
+    async with autoscaling_bed() as scene:
+        targets = {"exporter": [scene.exporter.url.removeprefix("http://")]}
+        await start_adapter(scene.bed, await start_prometheus(scene.bed, targets), RULES)
+        await follows_the_load(scene)

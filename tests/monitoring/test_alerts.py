@@ -1,0 +1,264 @@
+"""Every alert fires, stays quiet before and is resolved after, by Prometheus' own arithmetic."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpushare.monitoring.alerts import ALERTS
+from tests.support.monitoring_files import FOLDER
+from tests.support.promtool import FILES, Asked, check, promtool
+
+SEVERITY = {alert.name: alert.severity for alert in ALERTS}
+SUMMARY = {alert.name: alert.summary for alert in ALERTS}
+ON_CARD = 'node="n",card="0",uuid="GPU-0"'
+SHARE = 'node="n",namespace="ml",pod="p",container="c",card="0",uuid="GPU-0"'
+
+
+@dataclass(frozen=True)
+class Case:
+    """Series by the minute; the alert is quiet, fires and is resolved at these minutes."""
+
+    alert: str
+    series: Mapping[str, str]
+    quiet: int
+    fires: int
+    resolved: int
+    labels: str = ""
+    why: str = ""
+
+
+CASES = [
+    Case("ExtenderDown", {'gpushare_extender_leader{instance="a"}': "1x5 stale _x14 1x10"}, 10, 12, 22),
+    Case(
+        "NoBinder",
+        {
+            'gpushare_extender_leader{instance="a"}': "1x5 0x10 1x10",
+            'gpushare_extender_leader{instance="b"}': "0x30",
+        },
+        7,
+        9,
+        18,
+    ),
+    Case(
+        "ManyBinders",
+        {
+            'gpushare_extender_leader{instance="a"}': "1x30",
+            'gpushare_extender_leader{instance="b"}': "0x5 1x10 0x10",
+        },
+        7,
+        9,
+        18,
+    ),
+    Case(
+        "BindsFail",
+        {
+            'gpushare_extender_requests_total{verb="bind",result="ok"}': "0+10x80",
+            'gpushare_extender_requests_total{verb="bind",result="error"}': "0x20 10+30x20 610x60",
+            'gpushare_extender_requests_total{verb="filter",result="ok"}': "0+1000x80",
+        },
+        30,
+        40,
+        60,
+    ),
+    Case("Overcommitted", {'gpushare_cards_overcommitted{instance="a"}': "0x5 1 0x100"}, 5, 30, 70),
+    Case(
+        "LedgerDrift",
+        {
+            f"gpushare_card_memory_bytes{{{ON_CARD}}}": "1400x60",
+            f"gpushare_container_memory_allocated_bytes{{{SHARE}}}": "399x60",
+            'gpushare_card_units{node="n",card="0"}': "14x60",
+            'gpushare_card_free_units{node="n",card="0"}': "10x5 6x24 10x30",
+        },
+        15,
+        18,
+        40,
+        'node="n",card="0"',
+        "promised and not given",
+    ),
+    Case(
+        "LedgerDrift",
+        {
+            f"gpushare_card_memory_bytes{{{ON_CARD}}}": "1400x60",
+            'gpushare_card_units{node="n",card="0"}': "14x60",
+            'gpushare_card_free_units{node="n",card="0"}': "14x5 10x24 14x30",
+        },
+        15,
+        18,
+        40,
+        'node="n",card="0"',
+        "nothing given on the card",
+    ),
+    Case(
+        "CardUnhealthy",
+        {
+            'gpushare_device_plugin_cards{instance="n",state="unhealthy"}': "0x5 1x5 0x5",
+            'gpushare_device_plugin_cards{instance="n",state="healthy"}': "2x5 1x5 2x5",
+        },
+        6,
+        8,
+        13,
+        'instance="n",state="unhealthy"',
+    ),
+    Case(
+        "CardXid",
+        {f'gpushare_card_xid_errors_total{{{ON_CARD},xid="79"}}': "_x5 1x60"},
+        4,
+        6,
+        25,
+        f'{ON_CARD},xid="79"',
+        "the first",
+    ),
+    Case(
+        "CardXid",
+        {f'gpushare_card_xid_errors_total{{{ON_CARD},xid="31"}}': "1x20 2x40"},
+        19,
+        22,
+        40,
+        f'{ON_CARD},xid="31"',
+        "another",
+    ),
+    Case(
+        "PluginNotRegistered",
+        {
+            'gpushare_device_plugin_registered{instance="n",resource="aliyun.com/gpu-mem"}': "1x5 0x10 1x5",
+            'gpushare_device_plugin_registered{instance="m",resource="aliyun.com/gpu-mem"}': "1x20",
+        },
+        10,
+        12,
+        18,
+        'instance="n",resource="aliyun.com/gpu-mem"',
+    ),
+    Case(
+        "TargetDown",
+        {
+            'up{job="agents",instance="n"}': "1x5 0x20 1x10",
+            'gpushare_device_plugin_nvml_up{job="agents",instance="n"}': "1x5 stale _x19 1x10",
+            'up{job="other",instance="n"}': "0x40",
+        },
+        10,
+        12,
+        28,
+        'job="agents",instance="n"',
+    ),
+    Case(
+        "SourceDown",
+        {
+            'gpushare_exporter_source_up{instance="n",source="nvml"}': "1x5 0x20 1x10",
+            'gpushare_exporter_source_up{instance="n",source="pods"}': "1x40",
+        },
+        15,
+        17,
+        28,
+        'instance="n",source="nvml"',
+    ),
+    Case(
+        "MemoryNearLimit",
+        {
+            f"gpushare_container_memory_used_bytes{{{SHARE}}}": "90x5 96x10 50x10",
+            f"gpushare_container_memory_allocated_bytes{{{SHARE}}}": "100x30",
+            f"gpushare_card_memory_bytes{{{ON_CARD}}}": "200x30",
+        },
+        10,
+        12,
+        18,
+        SHARE,
+    ),
+    Case(
+        "Idle",
+        {
+            f"gpushare_container_utilization_ratio{{{SHARE}}}": "0.5x5 0x70 0.1x10",
+            f"gpushare_container_memory_allocated_bytes{{{SHARE}}}": "100x90",
+        },
+        65,
+        67,
+        80,
+        'node="n",namespace="ml",pod="p"',
+    ),
+    Case(
+        "Fragmented",
+        {
+            'gpushare_card_free_units{node="n",card="0"}': "8x5 6x40 14x10",
+            'gpushare_card_free_units{node="n",card="1"}': "6x60",
+            'gpushare_pods_pending_least_units{instance="a"}': "8x60",
+            'gpushare_pods_pending_least_units{instance="b"}': "8x60",
+        },
+        20,
+        22,
+        50,
+    ),
+]
+
+QUIET = {
+    "a whole card may be full": {
+        f"gpushare_container_memory_used_bytes{{{SHARE}}}": "200x99",
+        f"gpushare_container_memory_allocated_bytes{{{SHARE}}}": "200x99",
+        f"gpushare_card_memory_bytes{{{ON_CARD}}}": "200x99",
+        f"gpushare_container_utilization_ratio{{{SHARE}}}": "1x99",
+    },
+    "an exporter that knows not what was given tells of no drift": {
+        f"gpushare_card_memory_bytes{{{ON_CARD}}}": "1400x99",
+        'gpushare_exporter_source_up{source="pods"}': "0x99",
+        'gpushare_card_units{node="n",card="0"}': "14x99",
+        'gpushare_card_free_units{node="n",card="0"}': "10x99",
+    },
+    "a pod that asks for more than is free in all waits for room": {
+        'gpushare_card_free_units{node="n",card="0"}': "3x99",
+        'gpushare_card_free_units{node="n",card="1"}': "3x99",
+        'gpushare_pods_pending_least_units{instance="a"}': "8x99",
+    },
+    "two replicas with one ledger": {
+        'gpushare_extender_leader{instance="b"}': "0x99",
+        'gpushare_cards_overcommitted{instance="a"}': "0x99",
+        'gpushare_cards_overcommitted{instance="b"}': "0x99",
+        'gpushare_device_plugin_registered{instance="n"}': "1x99",
+        'gpushare_device_plugin_cards{instance="n",state="unhealthy"}': "0x99",
+        'up{job="extender",instance="a"}': "1x99",
+    },
+}
+LEADER = {'gpushare_extender_leader{instance="a"}': "1x99"}
+
+
+def firing(alert: str) -> str:
+    return f'ALERTS{{alertname="GpuShare{alert}",alertstate="firing"}}'
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert} {case.why}".strip())
+def test_it_fires_stays_quiet_and_is_resolved(case: Case, tmp_path: Path) -> None:
+    name = f"GpuShare{case.alert}"
+    labels = f'alertname="{name}",alertstate="firing",severity="{SEVERITY[name]}"'
+    fired = f"ALERTS{{{','.join(filter(None, [labels, case.labels]))}}}"
+    expr = firing(case.alert)
+    asked = [Asked(expr, case.quiet, {}), Asked(expr, case.fires, {fired: 1}), Asked(expr, case.resolved, {})]
+    check(tmp_path, case.series, asked)
+
+
+@pytest.mark.parametrize("why", QUIET)
+def test_no_alert_where_nothing_is_wrong(why: str, tmp_path: Path) -> None:
+    quiet = Asked('ALERTS{alertstate="firing",alertname!="GpuShareSourceDown"}', 90, {})
+    check(tmp_path, {**LEADER, **QUIET[why]}, [quiet])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert} {case.why}".strip())
+def test_a_summary_names_labels_that_are_there(case: Case) -> None:
+    named = set(re.findall(r"\$labels\.(\w+)", SUMMARY[f"GpuShare{case.alert}"]))
+    assert named <= set(re.findall(r'(\w+)="', case.labels))
+
+
+def test_every_alert_is_tested() -> None:
+    assert {f"GpuShare{case.alert}" for case in CASES} == {alert.name for alert in ALERTS}
+
+
+def test_prometheus_takes_the_files(tmp_path: Path) -> None:
+    assert "SUCCESS" in promtool("check", "rules", *FILES)
+    scrapes = yaml.safe_load((FOLDER / "scrape.yaml").read_text())
+    for job in scrapes["scrape_configs"]:
+        # Debian builds Prometheus without Kubernetes.
+        assert job.pop("kubernetes_sd_configs")
+        assert job["honor_labels"]
+    config = tmp_path / "prometheus.yml"
+    config.write_text(yaml.safe_dump(scrapes))
+    assert "SUCCESS" in promtool("check", "config", config)

@@ -1,0 +1,57 @@
+"""Prometheus' own test of rules: series by the minute, and what queries give at some minutes."""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import TestbedError
+from testbed.prometheus import program
+from tests.support.monitoring_files import FOLDER
+
+FILES = [FOLDER / "rules.yaml", FOLDER / "alerts.yaml"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query, the minute, and what it must give: series with their values."""
+
+    expr: str
+    minute: int
+    gives: Mapping[str, float]
+
+
+def promtool(*arguments: str | Path) -> str:
+    """Run it; fail with what it says, skip where there is none."""
+    try:
+        tool = program("promtool")
+    except TestbedError as reason:
+        pytest.skip(str(reason))
+    argv = [tool, *arguments]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    if done.returncode:
+        pytest.fail(done.stdout + done.stderr, pytrace=False)
+    return done.stdout
+
+
+def check(folder: Path, series: Mapping[str, str], asked: Sequence[Asked]) -> None:
+    """Fail where the rules, fed with these series, one value a minute, give anything else."""
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [_question(each) for each in asked],
+    }
+    document = {"rule_files": [str(path) for path in FILES], "evaluation_interval": "1m", "tests": [test]}
+    path = folder / "test.yaml"
+    # JSON is YAML too.
+    path.write_text(json.dumps(document))
+    promtool("test", "rules", path)
+
+
+def _question(asked: Asked) -> dict[str, Any]:
+    samples = [{"labels": labels, "value": value} for labels, value in asked.gives.items()]
+    return {"expr": asked.expr, "eval_time": f"{asked.minute}m", "exp_samples": samples}

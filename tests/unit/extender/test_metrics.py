@@ -1,0 +1,32 @@
+"""Gauges of the extender that are counted at a scrape."""
+
+from prometheus_client import CollectorRegistry
+
+from gpushare.extender.metrics import PodCollector
+from gpushare.model.demand import Malformed
+from gpushare.model.objects import Pod
+from tests.support.builders import demand, pod
+
+
+def shown(*pods: Pod) -> tuple[float | None, float | None]:
+    """How many pods wait, and what the most modest of them asks for."""
+    registry = CollectorRegistry()
+    registry.register(PodCollector(lambda: pods))
+    pending, least = "gpushare_pods_pending", "gpushare_pods_pending_least_units"
+    return registry.get_sample_value(pending), registry.get_sample_value(least)
+
+
+def test_pods_without_a_node_wait() -> None:
+    assert shown(pod("a", 6), pod("b", 4), pod("c", 2, at="n")) == (2, 4)
+
+
+def test_a_pod_of_several_cards_asks_each_for_its_part() -> None:
+    assert shown(pod("a", demand(6, cards=3))) == (1, 2)
+
+
+def test_a_pod_that_ends_waits_for_nothing() -> None:
+    assert shown(pod("a", finished=True), pod("b", terminating=True)) == (0, None)
+
+
+def test_pods_that_ask_for_no_units_or_for_nonsense_are_no_concern() -> None:
+    assert shown(pod("a", 0), pod("b", Malformed("nonsense"))) == (0, None)

@@ -1,0 +1,167 @@
+"""The metrics API on a real socket with real certificates; the API server and the source are FAKES.
+
+What belongs here: the server, its clients, and what they are told. What does not: tests.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from gpushare.adapters.kube.access import Access as ApiAccess
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.directory import NODES, PODS, Entry
+from gpushare.adapters.kube.watch import Upserted
+from gpushare.contract import AUTHENTICATION_CONFIG
+from gpushare.errors import GpuShareError
+from gpushare.metricsapi.access import Access
+from gpushare.metricsapi.directory import Directory
+from gpushare.metricsapi.door import Door
+from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.metricsapi.offers import Question, Value
+from gpushare.metricsapi.service import Service
+from gpushare.runtime.server import HttpServer
+from gpushare.runtime.serving import bind_socket
+from testbed.pki import Authority, KeyPair
+
+API = "/apis/custom.metrics.k8s.io/v1beta2"
+FRONT = "front-proxy-client"
+USER = {"X-Remote-User": "u"}
+
+
+@dataclass
+class Told:
+    """What the fakes say: values by name, or an error; who may do what."""
+
+    values: Mapping[str, Value] | GpuShareError = field(default_factory=dict)
+    allowed: bool | GpuShareError = True
+    questions: list[Question] = field(default_factory=list)
+    reviews: list[Mapping[str, Any]] = field(default_factory=list)
+
+    async def answer(self, question: Question) -> Mapping[str, Value]:
+        self.questions.append(question)
+        if isinstance(self.values, GpuShareError):
+            raise self.values
+        return self.values
+
+    async def review(self, spec: Mapping[str, Any]) -> bool:
+        self.reviews.append(spec)
+        if isinstance(self.allowed, GpuShareError):
+            raise self.allowed
+        return self.allowed
+
+
+class FakeSource:
+    """A FAKE of the source: says what it is told to say."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+
+    async def values(self, question: Question) -> Mapping[str, Value]:
+        return await self._told.answer(question)
+
+
+class Scene:
+    """``server`` is the authority of the server, ``front`` that of the front proxy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.told = Told()
+        self.metrics = ApiMetrics()
+        self.server_ca, self.front_ca = Authority.create("server"), Authority.create("front")
+        self.server_ca.pair().write(folder, "ca")
+        self.serve_by(self.server_ca)
+        client = KubeClient(ApiAccess(host="http://127.0.0.1:1"))
+        self.pods = Directory(client, PODS, self.metrics)
+        self.nodes = Directory(client, NODES, self.metrics)
+        self.door = Door(f"{folder}/tls.crt", f"{folder}/tls.key", look_s=0.02)
+        service = Service(
+            front=lambda: self.door.front,
+            access=Access(self.told.review, self.metrics),
+            source=FakeSource(self.told),
+            pods=self.pods,
+            nodes=self.nodes,
+            metrics=self.metrics,
+        )
+        self.http = HttpServer(service.handle, max_body=100, tls=self.door.tls)
+        self.port = 0
+
+    def serve_by(self, authority: Authority) -> KeyPair:
+        """Give the server a new certificate."""
+        pair = authority.server("metrics-api", ["127.0.0.1"])
+        pair.write(self.folder, "tls")
+        return pair
+
+    def introduce(self, authority: Authority) -> None:
+        """Tell the server the front proxy's authority, as the API server's ConfigMap does."""
+        data = {
+            "requestheader-client-ca-file": authority.pair().cert.decode(),
+            "requestheader-allowed-names": json.dumps([FRONT]),
+            "requestheader-username-headers": '["X-Remote-User"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        }
+        self.door.learn({AUTHENTICATION_CONFIG: data})
+
+    def add(self, directory: Directory, *entries: Entry) -> None:
+        directory.changed([Upserted(f"{each.namespace}/{each.name}", each) for each in entries])
+
+    def client(self, pair: KeyPair | None = None) -> ssl.SSLContext:
+        """A client with that certificate."""
+        context = ssl.create_default_context(cafile=f"{self.folder}/ca.crt")
+        if pair:
+            pair.write(self.folder, "client")
+            context.load_cert_chain(f"{self.folder}/client.crt", f"{self.folder}/client.key")
+        return context
+
+    async def ask(
+        self,
+        path: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        method: str = "GET",
+        headers: Mapping[str, str] = USER,
+    ) -> tuple[int, Any]:
+        """Status and document, on a connection of its own; by default as the front proxy."""
+        context = tls or self.client(self.front_ca.client(FRONT))
+        url = f"https://127.0.0.1:{self.port}{path}"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, url, headers=headers, ssl=context) as answer,
+        ):
+            text = await answer.text()
+            return answer.status, json.loads(text) if answer.content_type == "application/json" else text
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that comes about in this process."""
+    async with asyncio.timeout(5):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def serving(folder: Path, *, introduced: bool = True) -> AsyncIterator[Scene]:
+    """The server, which knows its front proxy; pods ``p`` and ``q`` in ``a``, and node ``n``."""
+    scene = Scene(folder)
+    scene.add(scene.pods, Entry("a", "p", {"app": "x"}), Entry("a", "q", {"app": "y"}), Entry("b", "r"))
+    scene.add(scene.nodes, Entry("", "n", {"zone": "z"}))
+    listener = bind_socket("127.0.0.1", 0)
+    scene.port = listener.getsockname()[1]
+    door = asyncio.create_task(scene.door.run())
+    serving_ = asyncio.create_task(scene.http.serve(listener))
+    try:
+        if introduced:
+            scene.introduce(scene.front_ca)
+            await until(lambda: bool(scene.door._served))
+        yield scene
+    finally:
+        door.cancel()
+        scene.http.stop()
+        await asyncio.gather(door, serving_, return_exceptions=True)

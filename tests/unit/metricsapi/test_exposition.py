@@ -1,0 +1,35 @@
+"""Pages read back: as prometheus_client renders them, and only what is wanted."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+from gpushare.metricsapi.exposition import Sample, samples
+
+
+@given(
+    st.lists(st.tuples(st.text(), st.text()), unique=True, max_size=5),
+    st.floats(allow_nan=False),
+)
+def test_whatever_a_label_says_is_read_back(rows: list[tuple[str, str]], number: float) -> None:
+    registry = CollectorRegistry()
+    gauge = Gauge("a_gauge", "A gauge.", ("x", "y"), registry=registry)
+    for x, y in rows:
+        gauge.labels(x, y).set(number)
+    page = generate_latest(registry).decode()
+    found = {(each.labels["x"], each.labels["y"]): each.number for each in samples(page, {"a_gauge"})}
+    assert found == dict.fromkeys(rows, number)
+
+
+def test_only_what_is_wanted_is_read() -> None:
+    page = '# HELP b B.\nb 1\nb_more{x="1"} 2\nc{x="1"} +Inf 1700000000\nnot a page at all {{{\n'
+    assert list(samples(page, {"b", "c"})) == [Sample("b", {}, 1), Sample("c", {"x": "1"}, math.inf)]
+
+
+@pytest.mark.parametrize("line", ["b", "b x", 'b{x="1"}', 'b{x="1"} one'])
+def test_a_line_without_a_number_is_an_error(line: str) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        list(samples(line, {"b"}))

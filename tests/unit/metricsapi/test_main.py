@@ -1,0 +1,63 @@
+"""Flags to settings, and settings that cannot work."""
+
+import pytest
+from click.testing import CliRunner
+
+from gpushare.errors import ConfigError
+from gpushare.metricsapi.main import command, settings_of
+from gpushare.metricsapi.settings import Settings
+
+TLS = ("--tls-cert=c", "--tls-key=k")
+
+
+@pytest.fixture(autouse=True)
+def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KUBECONFIG", "LOG_LEVEL", "OPS_PORT", "PORT", "PROMETHEUS_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def settings(*arguments: str) -> Settings:
+    with command.make_context("metrics-api", [*arguments]) as context:
+        return settings_of(context.params)
+
+
+def test_by_default_the_exporters_of_the_stack_are_scraped() -> None:
+    made = settings(*TLS)
+    assert (made.source, made.exporter_namespace, made.exporter_port) == ("exporters", "kube-system", 12348)
+    assert made.exporters({"component": "gpushare-exporter"})
+    assert not made.exporters({"component": "gpushare-metrics-api"})
+
+
+def test_prometheus_is_told_by_its_url() -> None:
+    made = settings(*TLS, "--source=prometheus", "--prometheus-url=http://prometheus:9090")
+    assert (made.source, made.prometheus_url) == ("prometheus", "http://prometheus:9090")
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ((), "--tls-cert and --tls-key are needed"),
+        (("--tls-cert=c",), "--tls-cert and --tls-key are needed"),
+        ((*TLS, "--source=prometheus"), "--source=prometheus needs --prometheus-url"),
+        ((*TLS, "--prometheus-url=http://p"), "is read with --source=prometheus only"),
+        ((*TLS, "--source=prometheus", "--prometheus-url=p:9090"), "is not like http://host:9090"),
+        ((*TLS, "--exporter-selector=a b"), "--exporter-selector: selector 'a b'"),
+        ((*TLS, "--exporter-selector="), "every pod would be taken for an exporter"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_way_out(flags: tuple[str, ...], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        settings(*flags)
+
+
+@pytest.mark.parametrize("flag", ["--deadline-seconds=0", "--source=dcgm", "--exporter-port=70000"])
+def test_a_value_that_makes_no_sense_ends_the_program_with_2(flag: str) -> None:
+    ended = CliRunner().invoke(command, [*TLS, flag])
+    assert ended.exit_code == 2
+    assert flag.partition("=")[0] in ended.stderr
+
+
+def test_files_that_are_not_there_end_the_program_with_2() -> None:
+    ended = CliRunner().invoke(command, [*TLS, "--port=0", "--ops-port=0"])
+    assert ended.exit_code == 2
+    assert "TLS files c, k" in ended.stderr

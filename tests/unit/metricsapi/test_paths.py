@@ -1,0 +1,48 @@
+"""Paths as the API server reads them."""
+
+import pytest
+
+from gpushare.metricsapi.offers import Kind
+from gpushare.metricsapi.paths import Ask, Attributes, ask_of, attributes_of
+
+API = "/apis/custom.metrics.k8s.io/v1beta2"
+
+
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        ("namespaces/a/pods/*/m", Ask("v1beta2", Kind.PODS, "a", "*", "m")),
+        ("namespaces/a/pods/p/m/", Ask("v1beta2", Kind.PODS, "a", "p", "m")),
+        ("namespaces/a/metrics/m", Ask("v1beta2", Kind.NAMESPACES, "a", "a", "m")),
+        ("nodes/n/m", Ask("v1beta2", Kind.NODES, "", "n", "m")),
+    ],
+)
+def test_a_metric_is_asked_for(path: str, ask: Ask) -> None:
+    assert ask_of(f"{API}/{path}") == ask
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/apis",
+        API,
+        f"{API}/pods/p/m",
+        f"{API}/namespaces/a/pods/p",
+        f"{API}/namespaces//pods/p/m",
+        f"{API}/namespaces/a/services/s/m",
+        "/apis/custom.metrics.k8s.io/v1/nodes/n/m",
+        "/apis/external.metrics.k8s.io/v1beta1/nodes/n/m",
+    ],
+)
+def test_any_other_path_asks_for_none(path: str) -> None:
+    assert ask_of(path) is None
+    assert attributes_of("GET", path) == Attributes("get", path)
+
+
+def test_what_has_to_be_allowed_is_what_the_api_server_asks_too() -> None:
+    pods = attributes_of("GET", f"{API}/namespaces/a/pods/*/m")
+    assert pods == Attributes("get", "", "v1beta2", "a", "pods", "m", "*")
+    namespace = attributes_of("GET", f"{API}/namespaces/a/metrics/m")
+    assert namespace == Attributes("get", "", "v1beta2", "a", "metrics", "", "m")
+    assert attributes_of("DELETE", f"{API}/nodes/n/m").verb == "delete"

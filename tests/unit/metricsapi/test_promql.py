@@ -1,0 +1,81 @@
+"""Queries, and what Prometheus answers to them."""
+
+import json
+
+import pytest
+
+from gpushare.errors import SourceError
+from gpushare.metricsapi.offers import OFFERS, Kind, Question, Value
+from gpushare.metricsapi.promql import promql, values_of
+from gpushare.model.selector import parse_selector
+
+SM = OFFERS["DCGM_CUSTOM_PROCESS_SM_UTIL"]
+RATIO = OFFERS["DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"]
+PODS = Question(SM, Kind.PODS, "a")
+
+
+@pytest.mark.parametrize(
+    ("question", "query"),
+    [
+        (
+            PODS,
+            'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NamespaceName="a",PodName!=""}) by (PodName)',
+        ),
+        (
+            Question(SM, Kind.PODS, "a", "p"),
+            'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NamespaceName="a",PodName="p"}) by (PodName)',
+        ),
+        (
+            Question(OFFERS["DCGM_FI_DEV_FB_USED"], Kind.NODES),
+            'sum(DCGM_FI_DEV_FB_USED{NodeName!=""}) by (NodeName)',
+        ),
+        (
+            Question(OFFERS["gpushare_container_memory_used_bytes"], Kind.NAMESPACES, "a", "a"),
+            'sum(gpushare_container_memory_used_bytes{namespace="a"}) by (namespace)',
+        ),
+        (
+            Question(RATIO, Kind.PODS, "a"),
+            (
+                'sum(DCGM_CUSTOM_PROCESS_MEM_USED{NamespaceName="a",PodName!=""}) by (PodName) / '
+                'sum(DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED{NamespaceName="a",PodName!=""}) by (PodName)'
+            ),
+        ),
+        (
+            Question(SM, Kind.NODES, "", "n", parse_selector("gpu in (1,0),UUID,!x,modelName!=T.4")),
+            (
+                'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NodeName="n",gpu=~"0|1",UUID!="",x="",'
+                'modelName!~"T\\\\.4"}) by (NodeName)'
+            ),
+        ),
+    ],
+)
+def test_a_question_is_one_query(question: Question, query: str) -> None:
+    assert promql(question) == query
+
+
+def test_a_name_cannot_leave_its_quotes() -> None:
+    assert '{NamespaceName="a\\"}",PodName="\\\\"}' in promql(Question(SM, Kind.PODS, 'a"}', "\\"))
+
+
+def reply(*series: tuple[dict[str, str], str], status: str = "success") -> bytes:
+    result = [{"metric": labels, "value": [1700000000.5, number]} for labels, number in series]
+    return json.dumps({"status": status, "data": {"resultType": "vector", "result": result}}).encode()
+
+
+def test_an_answer_is_read_by_the_objects_name() -> None:
+    told = values_of(reply(({"PodName": "p"}, "23"), ({"PodName": "q"}, "NaN"), ({}, "1")), PODS)
+    assert told == {"p": Value(23, 1700000000.5)}
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"<html>", "cannot be read"),
+        (reply(({"PodName": "p"}, "x")), "cannot be read"),
+        (b'{"status":"error","error":"parse error"}', "parse error"),
+        (b'{"status":"success","data":{"result":[[1,"2"]]}}', "cannot be read"),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error(body: bytes, problem: str) -> None:
+    with pytest.raises(SourceError, match=problem):
+        values_of(body, PODS)

@@ -1,0 +1,237 @@
+"""Requests over real TLS: who is let in, what is answered, and how each refusal reads."""
+
+import asyncio
+import re
+import ssl
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gpushare.errors import ApiError, SourceError
+from gpushare.metricsapi.offers import Kind, Value
+from gpushare.model.selector import parse_selector
+from testbed.pki import Authority
+from tests.unit.metricsapi.scene import API, FRONT, Scene, serving, until
+
+SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+PODS = f"{API}/namespaces/a/pods/*/{SM}"
+VALUES = {"p": Value(23, 0), "q": Value(0, 0), "gone": Value(1, 0)}
+
+
+def names(document: Any) -> list[str]:
+    return [each["describedObject"]["name"] for each in document["items"]]
+
+
+async def refused(scene: Scene, path: str, **how: Any) -> tuple[int, str]:
+    """The status and the message, which are those of a Status object."""
+    status, document = await scene.ask(path, **how)
+    assert (document["kind"], document["code"]) == ("Status", status)
+    return status, document["message"]
+
+
+async def test_the_pods_of_a_namespace(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        scene.told.values = VALUES
+        status, document = await scene.ask(PODS)
+        assert status == 200
+        assert {each["describedObject"]["name"]: each["value"] for each in document["items"]} == {
+            "p": "23",
+            "q": "0",
+        }
+        assert scene.told.questions[0].namespace == "a"
+
+
+async def test_labels_choose_pods_and_series(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        scene.told.values = VALUES
+        _, document = await scene.ask(f"{PODS}?labelSelector=app%3Dx&metricLabelSelector=gpu%20in%20(0,1)")
+        assert names(document) == ["p"]
+        assert scene.told.questions[0].selector == parse_selector("gpu in (0,1)")
+
+
+async def test_one_pod_one_node_and_one_namespace(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        scene.told.values = {"p": Value(1, 0), "n": Value(2, 0), "a": Value(3, 0)}
+        for path, name in (("namespaces/a/pods/p", "p"), ("nodes/n", "n"), ("namespaces/a/metrics", "a")):
+            _, document = await scene.ask(f"{API}/{path}/{SM}")
+            assert names(document) == [name]
+        assert [each.kind for each in scene.told.questions] == [Kind.PODS, Kind.NODES, Kind.NAMESPACES]
+        assert [each.name for each in scene.told.questions] == ["p", "n", "a"]
+
+
+@pytest.mark.parametrize("path", ["/apis", "/apis/custom.metrics.k8s.io", API, API.replace("2", "1") + "/"])
+async def test_discovery(tmp_path: Path, path: str) -> None:
+    async with serving(tmp_path) as scene:
+        status, _ = await scene.ask(path)
+        assert status == 200
+        assert scene.told.reviews[0]["nonResourceAttributes"] == {"path": path, "verb": "get"}
+
+
+async def test_groups_are_told_apart_by_their_lines(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        groups = [("X-Remote-User", "u"), ("X-Remote-Group", "a,b"), ("X-Remote-Group", "c")]
+        await scene.ask(API, headers=groups)  # type: ignore[arg-type]
+        assert scene.told.reviews[0]["groups"] == ("a,b", "c", "system:authenticated")
+
+
+# --- strangers ----------------------------------------------------------------------------------
+
+
+async def test_a_client_without_a_certificate_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        status, message = await refused(scene, PODS, tls=scene.client())
+        assert (status, scene.told.reviews) == (403, [])
+        assert "no client certificate" in message
+
+
+async def test_a_certificate_with_another_name_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        tls = scene.client(scene.front_ca.client("admin"))
+        status, message = await refused(scene, PODS, tls=tls)
+        assert (status, scene.told.reviews) == (403, [])
+        assert "'admin'" in message
+
+
+async def test_a_certificate_of_another_authority_does_not_get_through_tls(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        for pair in (
+            Authority.create("front").client(FRONT),
+            scene.server_ca.client(FRONT),
+            scene.front_ca.server(FRONT, ["127.0.0.1"]),
+        ):
+            with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+                await scene.ask(PODS, tls=scene.client(pair))
+        assert scene.told.reviews == []
+
+
+async def test_before_the_front_proxy_is_known_nobody_gets_in(tmp_path: Path) -> None:
+    async with serving(tmp_path, introduced=False) as scene:
+        status, _ = await refused(scene, PODS, tls=scene.client())
+        assert status == 503
+        assert "was not read yet" in str(scene.door.problem)
+        with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+            await scene.ask(PODS)
+
+
+async def test_whose_role_does_not_allow_it_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        scene.told.allowed = False
+        assert await refused(scene, PODS) == (403, f"user 'u' may not get {PODS}: no role of its allows it")
+
+
+async def test_where_nobody_says_what_is_allowed_nothing_is(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        scene.told.allowed = ApiError("no answer in time")
+        status, message = await refused(scene, PODS)
+        assert status == 503
+        assert "no answer in time" in message
+
+
+async def test_health_is_for_everybody(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        for path in ("/healthz", "/livez", "/readyz"):
+            assert await scene.ask(path, tls=scene.client()) == (200, "ok")
+
+
+# --- bad questions ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "message"),
+    [
+        (f"{API}/namespaces/a/pods/*/DCGM_CUSTOM_PROCESS_SM", 404, f"there is .*{SM}"),
+        (f"{API}/namespaces/a/pods/*/DCGM_FI_DEV_GPU_UTIL", 404, "no metric 'DCGM_FI_DEV_GPU_UTIL' of pods"),
+        (f"{API}/namespaces/a/services/s/{SM}", 404, "nothing is at"),
+        ("/openapi/v2", 404, "nothing is at /openapi/v2"),
+        (f"{API}/namespaces/a/pods/none/{SM}", 404, "pods 'none' is not there"),
+        (f"{API}/namespaces/a/pods/p/{SM}", 404, f"pods 'p' has no {SM} now"),
+        (f"{API}/namespaces/none/metrics/{SM}", 404, "namespaces 'none' is not there"),
+        (f"{API}/nodes/none/{SM}", 404, "nodes 'none' is not there"),
+        (f"{PODS}?labelSelector=a%20b", 400, "labelSelector: selector 'a b' is not like"),
+        (f"{PODS}?metricLabelSelector=%3D", 400, "metricLabelSelector: selector '=' is not like"),
+        (f"{PODS}?metricLabelSelector=a.b%3Dc", 400, "metricLabelSelector: 'a.b' cannot be the label"),
+    ],
+)
+async def test_a_bad_question_is_answered_with_what_is_wrong(
+    tmp_path: Path, path: str, code: int, message: str
+) -> None:
+    async with serving(tmp_path) as scene:
+        status, text = await refused(scene, path)
+        assert status == code
+        assert re.search(message, text), text
+
+
+async def test_a_namespace_without_such_pods_has_an_empty_list(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        scene.told.values = VALUES
+        status, document = await scene.ask(f"{API}/namespaces/none/pods/*/{SM}")
+        assert (status, document["items"]) == (200, [])
+
+
+async def test_metrics_are_only_read(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        status, _ = await refused(scene, PODS, method="DELETE")
+        assert status == 405
+        assert scene.told.reviews[0]["resourceAttributes"]["verb"] == "delete"
+
+
+async def test_a_source_that_is_down_is_unavailable(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        scene.told.values = SourceError("no exporter answers")
+        assert await refused(scene, PODS) == (503, f"{SM} cannot be read: no exporter answers")
+
+
+async def test_requests_are_counted_by_kind_and_code(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        await scene.ask(PODS)
+        await scene.ask("/openapi/v2")
+        count = scene.metrics.registry.get_sample_value
+        assert count("gpushare_metrics_api_requests_total", {"kind": "pods", "code": "200"}) == 1
+        assert count("gpushare_metrics_api_requests_total", {"kind": "other", "code": "404"}) == 1
+
+
+# --- certificates that change -------------------------------------------------------------------
+
+
+async def until_served(scene: Scene, tls: ssl.SSLContext) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                await scene.ask("/healthz", tls=tls)
+            except (aiohttp.ClientError, ssl.SSLError):
+                await asyncio.sleep(0.02)
+            else:
+                return
+
+
+async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        other = Authority.create("other")
+        scene.serve_by(other)
+        other.pair().write(tmp_path, "ca")
+        await until_served(scene, scene.client(scene.front_ca.client(FRONT)))
+
+
+async def test_a_half_written_certificate_is_not_served(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        (tmp_path / "tls.crt").write_text("half")
+        await until(lambda: scene.door._trouble is not None)
+        assert await scene.ask("/healthz") == (200, "ok")
+
+
+async def test_a_front_proxy_of_another_authority_takes_over(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        successor = Authority.create("successor")
+        scene.introduce(successor)
+        await until_served(scene, scene.client(successor.client(FRONT)))
+        with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+            await scene.ask(PODS)
+
+
+async def test_a_config_map_that_is_broken_later_changes_nothing(tmp_path: Path) -> None:
+    async with serving(tmp_path) as scene:
+        scene.door.learn({})
+        assert scene.door.problem is None
+        assert (await scene.ask(API))[0] == 200

@@ -1,0 +1,154 @@
+"""Rules, alerts and dashboards: committed as they are made, of metrics that exist, with runbooks."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpushare.monitoring import adapter, catalogue
+from gpushare.monitoring.alerts import ALERTS, Alert
+from gpushare.monitoring.dashboards import PAGES
+from gpushare.monitoring.rules import RULES
+from tests.support.monitoring_files import FOLDER, texts
+
+ROOT = Path(__file__).parents[3]
+EXPORTED = {str(each) for each in catalogue.ALL if each not in catalogue.DERIVED}
+RECORDS = [rule.record for rule in RULES]
+PROMETHEUS_OWN = {"up"}
+QUERIES = {
+    **{rule.record: rule.expr for rule in RULES},
+    **{alert.name: alert.expr for alert in ALERTS},
+    **{f"{page.title}: {panel.title}": panel.expr for page in PAGES for panel in page.panels},
+    **{f"{page.title}: ${choice.name}": choice.series for page in PAGES for choice in page.choices},
+}
+NO_SERIES = {
+    *("sum", "min", "max", "avg", "abs", "topk", "absent", "rate", "increase"),
+    *("max_over_time", "last_over_time", "by", "on", "group_left", "or", "and", "unless", "offset", "bool"),
+}
+
+S1 = """
+- metricsQuery: avg(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+  resources:
+    overrides:
+      NodeName:
+        resource: node
+  seriesQuery: DCGM_FI_DEV_GPU_UTIL{}
+- metricsQuery: avg(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+  resources:
+    overrides:
+      NamespaceName:
+        resource: namespace
+      NodeName:
+        resource: node
+      PodName:
+        resource: pod
+  seriesQuery: DCGM_CUSTOM_PROCESS_SM_UTIL{}
+- metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+  resources:
+    overrides:
+      NodeName:
+        resource: node
+  seriesQuery: DCGM_FI_DEV_FB_USED{}
+- metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+  resources:
+    overrides:
+      NamespaceName:
+        resource: namespace
+      NodeName:
+        resource: node
+      PodName:
+        resource: pod
+  seriesQuery: DCGM_CUSTOM_PROCESS_MEM_USED{}
+- metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>) /
+    sum(DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED{}) by (<<.GroupBy>>)
+  name:
+    as: ${1}_GPU_MEM_USED_RATIO
+    matches: ^(.*)_MEM_USED
+  resources:
+    overrides:
+      NamespaceName:
+        resource: namespace
+      PodName:
+        resource: pod
+  seriesQuery: DCGM_CUSTOM_PROCESS_MEM_USED{NamespaceName!="",PodName!=""}
+"""
+"""The rules of the source document about autoscaling, without its comments."""
+
+
+def series_in(expr: str) -> set[str]:
+    """The names of series in a query: all words but PromQL's, durations, and those of labels."""
+    bare = re.sub(r'"[^"]*"|\{[^}]*\}|\[[^]]*\]|\b(by|on) \([^)]*\)|\b\d+[smhd]\b', " ", expr)
+    return set(re.findall(r"[A-Za-z_][\w:]*", bare)) - NO_SERIES
+
+
+@pytest.mark.parametrize("name", texts())
+def test_what_is_committed_is_what_is_made(name: str) -> None:
+    assert (FOLDER / name).read_text() == texts()[name], "run make monitoring"
+
+
+def test_no_dashboard_is_committed_that_is_not_made() -> None:
+    assert {f"dashboards/{path.name}" for path in (FOLDER / "dashboards").iterdir()} <= set(texts())
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_asks_for_series_that_exist(name: str) -> None:
+    asked = series_in(QUERIES[name])
+    assert asked
+    assert asked <= EXPORTED | set(RECORDS) | PROMETHEUS_OWN
+
+
+def test_a_name_that_does_not_exist_is_found() -> None:
+    assert series_in('sum by (node) (no_such{a="b"}[5m]) / up') == {"no_such", "up"}
+
+
+def test_a_rule_reads_only_those_before_it() -> None:
+    for position, rule in enumerate(RULES):
+        assert series_in(rule.expr) & set(RECORDS) <= set(RECORDS[:position]), rule.record
+
+
+def test_no_series_is_recorded_twice() -> None:
+    assert len(set(RECORDS)) == len(RECORDS)
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_an_alert_has_a_runbook(alert: Alert) -> None:
+    page, _, anchor = alert.runbook.partition("#")
+    headings = re.findall(r"^## (.+)$", (ROOT / page).read_text(), re.MULTILINE)
+    assert anchor in {heading.lower() for heading in headings}
+
+
+def test_a_runbook_has_an_alert() -> None:
+    page = (ROOT / ALERTS[0].runbook.partition("#")[0]).read_text()
+    assert re.findall(r"^## (GpuShare\w+)$", page, re.MULTILINE) == [alert.name for alert in ALERTS]
+
+
+def test_the_adapters_rules_are_those_of_the_source_document() -> None:
+    assert adapter.document()["rules"] == yaml.safe_load(S1)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_a_dashboard_has_its_own_address_and_asks_the_chosen_prometheus(page: Any) -> None:
+    assert len({each.uid for each in PAGES}) == len(PAGES)
+    board = json.loads(texts()[f"dashboards/{page.uid.replace('gpushare', 'gpu')}.json"])
+    assert board["uid"] == page.uid
+    used = {name for panel in page.panels for name in re.findall(r'"\$(\w+)"', panel.expr)}
+    assert used == {choice.name for choice in page.choices}
+    assert {each["name"] for each in board["templating"]["list"]} == {"datasource", *used}
+    sources = {panel["datasource"]["uid"] for panel in board["panels"]}
+    assert sources == {"${datasource}"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_panels_lie_beside_one_another(page: Any) -> None:
+    board = json.loads(texts()[f"dashboards/{page.uid.replace('gpushare', 'gpu')}.json"])
+    taken = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in board["panels"])
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(taken)) == len(taken)
+    assert max(x for x, _ in taken) < 24
