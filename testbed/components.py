@@ -35,10 +35,11 @@ class Components:
         argv = commands.etcd(self.layout, self.tools["etcd"].path)
         return self._command("etcd", argv, etcd_ready(self.layout))
 
-    def kube_apiserver(self, *, with_audit: bool) -> Command:
+    def kube_apiserver(self, flags: Sequence[str] = (), *, with_audit: bool) -> Command:
         """Return the API server; with ``with_audit`` it keeps a history of all writes."""
         self.layout.audit_policy.write_text(json.dumps(audit.policy()))
-        argv = commands.kube_apiserver(self.layout, self.tools["kube-apiserver"].path, audit=with_audit)
+        binary = self.tools["kube-apiserver"].path
+        argv = [*commands.kube_apiserver(self.layout, binary, audit=with_audit), *flags]
         return self._command("kube-apiserver", argv, self._url_ready(f"{self.layout.api_url}/readyz"))
 
     def kube_controller_manager(self, flags: Sequence[str] = ()) -> Command:

@@ -24,10 +24,9 @@ NAME = "exporter"
 
 
 @dataclass(frozen=True)
-class Exporter:
-    """An exporter that runs; ``url`` is where its health and metrics are."""
+class Page:
+    """What an exporter shows; ``url`` is where its health and metrics are."""
 
-    process: Process
     url: str
 
     async def values(self, metric: str, *by: str, **labels: str) -> dict[tuple[str, ...], float]:
@@ -42,6 +41,13 @@ class Exporter:
             for sample in family.samples
             if sample.name == metric and labels.items() <= sample.labels.items()
         }
+
+
+@dataclass(frozen=True)
+class Exporter(Page):
+    """An exporter that runs as a process of a node."""
+
+    process: Process
 
 
 async def grant_exporter(bed: Bed) -> None:
@@ -64,7 +70,7 @@ async def start_exporter(
     url = f"http://{node.kubelet.address}:{port}"
     argv = exporter_argv(node.bed, [f"--ops-port={port}", *flags])
     env = {**(stub or node.stub).env, "NODE_NAME": node.name}
-    return Exporter(await node.kubelet.spawn(name, argv, env=env, ready=f"{url}/readyz"), url)
+    return Exporter(url, await node.kubelet.spawn(name, argv, env=env, ready=f"{url}/readyz"))
 
 
 def exporter_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:

@@ -31,7 +31,7 @@ class Testbed:
     """etcd, API server, controller manager, and by choice a scheduler and kwok: ``async with`` runs it.
 
     ``name`` chooses the folder under the cache; without one a fresh folder is used and removed.
-    ``controller_flags`` are further flags of the controller manager.
+    ``api_flags`` and ``controller_flags`` are further flags of the API server and of the controller manager.
     ``audit`` keeps a history of all writes in ``Bed.audit_log``. ``bound=False`` is for beds that
     outlive this process (``Bed.leave_up``); the processes of all others are killed by the kernel when
     the thread that started them ends.
@@ -44,6 +44,7 @@ class Testbed:
     kwok: bool = True
     audit: bool = False
     bound: bool = True
+    api_flags: Sequence[str] = ()
     controller_flags: Sequence[str] = ()
     _bed: Bed | None = field(default=None, init=False, repr=False)
 
@@ -103,7 +104,7 @@ class Testbed:
     async def _start(self, bed: Bed) -> None:
         make = bed.components
         await bed.run(make.etcd())
-        await bed.run(make.kube_apiserver(with_audit=self.audit))
+        await bed.run(make.kube_apiserver(self.api_flags, with_audit=self.audit))
         commands = [make.kube_controller_manager(self.controller_flags)]
         if self.scheduler.version is not None:
             commands.append(make.kube_scheduler(self.scheduler))

@@ -70,7 +70,7 @@ async def test_it_keeps_its_size_while_no_exporter_answers(scene: Scene, api: Me
     name = await deploy(scene)
     await scene.load(name, 23)
     await replicas_run(scene.bed, APP, 2)
-    await scene.exporter.process.stop()
+    await scene.process.stop()
 
     async def blind() -> bool:
         found = await condition(scene, "ScalingActive")
@@ -85,5 +85,5 @@ async def test_it_keeps_its_size_while_no_exporter_answers(scene: Scene, api: Me
 
     await until(looked_often, "the HPA to look again", 30, 0.2)
     assert await replicas(scene) == 2
-    await scene.exporter.process.start()
+    await scene.process.start()
     await replicas_run(scene.bed, APP, 1)

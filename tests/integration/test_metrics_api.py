@@ -206,10 +206,10 @@ async def test_the_front_proxys_client_may_read_what_its_roles_allow(scene: Scen
 
 
 async def test_while_no_exporter_answers_it_is_unavailable(scene: Scene, pod: str) -> None:
-    await scene.exporter.process.stop()
+    await scene.process.stop()
     await unavailable(scene)
     assert "no exporter answers" in str(await refused(scene, PODS))
-    await scene.exporter.process.start()
+    await scene.process.start()
     await told(scene, PODS, {pod: "23"})
 
 

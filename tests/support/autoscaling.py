@@ -12,9 +12,10 @@ from gpushare.contract import EXPORTER_NAME
 from testbed import Bed, Testbed, TestbedError, until
 from testbed.agent import CardNode, add_card_node
 from testbed.api import Object
-from testbed.exporter import Exporter, grant_exporter, start_exporter
+from testbed.exporter import Exporter, Page, grant_exporter, start_exporter
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec
 from testbed.nvml import Process, card
+from testbed.process import Process as NodeProcess
 from testbed.wholecards import start_whole_cards
 from tests.support.gpunodes import PODS, replicas_run
 from tests.support.recount import pid_of
@@ -26,6 +27,11 @@ HPA = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/gpu-hpa"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/default/deployments/{APP}"
 QUICK = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
 SYNC_S, STABLE_S = 1, 3
+FLAGS = (
+    f"--horizontal-pod-autoscaler-sync-period={SYNC_S}s",
+    f"--horizontal-pod-autoscaler-downscale-stabilization={STABLE_S}s",
+)
+"""Of a controller manager whose HPA looks every second and forgets a higher need after three."""
 USED_MIB = 15343
 UP = "New size: 2; reason: pods metric DCGM_CUSTOM_PROCESS_SM_UTIL above target"
 DOWN = "New size: 1; reason: All metrics below target"
@@ -34,11 +40,17 @@ _GIVEN = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
 
 @dataclass(frozen=True)
 class Scene:
-    """A bed with one node of two whole cards and the exporter on it."""
+    """A bed with one node of two whole cards, and what the exporter on it shows."""
 
     bed: Bed
     node: CardNode
-    exporter: Exporter
+    exporter: Page
+
+    @property
+    def process(self) -> NodeProcess:
+        """The exporter's, where it does not run as a pod."""
+        assert isinstance(self.exporter, Exporter)
+        return self.exporter.process
 
     async def load(self, pod: str, percent: int) -> None:
         """Let a pod take that part of its card."""
@@ -55,12 +67,8 @@ class Scene:
 
 @asynccontextmanager
 async def autoscaling_bed() -> AsyncIterator[Scene]:
-    """A control plane whose HPA controller looks every second and forgets a higher need after three."""
-    flags = [
-        f"--horizontal-pod-autoscaler-sync-period={SYNC_S}s",
-        f"--horizontal-pod-autoscaler-downscale-stabilization={STABLE_S}s",
-    ]
-    async with Testbed(kwok=False, controller_flags=flags) as bed:
+    """A node whose exporter is a process, on a control plane with ``FLAGS``."""
+    async with Testbed(kwok=False, controller_flags=FLAGS) as bed:
         await grant_exporter(bed)
         node = await add_card_node(bed, KubeletSpec("gpu"), 2 * [card("V100")])
         await node.kubelet.stand_in(IMAGE)

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,30 @@ async def run(argv: Sequence[str], timeout_s: float = 240) -> Run:
         kill(process)
         raise AssertionError(f"not over after {timeout_s} s: {await read}")
     return Run(await process.wait(), await read)
+
+
+async def kill_at(argv: Sequence[str], task: str, timeout_s: float = 240) -> None:
+    """Start it and kill it at the first task whose name has these words; fail where it ends before."""
+    process = await start(argv)
+    seen: list[str] = []
+    try:
+        async with asyncio.timeout(timeout_s):
+            await _read_to(process, task, seen)
+    except (EOFError, TimeoutError):
+        raise AssertionError(f"no task {task!r} began: {''.join(seen)}") from None
+    finally:
+        with suppress(ProcessLookupError):
+            kill(process)
+        await process.communicate()
+
+
+async def _read_to(process: asyncio.subprocess.Process, task: str, seen: list[str]) -> None:
+    assert process.stdout is not None
+    while not (seen and seen[-1].startswith("TASK [") and task in seen[-1]):
+        line = await process.stdout.readline()
+        if not line:
+            raise EOFError
+        seen.append(line.decode())
 
 
 def kill(process: asyncio.subprocess.Process) -> None:

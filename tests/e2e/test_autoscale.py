@@ -1,0 +1,77 @@
+"""One ``pulumi up``, and the source document's own HPA follows the load of its pods' cards.
+
+Exporter and metrics API run from our images, with the rights deployed. What is not real: the cards (a stub of
+NVML), the plugin that gives them out whole (``testbed.wholecards``) and the workload's image.
+"""
+
+import pytest
+import pytest_asyncio
+
+from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, METRICS_API_NAME
+from testbed import Bed, SimNode, Testbed, TestbedError
+from testbed.aggregation import service_host
+from testbed.deployed import add_master, add_node
+from testbed.deploying import by_pulumi
+from testbed.exporter import Page
+from testbed.images import Images, ensure
+from testbed.images import look as look_for_podman
+from testbed.kubelets import needs
+from testbed.stories import V100
+from testbed.wholecards import start_whole_cards
+from tests.support.autoscaling import FLAGS, IMAGE, Scene, follows_the_load
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
+
+try:
+    needs.look()
+    look_for_podman()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+WHOLE = {"example.com/cards": "whole"}
+SECRET = "gpushare-metrics-api"  # noqa: S105 - a name
+SYSTEM = "/api/v1/namespaces/kube-system"
+# Without kube-proxy beside the API server, it goes to the pods themselves.
+TO_PODS = ("--enable-aggregator-routing=true",)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def images() -> Images:
+    return await ensure()
+
+
+async def secret(bed: Bed) -> None:
+    pair = bed.credentials.server("metrics-api", [service_host(METRICS_API_NAME)])
+    data = {"tls.crt": pair.cert.decode(), "tls.key": pair.key.decode()}
+    made = {"metadata": {"name": SECRET}, "type": "kubernetes.io/tls", "stringData": data}
+    await bed.api.create(f"{SYSTEM}/secrets", made)
+
+
+def configuration(bed: Bed, images: Images) -> dict[str, object]:
+    exporter = {
+        "image": images.references["exporter"],
+        "nodeLabels": [f"{key}={value}" for key, value in WHOLE.items()],
+        "intervalSeconds": 1,
+    }
+    api = {
+        "image": images.references["metrics-api"],
+        "tlsSecret": SECRET,
+        "caBundle": bed.ca_file.read_text(),
+    }
+    return {
+        "kubernetesVersion": "1.36",
+        "extender": {"image": images.references["extender"]},
+        "monitoring": {"exporter": exporter, "metricsApi": api},
+    }
+
+
+async def test_after_one_up_the_documents_autoscaling_works(images: Images) -> None:
+    async with Testbed(kwok=False, api_flags=TO_PODS, controller_flags=FLAGS) as bed:
+        await add_master(bed, images)
+        node = await add_node(bed, SimNode("gpu", [V100, V100], labels=WHOLE), images, [IMAGE])
+        await start_whole_cards(node)
+        await secret(bed)
+        await by_pulumi(bed, configuration(bed, images))
+        (pod,) = await bed.api.items(f"{SYSTEM}/pods", labelSelector=f"component={EXPORTER_NAME}")
+        page = Page(f"http://{pod['status']['podIP']}:{EXPORTER_PORT}")
+        await follows_the_load(Scene(bed, node, page))

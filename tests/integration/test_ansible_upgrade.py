@@ -1,0 +1,141 @@
+"""Playbooks nodes, upgrade_driver and rollback on real hosts, with the nodes of a real API server.
+
+The hosts have systemd, SSH and apt, and really reboot. The node objects are simulated, because containers do
+not start in such hosts.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpushare.contract import LABEL_CGPU
+from testbed import Bed, Card, SimNode, Testbed, TestbedError, gpu_pod, until
+from tests.support import playbooks
+from tests.support.hosts import HOSTS, Lab, needs
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
+
+try:
+    needs.look()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+if not playbooks.PLAYBOOK.exists():
+    pytest.skip(playbooks.MISSING, allow_module_level=True)
+
+GPU_NODES = ("gpu-1", "gpu-2")
+OLD, NEW, ABSENT = "535.183.01", "580.65.06", "999.1.1"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Hosts, and the API server that knows them as nodes."""
+
+    bed: Bed
+    lab: Lab
+    folder: Path
+
+    def argv(self, playbook: str, version: str, *flags: str, **more: Any) -> list[str]:
+        """The command that runs a playbook with the lab's inventory."""
+        variables = self.folder / "variables.json"
+        kubeconfig = str(self.bed.kubeconfig)
+        asked = {
+            "node_labels_kubeconfig": kubeconfig,
+            "nvidia_driver_kubeconfig": kubeconfig,
+            "nvidia_driver_drain_force": True,
+            "nvidia_driver_version": version,
+        }
+        variables.write_text(json.dumps({**asked, **more}))
+        return [
+            str(playbooks.PLAYBOOK),
+            f"--inventory={self.lab.inventory}",
+            f"--inventory={playbooks.ROOT}/inventories/lab/hosts.yml",
+            f"--extra-vars=@{variables}",
+            # No kubelet runs here.
+            "--skip-tags=kubelet_tuning",
+            str(playbooks.ROOT / f"ansible/playbooks/{playbook}.yml"),
+            *flags,
+        ]
+
+    async def play(self, playbook: str, version: str, *flags: str, **more: Any) -> playbooks.Run:
+        """Run a playbook to its end."""
+        return await playbooks.run(self.argv(playbook, version, *flags, **more), 600)
+
+    async def drivers(self) -> list[str]:
+        """The version that the program of each GPU node tells."""
+        asked = "nvidia-smi --query-gpu=driver_version"
+        return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
+
+    async def boots(self) -> list[str]:
+        """An identity of each GPU node's present boot."""
+        asked = "cat /proc/sys/kernel/random/boot_id"
+        return [await self.lab.ssh(name, asked) for name in GPU_NODES]
+
+    async def cordoned(self) -> list[bool]:
+        """Whether the scheduler passes each GPU node over."""
+        nodes = [await self.bed.api.get(f"/api/v1/nodes/{name}") for name in GPU_NODES]
+        return [node["spec"].get("unschedulable", False) for node in nodes]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    async with (
+        Testbed() as bed,
+        Lab(tuple(host for host in HOSTS if host.name in GPU_NODES)) as lab,
+    ):
+        await bed.add_nodes([SimNode("gpu-1", [Card()]), SimNode("gpu-2", [Card(), Card()])])
+        yield Cluster(bed, lab, tmp_path_factory.mktemp("upgrade"))
+
+
+async def test_plain_hosts_become_gpu_sharing_nodes(cluster: Cluster) -> None:
+    done = await cluster.play("nodes", OLD)
+    assert done.code == 0, done.output
+    assert await cluster.drivers() == [OLD, OLD]
+    for name in GPU_NODES:
+        node = await cluster.bed.api.get(f"/api/v1/nodes/{name}")
+        assert node["metadata"]["labels"][LABEL_CGPU] == "true"
+    assert await cluster.cordoned() == [False, False]
+
+
+async def test_an_upgrade_that_fails_on_one_node_leaves_the_others_alone(cluster: Cluster) -> None:
+    refused = await cluster.play("upgrade_driver", ABSENT)
+    assert refused.code != 0
+    assert f"{ABSENT}, on offer are" in refused.said
+    upgrade = refused.output.partition("PLAY [Upgrade the driver]")[2]
+    assert "[gpu-1]" in upgrade
+    assert "[gpu-2]" not in upgrade
+    assert await cluster.cordoned() == [False, False]
+
+
+async def test_an_upgrade_that_was_killed_is_finished_by_the_next_one(cluster: Cluster) -> None:
+    boots = await cluster.boots()
+    await cluster.bed.create_pods([gpu_pod("tenant", 4, nodeSelector={"kubernetes.io/hostname": "gpu-1"})])
+
+    async def placed() -> bool:
+        return bool((await cluster.bed.api.get(f"{PODS}/tenant"))["spec"].get("nodeName"))
+
+    await until(placed, "the pod to be bound", 60)
+    await playbooks.kill_at(cluster.argv("upgrade_driver", NEW), "Install the packages with apt")
+    assert await cluster.cordoned() == [True, False]
+    assert not await cluster.bed.api.items(PODS)
+
+    upgraded = await cluster.play("upgrade_driver", NEW)
+    assert upgraded.code == 0, upgraded.output
+    assert await cluster.drivers() == [NEW, NEW]
+    assert not set(boots) & set(await cluster.boots())
+    assert await cluster.cordoned() == [False, False]
+
+
+async def test_a_rollback_brings_the_old_driver_back_and_leaves_the_cordon_of_others(
+    cluster: Cluster,
+) -> None:
+    await cluster.bed.api.patch("/api/v1/nodes/gpu-1", {"spec": {"unschedulable": True}})
+    rolled = await cluster.play("rollback", NEW, "--limit=gpu-1", nvidia_driver_reboot=True)
+    assert rolled.code == 0, rolled.output
+    assert await cluster.drivers() == [OLD, NEW]
+    assert await cluster.cordoned() == [True, False]
