@@ -31,12 +31,13 @@ def read_page(text: str) -> Page:
         families = list(text_string_to_metric_families(text))
     except (ValueError, KeyError, IndexError) as error:
         raise InvalidRequest(f"no page of metrics: {error}") from error
-    return {
-        family.name: [
-            Sample(each.labels, each.value)
-            for each in family.samples
-            if each.name in (family.name, f"{family.name}_total")
-        ]
-        for family in families
-        if family.type not in ("histogram", "summary")
-    }
+    found: dict[str, list[Sample]] = {}
+    for family in families:
+        # Series of a metric whose type is not said come as so many families of one name.
+        if family.type not in ("histogram", "summary"):
+            found.setdefault(family.name, []).extend(
+                Sample(each.labels, each.value)
+                for each in family.samples
+                if each.name in (family.name, f"{family.name}_total")
+            )
+    return found

@@ -35,7 +35,6 @@ from testbed.extender import ExtenderSpec, component_config, grant, start_extend
 from testbed.nodes import node_object
 
 SIZES = (100, 1000, 5000)
-SHORTLIST = 50
 PLAIN, UNUSED = "plain", "unused extender"
 _CALLS = {100: 2000, 1000: 1000, 5000: 400}
 _WARM_UP = 50
@@ -45,15 +44,18 @@ _WARM_UP = 50
 @click.option("--nodes", default=5000, show_default=True, help="Nodes of the large cluster.")
 @click.option("--pods", default=50_000, show_default=True, help="Pods of the large cluster.")
 @click.option("--rounds", default=3, show_default=True, help="Rounds of both throughput arms.")
+@click.option("--shortlist", default=50, show_default=True, help="Nodes of the arm with a shortlist.")
 @click.option("--skip-large", is_flag=True, help="Only the throughput part.")
 @click.option("--skip-throughput", is_flag=True, help="Only the large cluster.")
-def main(nodes: int, pods: int, rounds: int, *, skip_large: bool, skip_throughput: bool) -> None:
+def main(
+    nodes: int, pods: int, rounds: int, shortlist: int, *, skip_large: bool, skip_throughput: bool
+) -> None:
     """Print the results as Markdown."""
     click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}")
     if not skip_large:
         asyncio.run(large(nodes, pods))
     if not skip_throughput:
-        asyncio.run(throughput(rounds))
+        asyncio.run(throughput(rounds, shortlist))
 
 
 async def large(nodes: int, pods: int) -> None:
@@ -160,18 +162,18 @@ def _read_answer(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-async def throughput(rounds: int, *, nodes: int = 1000, pods: int = 3000) -> None:
+async def throughput(rounds: int, shortlist: int, *, nodes: int = 1000, pods: int = 3000) -> None:
     """Pods per second without and with the extender, on the same control plane and scheduler binary.
 
     The arm "unused extender" names one that wants other pods: kube-scheduler 1.35 and later switch off
     their batching of equal pods as soon as any extender is configured. Only the arm's extender runs.
     """
-    whole, short = ExtenderSpec(), ExtenderSpec("shortlist", flags=[f"--shortlist={SHORTLIST}"])
+    whole, short = ExtenderSpec(), ExtenderSpec("shortlist", flags=[f"--shortlist={shortlist}"])
     other = component_config(whole.url) | {"managedResources": [{"name": "example.com/other"}]}
     arms = {
         PLAIN: (SchedulerSpec(extenders=[]), None),
         "extender": (SchedulerSpec(extenders=[component_config(whole.url)]), whole),
-        f"extender, shortlist of {SHORTLIST}": (
+        f"extender, shortlist of {shortlist}": (
             SchedulerSpec(extenders=[component_config(short.url)]),
             short,
         ),
