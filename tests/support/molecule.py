@@ -1,4 +1,4 @@
-"""All of molecule's scenarios, three at a time, each with fresh hosts: ``python -m tests.support.molecule``.
+"""All of molecule's scenarios, two at a time, each with fresh hosts: ``python -m tests.support.molecule``.
 
 What belongs here: running them, their times, what they skipped. What does not: the hosts
 (``tests.support.hosts``) and the scenarios (``ansible/extensions/molecule``).
@@ -27,7 +27,7 @@ _COLLECTION: Final = _CHECKOUT / "ansible"
 _SCENARIOS: Final = _COLLECTION / "extensions/molecule"
 _UNDER_BOTH: Final = "default"
 """The scenario that also runs under the old ansible-core."""
-_AT_ONCE: Final = 3
+_AT_ONCE: Final = 2
 _TAIL: Final = 150
 _SKIPPED: Final = re.compile(r"^SKIPPED \[(\d+)\] \S+ (.*)$", re.MULTILINE)
 
@@ -89,7 +89,7 @@ def runs(names: Sequence[str]) -> list[Run]:
 
 
 def run_all(chosen: Sequence[Run]) -> list[Outcome]:
-    """Run them, three at a time, and tell each as it ends."""
+    """Run them, two at a time, and tell each as it ends."""
     sets: SimpleQueue[str] = SimpleQueue()
     for number in range(_AT_ONCE):
         sets.put(f"molecule-{number}")
