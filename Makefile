@@ -58,7 +58,7 @@ docs: setup ## Build the documentation, warnings are errors
 
 .PHONY: integration
 integration: setup ## Tests on real control planes, and of the whole system from images
-	@$(BIN)/pytest -q -n 3 --dist loadfile --durations=15 tests/integration tests/e2e
+	@$(BIN)/pytest -q -n 2 --dist loadfile --durations=15 tests/integration tests/e2e
 
 .PHONY: test
 test: setup ## Everything; tools are built in the background meanwhile
