@@ -5,7 +5,10 @@ What belongs here: running ``pulumi``, waiting for it, ending it. What does not:
 """
 
 import json
+import os
+import signal
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from testbed.process import Process
 from testbed.pulumi.outcome import Outcome, outcome_of
 from testbed.pulumi.programs import CLI, environment, home, install, link
 from testbed.pulumi.project import configure, lay_out
+from testbed.waiting import until
 
 _COMMAND_S = 180.0
 _UNSET = ("/usr/bin/env", "--unset=KUBECONFIG")
@@ -133,9 +137,22 @@ class Stack:
         return outcome
 
     async def kill(self, process: Process) -> None:
-        """End a command, its language host and its providers with SIGKILL."""
+        """End a command, its language host and its providers with SIGKILL.
+
+        Not while it writes its state: this release of the engine cannot read a file that it wrote by half.
+        """
+        await until(partial(self._halted, process), "the engine's state to be whole")
         pids.end_session(process.pid, self.bed.folder)
         await process.wait()
+
+    async def _halted(self, process: Process) -> bool:
+        """Whether the engine stands still with its state whole; it goes on otherwise."""
+        os.kill(process.pid, signal.SIGSTOP)
+        files = list((self.folder / "state").rglob(f"stacks/**/{self.name}.json"))
+        if all(file.stat().st_size for file in files):
+            return True
+        os.kill(process.pid, signal.SIGCONT)
+        return False
 
     def _events(self, name: str) -> Path:
         return self.folder / f"{name}.events"
