@@ -4,10 +4,8 @@ The original's flags are taken as its Go program takes them: with one dash or tw
 without a value.
 """
 
-import asyncio
 import os
 import socket
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,14 +20,12 @@ from gpushare.deviceplugin.cards import CardTerms
 from gpushare.deviceplugin.health import IGNORED_XIDS, Terms, parse_xids
 from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.settings import Settings
-from gpushare.errors import ConfigError, GpuShareError, first_of
+from gpushare.errors import ConfigError
+from gpushare.runtime.flags import daemon_options, run_daemon
 
-_LEVELS: Final = ("debug", "info", "warn", "error")
 _CHATTY: Final = 8
 """From this ``--v`` on the original logs what we call debug."""
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the original's way to say "this host"
-_EXIT_SETTINGS: Final = 2
-"""What click ends with for a flag that it does not take."""
 _TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -121,24 +117,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     default=Path("/sys/fs/cgroup"),
     help="Where the host's control groups can be seen.",
 )
-@click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics.")  # noqa: S104 - probes come from outside
-@click.option(
-    "--ops-port",
-    envvar="OPS_PORT",
-    type=int,
-    default=12347,
-    help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
-)
-@click.option(
-    "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
-)
-@click.option(
-    "--log-level",
-    envvar="LOG_LEVEL",
-    type=click.Choice(_LEVELS, case_sensitive=False),
-    default="info",
-    help="How much to log.",
-)
+@daemon_options(12347)
 @_switch("query-kubelet", default=False, help="Ask the kubelet for pods that the API does not show.")
 @_option("kubelet-address", default=_ANY_ADDRESS, help="Where the kubelet answers; 0.0.0.0 is this host.")
 @_option("kubelet-port", type=int, default=10250, help="The kubelet's port.")
@@ -159,16 +138,8 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 def command(**flags: Any) -> None:
     """Give each container of this node its card: serve the kubelet's device plugin API."""
     from gpushare.deviceplugin.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
-    from gpushare.runtime.logs import configure  # noqa: PLC0415
 
-    try:
-        settings = settings_of(flags, os.environ)
-        configure(settings.log_level)
-        asyncio.run(run(settings))
-    except* GpuShareError as group:
-        error = first_of(group)
-        click.echo(f"gpushare device-plugin: {error}", err=True)
-        sys.exit(_EXIT_SETTINGS if isinstance(error, ConfigError) else 1)
+    run_daemon("device-plugin", lambda: settings_of(flags, os.environ), run)
 
 
 def original() -> None:

@@ -1,7 +1,5 @@
 """``gpushare exporter``: flags and environment to settings, errors to exit codes."""
 
-import asyncio
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -9,12 +7,10 @@ from typing import Any, Final
 import click
 
 from gpushare.contract import EXPORTER_PORT, POD_RESOURCES_SOCKET
-from gpushare.errors import ConfigError, GpuShareError, first_of
+from gpushare.errors import ConfigError
 from gpushare.exporter.settings import Settings
+from gpushare.runtime.flags import daemon_options, run_daemon
 
-_LEVELS: Final = ("debug", "info", "warn", "error")
-_EXIT_SETTINGS: Final = 2
-"""What click ends with for a flag that it does not take."""
 _SECONDS: Final = click.FloatRange(min=0, min_open=True)
 
 
@@ -42,37 +38,12 @@ _SECONDS: Final = click.FloatRange(min=0, min_open=True)
     default=Path("/proc"),
     help="Where the host's processes can be seen; /proc with hostPID.",
 )
-@click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics.")  # noqa: S104 - probes and scrapes come from outside
-@click.option(
-    "--ops-port",
-    envvar="OPS_PORT",
-    type=int,
-    default=EXPORTER_PORT,
-    help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
-)
-@click.option(
-    "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
-)
-@click.option(
-    "--log-level",
-    envvar="LOG_LEVEL",
-    type=click.Choice(_LEVELS, case_sensitive=False),
-    default="info",
-    help="How much to log.",
-)
+@daemon_options(EXPORTER_PORT)
 def command(**flags: Any) -> None:
     """Show what the cards of this node, and the containers on them, do."""
     from gpushare.exporter.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
-    from gpushare.runtime.logs import configure  # noqa: PLC0415
 
-    try:
-        settings = settings_of(flags)
-        configure(settings.log_level)
-        asyncio.run(run(settings))
-    except* GpuShareError as group:
-        error = first_of(group)
-        click.echo(f"gpushare exporter: {error}", err=True)
-        sys.exit(_EXIT_SETTINGS if isinstance(error, ConfigError) else 1)
+    run_daemon("exporter", lambda: settings_of(flags), run)
 
 
 def settings_of(flags: Mapping[str, Any]) -> Settings:

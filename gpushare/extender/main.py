@@ -13,11 +13,11 @@ from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, SYSTEM_NAMES
 from gpushare.errors import ConfigError, GpuShareError, first_of
 from gpushare.extender.lease import Terms
 from gpushare.extender.settings import Deadlines, Settings
+from gpushare.runtime.flags import daemon_options
 from gpushare.runtime.tls import TlsFiles
 
 _TERMS = Terms()
 _DEADLINES = Deadlines()
-_LEVELS = ("debug", "info", "warn", "error")
 
 
 class _Port(click.ParamType[int]):
@@ -42,24 +42,7 @@ class _Port(click.ParamType[int]):
     default=EXTENDER_DEFAULT_PORT,
     help="Port for the scheduler's requests; 0 takes a free one.",
 )
-@click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics.")  # noqa: S104 - probes come from outside
-@click.option(
-    "--ops-port",
-    envvar="OPS_PORT",
-    type=int,
-    default=12346,
-    help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
-)
-@click.option(
-    "--kubeconfig", envvar="KUBECONFIG", help="Path of a kubeconfig; without one the pod's service account."
-)
-@click.option(
-    "--log-level",
-    envvar="LOG_LEVEL",
-    type=click.Choice(_LEVELS, case_sensitive=False),
-    default="warn",
-    help="How much to log.",
-)
+@daemon_options(12346, log_level="warn")
 @click.option(
     "--threadness",
     envvar="THREADNESS",

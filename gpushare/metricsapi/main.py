@@ -1,7 +1,5 @@
 """``gpushare metrics-api``: flags and environment to settings, errors to exit codes."""
 
-import asyncio
-import sys
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,13 +13,11 @@ from gpushare.contract import (
     METRICS_API_PORT,
     SYSTEM_NAMESPACE,
 )
-from gpushare.errors import ConfigError, GpuShareError, InvalidRequest, first_of
+from gpushare.errors import ConfigError, InvalidRequest
 from gpushare.metricsapi.settings import Settings
 from gpushare.model.selector import Selector, parse_selector
+from gpushare.runtime.flags import daemon_options, run_daemon
 
-_LEVELS: Final = ("debug", "info", "warn", "error")
-_EXIT_SETTINGS: Final = 2
-"""What click ends with for a flag that it does not take."""
 _SECONDS: Final = click.FloatRange(min=0, min_open=True)
 
 
@@ -52,37 +48,12 @@ _SECONDS: Final = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--deadline-seconds", type=_SECONDS, default=5.0, help="How long one scrape or query may take.")
 @click.option("--keep-seconds", type=_SECONDS, default=5.0, help="How long what was read is used.")
-@click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics.")  # noqa: S104 - probes and scrapes come from outside
-@click.option(
-    "--ops-port",
-    envvar="OPS_PORT",
-    type=int,
-    default=METRICS_API_OPS_PORT,
-    help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
-)
-@click.option(
-    "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
-)
-@click.option(
-    "--log-level",
-    envvar="LOG_LEVEL",
-    type=click.Choice(_LEVELS, case_sensitive=False),
-    default="info",
-    help="How much to log.",
-)
+@daemon_options(METRICS_API_OPS_PORT)
 def command(**flags: Any) -> None:
     """Serve custom.metrics.k8s.io: what cards, nodes and pods do, to autoscalers."""
     from gpushare.metricsapi.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
-    from gpushare.runtime.logs import configure  # noqa: PLC0415
 
-    try:
-        settings = settings_of(flags)
-        configure(settings.log_level)
-        asyncio.run(run(settings))
-    except* GpuShareError as group:
-        error = first_of(group)
-        click.echo(f"gpushare metrics-api: {error}", err=True)
-        sys.exit(_EXIT_SETTINGS if isinstance(error, ConfigError) else 1)
+    run_daemon("metrics-api", lambda: settings_of(flags), run)
 
 
 def settings_of(flags: Mapping[str, Any]) -> Settings:

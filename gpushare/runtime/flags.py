@@ -1,0 +1,75 @@
+"""What the command lines of all daemons share: their common flags, and the way out.
+
+What does not belong here: what a single daemon can be told.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol, TypeVar
+
+import click
+
+from gpushare.errors import ConfigError, GpuShareError, first_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LEVELS: Final = ("debug", "info", "warn", "error")
+_FAILED: Final = 1
+_WRONG_SETTINGS: Final = 2
+"""What click ends with for a flag that it does not take."""
+
+
+class _Settings(Protocol):
+    @property
+    def log_level(self) -> str: ...
+
+
+S = TypeVar("S", bound=_Settings)
+
+
+def daemon_options(ops_port: int, *, log_level: str = "info") -> Callable[[F], F]:
+    """Give a command the flags of every daemon, with its own defaults."""
+    options = (
+        click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics."),  # noqa: S104 - probes and scrapes come from outside
+        click.option(
+            "--ops-port",
+            envvar="OPS_PORT",
+            type=int,
+            default=ops_port,
+            help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
+        ),
+        click.option(
+            "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
+        ),
+        click.option(
+            "--log-level",
+            envvar="LOG_LEVEL",
+            type=click.Choice(_LEVELS, case_sensitive=False),
+            default=log_level,
+            help="How much to log.",
+        ),
+    )
+
+    def give(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return give
+
+
+def run_daemon(
+    name: str, settings_of: Callable[[], S], run: Callable[[S], Coroutine[Any, Any, None]]
+) -> None:
+    """Run a daemon to its end. What goes wrong is one line and exit code 1, or 2 where it is the settings."""
+    from gpushare.runtime.logs import configure  # noqa: PLC0415 - --help does without structlog
+
+    try:
+        settings = settings_of()
+        configure(settings.log_level)
+        asyncio.run(run(settings))
+    except* GpuShareError as group:
+        error = first_of(group)
+        click.echo(f"gpushare {name}: {error}", err=True)
+        sys.exit(_WRONG_SETTINGS if isinstance(error, ConfigError) else _FAILED)
