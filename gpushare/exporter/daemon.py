@@ -8,9 +8,9 @@ from starlette.applications import Starlette
 from gpushare.adapters.kube.agent_resources import own_node, residents_of
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
+from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.nvml import Nvml
 from gpushare.exporter.exposition import Exposition
-from gpushare.exporter.mirrors import Mirror
 from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.settings import Settings
 from gpushare.runtime.operators import operators_app

@@ -13,10 +13,10 @@ from typing import TypeVar
 import structlog
 
 from gpushare.adapters.cgroups import Home, homes_of
+from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
 from gpushare.errors import ApiError, ConfigError
-from gpushare.exporter.mirrors import Mirror
 from gpushare.exporter.settings import Settings
 from gpushare.exporter.snapshot import CGROUPS, NODE, NVML, POD_RESOURCES, PODS, SOURCES, Snapshot
 from gpushare.exporter.sources import Source

@@ -88,7 +88,7 @@ class MetricsApi:
 
     def missing(self) -> str | None:
         """What keeps requests from being answered; None where nothing does."""
-        if not (self._pods.listed and self._nodes.listed):
+        if not (self._pods.listed.is_set() and self._nodes.listed.is_set()):
             return "pods and nodes are not listed yet"
         return self._door.problem
 

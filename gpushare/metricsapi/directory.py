@@ -4,23 +4,21 @@ Listeners of watches; what they know is read by requests at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar
-
-import structlog
+from typing import TypeVar
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.directory import Entry
-from gpushare.adapters.kube.watch import Deleted, Follower, Resource, Upserted
+from gpushare.adapters.kube.mirror import Mirror
+from gpushare.adapters.kube.watch import Deleted, Resource, Upserted
 from gpushare.errors import ApiError
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.model.selector import Selector
 
-log = structlog.get_logger()
 T = TypeVar("T")
 
 
-class Known(Generic[T]):
-    """The objects of a resource by their keys, as ``run`` hears of them. ``told`` is called after changes."""
+class Known(Mirror[T]):
+    """A mirror that counts its troubles. ``told`` is called after changes."""
 
     def __init__(
         self,
@@ -29,43 +27,24 @@ class Known(Generic[T]):
         metrics: ApiMetrics,
         told: Callable[[], None] = lambda: None,
     ) -> None:
-        self.listed = False
-        self.objects: dict[str, T] = {}
+        super().__init__(client, resource)
         self._metrics = metrics
         self._told = told
-        self._trouble: str | None = None
-        self.run = Follower(client, resource, self).run
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
-        """Keep what is there, drop what is gone."""
-        for change in batch:
-            if isinstance(change, Deleted):
-                self.forget(change.key)
-            else:
-                self.keep(change.key, change.value)
+        """Tell of it too."""
+        super().changed(batch)
         self._told()
 
-    def keep(self, key: str, value: T) -> None:
-        """An object is there, or another than before."""
-        self.objects[key] = value
-
-    def forget(self, key: str) -> None:
-        """An object is gone."""
-        self.objects.pop(key, None)
-
     def synced(self, resource: str) -> None:
-        """The list has been taken in."""
-        log.info("listed", resource=resource)
-        self.listed = True
-        self._trouble = None
+        """Count it, and tell of it: the list may be empty."""
+        super().synced(resource)
         self._metrics.synced.labels(resource).set(1)
         self._told()
 
     def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
-        """The API refuses, or does not answer; what is known stays."""
-        if self._trouble != str(error):
-            log.warning("watch_restarted", resource=resource, reason=str(error), retry_s=retry_in_s)
-        self._trouble = str(error)
+        """Count it."""
+        super().troubled(resource, error, retry_in_s)
         self._metrics.watch_restarts.labels(resource).inc()
 
 

@@ -16,11 +16,11 @@ from structlog.testing import capture_logs
 from gpushare.adapters.kube.access import Access
 from gpushare.adapters.kube.agent_resources import own_node, residents_of
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import ANN_CARDS
 from gpushare.errors import ApiError, GpuError
 from gpushare.exporter.exposition import Exposition
-from gpushare.exporter.mirrors import Mirror
 from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.settings import Settings
 from gpushare.model.cards import Card, format_cards
