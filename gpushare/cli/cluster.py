@@ -89,9 +89,9 @@ async def look(client: KubeClient, name: str | None) -> Objects:
         path = f"{_NODES}/{quote(name, safe='')}"
         nodes = [msgspec.Raw(await client.request("GET", path, timeout_s=_TIMEOUT_S))]
     else:
-        nodes = await _list(client, _NODES, {})
+        nodes = await listed(client, _NODES, {})
     bound = f"spec.nodeName={name}" if name else "spec.nodeName!="
-    pods = await _list(client, _PODS, {"fieldSelector": f"{bound},{_RUNNING}"})
+    pods = await listed(client, _PODS, {"fieldSelector": f"{bound},{_RUNNING}"})
     return objects_of(map(read_node, nodes), map(read_pod, pods))
 
 
@@ -107,7 +107,8 @@ def objects_of(
     )
 
 
-async def _list(client: KubeClient, path: str, query: dict[str, str]) -> list[msgspec.Raw]:
+async def listed(client: KubeClient, path: str, query: dict[str, str]) -> list[msgspec.Raw]:
+    """All objects of a list, page by page. Raises ApiError."""
     items: list[msgspec.Raw] = []
     token = ""
     while True:

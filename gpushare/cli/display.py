@@ -10,14 +10,14 @@ import click
 from gpushare.cli import arena_layout, arena_share_layout, inspect_layout, tables
 from gpushare.cli.cluster import Objects, Source, show_cluster
 from gpushare.cli.document import document, names
-from gpushare.cli.exporters import show_pages
+from gpushare.cli.exporters import show_exporters
 from gpushare.cli.options import Flags
 from gpushare.cli.use import Table, Wanted, cards, containers, metric_of_cards, metric_of_pods, series
 from gpushare.cli.view import NodeView, views_of
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import ConfigError
 from gpushare.model.selector import parse_selector
-from gpushare.monitoring.page import Page
+from gpushare.monitoring.page import Sample
 
 Nodes = list[NodeView]
 
@@ -74,28 +74,28 @@ def display(flags: Flags, layout: Layout, choose: Callable[[Nodes], Nodes]) -> N
     show_cluster(show, screen.report, source=source, node=flags.node, watch=flags.watch)
 
 
-def use_of_cards(flags: Flags, metric: str | None) -> None:
-    """What all cards do, or those of the node that is named."""
-    if flags.selector or flags.output not in (None, "json"):
+def use_of_cards(flags: Flags, metric: str | None, *, views: bool) -> None:
+    """What all cards do, or those of the node that is named; ``views`` is whether arena's were asked for."""
+    if views or flags.selector or flags.output not in (None, "json"):
         raise ConfigError("--use and --metric go with NODE, --watch and --output json only")
     found = metric_of_cards(metric) if metric else None
     wanted = Wanted(node=flags.node)
-    _show_use(flags, lambda pages: series(pages, found, wanted) if found else cards(pages, wanted))
+    _show_use(flags, lambda told: series(told, found, wanted) if found else cards(told, wanted))
 
 
 def use_of_pods(flags: Flags, *, pod: str | None, namespace: str | None, metric: str | None) -> None:
     """What all pods with cards do, or those that are wanted."""
     found = metric_of_pods(metric) if metric else None
     wanted = Wanted(node=flags.node, namespace=namespace, pod=pod)
-    _show_use(flags, lambda pages: series(pages, found, wanted) if found else containers(pages, wanted))
+    _show_use(flags, lambda told: series(told, found, wanted) if found else containers(told, wanted))
 
 
-def _show_use(flags: Flags, table_of: Callable[[Sequence[Page]], Table]) -> None:
+def _show_use(flags: Flags, table_of: Callable[[Sequence[Sample]], Table]) -> None:
     terminal = sys.stdout.isatty()
     layout = tables.as_json if flags.output else tables.coloured if terminal else tables.plain
     screen = Screen(redraw=flags.watch and terminal)
-    show_pages(
-        lambda pages: screen.show(layout(table_of(pages))),
+    show_exporters(
+        lambda told: screen.show(layout(table_of(told))),
         screen.report,
         source=Source(flags.kubeconfig, flags.context),
         node=flags.node,

@@ -1,6 +1,6 @@
-"""The exporters' pages, read through the API server: once, or again and again.
+"""What the exporters say, read through the API server: once, or again and again.
 
-Who may read them there needs ``get`` of ``pods/proxy`` in the exporters' namespace.
+Who may read it there needs ``get`` of ``pods/proxy`` in the exporters' namespace.
 """
 
 import asyncio
@@ -12,39 +12,24 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.cli.cluster import Source
+from gpushare.adapters.kube.directory import PODS, Entry
+from gpushare.cli.cluster import Source, listed
 from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, SYSTEM_NAMESPACE
-from gpushare.errors import ApiError, ConfigError, InvalidRequest
-from gpushare.monitoring.page import Page, read_page
+from gpushare.errors import ApiError, ConfigError, InvalidRequest, SourceError
+from gpushare.monitoring.catalogue import EXPORTER, SOURCE_UP
+from gpushare.monitoring.page import Sample, samples
 
 _PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
+_SERIES: Final = frozenset(map(str, EXPORTER))
 _TIMEOUT_S: Final = 10.0
 _AT_ONCE: Final = 32
 _AGAIN_S: Final = 5.0
 
-
-class _Meta(msgspec.Struct):
-    name: str
+_decode = msgspec.json.Decoder(PODS.kind).decode
 
 
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Meta
-    spec: _Spec
-
-
-class _Pods(msgspec.Struct):
-    items: list[_Pod]
-
-
-_decode = msgspec.json.Decoder(_Pods).decode
-
-
-def show_pages(
-    show: Callable[[Sequence[Page]], None],
+def show_exporters(
+    show: Callable[[Sequence[Sample]], None],
     report: Callable[[str], None],
     *,
     source: Source,
@@ -53,14 +38,14 @@ def show_pages(
 ) -> None:
     """Show what the exporters say, of all nodes or of one, once or every few seconds.
 
-    An exporter that does not answer is reported, and the others are shown. Raises ApiError where none
-    answers, and ConfigError where there is none.
+    An exporter that does not answer is reported, and the others are shown. Raises SourceError where none
+    answers, ConfigError where there is none, and ApiError.
     """
     asyncio.run(_show(show, report, source=source, node=node, watch=watch))
 
 
 async def _show(
-    show: Callable[[Sequence[Page]], None],
+    show: Callable[[Sequence[Sample]], None],
     report: Callable[[str], None],
     *,
     source: Source,
@@ -69,43 +54,54 @@ async def _show(
 ) -> None:
     async with KubeClient(await load_access(source.path(), source.context)) as client:
         while True:
-            show(await pages(client, node, report))
+            show(await told(client, node, report))
             if not watch:
                 return
             await asyncio.sleep(_AGAIN_S)
 
 
-async def pages(client: KubeClient, node: str | None, report: Callable[[str], None]) -> list[Page]:
-    """One page of each exporter that answers. Raises as ``show_pages`` does."""
+async def told(client: KubeClient, node: str | None, report: Callable[[str], None]) -> list[Sample]:
+    """All series of the exporters that answer. Raises as ``show_exporters`` does."""
     exporters = await _exporters(client, node)
     gate = asyncio.Semaphore(_AT_ONCE)
     found = await asyncio.gather(*(_page(client, each, gate) for each in exporters))
-    silent = [each for each in found if isinstance(each, ApiError)]
+    silent = [each for each in found if isinstance(each, SourceError)]
     if len(silent) == len(found):
         raise silent[0]
     for error in silent:
         report(f"warning: {error}")
-    return [each for each in found if not isinstance(each, ApiError)]
+    return [sample for page in found if not isinstance(page, SourceError) for sample in page]
 
 
-async def _exporters(client: KubeClient, node: str | None) -> list[_Pod]:
+async def _exporters(client: KubeClient, node: str | None) -> list[Entry]:
     running = f"status.phase=Running{f',spec.nodeName={node}' if node else ''}"
     query = {"labelSelector": f"component={EXPORTER_NAME}", "fieldSelector": running}
-    body = await client.request("GET", _PODS, timeout_s=_TIMEOUT_S, query=query)
-    exporters = _decode(body).items
+    exporters = [_entry(raw) for raw in await listed(client, _PODS, query)]
     if not exporters:
         where = f"on node {node}" if node else f"in {SYSTEM_NAMESPACE}"
-        raise ConfigError(
-            f"no exporter runs {where} (label component={EXPORTER_NAME}): deploy it, or its node"
-        )
+        raise ConfigError(f"no exporter runs {where} (label component={EXPORTER_NAME}): deploy it there")
     return exporters
 
 
-async def _page(client: KubeClient, exporter: _Pod, gate: asyncio.Semaphore) -> Page | ApiError:
-    name, node = exporter.metadata.name, exporter.spec.node_name
-    path = f"{_PODS}/{quote(name, safe='')}:{EXPORTER_PORT}/proxy/metrics"
+def _entry(raw: msgspec.Raw) -> Entry:
+    try:
+        read = PODS.read(_decode(raw))
+    except msgspec.DecodeError as error:
+        raise ApiError(f"{_PODS}: a pod cannot be read: {error}", reason="Unreadable") from error
+    if read is None:
+        raise ApiError(f"{_PODS}: a pod cannot be read", reason="Unreadable")
+    return read[1]
+
+
+async def _page(client: KubeClient, exporter: Entry, gate: asyncio.Semaphore) -> list[Sample] | SourceError:
+    path = f"{_PODS}/{quote(exporter.name, safe='')}:{EXPORTER_PORT}/proxy/metrics"
     try:
         async with gate:
-            return read_page((await client.request("GET", path, timeout_s=_TIMEOUT_S)).decode())
+            body = await client.request("GET", path, timeout_s=_TIMEOUT_S)
+        found = list(samples(body.decode(), _SERIES))
     except (ApiError, InvalidRequest, UnicodeDecodeError) as error:
-        return ApiError(f"exporter {name} on node {node}: {error}", status=getattr(error, "status", 0))
+        return SourceError(f"exporter {exporter.name} on node {exporter.node}: {error}")
+    # An exporter says so whatever it can read.
+    if not any(each.metric == SOURCE_UP.name for each in found):
+        return SourceError(f"exporter {exporter.name} on node {exporter.node}: no page of an exporter")
+    return found

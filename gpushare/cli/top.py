@@ -30,7 +30,7 @@ def node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **flag
 
     given = Flags(**flags)
     if use or metric:
-        display.use_of_cards(given, metric)
+        display.use_of_cards(given, metric, views=gpushare or details)
     else:
         display.top_node(given, gpushare=gpushare, details=details)
 

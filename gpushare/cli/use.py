@@ -1,6 +1,6 @@
-"""Tables of what cards and containers do, made of exporters' pages. Pure.
+"""Tables of what cards and containers do, made of the exporters' series. Pure.
 
-Where the pages come from is ``exporters``, how a table looks is ``tables``.
+Where the series come from is ``exporters``, how a table looks is ``tables``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Final
 from gpushare.errors import ConfigError
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
-from gpushare.monitoring.page import Page, Sample
+from gpushare.monitoring.page import Sample
 
 _MIB: Final = 2**20
 _POD_LABELS: Final = ("pod", "PodName")
@@ -69,18 +69,18 @@ _CARDS: Final[tuple[tuple[str, Metric, Show], ...]] = (
 )
 
 
-def containers(pages: Sequence[Page], wanted: Wanted) -> Table:
+def containers(told: Sequence[Sample], wanted: Wanted) -> Table:
     """Every container that holds a card: what it uses of what it was given."""
-    return _joined(pages, ("namespace", "pod", "container", "node", "card"), _CONTAINERS, wanted)
+    return _joined(told, ("namespace", "pod", "container", "node", "card"), _CONTAINERS, wanted)
 
 
-def cards(pages: Sequence[Page], wanted: Wanted) -> Table:
+def cards(told: Sequence[Sample], wanted: Wanted) -> Table:
     """Every card, whoever uses it."""
-    return _joined(pages, ("node", "card"), _CARDS, wanted)
+    return _joined(told, ("node", "card"), _CARDS, wanted)
 
 
 def _joined(
-    pages: Sequence[Page],
+    told: Sequence[Sample],
     keys: tuple[str, ...],
     columns: Sequence[tuple[str, Metric, Show]],
     wanted: Wanted,
@@ -88,9 +88,9 @@ def _joined(
     """One row for each series of the columns' metrics with the same ``keys``."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for header, metric, show in columns:
-        for sample in _of(pages, metric, wanted):
+        for sample in _of(told, metric, wanted):
             row = rows.setdefault(tuple(sample.labels.get(key, _ABSENT) for key in keys), {})
-            row[header] = show(sample.value)
+            row[header] = show(sample.number)
     headers = tuple(header for header, _, _ in columns)
     return Table(
         (*(key.upper() for key in keys), *headers),
@@ -100,41 +100,41 @@ def _joined(
 
 def metric_of_pods(name: str) -> Metric:
     """A metric whose series name a pod. Raises ConfigError with those that there are."""
-    return _named(name, _POD_LABELS, "pods")
+    return _named(name, "pods", filter(_of_pods, catalogue.EXPORTER))
 
 
 def metric_of_cards(name: str) -> Metric:
     """A metric whose series name a card and no pod. Raises ConfigError with those that there are."""
-    return _named(name, _CARD_LABELS, "cards")
+    own = (each for each in catalogue.EXPORTER if _says(each, _CARD_LABELS) and not _of_pods(each))
+    return _named(name, "cards", own)
 
 
-def _named(name: str, labels: tuple[str, ...], what: str) -> Metric:
-    """Pods hold cards: a metric of theirs has the labels of both."""
-    known = {
-        each.name: each
-        for each in catalogue.EXPORTER
-        if _says(each, labels) and _says(each, _POD_LABELS) == (labels == _POD_LABELS)
-    }
+def _named(name: str, what: str, metrics: Iterable[Metric]) -> Metric:
+    known = {each.name: each for each in metrics}
     if name not in known:
         raise ConfigError(f"--metric: {name!r} is no metric of {what}; use one of {', '.join(known)}")
     return known[name]
+
+
+def _of_pods(metric: Metric) -> bool:
+    return _says(metric, _POD_LABELS)
 
 
 def _says(metric: Metric, labels: Iterable[str]) -> bool:
     return any(label in metric.labels for label in labels)
 
 
-def series(pages: Sequence[Page], metric: Metric, wanted: Wanted) -> Table:
+def series(told: Sequence[Sample], metric: Metric, wanted: Wanted) -> Table:
     """Every series of one metric as the exporters say it, label by label."""
     rows = [
-        (*(sample.labels.get(label, _ABSENT) for label in metric.labels), f"{sample.value:g}")
-        for sample in _of(pages, metric, wanted)
+        (*(sample.labels.get(label, _ABSENT) for label in metric.labels), f"{sample.number:g}")
+        for sample in _of(told, metric, wanted)
     ]
     return Table((*(label.upper() for label in metric.labels), "VALUE"), tuple(sorted(rows)))
 
 
-def _of(pages: Sequence[Page], metric: Metric, wanted: Wanted) -> list[Sample]:
-    return [each for page in pages for each in page.get(metric.name, ()) if wanted.has(each.labels)]
+def _of(told: Sequence[Sample], metric: Metric, wanted: Wanted) -> list[Sample]:
+    return [each for each in told if each.metric == str(metric) and wanted.has(each.labels)]
 
 
 def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str | None:

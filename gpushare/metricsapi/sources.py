@@ -8,14 +8,14 @@ from typing import Final, Protocol
 import structlog
 
 from gpushare.adapters.pages import Pages
-from gpushare.errors import SourceError
-from gpushare.metricsapi.exposition import Sample, samples
+from gpushare.errors import InvalidRequest, SourceError
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.offers import OFFERS, Question, Value
 from gpushare.metricsapi.promql import promql, values_of
 from gpushare.metricsapi.recent import Recent
 from gpushare.metricsapi.values import Book
 from gpushare.monitoring.catalogue import SNAPSHOT_AT
+from gpushare.monitoring.page import Sample, samples
 
 log = structlog.get_logger()
 
@@ -77,8 +77,8 @@ class Exporters:
                 try:
                     # In a thread, so that requests are answered meanwhile.
                     return await asyncio.to_thread(_samples, page)
-                except (ValueError, IndexError) as error:
-                    raise SourceError(f"{url}: is no page of metrics: {error}") from error
+                except (InvalidRequest, UnicodeDecodeError) as error:
+                    raise SourceError(f"{url}: {error}") from error
 
     def _tell(self, problems: Mapping[str, SourceError]) -> None:
         for url in problems.keys() - self._silent:

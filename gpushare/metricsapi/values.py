@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpushare.metricsapi.exposition import Sample
 from gpushare.metricsapi.offers import Combine, Kind, Question, Value, name_label
 from gpushare.monitoring.catalogue import Metric
+from gpushare.monitoring.page import Sample
 
 
 @dataclass(frozen=True, slots=True)

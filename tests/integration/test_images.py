@@ -57,7 +57,7 @@ SERVICES: dict[str, dict[str, Any]] = {
     },
     "cli": {
         "packages": ["gpushare.cli"],
-        "absent": ["grpc", "google.protobuf", "pynvml", "starlette", "uvicorn"],
+        "absent": ["grpc", "google.protobuf", "pynvml", "starlette", "uvicorn", "prometheus_client"],
         "commands": [
             ["gpushare", "version"],
             ["kubectl-inspect-gpushare-v2", "--help"],

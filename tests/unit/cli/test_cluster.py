@@ -20,7 +20,9 @@ from gpushare.cli.lazy import run
 from tests.unit.cli.objects import Json, literal, node, pod, share, whole
 
 EXPORTERS = "/api/v1/namespaces/kube-system/pods"
-PAGE = """# TYPE gpushare_card_memory_used_bytes gauge
+PAGE = """# TYPE gpushare_exporter_source_up gauge
+gpushare_exporter_source_up{source="nvml"} 1
+# TYPE gpushare_card_memory_used_bytes gauge
 gpushare_card_memory_used_bytes{node="n1",card="0",uuid="GPU-1"} 1048576
 # TYPE gpushare_container_memory_used_bytes gauge
 gpushare_container_memory_used_bytes{node="n1",namespace="d",pod="p",container="c",card="0",uuid="GPU-1"} 0
@@ -295,6 +297,7 @@ async def test_what_pods_and_cards_do_comes_from_the_exporters(api: Api) -> None
     assert api.queries[-1] == {
         "labelSelector": "component=gpushare-exporter",
         "fieldSelector": "status.phase=Running,spec.nodeName=n1",
+        "limit": "1000",
     }
     code, out, _ = await call(api, "top", "node", "--metric", "gpushare_card_memory_used_bytes")
     assert (code, out.splitlines()[1].split()) == (0, ["n1", "0", "GPU-1", "1.04858e+06"])
@@ -305,7 +308,7 @@ async def test_a_silent_exporter_is_told_and_the_others_are_shown(api: Api) -> N
     code, out, err = await call(api, "top", "pod")
     assert (code, len(out.splitlines())) == (0, 2)
     assert "warning: exporter e-n2 on node n2: " in err
-    assert "warning: exporter e-n3 on node n3: no page of metrics" in err
+    assert "warning: exporter e-n3 on node n3: no page of an exporter" in err
 
 
 @pytest.mark.parametrize(
@@ -316,6 +319,7 @@ async def test_a_silent_exporter_is_told_and_the_others_are_shown(api: Api) -> N
         ({"n1": None}, ["pod"], "exporter e-n1 on node n1: "),
         ({"n1": PAGE}, ["pod", "--metric", "gpu"], "--metric: 'gpu' is no metric of pods"),
         ({"n1": PAGE}, ["node", "--use", "-l", "a=b"], "--use and --metric go with NODE"),
+        ({"n1": PAGE}, ["node", "--use", "-s"], "--use and --metric go with NODE"),
     ],
 )
 async def test_what_cannot_be_shown_is_said(

@@ -8,7 +8,7 @@ from gpushare.cli.use import Table, Wanted, cards, containers, metric_of_cards, 
 from gpushare.errors import ConfigError
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
-from gpushare.monitoring.page import Page, Sample
+from gpushare.monitoring.page import Sample
 
 MIB = 2**20
 ALL = Wanted()
@@ -25,11 +25,8 @@ def held(pod: str, node: str = "n1", namespace: str = "default") -> Mapping[str,
     }
 
 
-def page(*series: tuple[Metric, Mapping[str, str], float]) -> Page:
-    found: dict[str, list[Sample]] = {}
-    for metric, labels, value in series:
-        found.setdefault(metric.name, []).append(Sample(labels, value))
-    return found
+def page(*series: tuple[Metric, Mapping[str, str], float]) -> list[Sample]:
+    return [Sample(str(metric), labels, number) for metric, labels, number in series]
 
 
 BUSY = page(
@@ -43,7 +40,7 @@ OTHER = page((catalogue.CONTAINER_USED, held("a", "n2", "team"), 0))
 
 
 def test_a_container_has_one_row_whatever_is_known_of_it() -> None:
-    table = containers([BUSY, OTHER], ALL)
+    table = containers([*BUSY, *OTHER], ALL)
     assert table.headers[:5] == ("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD")
     assert [row[1:2] + row[5:] for row in table.rows] == [
         ("a", "-", "2048 MiB", "-"),
@@ -53,7 +50,7 @@ def test_a_container_has_one_row_whatever_is_known_of_it() -> None:
 
 
 def test_a_card_without_a_thermometer_has_a_dash() -> None:
-    assert cards([BUSY], ALL).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
+    assert cards(BUSY, ALL).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +63,11 @@ def test_a_card_without_a_thermometer_has_a_dash() -> None:
     ],
 )
 def test_only_what_is_wanted_is_shown(wanted: Wanted, pods: list[str]) -> None:
-    assert [row[1] for row in containers([BUSY, OTHER], wanted).rows] == pods
+    assert [row[1] for row in containers([*BUSY, *OTHER], wanted).rows] == pods
 
 
 def test_one_metric_is_shown_label_by_label() -> None:
-    table = series([BUSY], metric_of_pods("gpushare_container_utilization_ratio"), ALL)
+    table = series(BUSY, metric_of_pods("gpushare_container_utilization_ratio"), ALL)
     assert table.headers == (*(each.upper() for each in catalogue.CONTAINER_UTILIZATION.labels), "VALUE")
     assert table.rows == (("n1", "default", "b", "main", "0", "GPU-1", "0.25"),)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gpushare.metricsapi.exposition import Sample
 from gpushare.metricsapi.offers import OFFERS, Kind, Question
 from gpushare.metricsapi.values import Book
 from gpushare.model.selector import parse_selector
+from gpushare.monitoring.page import Sample
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 USED = "DCGM_CUSTOM_PROCESS_MEM_USED"

@@ -1,29 +1,36 @@
+"""Pages read back: as prometheus_client renders them, and only what is wanted."""
+
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from gpushare.errors import InvalidRequest
-from gpushare.monitoring.page import Sample, read_page
-
-PAGE = """# TYPE a gauge
-a{x="1"} 2.5
-# TYPE b_total counter
-b_total{y="é"} 7
-# TYPE c histogram
-c_bucket{le="1"} 1
-c_bucket{le="+Inf"} 1
-c_count 1
-c_sum 1
-"""
+from gpushare.monitoring.page import Sample, samples
 
 
-def test_a_page_is_read_by_the_catalogues_names() -> None:
-    assert read_page(PAGE) == {"a": [Sample({"x": "1"}, 2.5)], "b": [Sample({"y": "é"}, 7.0)]}
+@given(
+    st.lists(st.tuples(st.text(), st.text()), unique=True, max_size=5),
+    st.floats(allow_nan=False),
+)
+def test_whatever_a_label_says_is_read_back(rows: list[tuple[str, str]], number: float) -> None:
+    registry = CollectorRegistry()
+    gauge = Gauge("a_gauge", "A gauge.", ("x", "y"), registry=registry)
+    for x, y in rows:
+        gauge.labels(x, y).set(number)
+    page = generate_latest(registry).decode()
+    found = {(each.labels["x"], each.labels["y"]): each.number for each in samples(page, {"a_gauge"})}
+    assert found == dict.fromkeys(rows, number)
 
 
-def test_series_of_an_unknown_type_are_all_read() -> None:
-    assert read_page('a{x="1"} 1\na{x="2"} 2\n') == {"a": [Sample({"x": "1"}, 1.0), Sample({"x": "2"}, 2.0)]}
+def test_only_what_is_wanted_is_read() -> None:
+    page = '# HELP b B.\nb 1\nb_more{x="1"} 2\nc{x="1"} +Inf 1700000000\nnot a page at all {{{\n'
+    assert list(samples(page, {"b", "c"})) == [Sample("b", {}, 1), Sample("c", {"x": "1"}, math.inf)]
 
 
-@pytest.mark.parametrize("text", ["<html>", 'a{x="1" 2', "a one"])
-def test_what_is_no_page_is_told(text: str) -> None:
+@pytest.mark.parametrize("line", ["b", "b x", 'b{x="1"}', 'b{x="1"} one'])
+def test_a_line_without_a_number_is_an_error(line: str) -> None:
     with pytest.raises(InvalidRequest, match="no page of metrics"):
-        read_page(text)
+        list(samples(line, {"b"}))
