@@ -5,11 +5,11 @@ comes to run (``testbed.start``) and how any one part is made.
 """
 
 import asyncio
-import contextlib
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from pathlib import Path
 
 from gpushare.errors import ApiError, ConfigError
@@ -115,8 +115,11 @@ class Bed:
         Its lease goes first: kwok would renew it for a new node of the same name, lose it to the garbage
         collector seconds later, and leave pods of that moment pending for ever.
         """
-        with contextlib.suppress(ApiError):
+        try:
             await self.api.delete(f"{_LEASES}/{name}")
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
         await self.api.delete(f"{_NODES}/{name}")
 
     async def create_pods(self, pods: Iterable[Object], concurrency: int = 32) -> list[Object]:

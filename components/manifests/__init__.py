@@ -1,4 +1,6 @@
-"""Kubernetes objects as plain dicts, from settings. Pure: nothing here reads, writes or knows Pulumi.
+"""Kubernetes objects as plain dicts, from settings.
+
+Nothing here writes or knows Pulumi, or reads anything but the files of ``components/monitoring``.
 
 The renderer and the Pulumi components use the same builders, so both ways give the very same objects.
 """

@@ -10,7 +10,7 @@ import yaml
 
 from components.config_monitoring import Monitoring
 from components.manifests import exporter, metrics_api
-from components.manifests.parts import OPS, Object, labels, metadata
+from components.manifests.parts import OPS, OURS, Object, labels, metadata
 from gpushare.contract import SYSTEM_NAMESPACE
 from gpushare.model.scheduler_config import KubernetesVersion
 
@@ -57,7 +57,7 @@ def _operated() -> list[Object]:
     """Our pods all have one name for the port that is scraped. Labels of a series win over a target's."""
     endpoint = {"port": OPS, "path": "/metrics", "honorLabels": True}
     pods: Object = {
-        "selector": {"matchLabels": {"app": labels("")["app"]}},
+        "selector": {"matchLabels": dict(OURS)},
         "namespaceSelector": {"matchNames": [SYSTEM_NAMESPACE]},
         "podMetricsEndpoints": [endpoint],
     }

@@ -16,6 +16,8 @@ CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kube
 _UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 OPS: Final = "ops"
 """The port of health and metrics, by the name that scrapes look for."""
+OURS: Final = {"app": "gpushare"}
+"""The label of all that is ours."""
 NON_ROOT: Final = 65532
 """User and group that own nothing."""
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -26,7 +28,7 @@ _SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
 
 def labels(component: str) -> dict[str, str]:
     """The two labels by which the original's Services and DaemonSets select."""
-    return {"app": "gpushare", "component": component}
+    return {**OURS, "component": component}
 
 
 def metadata(name: str, marks: Mapping[str, str] | None = None) -> Object:

@@ -277,6 +277,12 @@ def test_prometheus_finds_every_daemon_of_ours_by_one_label_and_the_name_of_one_
     (job,) = yaml.safe_load((FILES / "scrape.yaml").read_text())["scrape_configs"]
     (relabel,) = job["relabel_configs"]
     assert relabel["regex"] == endpoint["port"]
+    (discovery,) = job["kubernetes_sd_configs"]
+    (selector,) = discovery["selectors"]
+    assert [selector["label"]] == [
+        f"{key}={value}" for key, value in monitor["selector"]["matchLabels"].items()
+    ]
+    assert discovery["namespaces"]["names"] == monitor["namespaceSelector"]["matchNames"]
     assert (job["honor_labels"], endpoint["honorLabels"]) == (True, True)
     scraped = [
         each["metadata"]["name"]

@@ -110,6 +110,19 @@ async def test_a_node_that_lost_readiness_gets_it_back_and_keeps_its_resources(s
     await bed.delete_node("unwell")
 
 
+async def test_pods_run_on_a_node_that_comes_again_under_its_name(shared_bed: Bed) -> None:
+    """A pod without a scheduler comes at once, when kwok may still hold the lease of the node before."""
+    for number in range(5):
+        name = f"early-{number}"
+        await shared_bed.add_nodes([node("again")])
+        pod = gpu_pod(name, 1)
+        pod["spec"]["nodeName"] = "again"
+        await shared_bed.create_pods([pod])
+        await until_phase(shared_bed, name, "Running")
+        await shared_bed.delete_node("again")
+        await until_gone(shared_bed, f"{PODS}/{name}")
+
+
 async def test_a_pod_that_asks_for_gpu_memory_is_scheduled_and_runs(shared_bed: Bed) -> None:
     await ensure_node(shared_bed)
     await shared_bed.create_pods([gpu_pod("asks", 4)])
