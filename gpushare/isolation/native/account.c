@@ -1,0 +1,127 @@
+#define _GNU_SOURCE
+#include "account.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "entry.h"
+#include "limit.h"
+#include "records.h"
+#include "region.h"
+#include "tell.h"
+#include "wrappers.h"
+
+#ifndef GPUSHARE_FOLDER
+#define GPUSHARE_FOLDER "/opt/gpushare"
+#endif
+
+#define LIMIT_FILE GPUSHARE_FOLDER "/limit"
+#define REGION_FILE GPUSHARE_FOLDER "/region"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct limits limits;
+static bool usable;
+static pid_t owner;
+
+/* A child by fork has its own slot and no memory of a card. A child by vfork, which shares our memory,
+   does not come here: getpid tells it apart. */
+static void in_child(void)
+{
+    owner = getpid();
+    region_forget_slot();
+    records_forget();
+    pools_forget();
+    vmm_forget();
+    contexts_forget();
+}
+
+static void set_up(void)
+{
+    static int told;
+    const char *file = LIMIT_FILE, *why;
+    usable = limits_read(file, &limits, &why);
+    if (usable) {
+        file = REGION_FILE;
+        usable = region_open(file, &limits, &why);
+    }
+    if (!usable)
+        tell_once(&told, "%s: %s: no memory of a card is given out", file, why);
+    owner = getpid();
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+static bool ready(int card)
+{
+    pthread_once(&once, set_up);
+    return usable && card != NO_CARD && getpid() == owner;
+}
+
+static int card_of(const char *uuid)
+{
+    static int told;
+    pthread_once(&once, set_up);
+    int card = usable ? limits_find(&limits, uuid) : NO_CARD;
+    if (usable && card == NO_CARD)
+        tell_once(&told, "%s has no card %s: no memory of it is given out", LIMIT_FILE, uuid);
+    return card;
+}
+
+int account_card(int device)
+{
+    struct uuid uuid;
+    char text[UUID_TEXT] = "GPU-";
+    if (!driver_has(cuDeviceGetUuid) || ASK(cuDeviceGetUuid)(&uuid, device) != CUDA_OK)
+        return NO_CARD;
+    char *at = text + strlen(text);
+    for (int i = 0; i < 16; i++)
+        at += sprintf(at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid.bytes[i]);
+    return card_of(text);
+}
+
+int account_current_card(void)
+{
+    int device;
+    if (!driver_has(cuCtxGetDevice) || ASK(cuCtxGetDevice)(&device) != CUDA_OK)
+        return NO_CARD;
+    return account_card(device);
+}
+
+int account_nvml_card(const void *device)
+{
+    char uuid[96];
+    if (!driver_has(nvmlDeviceGetUUID) || ASK(nvmlDeviceGetUUID)(device, uuid, sizeof uuid) != NVML_OK)
+        return NO_CARD;
+    return card_of(uuid);
+}
+
+bool account_reserve(int card, u64 bytes) { return ready(card) && region_reserve(card, bytes); }
+
+void account_release(int card, u64 bytes)
+{
+    if (ready(card) && bytes)
+        region_release(card, bytes);
+}
+
+void account_force(int card, u64 bytes)
+{
+    if (ready(card) && bytes)
+        region_force(card, bytes);
+}
+
+int account_refused(int card)
+{
+    int device, verdict = CUDA_OK;
+    if (ready(card))
+        region_refused(card);
+    else if (driver_has(cuCtxGetDevice))
+        verdict = ASK(cuCtxGetDevice)(&device);
+    return verdict == CUDA_OK ? CUDA_OUT_OF_MEMORY : verdict;
+}
+
+u64 account_limit(int card) { return ready(card) ? limits.cards[card].bytes : 0; }
+
+u64 account_context(int card) { return ready(card) ? limits.cards[card].context_bytes : 0; }
+
+bool account_used(int card, u64 *bytes) { return ready(card) && region_used(card, bytes); }

@@ -1,0 +1,114 @@
+/* A context takes memory before anything is allocated in it: charged by the guess of the limit file.
+   The primary context of a device is one for the process, however often it is retained. */
+#include <pthread.h>
+
+#include "wrappers.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void contexts_forget(void) { pthread_mutex_init(&lock, NULL); }
+
+#define CREATE(name, ...)                                                                        \
+    DRIVER(name);                                                                                \
+    int card = account_card(device);                                                             \
+    u64 bytes = account_context(card);                                                           \
+    if (!reserve(card, bytes))                                                           \
+        return account_refused(card);                                                               \
+    int verdict = driver(context, __VA_ARGS__);                                                  \
+    return keep(verdict, CONTEXT, verdict ? 0 : (u64)(uintptr_t)*context, card, bytes)
+
+API int cuCtxCreate(void **context, u32 flags, int device) { CREATE(cuCtxCreate, flags, device); }
+
+API int cuCtxCreate_v2(void **context, u32 flags, int device) { CREATE(cuCtxCreate_v2, flags, device); }
+
+API int cuCtxCreate_v3(void **context, void *affinities, int count, u32 flags, int device)
+{
+    CREATE(cuCtxCreate_v3, affinities, count, flags, device);
+}
+
+API int cuCtxCreate_v4(void **context, void *params, u32 flags, int device)
+{
+    CREATE(cuCtxCreate_v4, params, flags, device);
+}
+
+API int cuCtxDestroy(void *context)
+{
+    DRIVER(cuCtxDestroy);
+    struct record record;
+    int known = records_take(CONTEXT, (u64)(uintptr_t)context, &record);
+    return drop(driver(context), known, record);
+}
+
+API int cuCtxDestroy_v2(void *context)
+{
+    DRIVER(cuCtxDestroy_v2);
+    struct record record;
+    int known = records_take(CONTEXT, (u64)(uintptr_t)context, &record);
+    return drop(driver(context), known, record);
+}
+
+static int retain_first(void **context, int device, __typeof__(cuDevicePrimaryCtxRetain) *driver)
+{
+    int card = account_card(device);
+    u64 bytes = account_context(card);
+    if (!reserve(card, bytes))
+        return account_refused(card);
+    int verdict = driver(context, device);
+    if (verdict != CUDA_OK)
+        account_release(card, bytes);
+    else
+        records_put((struct record){
+            .kind = PRIMARY, .name = (u64)device, .card = card, .bytes = bytes, .count = 1});
+    return verdict;
+}
+
+static int retain_again(void **context, int device, __typeof__(cuDevicePrimaryCtxRetain) *driver)
+{
+    struct record record;
+    int verdict = driver(context, device);
+    if (verdict == CUDA_OK && records_take(PRIMARY, (u64)device, &record)) {
+        record.count++;
+        records_put(record);
+    }
+    return verdict;
+}
+
+API int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+    DRIVER(cuDevicePrimaryCtxRetain);
+    struct record record;
+    pthread_mutex_lock(&lock);
+    int verdict = records_get(PRIMARY, (u64)device, &record) ? retain_again(context, device, driver)
+                                                             : retain_first(context, device, driver);
+    pthread_mutex_unlock(&lock);
+    return verdict;
+}
+
+/* `all`: a reset ends the context, however often it was retained. */
+static void left(int device, int all)
+{
+    struct record record;
+    if (!records_take(PRIMARY, (u64)device, &record))
+        return;
+    if (all || --record.count == 0)
+        account_release(record.card, record.bytes);
+    else
+        records_put(record);
+}
+
+#define LEAVE(name, all)                \
+    API int name(int device)            \
+    {                                   \
+        DRIVER(name);                   \
+        pthread_mutex_lock(&lock);      \
+        int verdict = driver(device);   \
+        if (verdict == CUDA_OK)         \
+            left(device, all);          \
+        pthread_mutex_unlock(&lock);    \
+        return verdict;                 \
+    }
+
+LEAVE(cuDevicePrimaryCtxRelease, 0)
+LEAVE(cuDevicePrimaryCtxRelease_v2, 0)
+LEAVE(cuDevicePrimaryCtxReset, 1)
+LEAVE(cuDevicePrimaryCtxReset_v2, 1)

@@ -1,0 +1,28 @@
+/* What all wrappers do with what they reserved. */
+#include "wrappers.h"
+
+bool reserve(int card, u64 bytes)
+{
+    if (account_reserve(card, bytes))
+        return true;
+    pools_trim(card);
+    return account_reserve(card, bytes);
+}
+
+int keep(int verdict, enum kind kind, u64 name, int card, u64 bytes)
+{
+    if (verdict != CUDA_OK)
+        account_release(card, bytes);
+    else
+        records_put((struct record){.kind = kind, .card = card, .name = name, .bytes = bytes});
+    return verdict;
+}
+
+int drop(int verdict, int was_known, struct record record)
+{
+    if (was_known && verdict == CUDA_OK)
+        account_release(record.card, record.bytes);
+    else if (was_known)
+        records_put(record);
+    return verdict;
+}

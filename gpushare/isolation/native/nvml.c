@@ -1,0 +1,70 @@
+/* What NVML tells inside the container: a card as large as the limit, used by this container, with no
+   processes (those of the host have numbers that mean nothing here). */
+#include "wrappers.h"
+
+/* False where the card is in no limit file: its size is then nobody's business here. */
+static int view(const void *device, u64 *limit, u64 *used)
+{
+    int card = account_nvml_card(device);
+    *limit = account_limit(card);
+    return account_used(card, used);
+}
+
+static u64 left(u64 limit, u64 used) { return limit > used ? limit - used : 0; }
+
+API int nvmlDeviceGetMemoryInfo(const void *device, struct nvml_memory *memory)
+{
+    DRIVER_OR(nvmlDeviceGetMemoryInfo, NVML_FUNCTION_NOT_FOUND);
+    u64 limit, used;
+    int verdict = driver(device, memory);
+    if (verdict != NVML_OK)
+        return verdict;
+    if (!view(device, &limit, &used)) {
+        *memory = (struct nvml_memory){0};
+        return NVML_UNKNOWN;
+    }
+    *memory = (struct nvml_memory){limit, left(limit, used), used};
+    return NVML_OK;
+}
+
+API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *memory)
+{
+    DRIVER_OR(nvmlDeviceGetMemoryInfo_v2, NVML_FUNCTION_NOT_FOUND);
+    u64 limit, used;
+    int verdict = driver(device, memory);
+    if (verdict != NVML_OK)
+        return verdict;
+    if (!view(device, &limit, &used)) {
+        *memory = (struct nvml_memory_v2){.version = memory->version};
+        return NVML_UNKNOWN;
+    }
+    *memory = (struct nvml_memory_v2){memory->version, limit, 0, left(limit, used), used};
+    return NVML_OK;
+}
+
+/* The driver is asked for none, so that it still refuses a handle that is none. */
+enum { INSUFFICIENT_SIZE = 7 };
+
+#define NO_PROCESSES(name)                                          \
+    API int name(const void *device, u32 *count, void *processes);  \
+    API int name(const void *device, u32 *count, void *processes)   \
+    {                                                               \
+        (void)processes;                                            \
+        DRIVER_OR(name, NVML_FUNCTION_NOT_FOUND);                   \
+        if (!count)                                                 \
+            return NVML_INVALID_ARGUMENT;                           \
+        *count = 0;                                                 \
+        int verdict = driver(device, count, NULL);                  \
+        *count = 0;                                                 \
+        return verdict == INSUFFICIENT_SIZE ? NVML_OK : verdict;    \
+    }
+
+NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses)
+NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2)
+NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3)

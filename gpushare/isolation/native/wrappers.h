@@ -1,0 +1,89 @@
+/* The wrappers, by the signatures of cuda.h and nvml.h, and what they share. */
+#ifndef GPUSHARE_WRAPPERS_H
+#define GPUSHARE_WRAPPERS_H
+
+#include <stdbool.h>
+
+#include "abi.h"
+#include "account.h"
+#include "entry.h"
+#include "records.h"
+
+API int cuGetProcAddress(const char *base, void **function, int version, u64 flags);
+API int cuGetProcAddress_v2(const char *base, void **function, int version, u64 flags, int *status);
+
+API int cuMemAlloc(u32 *pointer, u32 bytes);
+API int cuMemAlloc_v2(u64 *pointer, size_t bytes);
+API int cuMemAllocPitch(u32 *pointer, u32 *pitch, u32 width, u32 height, u32 element);
+API int cuMemAllocPitch_v2(u64 *pointer, size_t *pitch, size_t width, size_t height, u32 element);
+API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags);
+API int cuMemFree(u32 pointer);
+API int cuMemFree_v2(u64 pointer);
+
+API int cuMemAllocAsync(u64 *pointer, size_t bytes, void *stream);
+API int cuMemAllocAsync_ptsz(u64 *pointer, size_t bytes, void *stream);
+API int cuMemAllocFromPoolAsync(u64 *pointer, size_t bytes, void *pool, void *stream);
+API int cuMemAllocFromPoolAsync_ptsz(u64 *pointer, size_t bytes, void *pool, void *stream);
+API int cuMemFreeAsync(u64 pointer, void *stream);
+API int cuMemFreeAsync_ptsz(u64 pointer, void *stream);
+API int cuMemPoolCreate(void **pool, const struct pool_props *props);
+API int cuMemPoolDestroy(void *pool);
+API int cuMemPoolTrimTo(void *pool, size_t keep);
+API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, size_t count,
+                               struct graph_allocation *allocation);
+API int cuDeviceGraphMemTrim(int device);
+
+API int cuMemCreate(u64 *handle, size_t bytes, const struct allocation_prop *prop, unsigned long long flags);
+API int cuMemRelease(u64 handle);
+API int cuMemMap(u64 pointer, size_t bytes, size_t offset, u64 handle, unsigned long long flags);
+API int cuMemUnmap(u64 pointer, size_t bytes);
+API int cuMemRetainAllocationHandle(u64 *handle, void *pointer);
+
+API int cuArrayCreate(void **array, const struct array_v1 *shape);
+API int cuArrayCreate_v2(void **array, const struct array *shape);
+API int cuArray3DCreate(void **array, const struct array3d_v1 *shape);
+API int cuArray3DCreate_v2(void **array, const struct array3d *shape);
+API int cuArrayDestroy(void *array);
+API int cuMipmappedArrayCreate(void **array, const struct array3d *shape, u32 levels);
+API int cuMipmappedArrayDestroy(void *array);
+
+API int cuMemGetInfo(u32 *left, u32 *total);
+API int cuMemGetInfo_v2(size_t *left, size_t *total);
+API int cuDeviceTotalMem(u32 *bytes, int device);
+API int cuDeviceTotalMem_v2(size_t *bytes, int device);
+
+API int cuDevicePrimaryCtxRetain(void **context, int device);
+API int cuDevicePrimaryCtxRelease(int device);
+API int cuDevicePrimaryCtxRelease_v2(int device);
+API int cuDevicePrimaryCtxReset(int device);
+API int cuDevicePrimaryCtxReset_v2(int device);
+API int cuCtxCreate(void **context, u32 flags, int device);
+API int cuCtxCreate_v2(void **context, u32 flags, int device);
+API int cuCtxCreate_v3(void **context, void *affinities, int count, u32 flags, int device);
+API int cuCtxCreate_v4(void **context, void *params, u32 flags, int device);
+API int cuCtxDestroy(void *context);
+API int cuCtxDestroy_v2(void *context);
+
+API int nvmlDeviceGetMemoryInfo(const void *device, struct nvml_memory *memory);
+API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *memory);
+
+/* After the driver's answer: what was reserved stays charged under `name`, or is given back. Where there is
+   no memory for the record the charge stays until the process ends. */
+int keep(int verdict, enum kind kind, u64 name, int card, u64 bytes);
+
+/* Gives back what was charged for what the driver has freed; puts the record back where it has not. */
+int drop(int verdict, int was_known, struct record record);
+
+/* Reserves; where there is no room, first makes the pools give back what nobody uses. */
+bool reserve(int card, u64 bytes);
+
+/* Pools and graphs are charged by what they hold: look again; make them give back what is not in use. */
+void pools_look(void);
+void pools_trim(int card);
+
+/* In a fork's child, where locks may be held by threads that are gone. */
+void pools_forget(void);
+void vmm_forget(void);
+void contexts_forget(void);
+
+#endif
