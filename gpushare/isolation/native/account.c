@@ -110,14 +110,23 @@ void account_force(int card, u64 bytes)
         region_force(card, bytes);
 }
 
-int account_refused(int card)
+static int refused(int card, int driver_verdict)
 {
-    int device, verdict = CUDA_OK;
     if (ready(card))
         region_refused(card);
-    else if (driver_has(cuCtxGetDevice))
-        verdict = ASK(cuCtxGetDevice)(&device);
-    return verdict == CUDA_OK ? CUDA_OUT_OF_MEMORY : verdict;
+    return driver_verdict == CUDA_OK ? CUDA_OUT_OF_MEMORY : driver_verdict;
+}
+
+int account_refused(int card)
+{
+    int device;
+    return refused(card, driver_has(cuCtxGetDevice) ? ASK(cuCtxGetDevice)(&device) : CUDA_OK);
+}
+
+int account_refused_on(int card, int device)
+{
+    struct uuid uuid;
+    return refused(card, driver_has(cuDeviceGetUuid) ? ASK(cuDeviceGetUuid)(&uuid, device) : CUDA_OK);
 }
 
 u64 account_limit(int card) { return ready(card) ? limits.cards[card].bytes : 0; }

@@ -19,9 +19,10 @@ bool account_reserve(int card, u64 bytes);
 void account_release(int card, u64 bytes);
 void account_force(int card, u64 bytes);
 
-/* What to answer where nothing could be reserved: out of memory, which is counted; the driver's own error
-   where the card is unknown because the thread has no context. */
+/* What to answer where nothing could be reserved, on the current context's card or on a device that was
+   named: out of memory, which is counted; the driver's own error where it knows of no such device. */
 int account_refused(int card);
+int account_refused_on(int card, int device);
 
 u64 account_limit(int card);
 u64 account_context(int card);

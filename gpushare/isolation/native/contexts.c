@@ -13,7 +13,7 @@ void contexts_forget(void) { pthread_mutex_init(&lock, NULL); }
     int card = account_card(device);                                                             \
     u64 bytes = account_context(card);                                                           \
     if (!reserve(card, bytes))                                                           \
-        return account_refused(card);                                                               \
+        return account_refused_on(card, device);                                                               \
     int verdict = driver(context, __VA_ARGS__);                                                  \
     return keep(verdict, CONTEXT, verdict ? 0 : (u64)(uintptr_t)*context, card, bytes)
 
@@ -52,7 +52,7 @@ static int retain_first(void **context, int device, __typeof__(cuDevicePrimaryCt
     int card = account_card(device);
     u64 bytes = account_context(card);
     if (!reserve(card, bytes))
-        return account_refused(card);
+        return account_refused_on(card, device);
     int verdict = driver(context, device);
     if (verdict != CUDA_OK)
         account_release(card, bytes);

@@ -270,7 +270,7 @@ API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, siz
     pthread_mutex_lock(&lock);
     struct store *store = store_of(NULL, device, card);
     bool fits = store && reserve_or_trim(card, allocation->bytes);
-    int verdict = fits ? driver(node, graph, after, count, allocation) : account_refused(card);
+    int verdict = fits ? driver(node, graph, after, count, allocation) : account_refused_on(card, device);
     if (fits)
         settle(store, allocation->bytes);
     pthread_mutex_unlock(&lock);

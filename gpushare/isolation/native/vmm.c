@@ -57,7 +57,7 @@ API int cuMemCreate(u64 *handle, size_t bytes, const struct allocation_prop *pro
         return driver(handle, bytes, prop, flags);
     int card = account_card(prop->location.id);
     if (!reserve(card, bytes))
-        return account_refused(card);
+        return account_refused_on(card, prop->location.id);
     pthread_mutex_lock(&lock);
     int verdict = driver(handle, bytes, prop, flags);
     if (verdict == CUDA_OK)

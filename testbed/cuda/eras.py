@@ -1,0 +1,63 @@
+"""Which function the CUDA library of a driver has, of those that the stub knows.
+
+What belongs here: facts about NVIDIA's releases, by the ``cuda.h`` that first declared a function. The
+driver branches and their CUDA versions are those of ``testbed.nvml.eras``.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
+    10010: (
+        "cuArray3DCreate_v2",
+        "cuArrayCreate_v2",
+        "cuArrayDestroy",
+        "cuCtxCreate_v2",
+        "cuCtxDestroy_v2",
+        "cuCtxGetDevice",
+        "cuCtxSetCurrent",
+        "cuDeviceGet",
+        "cuDeviceGetCount",
+        "cuDeviceGetName",
+        "cuDeviceGetUuid",
+        "cuDevicePrimaryCtxRelease",
+        "cuDevicePrimaryCtxReset",
+        "cuDevicePrimaryCtxRetain",
+        "cuDeviceTotalMem_v2",
+        "cuDriverGetVersion",
+        "cuInit",
+        "cuMemAllocManaged",
+        "cuMemAllocPitch_v2",
+        "cuMemAlloc_v2",
+        "cuMemFree_v2",
+        "cuMemGetInfo_v2",
+        "stubCudaName",
+    ),
+    10020: ("cuMemCreate", "cuMemMap", "cuMemRelease", "cuMemUnmap"),
+    11000: (
+        "cuDevicePrimaryCtxRelease_v2",
+        "cuDevicePrimaryCtxReset_v2",
+        "cuMemRetainAllocationHandle",
+    ),
+    11020: (
+        "cuDeviceGetDefaultMemPool",
+        "cuDeviceGetMemPool",
+        "cuMemAllocAsync",
+        "cuMemAllocAsync_ptsz",
+        "cuMemAllocFromPoolAsync",
+        "cuMemFreeAsync",
+        "cuMemFreeAsync_ptsz",
+        "cuMemPoolCreate",
+        "cuMemPoolDestroy",
+        "cuMemPoolGetAttribute",
+        "cuMemPoolTrimTo",
+    ),
+    11030: ("cuGetProcAddress",),
+    12000: ("cuGetProcAddress_v2",),
+}
+"""CUDA version (1000 × major + 10 × minor) → functions that its driver was the first to have."""
+
+
+def functions(cuda: int) -> tuple[str, ...]:
+    """What the library of that CUDA version exports, in order of their names."""
+    return tuple(sorted(name for first, names in FIRST_IN.items() if first <= cuda for name in names))

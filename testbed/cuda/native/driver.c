@@ -1,0 +1,220 @@
+/* FAKE, for tests. Initialization, devices and contexts, and the list of what was given out. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int ready;
+static struct thing *things;
+static u64 next_address = 0x700000000000ull;
+static struct thing *primary[MAX_CARDS];
+static int primary_count[MAX_CARDS];
+static __thread struct thing *current;
+
+void driver_lock(void) { pthread_mutex_lock(&lock); }
+
+void driver_unlock(const int *entered)
+{
+    (void)entered;
+    pthread_mutex_unlock(&lock);
+}
+
+int driver_ready(void) { return ready; }
+
+struct thing *thing_new(enum kind kind, int card, u64 bytes)
+{
+    if (bytes && machine_take(card, bytes) != OK)
+        return NULL;
+    struct thing *thing = calloc(1, sizeof *thing);
+    *thing = (struct thing){.kind = kind, .card = card, .bytes = bytes, .handles = 1, .next = things};
+    thing->address = next_address;
+    next_address += (bytes + 0x1fffff) & ~0x1fffffull;
+    return things = thing;
+}
+
+struct thing *thing_at(enum kind kind, u64 address)
+{
+    struct thing *thing = things;
+    while (thing && (thing->kind != kind || thing->address != address))
+        thing = thing->next;
+    return thing;
+}
+
+struct thing *thing_is(enum kind kind, const void *handle)
+{
+    struct thing *thing = things;
+    while (thing && (thing->kind != kind || thing != handle))
+        thing = thing->next;
+    return thing;
+}
+
+void thing_end(struct thing *thing)
+{
+    struct thing **at = &things;
+    while (*at != thing)
+        at = &(*at)->next;
+    *at = thing->next;
+    if (thing->bytes)
+        machine_give(thing->card, thing->bytes);
+    free(thing);
+}
+
+int driver_device(void) { return current ? current->card : -1; }
+
+API int cuInit(u32 flags)
+{
+    pthread_mutex_lock(&lock);
+    int verdict = flags ? INVALID_VALUE : ready ? OK : machine_start();
+    ready = ready || verdict == OK;
+    pthread_mutex_unlock(&lock);
+    return verdict;
+}
+
+API int cuDriverGetVersion(int *version)
+{
+    *version = STUB_VERSION;
+    return OK;
+}
+
+/* Lets a test, and whoever wonders, see what this library is. */
+API const char *stubCudaName(void) { return "FAKE CUDA driver of the gpushare testbed"; }
+
+API int cuDeviceGetCount(int *count)
+{
+    ENTER();
+    *count = machine_cards();
+    return OK;
+}
+
+API int cuDeviceGet(int *device, int ordinal)
+{
+    ENTER();
+    *device = ordinal;
+    return machine_card(ordinal) ? OK : INVALID_DEVICE;
+}
+
+API int cuDeviceGetName(char *name, int size, int device)
+{
+    ENTER();
+    snprintf(name, (size_t)size, "Stub %d", device);
+    return machine_card(device) ? OK : INVALID_DEVICE;
+}
+
+API int cuDeviceGetUuid(unsigned char *uuid, int device)
+{
+    ENTER();
+    if (!machine_card(device))
+        return INVALID_DEVICE;
+    memcpy(uuid, machine_card(device)->uuid, 16);
+    return OK;
+}
+
+API int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    ENTER();
+    if (!machine_card(device))
+        return INVALID_DEVICE;
+    *bytes = machine_card(device)->total;
+    return OK;
+}
+
+API int cuMemGetInfo_v2(size_t *left, size_t *total)
+{
+    ENTER();
+    if (driver_device() < 0)
+        return INVALID_CONTEXT;
+    *total = machine_card(driver_device())->total;
+    *left = *total - machine_used(driver_device());
+    return OK;
+}
+
+API int cuCtxGetDevice(int *device)
+{
+    ENTER();
+    if (driver_device() < 0)
+        return INVALID_CONTEXT;
+    *device = driver_device();
+    return OK;
+}
+
+static int new_context(void **context, int device)
+{
+    if (!context || !machine_card(device))
+        return context ? INVALID_DEVICE : INVALID_VALUE;
+    *context = thing_new(CONTEXT, device, machine_card(device)->context);
+    return *context ? OK : OUT_OF_MEMORY;
+}
+
+API int cuCtxCreate_v2(void **context, u32 flags, int device)
+{
+    (void)flags;
+    ENTER();
+    int verdict = new_context(context, device);
+    if (verdict == OK)
+        current = *context;
+    return verdict;
+}
+
+API int cuCtxDestroy_v2(void *context)
+{
+    ENTER();
+    struct thing *thing = thing_is(CONTEXT, context);
+    if (!thing)
+        return INVALID_CONTEXT;
+    if (current == thing)
+        current = NULL;
+    thing_end(thing);
+    return OK;
+}
+
+API int cuCtxSetCurrent(void *context)
+{
+    ENTER();
+    current = context;
+    return OK;
+}
+
+API int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+    ENTER();
+    int verdict = OK;
+    if (!machine_card(device))
+        return INVALID_DEVICE;
+    if (!primary[device])
+        verdict = new_context((void **)&primary[device], device);
+    if (verdict == OK) {
+        primary_count[device]++;
+        *context = primary[device];
+    }
+    return verdict;
+}
+
+static int leave_primary(int device, int all)
+{
+    if (!machine_card(device) || !primary[device])
+        return INVALID_CONTEXT;
+    primary_count[device] = all ? 0 : primary_count[device] - 1;
+    if (primary_count[device] > 0)
+        return OK;
+    if (current == primary[device])
+        current = NULL;
+    thing_end(primary[device]);
+    primary[device] = NULL;
+    return OK;
+}
+
+#define LEAVE(name, all)                    \
+    API int name(int device)                \
+    {                                       \
+        ENTER();                            \
+        return leave_primary(device, all);  \
+    }
+
+LEAVE(cuDevicePrimaryCtxRelease, 0)
+LEAVE(cuDevicePrimaryCtxRelease_v2, 0)
+LEAVE(cuDevicePrimaryCtxReset, 1)
+LEAVE(cuDevicePrimaryCtxReset_v2, 1)

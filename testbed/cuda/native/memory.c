@@ -1,0 +1,149 @@
+/* FAKE, for tests. Memory with an address, arrays, and virtual memory management. */
+#include "driver.h"
+
+static int allocate(u64 *pointer, u64 bytes)
+{
+    if (driver_device() < 0)
+        return INVALID_CONTEXT;
+    if (!pointer || !bytes)
+        return INVALID_VALUE;
+    struct thing *thing = thing_new(LINEAR, driver_device(), bytes);
+    if (thing)
+        *pointer = thing->address;
+    return thing ? OK : OUT_OF_MEMORY;
+}
+
+API int cuMemAlloc_v2(u64 *pointer, size_t bytes)
+{
+    ENTER();
+    return allocate(pointer, bytes);
+}
+
+API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags)
+{
+    ENTER();
+    return flags ? allocate(pointer, bytes) : INVALID_VALUE;
+}
+
+API int cuMemAllocPitch_v2(u64 *pointer, size_t *pitch, size_t width, size_t height, u32 element)
+{
+    ENTER();
+    (void)element;
+    *pitch = (width + 511) / 512 * 512;
+    return allocate(pointer, *pitch * height);
+}
+
+void pool_free(struct thing *thing);
+
+int free_memory(u64 pointer)
+{
+    struct thing *thing = thing_at(LINEAR, pointer);
+    if (!thing)
+        return INVALID_VALUE;
+    if (thing->pool)
+        pool_free(thing);
+    thing_end(thing);
+    return OK;
+}
+
+API int cuMemFree_v2(u64 pointer)
+{
+    ENTER();
+    return pointer ? free_memory(pointer) : OK;
+}
+
+static int create_array(void **array, u64 elements, u32 format, u32 channels)
+{
+    u64 size = format == 1 || format == 8 ? 1 : format == 2 || format == 9 || format == 16 ? 2 : 4;
+    if (driver_device() < 0)
+        return INVALID_CONTEXT;
+    *array = thing_new(ARRAY, driver_device(), elements * size * channels);
+    return *array ? OK : OUT_OF_MEMORY;
+}
+
+static u64 at_least_one(u64 length) { return length ? length : 1; }
+
+API int cuArrayCreate_v2(void **array, const struct array *shape)
+{
+    ENTER();
+    return create_array(array, shape->width * at_least_one(shape->height), shape->format, shape->channels);
+}
+
+API int cuArray3DCreate_v2(void **array, const struct array3d *shape)
+{
+    ENTER();
+    u64 elements = shape->width * at_least_one(shape->height) * at_least_one(shape->depth);
+    return create_array(array, elements, shape->format, shape->channels);
+}
+
+API int cuArrayDestroy(void *array)
+{
+    ENTER();
+    struct thing *thing = thing_is(ARRAY, array);
+    if (!thing)
+        return INVALID_HANDLE;
+    thing_end(thing);
+    return OK;
+}
+
+/* Physical memory lives until its last handle and its last mapping are gone. A mapping is at a fixed
+   address that the caller chose: here it is kept as the thing's own. */
+static void end_unheld(struct thing *thing)
+{
+    if (thing->handles == 0 && thing->maps == 0)
+        thing_end(thing);
+}
+
+API int cuMemCreate(u64 *handle, size_t bytes, const struct prop *prop, unsigned long long flags)
+{
+    ENTER();
+    if (flags || !prop || !machine_card(prop->location.id))
+        return INVALID_VALUE;
+    struct thing *thing = thing_new(PHYSICAL, prop->location.id, bytes);
+    *handle = (u64)(uintptr_t)thing;
+    return thing ? OK : OUT_OF_MEMORY;
+}
+
+API int cuMemRelease(u64 handle)
+{
+    ENTER();
+    struct thing *thing = thing_is(PHYSICAL, (void *)(uintptr_t)handle);
+    if (!thing || !thing->handles)
+        return INVALID_VALUE;
+    thing->handles--;
+    end_unheld(thing);
+    return OK;
+}
+
+API int cuMemMap(u64 pointer, size_t bytes, size_t offset, u64 handle, unsigned long long flags)
+{
+    ENTER();
+    struct thing *thing = thing_is(PHYSICAL, (void *)(uintptr_t)handle);
+    if (!thing || !thing->handles || offset || flags || bytes != thing->bytes || thing_at(PHYSICAL, pointer))
+        return INVALID_VALUE;
+    thing->maps++;
+    thing->address = pointer;
+    return OK;
+}
+
+API int cuMemUnmap(u64 pointer, size_t bytes)
+{
+    ENTER();
+    struct thing *thing = thing_at(PHYSICAL, pointer);
+    if (!thing || !thing->maps || thing->bytes != bytes)
+        return INVALID_VALUE;
+    thing->maps--;
+    end_unheld(thing);
+    return OK;
+}
+
+API int cuMemRetainAllocationHandle(u64 *handle, void *pointer)
+{
+    ENTER();
+    struct thing *thing = thing_at(PHYSICAL, (u64)(uintptr_t)pointer);
+    if (!thing || !thing->maps)
+        return INVALID_VALUE;
+    thing->handles++;
+    *handle = (u64)(uintptr_t)thing;
+    return OK;
+}

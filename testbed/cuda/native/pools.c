@@ -1,0 +1,140 @@
+/* FAKE, for tests. Pools keep what is freed until they are trimmed, as real ones do with a threshold. They
+   grow by blocks of 32 MiB. Streams do everything at once. */
+#include "driver.h"
+
+enum { RESERVED_NOW = 5, USED_NOW = 7, DEVICE = 1 };
+
+static const u64 BLOCK = 32ull << 20;
+
+static struct thing *defaults[MAX_CARDS];
+
+int free_memory(u64 pointer);
+
+static struct thing *default_pool(int device)
+{
+    if (!defaults[device])
+        defaults[device] = thing_new(POOL, device, 0);
+    return defaults[device];
+}
+
+static int grow(struct thing *pool, u64 used)
+{
+    u64 wanted = (used + BLOCK - 1) / BLOCK * BLOCK;
+    if (wanted <= pool->reserved)
+        return OK;
+    int verdict = machine_take(pool->card, wanted - pool->reserved);
+    if (verdict == OK)
+        pool->reserved = wanted;
+    return verdict;
+}
+
+static int allocate(struct thing *pool, u64 *pointer, u64 bytes)
+{
+    if (!pointer || !bytes)
+        return INVALID_VALUE;
+    if (grow(pool, pool->used + bytes) != OK)
+        return OUT_OF_MEMORY;
+    pool->used += bytes;
+    struct thing *thing = thing_new(LINEAR, pool->card, 0);
+    thing->pool = pool;
+    thing->used = bytes;
+    thing->address += 0x100000000000ull + (u64)(uintptr_t)thing;
+    *pointer = thing->address;
+    return OK;
+}
+
+void pool_free(struct thing *thing) { thing->pool->used -= thing->used; }
+
+static int allocate_async(u64 *pointer, size_t bytes)
+{
+    ENTER();
+    return driver_device() < 0 ? INVALID_CONTEXT : allocate(default_pool(driver_device()), pointer, bytes);
+}
+
+API int cuMemAllocAsync(u64 *pointer, size_t bytes, void *stream)
+{
+    (void)stream;
+    return allocate_async(pointer, bytes);
+}
+
+API int cuMemAllocAsync_ptsz(u64 *pointer, size_t bytes, void *stream)
+{
+    (void)stream;
+    return allocate_async(pointer, bytes);
+}
+
+API int cuMemAllocFromPoolAsync(u64 *pointer, size_t bytes, void *pool, void *stream)
+{
+    (void)stream;
+    ENTER();
+    return thing_is(POOL, pool) ? allocate(pool, pointer, bytes) : INVALID_HANDLE;
+}
+
+API int cuMemFreeAsync(u64 pointer, void *stream)
+{
+    (void)stream;
+    ENTER();
+    return free_memory(pointer);
+}
+
+API int cuMemFreeAsync_ptsz(u64 pointer, void *stream) { return cuMemFreeAsync(pointer, stream); }
+
+API int cuDeviceGetDefaultMemPool(void **pool, int device)
+{
+    ENTER();
+    if (!machine_card(device))
+        return INVALID_DEVICE;
+    *pool = default_pool(device);
+    return OK;
+}
+
+API int cuDeviceGetMemPool(void **pool, int device) { return cuDeviceGetDefaultMemPool(pool, device); }
+
+API int cuMemPoolCreate(void **pool, const struct prop *props)
+{
+    ENTER();
+    if (props->location.type != DEVICE || !machine_card(props->location.id))
+        return INVALID_VALUE;
+    *pool = thing_new(POOL, props->location.id, 0);
+    return OK;
+}
+
+API int cuMemPoolGetAttribute(void *pool, int attribute, u64 *value)
+{
+    ENTER();
+    struct thing *thing = thing_is(POOL, pool);
+    if (!thing)
+        return INVALID_HANDLE;
+    *value = attribute == RESERVED_NOW ? thing->reserved : attribute == USED_NOW ? thing->used : 0;
+    return OK;
+}
+
+static void trim(struct thing *pool, u64 keep)
+{
+    u64 wanted = pool->used > keep ? pool->used : keep;
+    wanted = (wanted + BLOCK - 1) / BLOCK * BLOCK;
+    if (wanted < pool->reserved) {
+        machine_give(pool->card, pool->reserved - wanted);
+        pool->reserved = wanted;
+    }
+}
+
+API int cuMemPoolTrimTo(void *pool, size_t keep)
+{
+    ENTER();
+    if (!thing_is(POOL, pool))
+        return INVALID_HANDLE;
+    trim(pool, keep);
+    return OK;
+}
+
+API int cuMemPoolDestroy(void *pool)
+{
+    ENTER();
+    struct thing *thing = thing_is(POOL, pool);
+    if (!thing || thing->used)
+        return INVALID_VALUE;
+    trim(thing, 0);
+    thing_end(thing);
+    return OK;
+}

@@ -1,0 +1,55 @@
+"""A stub CUDA driver under control of a test: its cards, and what has been taken of them.
+
+What belongs here: the file of cards and the counters beside it. What does not: the library (``build``,
+``native/``). Memory of processes that are gone is free, as with a driver.
+"""
+
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from testbed.cuda import build
+
+_MAX_CARDS: Final = 16
+_MAX_USERS: Final = 256
+_PEAKS: Final = struct.Struct(f"<{_MAX_CARDS}Q")
+_USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q")
+
+
+@dataclass(frozen=True, slots=True)
+class CudaCard:
+    """A card of ``total_mib``; each context takes ``context_mib`` of it."""
+
+    uuid: str
+    total_mib: int
+    context_mib: int = 0
+
+
+class CudaStub:
+    """The cards of one machine, in ``folder``."""
+
+    def __init__(self, folder: Path, *, cards: Sequence[CudaCard], era: int = 580) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.library = build.library(era)
+        self._cards = folder.absolute() / "cards"
+        self._cards.write_text("".join(f"{c.uuid} {c.total_mib} {c.context_mib}\n" for c in cards))
+        self._usage = self._cards.with_name("cards.usage")
+        self._usage.write_bytes(bytes(_PEAKS.size + _MAX_USERS * _USER.size))
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What a process needs in its environment to find these cards."""
+        folders = [str(self.library.parent), os.environ.get("LD_LIBRARY_PATH", "")]
+        return {"LD_LIBRARY_PATH": ":".join(filter(None, folders)), "STUB_CUDA": str(self._cards)}
+
+    def peak(self, card: int) -> int:
+        """The most bytes of a card that all living processes had at once."""
+        return int(_PEAKS.unpack_from(self._usage.read_bytes())[card])
+
+    def used(self, card: int) -> int:
+        """Bytes of a card that processes have which are alive."""
+        users = _USER.iter_unpack(self._usage.read_bytes()[_PEAKS.size :])
+        return sum(int(used[card]) for pid, _, *used in users if pid and Path(f"/proc/{pid}").exists())

@@ -1,0 +1,125 @@
+import json
+from typing import Any
+
+import pytest
+
+from tests.isolation.conftest import Make
+from tests.support.isolation import MIB, Container, needs_compiler, share
+
+pytestmark = needs_compiler
+
+
+def told(container: Container, code: str) -> list[Any]:
+    return [json.loads(line) for line in container.python(code).stdout.splitlines()]
+
+
+def test_what_is_beyond_the_limit_is_refused_with_code_2(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = "context(); say(alloc(4301)[0], left()); say(alloc(1)[0])"
+    assert told(container, code) == [[0, [0, 0, 4301]], [2]]
+
+
+def test_six_gib_do_not_fit_into_four(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    assert told(container, "context(); say(alloc(6144)[0], left())") == [[2, [0, 4301, 4301]]]
+    assert container.seen().cards[0].refusals == 1
+    assert container.stub.peak(0) == 0
+
+
+def test_the_card_is_as_large_as_the_limit(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = "n = c.c_size_t(); say(cuda.cuDeviceTotalMem_v2(c.byref(n), 0), n.value)"
+    assert told(container, code) == [[0, 4509925376]]
+
+
+def test_contexts_of_all_processes_count(make: Make) -> None:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    with container.start("context(); say(alloc(3072)[0]); sys.stdin.read()") as app:
+        assert app.stdout is not None
+        assert json.loads(app.stdout.readline()) == [0]
+        assert container.seen().cards[0].used == 3193 * MIB
+        assert told(container, "context(); say(alloc(1024)[0])") == [[2]]
+        assert told(container, "context(); say(alloc(900)[0])") == [[0]]
+        app.communicate("")
+
+
+def test_a_context_that_does_not_fit_is_refused(make: Make) -> None:
+    container = make(context_mib=121)
+    container.limit(share(1, 1000, context_mib=121))
+    assert told(container, "say(context())") == [[2]]
+
+
+def test_the_primary_context_counts_once(make: Make) -> None:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    code = "context(); context(); say(left()); cuda.cuDevicePrimaryCtxRelease_v2(0); say(left())"
+    code += "; cuda.cuDevicePrimaryCtxRelease_v2(0); say(left()[0])"
+    assert told(container, code) == [[[0, 4180, 4301]], [[0, 4180, 4301]], [201]]
+    assert container.seen().cards[0].used == 0
+
+
+def test_freed_memory_can_be_had_again(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = "context()\nfor i in range(50):\n v, at = alloc(3000); say(v, free(at), left())"
+    assert told(container, code) == [[0, 0, [0, 4301, 4301]]] * 50
+
+
+def test_a_second_free_gives_nothing_back(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = "context(); v, a = alloc(1000); w, b = alloc(1000); say(free(a), free(a) != 0, left()[1])"
+    assert told(container, code) == [[0, True, 3301]]
+
+
+def test_a_request_that_the_driver_refuses_is_given_back(make: Make) -> None:
+    container = make(total_mib=1000)
+    container.limit(share(4, 15))
+    assert told(container, "context(); say(alloc(2000)[0], alloc(0)[0])") == [[2, 1]]
+    assert container.seen().cards[0].used == 0
+
+
+def test_without_a_context_the_driver_says_so(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    assert told(container, "say(alloc(1)[0])") == [[201]]
+
+
+def test_managed_memory_and_rows_count(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = """
+at, pitch = c.c_uint64(), c.c_size_t()
+context()
+say(cuda.cuMemAllocManaged(c.byref(at), c.c_size_t(1000 * MIB), 1), left()[1])
+say(cuda.cuMemAllocPitch_v2(c.byref(at), c.byref(pitch), c.c_size_t(1), c.c_size_t(2048), 4), left()[1])
+say(cuda.cuMemAllocManaged(c.byref(at), c.c_size_t(4000 * MIB), 1))
+say(cuda.cuMemAllocPitch_v2(c.byref(at), c.byref(pitch), c.c_size_t(2**63), c.c_size_t(2**63), 4))
+"""
+    assert told(container, code) == [[0, 3301], [0, 3300], [2], [2]]
+
+
+def test_arrays_count_and_are_given_back(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = """
+class Shape(c.Structure): _fields_ = [(n, c.c_size_t) for n in "whd"] + [(n, c.c_uint) for n in "fcx"]
+context()
+at = c.c_void_p()
+say(cuda.cuArray3DCreate_v2(c.byref(at), c.byref(Shape(1024, 1024, 100, 32, 4, 0))), left()[1])
+say(cuda.cuArrayDestroy(at), left()[1])
+say(cuda.cuArray3DCreate_v2(c.byref(at), c.byref(Shape(1024, 1024, 1000, 32, 4, 0))), left()[1])
+"""
+    assert told(container, code) == [[0, 2701], [0, 4301], [2, 4301]]
+
+
+def test_a_card_without_a_limit_gives_nothing(make: Make) -> None:
+    container = make()
+    container.limit()
+    done = container.python("say(context())")
+    assert done.stdout == "[2]\n"
+    assert "has no card GPU-00000000-1111-2222-3333-444444444444" in done.stderr

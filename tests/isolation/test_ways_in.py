@@ -1,0 +1,119 @@
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from testbed.nvml.eras import ERAS
+from tests.isolation.conftest import Make
+from tests.support.isolation import PRELUDE, needs_compiler, share
+
+pytestmark = needs_compiler
+NATIVE = Path(__file__).parent / "native"
+
+
+def compiled(target: Path, source: str, *flags: str) -> Path:
+    command = ["gcc", "-Wall", "-Werror", "-o", str(target), str(NATIVE / source), *flags]
+    subprocess.run(command, check=True, timeout=60)  # noqa: S603 - the compiler that PATH has
+    return target
+
+
+@pytest.mark.parametrize("way", ["dlsym", "dlvsym", "address", "address_v2"])
+def test_whoever_loads_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    client = compiled(tmp_path / "client", "client.c", "-ldl")
+    assert container.run([str(client), way, "4301"]).stdout == "0\n"
+    assert container.run([str(client), way, "4302"]).stdout == "2\n"
+
+
+@pytest.mark.parametrize("way", ["direct", "next", "dlsym"])
+def test_whoever_is_linked_to_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    client = compiled(tmp_path / "client", "client.c", "-ldl", str(container.stub.library))
+    assert container.run([str(client), way, "4301"]).stdout == "0\n"
+    assert container.run([str(client), way, "4302"]).stdout == "2\n"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_another_interposer_sees_each_call_once(make: Make, tmp_path: Path, *, first: bool) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    client = compiled(tmp_path / "client", "client.c", "-ldl", str(container.stub.library))
+    other = compiled(tmp_path / "libother.so", "interposer.c", "-shared", "-fPIC", "-ldl")
+    ours = str(container.library)
+    preload = f"{other}:{ours}" if first else f"{ours}:{other}"
+    assert container.run([str(client), "direct", "4301"], LD_PRELOAD=preload).stdout == "seen 0\n"
+    refused = "seen 2\n" if first else "2\n"
+    assert container.run([str(client), "direct", "4302"], LD_PRELOAD=preload).stdout == refused
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_driver_shows_what_it_has_and_no_more(make: Make, era: int) -> None:
+    names = "cuMemAlloc_v2 cuMemCreate cuMemAllocAsync cuGetProcAddress cuGetProcAddress_v2 cuCtxCreate_v4"
+    code = f"{PRELUDE}say([hasattr(cuda, n) for n in {names.split()}])"
+    container = make(era=era)
+    container.limit(share(4, 15))
+    alone = {"LD_PRELOAD": ""}
+    assert container.python(code).stdout == container.python(code, alone).stdout
+
+
+def test_the_status_of_an_unknown_name_is_the_drivers(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = """
+at, status = c.c_void_p(), c.c_int(-1)
+for name in (b"cuMemCreate", b"cuNothing", b"cuMemAlloc", b"cuInit"):
+    say(cuda.cuGetProcAddress_v2(name, c.byref(at), 13000, c.c_uint64(0), c.byref(status)), status.value)
+"""
+    assert container.python(code).stdout == container.python(code, {"LD_PRELOAD": ""}).stdout
+
+
+def test_per_thread_streams_have_their_own_function(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = """
+at = c.c_void_p()
+for flags in (0, 2):
+    cuda.cuGetProcAddress(b"cuMemAllocAsync", c.byref(at), 12000, c.c_uint64(flags))
+    name = "cuMemAllocAsync_ptsz" if flags else "cuMemAllocAsync"
+    say(at.value == c.cast(getattr(cuda, name), c.c_void_p).value)
+"""
+    assert container.python(code).stdout == "[true]\n[true]\n"
+
+
+def test_the_library_of_memory_alone_exports_no_launch(library: Path) -> None:
+    exports = subprocess.run(  # noqa: S603 - a tool that PATH has
+        ["nm", "-D", "--defined-only", str(library)],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    names = {line.split()[-1] for line in exports.splitlines()}
+    assert {"dlsym", "dlvsym", "cuMemAlloc_v2", "nvmlDeviceGetMemoryInfo"} <= names
+    assert all(name.startswith(("cu", "nvml")) or name in ("dlsym", "dlvsym") for name in names)
+    assert not [name for name in names if "Launch" in name]
+
+
+def test_the_library_loads_where_glibc_is_2_17(library: Path) -> None:
+    needs = subprocess.run(  # noqa: S603 - a tool that PATH has
+        ["objdump", "-T", str(library)],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    versions = {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([\d.]+)", needs)}
+    assert versions
+    assert max(versions) <= (2, 17)
+
+
+def test_a_program_without_cuda_opens_nothing(make: Make) -> None:
+    container = make()
+    done = container.run(["/bin/sh", "-c", "cat /proc/self/maps; ls -l /proc/self/fd"])
+    assert done.returncode == 0
+    assert "libgpushare.so" in done.stdout
+    assert str(container.folder) not in done.stdout
+    assert done.stderr == ""
