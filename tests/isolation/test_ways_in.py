@@ -31,7 +31,7 @@ def test_whoever_loads_the_driver_is_limited(make: Make, tmp_path: Path, way: st
 def test_whoever_is_linked_to_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
     container = make()
     container.limit(share(4, 15))
-    client = compiled(tmp_path / "client", "client.c", "-ldl", str(container.stub.library))
+    client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
     assert container.run([str(client), way, "4301"]).stdout == "0\n"
     assert container.run([str(client), way, "4302"]).stdout == "2\n"
 
@@ -40,7 +40,7 @@ def test_whoever_is_linked_to_the_driver_is_limited(make: Make, tmp_path: Path, 
 def test_another_interposer_sees_each_call_once(make: Make, tmp_path: Path, *, first: bool) -> None:
     container = make()
     container.limit(share(4, 15))
-    client = compiled(tmp_path / "client", "client.c", "-ldl", str(container.stub.library))
+    client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
     other = compiled(tmp_path / "libother.so", "interposer.c", "-shared", "-fPIC", "-ldl")
     ours = str(container.library)
     preload = f"{other}:{ours}" if first else f"{ours}:{other}"

@@ -14,10 +14,12 @@ typedef int (*alloc_t)(uint64_t *, size_t);
 typedef int (*address_t)(const char *, void **, int, uint64_t);
 typedef int (*address_v2_t)(const char *, void **, int, uint64_t, int *);
 
-extern int cuInit(unsigned) __attribute__((weak));
-extern int cuDevicePrimaryCtxRetain(void **, int) __attribute__((weak));
-extern int cuCtxSetCurrent(void *) __attribute__((weak));
-extern int cuMemAlloc_v2(uint64_t *, size_t) __attribute__((weak));
+#ifdef LINKED
+extern int cuInit(unsigned);
+extern int cuDevicePrimaryCtxRetain(void **, int);
+extern int cuCtxSetCurrent(void *);
+extern int cuMemAlloc_v2(uint64_t *, size_t);
+#endif
 
 static const char *way;
 static void *library;
@@ -41,10 +43,15 @@ static void *find(const char *name, const char *base)
 
 static void *own(const char *name)
 {
+#ifdef LINKED
     return !strcmp(name, "cuInit")                     ? (void *)cuInit
            : !strcmp(name, "cuDevicePrimaryCtxRetain") ? (void *)cuDevicePrimaryCtxRetain
            : !strcmp(name, "cuCtxSetCurrent")          ? (void *)cuCtxSetCurrent
                                                        : (void *)cuMemAlloc_v2;
+#else
+    (void)name;
+    return NULL;
+#endif
 }
 
 static void *function(const char *name, const char *base)

@@ -1,0 +1,142 @@
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpushare.isolation import limits, region
+from tests.isolation.conftest import Make
+from tests.support.isolation import Container, needs_compiler, share
+
+pytestmark = needs_compiler
+GOOD = limits.text([share(4, 15)])
+
+
+@pytest.fixture
+def container(make: Make) -> Container:
+    made = make()
+    made.limit(share(4, 15))
+    return made
+
+
+def refuses(container: Container, why: str) -> None:
+    done = container.python("say(context())")
+    assert done.stdout == "[2]\n"
+    assert why in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        GOOD[:-1],
+        GOOD.replace("end\n", ""),
+        GOOD + "end\n",
+        GOOD.replace("gpushare-limit 1", "gpushare-limit 2"),
+        GOOD.replace("limit_mib=4301", "limit_mib=16130"),
+        GOOD.replace("limit_mib=4301", "limit_mib=-1"),
+        GOOD.replace("limit_mib=4301", "limit_mib=99999999999999999999"),
+        GOOD.replace("card_units=15", "card_units=0"),
+        GOOD.replace("units=4", "units=04"),
+        GOOD.replace("\nend", f"\n{GOOD.splitlines()[1]}\nend"),
+        GOOD.replace("GPU-", "GPU-" + "0" * 60),
+        GOOD * 100,
+    ],
+)
+def test_a_limit_file_that_makes_no_sense_gives_nothing(container: Container, text: str) -> None:
+    container.write_limit(text)
+    refuses(container, f"{container.folder}/limit: ")
+
+
+def test_without_a_limit_file_nothing_is_given(container: Container) -> None:
+    (container.folder / "limit").unlink()
+    refuses(container, "it cannot be opened")
+
+
+def test_a_limit_file_that_others_may_write_gives_nothing(container: Container) -> None:
+    (container.folder / "limit").chmod(0o666)
+    refuses(container, "nobody else may write")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+def test_a_limit_file_of_somebody_else_gives_nothing(container: Container) -> None:
+    os.chown(container.folder / "limit", 1000, 1000)
+    refuses(container, "not a file of root")
+
+
+def test_a_limit_file_that_is_a_link_gives_nothing(container: Container, tmp_path: Path) -> None:
+    path = container.folder / "limit"
+    path.rename(tmp_path / "limit")
+    path.symlink_to(tmp_path / "limit")
+    refuses(container, "it cannot be opened")
+
+
+def test_the_environment_raises_no_limit(container: Container) -> None:
+    names = ("CUDA_DEVICE_MEMORY_LIMIT", "GPUSHARE_FOLDER", "CGPU_DISABLE", "GPUSHARE_LIMIT")
+    env = dict.fromkeys(names, "true")
+    assert container.python("context(); say(alloc(4302)[0])", env).stdout == "[2]\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it has the wrong size"),
+        (bytes(100), "it has the wrong size"),
+        (bytes(region.SIZE + 1), "it has the wrong size"),
+        (b"x" * region.SIZE, "its first bytes are of something else"),
+    ],
+)
+def test_a_region_that_is_none_gives_nothing(container: Container, content: bytes, why: str) -> None:
+    container.shared.write_bytes(content)
+    refuses(container, f"{container.shared}: {why}")
+
+
+def test_a_region_of_another_limit_gives_nothing(container: Container) -> None:
+    container.python("context()")
+    container.write_limit(limits.text([share(5, 15)]))
+    refuses(container, "it is of other cards or limits")
+
+
+def test_a_region_that_is_cut_while_in_use_is_survived(container: Container) -> None:
+    code = f"context(); say(alloc(1)[0]); os.truncate({str(container.shared)!r}, 10); say(alloc(1)[0])"
+    done = container.python(code)
+    assert done.stdout == "[0]\n[2]\n"
+    assert "it has been cut" in done.stderr
+
+
+def test_a_region_whose_lock_is_overwritten_is_survived(container: Container) -> None:
+    code = f"""
+context(); say(alloc(1)[0])
+with open({str(container.shared)!r}, "r+b") as f: f.seek(24); f.write(b"\\xff" * 64)
+say(alloc(1)[0])
+"""
+    done = container.python(code)
+    assert done.stdout == "[0]\n[2]\n"
+    assert "it has been overwritten" in done.stderr
+
+
+def test_a_region_that_says_too_much_gives_nothing(container: Container) -> None:
+    container.python("context()")
+    content = bytearray(container.shared.read_bytes())
+    content[88 + 48 + 8 : 88 + 48 + 16] = b"\xff" * 8  # used, of the first card
+    container.shared.write_bytes(content)
+    done = container.python("context(); say(alloc(4301)[0], alloc(1)[0])")
+    assert done.stdout == "[0, 2]\n"  # what the slots say is counted anew
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(at=st.integers(0, region.SIZE - 1), noise=st.binary(min_size=1, max_size=300))
+def test_no_noise_in_a_region_ends_a_program(container: Container, at: int, noise: bytes) -> None:
+    container.limit(share(4, 15))
+    container.python("context()")
+    with container.shared.open("r+b") as file:
+        file.seek(at)
+        file.write(noise[: region.SIZE - at])
+    done = container.python("v = context(); say(v if v else alloc(4302)[0])")
+    assert done.stdout == "[2]\n"
