@@ -1,0 +1,70 @@
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from testbed.nvml import NvmlStub, Process, card
+from testbed.nvml.eras import ERAS
+from tests.isolation.conftest import Make
+from tests.support.isolation import MIB, UUID, Container, needs_compiler, share
+
+pytestmark = needs_compiler
+
+SMI = """
+import json, pynvml
+pynvml.nvmlInit()
+device = pynvml.nvmlDeviceGetHandleByIndex(0)
+memory = pynvml.nvmlDeviceGetMemoryInfo(device)
+print(json.dumps([memory.used >> 20, memory.total >> 20, memory.free >> 20,
+                  len(pynvml.nvmlDeviceGetComputeRunningProcesses(device))]))
+"""
+
+
+def smi(container: Container, nvml: NvmlStub, code: str = SMI) -> Any:
+    folders = {"LD_LIBRARY_PATH": f"{nvml.env['LD_LIBRARY_PATH']}:{container.env['LD_LIBRARY_PATH']}"}
+    done = container.run([sys.executable, "-c", code], STUB_NVML=nvml.env["STUB_NVML"], **folders)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_nvml_shows_the_container_its_share(make: Make, era: int) -> None:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    busy = (Process(pid=1, used_mib=3193), Process(pid=2, used_mib=5000))
+    nvml = NvmlStub(container.folder / f"nvml-{era}", era=era, cards=[card("V100", uuid=UUID, processes=busy)])
+    assert smi(container, nvml) == [0, 4301, 4301, 0]
+    with container.start("context(); alloc(3072); say(0); sys.stdin.read()") as app:
+        assert app.stdout is not None
+        app.stdout.readline()
+        assert smi(container, nvml) == [3193, 4301, 1108, 0]
+        app.communicate("")
+
+
+def test_the_second_version_shows_the_same_and_no_reserve(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 14, card_mib=15079))
+    nvml = NvmlStub(container.folder / "nvml-v2", cards=[card("T4", uuid=UUID)])
+    code = SMI.replace("nvmlDeviceGetMemoryInfo(device)", "nvmlDeviceGetMemoryInfo(device, pynvml.nvmlMemory_v2)")
+    code = code.replace("len(pynvml.nvmlDeviceGetComputeRunningProcesses(device))", "memory.reserved")
+    assert smi(container, nvml, code) == [0, 4308, 4308, 0]
+
+
+def test_without_a_usable_limit_nvml_shows_no_card_s_memory(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    container.write_limit("")
+    nvml = NvmlStub(container.folder / "nvml-none", cards=[card("V100", uuid=UUID)])
+    code = SMI.replace("memory = ", "try: memory = ").split("print")[0]
+    code += "except pynvml.NVMLError as error: print(error.value)"
+    assert smi(container, nvml, code) == 999
+
+
+def test_who_asks_nvml_alone_takes_no_slot(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    nvml = NvmlStub(container.folder / "nvml-slot", cards=[card("V100", uuid=UUID)])
+    smi(container, nvml)
+    assert container.seen().processes == ()
+    assert container.seen().cards[0].limit == 4301 * MIB
