@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from testbed.nvml import NvmlStub, Process, card
-from testbed.nvml.eras import ERAS
+from testbed.nvml.eras import ERAS, functions
 from tests.isolation.conftest import Make
 from tests.support.isolation import MIB, UUID, Container, needs_compiler, share
 
@@ -16,8 +16,22 @@ import json, pynvml
 pynvml.nvmlInit()
 device = pynvml.nvmlDeviceGetHandleByIndex(0)
 memory = pynvml.nvmlDeviceGetMemoryInfo(device)
-print(json.dumps([memory.used >> 20, memory.total >> 20, memory.free >> 20,
-                  len(pynvml.nvmlDeviceGetComputeRunningProcesses(device))]))
+print(json.dumps([memory.used >> 20, memory.total >> 20, memory.free >> 20]))
+"""
+
+# What each function that lists processes answers, and how many it says there are.
+LISTS = """
+import ctypes as c, json
+nvml = c.CDLL("libnvidia-ml.so.1")
+nvml.nvmlInit_v2()
+device = c.c_void_p()
+nvml.nvmlDeviceGetHandleByIndex_v2(0, c.byref(device))
+found = []
+for name in {names}:
+    count = c.c_uint(64)
+    verdict = getattr(nvml, name)(device, c.byref(count), c.create_string_buffer(64 * 32))
+    found.append([verdict, count.value])
+print(json.dumps(found))
 """
 
 
@@ -32,23 +46,36 @@ def smi(container: Container, nvml: NvmlStub, code: str = SMI) -> Any:
 def test_nvml_shows_the_container_its_share(make: Make, era: int) -> None:
     container = make(context_mib=121)
     container.limit(share(4, 15, context_mib=121))
-    busy = (Process(pid=1, used_mib=3193), Process(pid=2, used_mib=5000))
-    nvml = NvmlStub(container.folder / f"nvml-{era}", era=era, cards=[card("V100", uuid=UUID, processes=busy)])
-    assert smi(container, nvml) == [0, 4301, 4301, 0]
+    nvml = NvmlStub(container.folder / f"nvml-{era}", era=era, cards=[card("V100", uuid=UUID)])
+    assert smi(container, nvml) == [0, 4301, 4301]
     with container.start("context(); alloc(3072); say(0); sys.stdin.read()") as app:
         assert app.stdout is not None
         app.stdout.readline()
-        assert smi(container, nvml) == [3193, 4301, 1108, 0]
+        assert smi(container, nvml) == [3193, 4301, 1108]
         app.communicate("")
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_nvml_shows_the_container_no_process_of_the_host(make: Make, era: int) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    busy = (Process(pid=1, used_mib=3193), Process(pid=2, used_mib=5000, kind="graphics"))
+    nvml = NvmlStub(
+        container.folder / f"nvml-busy-{era}", era=era, cards=[card("V100", uuid=UUID, processes=busy)]
+    )
+    names = sorted(name for name in functions(era) if "RunningProcesses" in name)
+    assert smi(container, nvml, LISTS.format(names=names)) == [[0, 0]] * len(names)
 
 
 def test_the_second_version_shows_the_same_and_no_reserve(make: Make) -> None:
     container = make()
     container.limit(share(4, 14, card_mib=15079))
     nvml = NvmlStub(container.folder / "nvml-v2", cards=[card("T4", uuid=UUID)])
-    code = SMI.replace("nvmlDeviceGetMemoryInfo(device)", "nvmlDeviceGetMemoryInfo(device, pynvml.nvmlMemory_v2)")
-    code = code.replace("len(pynvml.nvmlDeviceGetComputeRunningProcesses(device))", "memory.reserved")
-    assert smi(container, nvml, code) == [0, 4308, 4308, 0]
+    code = SMI.replace(
+        "nvmlDeviceGetMemoryInfo(device)", "nvmlDeviceGetMemoryInfo(device, pynvml.nvmlMemory_v2)"
+    )
+    code = code.replace("memory.used >> 20", "memory.reserved")
+    assert smi(container, nvml, code) == [0, 4308, 4308]
 
 
 def test_without_a_usable_limit_nvml_shows_no_card_s_memory(make: Make) -> None:

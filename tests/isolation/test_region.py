@@ -74,7 +74,8 @@ view[16:24] = (7).to_bytes(8, "little")
 view[{used}:{used + 8}] = (2**40).to_bytes(8, "little")
 os.kill(os.getpid(), 9)
 """
-    assert container.start(code).wait(60) == -9
+    with container.start(code) as holder:
+        assert holder.wait(60) == -9
     assert container.python("context(); say(alloc(4301)[0])").stdout == "[0]\n"
     assert container.seen().cards[0].used == 4301 * MIB
 

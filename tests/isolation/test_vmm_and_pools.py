@@ -50,25 +50,33 @@ def test_physical_memory_is_limited(container: Container) -> None:
 
 
 def test_a_released_handle_is_charged_while_it_is_mapped(container: Container) -> None:
-    code = VMM + """
+    code = (
+        VMM
+        + """
 v, h = create(1000)
 say(map_at(0x10000000, 1000, h), cuda.cuMemRelease(h), room())
 say(unmap(0x10000000, 1000), room())
 """
+    )
     assert told(container, code) == [[0, 0, 3301], [0, 4301]]
 
 
 def test_unmapped_memory_is_charged_while_it_has_a_handle(container: Container) -> None:
-    code = VMM + """
+    code = (
+        VMM
+        + """
 v, h = create(1000)
 say(map_at(0x10000000, 1000, h), unmap(0x10000000, 1000), room())
 say(cuda.cuMemRelease(h), room())
 """
+    )
     assert told(container, code) == [[0, 0, 3301], [0, 4301]]
 
 
 def test_a_handle_that_was_retained_by_address_counts_too(container: Container) -> None:
-    code = VMM + """
+    code = (
+        VMM
+        + """
 v, h = create(1000)
 again = u64()
 map_at(0x10000000, 1000, h); cuda.cuMemRelease(h)
@@ -76,6 +84,7 @@ say(cuda.cuMemRetainAllocationHandle(c.byref(again), c.c_void_p(0x10000000)))
 say(unmap(0x10000000, 1000), room())
 say(cuda.cuMemRelease(again), room())
 """
+    )
     assert told(container, code) == [[0], [0, 3301], [0, 4301]]
 
 
@@ -86,12 +95,15 @@ def test_a_handle_that_is_released_twice_gives_nothing_more(container: Container
 
 
 def test_create_map_release_again_and_again_leaks_nothing(container: Container) -> None:
-    code = VMM + """
+    code = (
+        VMM
+        + """
 for i in range(200):
     v, h = create(4000); m = map_at(0x10000000, 4000, h); cuda.cuMemRelease(h)
     assert (v, m, unmap(0x10000000, 4000)) == (0, 0, 0), i
 say(room())
 """
+    )
     assert told(container, code) == [[4301]]
 
 
@@ -121,21 +133,27 @@ def test_the_blocks_of_a_pool_must_fit_as_well(container: Container) -> None:
 
 
 def test_pools_of_one_s_own_count_and_end(container: Container) -> None:
-    code = POOLS + """
+    code = (
+        POOLS
+        + """
 p = pool()
 v, at = take(1000, p)
 say(v, room()); say(take(4000, p)[0])
 say(give(at), cuda.cuMemPoolDestroy(p), room())
 """
+    )
     assert told(container, code) == [[0, 4301 - 1024], [2], [0, 0, 4301]]
 
 
 def test_trimming_a_pool_shows(container: Container) -> None:
-    code = POOLS + """
+    code = (
+        POOLS
+        + """
 p = pool()
 v, at = take(1000, p); give(at)
 say(room(), cuda.cuMemPoolTrimTo(p, c.c_size_t(0)), room())
 """
+    )
     assert told(container, code) == [[4301 - 1024, 0, 4301]]
 
 

@@ -20,6 +20,7 @@ static struct region *region;
 static int region_fd = -1;
 static int mutex_kind;
 static struct region_slot *mine; /* of this process; NULL before its first reservation */
+static bool impatient; /* the lock was not given back in time: the next does not wait as long */
 static int told;
 
 static bool unusable(const char *what)
@@ -145,8 +146,10 @@ static int wait_for(pthread_mutex_t *mutex)
     if (verdict != EBUSY)
         return verdict;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += PATIENCE_S;
-    return pthread_mutex_timedlock(mutex, &until);
+    until.tv_sec += impatient ? 0 : PATIENCE_S;
+    verdict = pthread_mutex_timedlock(mutex, &until);
+    impatient = verdict == ETIMEDOUT;
+    return verdict;
 }
 
 static bool enter(void)
