@@ -41,7 +41,7 @@ lint-ansible: setup-ansible ## Lint roles, playbooks and inventories; profile pr
 
 .PHONY: check
 check: lint setup-ansible ## The quick loop: lint, types, layers, unit and property tests
-	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract tests/components tests/monitoring
+	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract tests/components tests/monitoring tests/isolation
 	@$(ANSIBLE)/pytest -q -n 2 -p no:cacheprovider tests/ansible
 
 .PHONY: role-docs

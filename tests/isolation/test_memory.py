@@ -1,8 +1,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.isolation.conftest import Make
 from tests.support.isolation import MIB, Container, needs_compiler, share
 

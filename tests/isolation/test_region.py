@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -117,4 +116,4 @@ def test_an_empty_region_is_as_large_as_a_whole_one(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.python("context()")
-    assert os.stat(container.shared).st_size == len(region.empty())
+    assert container.shared.stat().st_size == len(region.empty())

@@ -9,7 +9,8 @@ from tests.support.isolation import Container, needs_compiler, share
 pytestmark = needs_compiler
 
 VMM = """
-class Prop(c.Structure): _fields_ = [(n, c.c_uint) for n in ("type", "handles", "where")] + [("id", c.c_int), ("rest", c.c_char * 80)]
+class Prop(c.Structure):
+    _fields_ = [(n, c.c_uint) for n in ("type", "handles", "where", "id")] + [("rest", c.c_char * 80)]
 u64, size = c.c_uint64, c.c_size_t
 context()
 def create(mib, where=1):
@@ -20,7 +21,8 @@ def unmap(at, mib): return cuda.cuMemUnmap(u64(at), size(mib * MIB))
 def room(): return left()[1]
 """
 POOLS = """
-class Prop(c.Structure): _fields_ = [(n, c.c_uint) for n in ("type", "handles", "where")] + [("id", c.c_int), ("rest", c.c_char * 72)]
+class Prop(c.Structure):
+    _fields_ = [(n, c.c_uint) for n in ("type", "handles", "where", "id")] + [("rest", c.c_char * 72)]
 context()
 def take(mib, pool=None):
     at = c.c_uint64()

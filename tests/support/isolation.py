@@ -30,8 +30,11 @@ PRELUDE = """
 import ctypes as c, os, sys, json
 MIB = 1 << 20
 cuda = c.CDLL("libcuda.so.1")
-def call(name, *arguments): return getattr(cuda, name)(*arguments)
-def context(): held = c.c_void_p(); v = cuda.cuDevicePrimaryCtxRetain(c.byref(held), 0); cuda.cuCtxSetCurrent(held); return v
+def context():
+    held = c.c_void_p()
+    v = cuda.cuDevicePrimaryCtxRetain(c.byref(held), 0)
+    cuda.cuCtxSetCurrent(held)
+    return v
 def alloc(mib):
     at = c.c_uint64()
     return cuda.cuMemAlloc_v2(c.byref(at), c.c_size_t(int(mib * MIB))), at
