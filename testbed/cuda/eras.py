@@ -14,6 +14,7 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuArrayDestroy",
         "cuCtxCreate_v2",
         "cuCtxDestroy_v2",
+        "cuCtxGetCurrent",
         "cuCtxGetDevice",
         "cuCtxSetCurrent",
         "cuDeviceGet",

@@ -121,3 +121,16 @@ def test_a_card_without_a_limit_gives_nothing(make: Make) -> None:
     done = container.python("say(context())")
     assert done.stdout == "[2]\n"
     assert "has no card GPU-00000000-1111-2222-3333-444444444444" in done.stderr
+
+
+def test_what_ends_with_its_context_is_given_back(make: Make) -> None:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    code = """
+for i in range(5):
+    context(); say(alloc(2000)[0], alloc(2000)[0]); cuda.cuDevicePrimaryCtxReset_v2(0)
+own = c.c_void_p()
+cuda.cuCtxCreate_v2(c.byref(own), 0, 0); say(alloc(4000)[0]); say(cuda.cuCtxDestroy_v2(own))
+context(); say(alloc(4180)[0])
+"""
+    assert told(container, code) == [[0, 0]] * 5 + [[0], [0], [0]]

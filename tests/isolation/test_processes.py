@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.isolation.conftest import Make
-from tests.support.isolation import MIB, Container, needs_compiler, share
+from tests.support.isolation import MIB, PRELUDE, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 
@@ -78,6 +78,20 @@ os.waitpid(pid, 0); say(left()[1], free(at), left()[1])
 """
     lines = container.python(code).stdout.splitlines()
     assert [json.loads(line) for line in lines] == [[0], [0, 2, 301], [2301, 0, 4301]]
+
+
+def test_a_program_that_becomes_another_leaves_nothing_behind(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = """
+context()
+say(alloc(3000)[0])
+if "again" not in os.environ:
+    os.environ["again"] = "1"
+    os.execv(sys.executable, [sys.executable, "-S", "-c", os.environ["CODE"]])
+"""
+    assert container.python(code, {"CODE": PRELUDE + code}).stdout == "[0]\n[0]\n"
+    assert len(container.seen().processes) == 1
 
 
 def test_threads_together_stay_within_the_limit(make: Make) -> None:

@@ -31,20 +31,25 @@ API int cuCtxCreate_v4(void **context, void *params, u32 flags, int device)
     CREATE(cuCtxCreate_v4, params, flags, device);
 }
 
+static int destroyed(int verdict, void *context)
+{
+    struct record record;
+    int known = verdict == CUDA_OK && records_take(CONTEXT, (u64)(uintptr_t)context, &record);
+    if (verdict == CUDA_OK)
+        end_context((u64)(uintptr_t)context);
+    return known ? drop(verdict, known, record) : verdict;
+}
+
 API int cuCtxDestroy(void *context)
 {
     DRIVER(cuCtxDestroy);
-    struct record record;
-    int known = records_take(CONTEXT, (u64)(uintptr_t)context, &record);
-    return drop(driver(context), known, record);
+    return destroyed(driver(context), context);
 }
 
 API int cuCtxDestroy_v2(void *context)
 {
     DRIVER(cuCtxDestroy_v2);
-    struct record record;
-    int known = records_take(CONTEXT, (u64)(uintptr_t)context, &record);
-    return drop(driver(context), known, record);
+    return destroyed(driver(context), context);
 }
 
 static int retain_first(void **context, int device, __typeof__(cuDevicePrimaryCtxRetain) *driver)
@@ -57,8 +62,12 @@ static int retain_first(void **context, int device, __typeof__(cuDevicePrimaryCt
     if (verdict != CUDA_OK)
         account_release(card, bytes);
     else
-        records_put((struct record){
-            .kind = PRIMARY, .name = (u64)device, .card = card, .bytes = bytes, .count = 1});
+        records_put((struct record){.kind = PRIMARY,
+                                    .name = (u64)device,
+                                    .card = card,
+                                    .bytes = bytes,
+                                    .count = 1,
+                                    .other = (u64)(uintptr_t)*context});
     return verdict;
 }
 
@@ -90,10 +99,12 @@ static void left(int device, int all)
     struct record record;
     if (!records_take(PRIMARY, (u64)device, &record))
         return;
-    if (all || --record.count == 0)
-        account_release(record.card, record.bytes);
-    else
+    if (!all && --record.count) {
         records_put(record);
+        return;
+    }
+    end_context(record.other);
+    account_release(record.card, record.bytes);
 }
 
 #define LEAVE(name, all)                \

@@ -9,12 +9,30 @@ bool reserve(int card, u64 bytes)
     return account_reserve(card, bytes);
 }
 
+static u64 current_context(void)
+{
+    void *context = NULL;
+    if (driver_has(cuCtxGetCurrent))
+        ASK(cuCtxGetCurrent)(&context);
+    return (u64)(uintptr_t)context;
+}
+
+void end_context(u64 context)
+{
+    u64 freed[MAX_CARDS] = {0};
+    records_take_owned(context, freed);
+    for (int card = 0; card < MAX_CARDS; card++)
+        if (freed[card])
+            account_release(card, freed[card]);
+}
+
 int keep(int verdict, enum kind kind, u64 name, int card, u64 bytes)
 {
     if (verdict != CUDA_OK)
         account_release(card, bytes);
     else
-        records_put((struct record){.kind = kind, .card = card, .name = name, .bytes = bytes});
+        records_put((struct record){
+            .kind = kind, .card = card, .name = name, .bytes = bytes, .other = current_context()});
     return verdict;
 }
 

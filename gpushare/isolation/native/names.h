@@ -65,6 +65,7 @@
 
 /* A(name, parameters): asked, never wrapped. */
 #define ASKED(A)                                                            \
+    A(cuCtxGetCurrent, (void **context))                                     \
     A(cuCtxGetDevice, (int *device))                                        \
     A(cuDeviceGetUuid, (struct uuid * uuid, int device))                    \
     A(cuDeviceGetMemPool, (void **pool, int device))                        \

@@ -112,6 +112,25 @@ bool records_meeting(enum kind kind, u64 from, u64 length, struct record *found)
     return known;
 }
 
+static bool owned(const struct record *record, u64 context)
+{
+    return record->kind >= LINEAR && record->kind <= MIPMAP && record->other == context;
+}
+
+/* A place that was emptied is looked at again: what stood behind it may have moved there. */
+void records_take_owned(u64 context, u64 freed[MAX_CARDS])
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < room;)
+        if (owned(&places[i], context)) {
+            freed[places[i].card] += places[i].bytes;
+            remove_at(i);
+        } else {
+            i++;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
 void records_forget(void)
 {
     pthread_mutex_init(&lock, NULL);

@@ -181,10 +181,20 @@ static struct region_slot *empty_slot(void)
     return NULL;
 }
 
+/* Before exec this process may have been another program, whose memory is gone. */
+static void bury_former_self(void)
+{
+    for (int i = 0; i < REGION_SLOTS; i++)
+        if (region->slots[i].pid == (u64)getpid())
+            memset(&region->slots[i], 0, sizeof region->slots[i]);
+    recount();
+}
+
 static bool have_slot(void)
 {
     if (mine)
         return true;
+    bury_former_self();
     struct region_slot *slot = empty_slot();
     if (!slot) {
         bury();

@@ -74,6 +74,9 @@ int keep(int verdict, enum kind kind, u64 name, int card, u64 bytes);
 /* Gives back what was charged for what the driver has freed; puts the record back where it has not. */
 int drop(int verdict, int was_known, struct record record);
 
+/* A context has ended, and with it what was allocated in it. */
+void end_context(u64 context);
+
 /* Reserves; where there is no room, first makes the pools give back what nobody uses. */
 bool reserve(int card, u64 bytes);
 

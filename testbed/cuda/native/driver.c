@@ -63,6 +63,21 @@ void thing_end(struct thing *thing)
     free(thing);
 }
 
+struct thing *driver_context(void) { return current; }
+
+/* Ends a context, and what was allocated in it. */
+static void context_end(struct thing *context)
+{
+    for (struct thing *thing = things, *next; thing; thing = next) {
+        next = thing->next;
+        if (thing->context == context)
+            thing_end(thing);
+    }
+    if (current == context)
+        current = NULL;
+    thing_end(context);
+}
+
 int driver_device(void) { return current ? current->card : -1; }
 
 API int cuInit(u32 flags)
@@ -132,6 +147,13 @@ API int cuMemGetInfo_v2(size_t *left, size_t *total)
     return OK;
 }
 
+API int cuCtxGetCurrent(void **context)
+{
+    ENTER();
+    *context = driver_context();
+    return OK;
+}
+
 API int cuCtxGetDevice(int *device)
 {
     ENTER();
@@ -165,9 +187,7 @@ API int cuCtxDestroy_v2(void *context)
     struct thing *thing = thing_is(CONTEXT, context);
     if (!thing)
         return INVALID_CONTEXT;
-    if (current == thing)
-        current = NULL;
-    thing_end(thing);
+    context_end(thing);
     return OK;
 }
 
@@ -200,9 +220,7 @@ static int leave_primary(int device, int all)
     primary_count[device] = all ? 0 : primary_count[device] - 1;
     if (primary_count[device] > 0)
         return OK;
-    if (current == primary[device])
-        current = NULL;
-    thing_end(primary[device]);
+    context_end(primary[device]);
     primary[device] = NULL;
     return OK;
 }

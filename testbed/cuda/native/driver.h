@@ -12,7 +12,7 @@ struct thing {
     int card, handles, maps, released;
     u64 address, bytes;
     u64 reserved, used; /* of a pool */
-    struct thing *pool;
+    struct thing *pool, *context;
     struct thing *next;
 };
 
@@ -26,6 +26,9 @@ int driver_ready(void);
     driver_lock();                                                         \
     if (!driver_ready())                                                   \
     return NOT_INITIALIZED
+
+/* This thread's context; NULL without. */
+struct thing *driver_context(void);
 
 /* The device of this thread's context, or of the primary one that is retained; -1 without. */
 int driver_device(void);

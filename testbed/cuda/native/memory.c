@@ -8,9 +8,11 @@ static int allocate(u64 *pointer, u64 bytes)
     if (!pointer || !bytes)
         return INVALID_VALUE;
     struct thing *thing = thing_new(LINEAR, driver_device(), bytes);
-    if (thing)
-        *pointer = thing->address;
-    return thing ? OK : OUT_OF_MEMORY;
+    if (!thing)
+        return OUT_OF_MEMORY;
+    thing->context = driver_context();
+    *pointer = thing->address;
+    return OK;
 }
 
 API int cuMemAlloc_v2(u64 *pointer, size_t bytes)
@@ -57,8 +59,11 @@ static int create_array(void **array, u64 elements, u32 format, u32 channels)
     u64 size = format == 1 || format == 8 ? 1 : format == 2 || format == 9 || format == 16 ? 2 : 4;
     if (driver_device() < 0)
         return INVALID_CONTEXT;
-    *array = thing_new(ARRAY, driver_device(), elements * size * channels);
-    return *array ? OK : OUT_OF_MEMORY;
+    struct thing *thing = thing_new(ARRAY, driver_device(), elements * size * channels);
+    if (thing)
+        thing->context = driver_context();
+    *array = thing;
+    return thing ? OK : OUT_OF_MEMORY;
 }
 
 static u64 at_least_one(u64 length) { return length ? length : 1; }
