@@ -2,8 +2,10 @@ import json
 import os
 import random
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from subprocess import Popen
 
 import pytest
@@ -162,3 +164,47 @@ def test_processes_that_come_and_go_never_exceed_the_limit(
             assert container.stub.used(0) <= 4301 * MIB
     assert container.stub.peak(0) <= 4301 * MIB
     assert container.python("context(); say(alloc(4301)[0])").stdout == "[0]\n"
+
+
+# A child by vfork shares the parent's memory: what it may not do is to spoil the parent's books.
+VFORK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW), *context;
+    int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
+    int (*retain)(void **, int) = (int (*)(void **, int))dlsym(library, "cuDevicePrimaryCtxRetain");
+    int (*set)(void *) = (int (*)(void *))dlsym(library, "cuCtxSetCurrent");
+    int (*alloc)(uint64_t *, size_t) = (int (*)(uint64_t *, size_t))dlsym(library, "cuMemAlloc_v2");
+    int (*give)(uint64_t) = (int (*)(uint64_t))dlsym(library, "cuMemFree_v2");
+    uint64_t first, second;
+    volatile int inside = -1;
+    init(0), retain(&context, 0), set(context);
+    int before = alloc(&first, 3000ul << 20);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        inside = alloc(&second, 1000ul << 20);
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+    printf("%d %d %d ", before, inside, alloc(&second, 2000ul << 20));
+    int given = give(first);
+    printf("%d %d\\n", given, alloc(&second, 4301ul << 20));
+    return 0;
+}
+"""
+
+
+def test_a_child_by_vfork_gets_nothing_and_spoils_nothing(make: Make, tmp_path: Path) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    source = tmp_path / "vforks.c"
+    source.write_text(VFORK)
+    command = ["gcc", "-o", str(tmp_path / "vforks"), str(source), "-ldl"]
+    subprocess.run(command, check=True, timeout=60)  # noqa: S603 - the compiler that PATH has
+    assert container.run([str(tmp_path / "vforks")]).stdout == "0 2 2 0 0\n"
