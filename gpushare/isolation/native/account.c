@@ -68,7 +68,7 @@ static int card_of(const char *uuid)
     return card;
 }
 
-int account_card(int device)
+static int look_up(int device)
 {
     struct uuid uuid;
     char text[UUID_TEXT] = "GPU-";
@@ -78,6 +78,20 @@ int account_card(int device)
     for (int i = 0; i < 16; i++)
         at += sprintf(at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid.bytes[i]);
     return card_of(text);
+}
+
+/* Kept, because each allocation asks: a device's number means the same card until the process ends. */
+int account_card(int device)
+{
+    static int kept[MAX_CARDS]; /* 1 + card; 0 is not known yet */
+    if (device < 0 || device >= MAX_CARDS)
+        return look_up(device);
+    int card = __atomic_load_n(&kept[device], __ATOMIC_RELAXED) - 1;
+    if (card == NO_CARD) {
+        card = look_up(device);
+        __atomic_store_n(&kept[device], card + 1, __ATOMIC_RELAXED);
+    }
+    return card;
 }
 
 int account_current_card(void)
