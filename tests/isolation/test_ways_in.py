@@ -117,3 +117,15 @@ def test_a_program_without_cuda_opens_nothing(make: Make) -> None:
     assert "libgpushare.so" in done.stdout
     assert str(container.folder) not in done.stdout
     assert done.stderr == ""
+
+
+def test_a_driver_that_is_closed_and_opened_again_is_the_same(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = """
+import _ctypes
+context(); say(alloc(1000)[0]); _ctypes.dlclose(cuda._handle)
+say("libcuda.so.1" in open("/proc/self/maps").read())
+cuda = c.CDLL("libcuda.so.1"); say(alloc(3000)[0], alloc(1000)[0])
+"""
+    assert container.python(code).stdout == "[0]\n[true]\n[0, 2]\n"

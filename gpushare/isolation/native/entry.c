@@ -42,11 +42,20 @@ static struct way *way_of(const char *name)
 
 static void *known(const struct way *way) { return __atomic_load_n(&way->driver, __ATOMIC_ACQUIRE); }
 
+/* The driver's library where it is loaded. It stays loaded from here on: a program may close it and open it
+   again elsewhere, while we keep addresses in it. */
+static void *library_of(const struct way *way)
+{
+    const char *name = way->name[0] == 'c' ? "libcuda.so.1" : "libnvidia-ml.so.1";
+    return dlopen(name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 static void learn(struct way *way, void *driver)
 {
-    void *none = NULL;
-    if (driver && driver != way->wrapper)
-        __atomic_compare_exchange_n(&way->driver, &none, driver, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    if (!driver || driver == way->wrapper || known(way))
+        return;
+    library_of(way);
+    __atomic_store_n(&way->driver, driver, __ATOMIC_RELEASE);
 }
 
 /* Behind us in the search order where the program is linked to the driver; else in the loaded library. */
@@ -54,10 +63,8 @@ static void *search(const struct way *way)
 {
     dlsym_function look = libc_dlsym();
     void *found = look ? look(RTLD_NEXT, way->name) : NULL;
-    if (found || !look)
-        return found;
-    void *library = dlopen(way->name[0] == 'c' ? "libcuda.so.1" : "libnvidia-ml.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    return library ? look(library, way->name) : NULL;
+    void *library = look && !found ? library_of(way) : NULL;
+    return library ? look(library, way->name) : found;
 }
 
 void *driver_function(enum entry entry)
