@@ -32,6 +32,8 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuMemAlloc_v2",
         "cuMemFree_v2",
         "cuMemGetInfo_v2",
+        "cuMipmappedArrayCreate",
+        "cuMipmappedArrayDestroy",
         "stubCudaName",
     ),
     10020: ("cuMemCreate", "cuMemMap", "cuMemRelease", "cuMemUnmap"),

@@ -115,6 +115,20 @@ say(cuda.cuArray3DCreate_v2(c.byref(at), c.byref(Shape(1024, 1024, 1000, 32, 4, 
     assert told(container, code) == [[0, 2701], [0, 4301], [2, 4301]]
 
 
+def test_all_levels_of_a_mipmap_count(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = """
+class Shape(c.Structure): _fields_ = [(n, c.c_size_t) for n in "whd"] + [(n, c.c_uint) for n in "fcx"]
+context()
+at = c.c_void_p()
+say(cuda.cuMipmappedArrayCreate(c.byref(at), c.byref(Shape(1024, 1024, 64, 32, 4, 1)), 2), left()[1])
+say(cuda.cuMipmappedArrayDestroy(at), left()[1])
+"""
+    assert told(container, code) == [[0, 4301 - 1024 - 256], [0, 4301]]
+    assert container.stub.peak(0) == (1024 + 256) * MIB
+
+
 def test_a_card_without_a_limit_gives_nothing(make: Make) -> None:
     container = make()
     container.limit()

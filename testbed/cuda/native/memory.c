@@ -81,14 +81,36 @@ API int cuArray3DCreate_v2(void **array, const struct array3d *shape)
     return create_array(array, elements, shape->format, shape->channels);
 }
 
-API int cuArrayDestroy(void *array)
+/* Levels halve the lengths, and the depth where the shape is no stack of layers (flag 1). */
+API int cuMipmappedArrayCreate(void **array, const struct array3d *shape, u32 levels)
 {
     ENTER();
+    u64 elements = 0;
+    for (u32 i = 0; i < levels; i++)
+        elements += at_least_one(shape->width >> i) * at_least_one(shape->height >> i) *
+                    at_least_one(shape->flags & 1 ? shape->depth : shape->depth >> i);
+    return create_array(array, elements, shape->format, shape->channels);
+}
+
+static int destroy_array(const void *array)
+{
     struct thing *thing = thing_is(ARRAY, array);
     if (!thing)
         return INVALID_HANDLE;
     thing_end(thing);
     return OK;
+}
+
+API int cuMipmappedArrayDestroy(void *array)
+{
+    ENTER();
+    return destroy_array(array);
+}
+
+API int cuArrayDestroy(void *array)
+{
+    ENTER();
+    return destroy_array(array);
 }
 
 /* Physical memory lives until its last handle and its last mapping are gone. A mapping is at a fixed
