@@ -13,6 +13,7 @@ import pytest
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.api import Object
+from testbed.errors import TestbedError
 from testbed.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from tests.support.faultproxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, holds, overcommits, units_of
@@ -93,7 +94,24 @@ async def at_rest(ring: Arena) -> list[Object]:
         waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
         return pods if all(units_of(pod) > widest for pod in waiting) else None
 
-    return await until(settled, "no pending pod to fit any card", 120, 0.5) or []
+    try:
+        return await until(settled, "no pending pod to fit any card", 120, 0.5) or []
+    except TestbedError as error:
+        raise TestbedError(f"{error}\n{await why_pending(ring)}") from None
+
+
+async def why_pending(ring: Arena) -> str:
+    """What the scheduler last said of pods that wait, and the cards that have most left."""
+    pods = await ring.pods()
+    waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
+    said: dict[str, str] = {}
+    for event in await ring.bed.api.items("/api/v1/events"):
+        said[event["involvedObject"]["name"]] = f"{event['reason']}: {event['message']}"
+    free = sorted(free_per_card(pods).items(), key=lambda item: -item[1])[:5]
+    lines = [
+        f"{pod['metadata']['name']} ({units_of(pod)}): {said.get(pod['metadata']['name'])}" for pod in waiting
+    ]
+    return "\n".join([f"{len(waiting)} wait; most free: {free}", *lines[:10]])
 
 
 async def test_at_110_percent_no_card_is_overcommitted_and_no_pending_pod_fits() -> None:
