@@ -119,8 +119,9 @@ async def test_pods_run_on_a_node_that_comes_again_under_its_name(shared_bed: Be
         pod["spec"]["nodeName"] = "again"
         await shared_bed.create_pods([pod])
         await until_phase(shared_bed, name, "Running")
-        await shared_bed.delete_node("again")
+        await shared_bed.api.delete(f"{PODS}/{name}", gracePeriodSeconds="0")
         await until_gone(shared_bed, f"{PODS}/{name}")
+        await shared_bed.delete_node("again")
 
 
 async def test_a_pod_that_asks_for_gpu_memory_is_scheduled_and_runs(shared_bed: Bed) -> None:
