@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
 from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, build, gpu_pod, until
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, until
 from testbed.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
-from tests.support import kubeadm, playbooks, program_image
+from tests.support import playbooks, static_scheduler
+from tests.support.static_scheduler import FOLDER, MANIFEST, TOOLS
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
@@ -28,18 +28,12 @@ except TestbedError as reason:
 if not playbooks.PLAYBOOK.exists():
     pytest.skip(playbooks.MISSING, allow_module_level=True)
 
-FOLDER = "/etc/kubernetes"
-MANIFEST = f"{FOLDER}/manifests/kube-scheduler.yaml"
 BACKUPS = f"{FOLDER}/manifests-backup"
-TOOLS = {"1.22": "kube-scheduler-1.22", "1.36": "kube-scheduler"}
-# The API server here is a later one, and does not serve what 1.22 would watch with that feature.
-FLAGS = {"1.22": ["--feature-gates=CSIStorageCapacity=false"], "1.36": []}
 CONFIGS = {
     "1.22": f"{FOLDER}/scheduler-policy-config.json",
     "1.36": f"{FOLDER}/gpushare/scheduler-config.json",
 }
 DEAD = "http://127.0.0.1:1/gpushare-scheduler"
-PODS = "/api/v1/namespaces/default/pods"
 
 
 @dataclass(frozen=True)
@@ -67,25 +61,13 @@ class ControlPlane:
         named = {f"scheduler_extender_{name}": value for name, value in variables.items()}
         return await playbooks.run(self.command(named, *flags))
 
-    async def place(self, name: str, units: int) -> dict[str, Any]:
+    async def place(self, name: str) -> dict[str, Any]:
         """A pod's object when it is bound."""
-        await self.bed.create_pods([gpu_pod(name, units)])
-
-        async def bound() -> dict[str, Any] | None:
-            pod = await self.bed.api.get(f"{PODS}/{name}")
-            return pod if pod["spec"].get("nodeName") else None
-
-        found = await until(bound, f"pod {name} to be bound", 60)
-        assert found is not None
-        await self.bed.api.delete(f"{PODS}/{name}", gracePeriodSeconds="0")
-        return found
+        return await static_scheduler.place(self.bed, name, 4)
 
     async def scheduler_runs(self, *, ours: bool) -> bool:
         """Whether kube-scheduler runs, with our configuration or without."""
-        pids = await self.node.run_text(
-            ["sh", "-c", "pgrep -x kube-scheduler | xargs -n1 -I{} cat /proc/{}/cmdline"]
-        )
-        return bool(pids) and (CONFIGS[self.version] in pids) is ours
+        return await static_scheduler.runs_with(self.node, CONFIGS[self.version]) is ours
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -94,22 +76,13 @@ async def plane(
 ) -> AsyncIterator[ControlPlane]:
     folder = tmp_path_factory.mktemp("plane")
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
-        spec = KubeletSpec("cp", config={"staticPodPath": f"{FOLDER}/manifests"})
+        spec = KubeletSpec("cp", config=static_scheduler.STATIC_PODS)
         plane = ControlPlane(bed, await add_kubelet(bed, spec), request.param, folder)
-        await load_scheduler(plane)
         await start_extender(plane)
         await bed.add_nodes([SimNode("n", [Card()])])
-        await place_manifest(plane)
-        await plane.place("first", 4)
+        await static_scheduler.install(plane.node, plane.version, folder)
+        await plane.place("first")
         yield plane
-
-
-async def load_scheduler(plane: ControlPlane) -> None:
-    tool = TOOLS[plane.version]
-    program = (await build.ensure([tool]))[tool].path
-    image = yaml.safe_load(kubeadm.scheduler(plane.version))["spec"]["containers"][0]["image"]
-    program_image.save(plane.folder / "image.tar", image, "kube-scheduler", program)
-    await plane.node.load_images(plane.folder / "image.tar")
 
 
 async def start_extender(plane: ControlPlane) -> None:
@@ -121,21 +94,8 @@ async def start_extender(plane: ControlPlane) -> None:
     await plane.node.spawn("extender", argv, ready=f"http://{address}:{spec.ops_port}/readyz")
 
 
-async def place_manifest(plane: ControlPlane) -> None:
-    """What kubeadm leaves on a host."""
-    user = plane.bed.kubeconfig_for("system:kube-scheduler")
-    kubeconfig = plane.node.path(f"{FOLDER}/scheduler.conf")
-    kubeconfig.parent.mkdir(exist_ok=True)
-    view = ["config", "view", f"--kubeconfig={user}", "--flatten", "--raw"]
-    kubeconfig.write_text(await plane.bed.kubectl(*view))
-    manifest = plane.node.path(MANIFEST)
-    manifest.parent.mkdir(exist_ok=True)
-    manifest.write_text(original(plane))
-    manifest.chmod(0o600)
-
-
 def original(plane: ControlPlane) -> str:
-    return kubeadm.scheduler(plane.version, *FLAGS[plane.version])
+    return static_scheduler.original(plane.version)
 
 
 @pytest.mark.parametrize("plane", TOOLS, indirect=True)
@@ -153,7 +113,7 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_absent_brings
     assert f"{url}: answers" in first.said
     assert f"http://127.0.0.1:{EXTENDER_NODE_PORT}/gpushare-scheduler: Status code was -1" in first.said
     assert await plane.scheduler_runs(ours=True)
-    assert ANN_IDX in (await plane.place("shared", 4))["metadata"]["annotations"]
+    assert ANN_IDX in (await plane.place("shared"))["metadata"]["annotations"]
 
     again = await plane.run()
     assert (again.code, again.changed) == (0, {"cp": 0}), again.output
@@ -163,7 +123,7 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_absent_brings
     assert plane.text() == original(plane)
     assert await plane.scheduler_runs(ours=False)
     assert not plane.node.path(CONFIGS[plane.version]).exists()
-    assert ANN_IDX not in (await plane.place("plain", 4))["metadata"].get("annotations", {})
+    assert ANN_IDX not in (await plane.place("plain"))["metadata"].get("annotations", {})
     assert (await plane.run(state="absent")).changed == {"cp": 0}
 
 
@@ -184,7 +144,7 @@ async def test_a_broken_extender_url_ends_in_the_restore_of_the_manifest(plane: 
     assert plane.text() == original(plane)
     assert await plane.scheduler_runs(ours=False)
     assert not plane.node.path(f"{BACKUPS}/kube-scheduler.journal.json").exists()
-    await plane.place("after-broken", 4)
+    await plane.place("after-broken")
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
