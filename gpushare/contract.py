@@ -74,6 +74,16 @@ VISIBLE_BY_MOUNTS: Final = "/var/run/nvidia-container-devices"
 """Value of ``NVIDIA_VISIBLE_DEVICES``, and folder of mounts, of the toolkit's volume-mount strategy."""
 CDI_KIND: Final = "nvidia.com/gpu"
 
+# --- isolation ----------------------------------------------------------------------------------
+ISOLATION_LIBRARIES: Final = "/usr/local/gpushare"
+"""Folder of nodes: the library, in a folder for each version."""
+ISOLATION_STATE: Final = "/run/gpushare"
+"""Folder of nodes, in memory: limit and region of each container."""
+ISOLATION_INSIDE: Final = "/opt/gpushare"
+"""Folder of containers: the library, the limit and the region."""
+PRELOAD: Final = "/etc/ld.so.preload"
+"""What the loader of glibc loads before a program's own libraries."""
+
 # --- the kubelet's folders ----------------------------------------------------------------------
 DEVICE_PLUGIN_FOLDER: Final = "/var/lib/kubelet/device-plugins"
 KUBELET_SOCKET: Final = "kubelet.sock"
