@@ -72,6 +72,10 @@ bench-extender: setup ## Filter latency, memory, cold start, pods per second aga
 bench-device-plugin: setup ## Allocate latency, start, memory and idle cost of the node agent
 	@$(BIN)/python -m tests.bench.device_plugin
 
+.PHONY: bench-isolation
+bench-isolation: setup ## What the preloaded library costs, and the parts of a card's time that it gives
+	@$(BIN)/python -m tests.bench.isolation
+
 .PHONY: bench-exporter
 bench-exporter: setup ## Scrape time, memory and cost of the exporter
 	@$(BIN)/python -m tests.bench.exporter

@@ -3,7 +3,7 @@
 from typing import Final
 
 from components.config_monitoring import Exporter, MetricsApi, MetricsSource, Monitoring
-from components.forms import check_labels, check_name, check_path, check_size
+from components.forms import check_any_label, check_name, check_path, check_size
 from gpushare.contract import METRICS_API_GROUP
 from gpushare.errors import ConfigError
 
@@ -40,11 +40,7 @@ def _check_metrics_api(where: str, api: MetricsApi) -> None:
 
 def _check_exporter(where: str, exporter: Exporter) -> None:
     check_size(where, exporter.cpu, exporter.memory)
-    if not exporter.node_labels:
-        raise ConfigError(f"{where}.nodeLabels: empty; name labels of nodes with cards")
-    for index, text in enumerate(exporter.node_labels):
-        key, _, value = text.partition("=")
-        check_labels(f"{where}.nodeLabels[{index}]", {key: value})
+    check_any_label(f"{where}.nodeLabels", exporter.node_labels)
     if exporter.interval_seconds < 1:
         raise ConfigError(
             f"{where}.intervalSeconds: {exporter.interval_seconds} is not allowed; use 1 or more"

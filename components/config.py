@@ -13,10 +13,16 @@ from types import MappingProxyType
 from typing import Final
 
 from components.config_monitoring import Monitoring
-from gpushare.contract import LABEL_GPUSHARE
+from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
+from gpushare.model.objects import HELD
 from gpushare.model.scheduler_config import KubernetesVersion
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
+HELD_NODES: Final = (
+    f"{LABEL_CGPU}=true",
+    *(f"{LABEL_MODE}={mode}" for mode in sorted(HELD)),
+)
+"""Those whose modes hold containers to their amounts."""
 NO_IMAGES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -169,6 +175,24 @@ class Installer:
 
 
 @dataclass(frozen=True, slots=True)
+class Isolation:
+    """The DaemonSet that puts the isolation library on nodes whose containers are held to their amounts."""
+
+    image: str = ""
+    """By digest; where empty, ``images`` has it as ``isolation``."""
+    node_labels: tuple[str, ...] = HELD_NODES
+    """Where it runs: on nodes with any one of these labels, ``key`` or ``key=value``."""
+    state: State = State.PRESENT
+    """``absent`` takes the library off the nodes, each version when the last container lets go of it."""
+    kubelet_root: str = "/var/lib/kubelet"
+    """The kubelet's root folder on the nodes, with the agent's record of who has which version."""
+    cpu: str = "100m"
+    """Cores, requested and limit."""
+    memory: str = "64Mi"
+    """Requested and limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tenant:
     """A namespace with its part of the cluster's GPU memory."""
 
@@ -194,13 +218,16 @@ class Settings:
     """Nodes to label; none where that is done elsewhere."""
     installer: Installer | None = None
     """Where the control plane's kube-scheduler is a static pod and nothing else configures it."""
+    isolation: Isolation | None = None
+    """What holds containers to their amounts; ``{}`` where its defaults and ``images`` say it all."""
     monitoring: Monitoring | None = None
     """What shows the use of the cards; ``{}`` where its defaults and ``images`` say it all."""
     tenants: tuple[Tenant, ...] = ()
     """Namespaces with a quota."""
     images: Mapping[str, str] = field(default_factory=lambda: NO_IMAGES)
-    """Images by name (``extender``, ``device-plugin``, ``exporter``, ``metrics-api``, ``cli``), as the
-    pipeline built them. A stack's file may name a JSON file instead, relative to the project."""
+    """Images by name (``extender``, ``device-plugin``, ``exporter``, ``isolation``, ``metrics-api``,
+    ``cli``), as the pipeline built them. A stack's file may name a JSON file instead, relative to the
+    project."""
     registry: str = ""
     """A mirror, ``host/path``, that takes the place of the registry's host in every image; "" for none."""
     image_pull_secrets: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ Errors name the key, the value and the way out. What does not belong here: rules
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
@@ -83,6 +83,15 @@ def check_labels(where: str, labels: Mapping[str, str]) -> None:
     modes = [f"{label}={labels[label]}" for label in modes_in(labels)]
     if len(modes) > 1:
         raise ConfigError(f"{where}: two modes on one pool, {' and '.join(modes)}; keep one")
+
+
+def check_any_label(where: str, labels: Sequence[str]) -> None:
+    """Labels of which nodes have at least one, ``key`` or ``key=value``."""
+    if not labels:
+        raise ConfigError(f"{where}: empty; name labels of nodes with cards")
+    for index, text in enumerate(labels):
+        key, _, value = text.partition("=")
+        check_labels(f"{where}[{index}]", {key: value})
 
 
 def modes_in(labels: Mapping[str, str]) -> list[str]:

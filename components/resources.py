@@ -17,6 +17,7 @@ from components.manifests import (
     evict_recover,
     extender,
     installer,
+    isolation,
     monitoring,
     node_pool,
     tenant,
@@ -139,6 +140,13 @@ class Installer(_Component):
         super().__init__(name, installer.objects(args, version), opts)
 
 
+class IsolationInstaller(_Component):
+    """What puts the isolation library on nodes; files that it placed stay when the stack goes."""
+
+    def __init__(self, name: str, args: config.Isolation, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, isolation.objects(args), opts)
+
+
 class Monitoring(_Component):
     """What shows the use of the cards."""
 
@@ -182,6 +190,11 @@ class GpuShare(pulumi.ComponentResource):
             *(
                 [Installer(f"{name}-installer", settings.installer, version, inside)]
                 if settings.installer
+                else []
+            ),
+            *(
+                [IsolationInstaller(f"{name}-isolation", settings.isolation, inside)]
+                if settings.isolation
                 else []
             ),
             *(

@@ -34,6 +34,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`devicePlugins`, each": config.DevicePlugin,
     "`nodePools`, each": config.NodePool,
     "`installer`": config.Installer,
+    "`isolation`": config.Isolation,
     "`monitoring`": config_monitoring.Monitoring,
     "`monitoring.exporter`": config_monitoring.Exporter,
     "`monitoring.metricsApi`": config_monitoring.MetricsApi,

@@ -14,6 +14,9 @@ COMMANDS: Final = {
     "metrics-api": Lazy(
         "gpushare.metricsapi.main:command", "Serve what the cards do to autoscalers.", "metrics-api"
     ),
+    "isolation": Lazy(
+        "gpushare.isolation.main:command", "Put the isolation library on a node and off it.", "isolation"
+    ),
     "node-mode": Lazy(
         "gpushare.deviceplugin.evict:command", "Take NVIDIA's plugin off a node and back.", "device-plugin"
     ),

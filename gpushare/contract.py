@@ -83,12 +83,16 @@ ISOLATION_INSIDE: Final = "/opt/gpushare"
 """Folder of containers: the library, the limit and the region."""
 PRELOAD: Final = "/etc/ld.so.preload"
 """What the loader of glibc loads before a program's own libraries."""
+ISOLATION_INSTALLER_NAME: Final = "cgpu-installer"
+ISOLATION_INSTALLER_PORT: Final = 12350
 
 # --- the kubelet's folders ----------------------------------------------------------------------
 DEVICE_PLUGIN_FOLDER: Final = "/var/lib/kubelet/device-plugins"
 KUBELET_SOCKET: Final = "kubelet.sock"
 KUBELET_CHECKPOINT: Final = "kubelet_internal_checkpoint"
 POD_RESOURCES_SOCKET: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
+AGENT_RECORD: Final = "gpushare/grants.json"
+"""Below the folder of device plugins: what the agent gave to whom, and the library of each container."""
 MEM_SOCKET: Final = "aliyungpushare.sock"
 CORE_SOCKET: Final = "gpushare-core.sock"
 

@@ -19,8 +19,9 @@ NODE_FILES: Final = (
     "device-plugin-recover-ds",
     "gpushare-installer",
     "gpushare-exporter",
+    "cgpu-installer",
 )
-"""They work on files of the node, which belong to root: sockets of the kubelet, static pods."""
+"""They work on files of the node, which belong to root: sockets of the kubelet, static pods, libraries."""
 HOST_PROCESSES: Final = ("gpushare-exporter",)
 """The driver tells processes by the pids of the host."""
 NO_PROBES: Final = ("device-plugin-evict-ds", "device-plugin-recover-ds")

@@ -18,11 +18,12 @@ Deploy = Callable[[Bed, Mapping[str, object]], Awaitable[list[str]]]
 
 
 def configuration(images: Images, labels: Mapping[str, str]) -> dict[str, object]:
-    """Extender, agent and exporter from these images; agent and exporter on nodes with these labels."""
+    """Our services from these images; agent and exporter on nodes with these labels."""
     return {
         "kubernetesVersion": "1.36",
         "extender": {"image": images.references["extender"]},
         "devicePlugins": [{"image": images.references["device-plugin"], "nodeSelector": dict(labels)}],
+        "isolation": {"image": images.references["isolation"]},
         "monitoring": {
             "exporter": {
                 "image": images.references["exporter"],

@@ -11,6 +11,7 @@ from components.manifests import (
     evict_recover,
     extender,
     installer,
+    isolation,
     monitoring,
     node_pool,
     tenant,
@@ -28,6 +29,7 @@ def everything(settings: Settings) -> list[Object]:
         *evict_recover.objects(settings.device_plugins),
         *node_pool.objects(settings.node_pools),
         *(installer.objects(settings.installer, version) if settings.installer else []),
+        *(isolation.objects(settings.isolation) if settings.isolation else []),
         *(monitoring.objects(settings.monitoring, version) if settings.monitoring else []),
         *(each for one in settings.tenants for each in tenant.objects(one)),
     ]

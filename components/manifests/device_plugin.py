@@ -17,7 +17,14 @@ from components.manifests.parts import (
     rule,
     sizes,
 )
-from gpushare.contract import AGENT_NAME, DEVICE_PLUGIN_FOLDER, POD_RESOURCES_SOCKET, VISIBLE_BY_MOUNTS
+from gpushare.contract import (
+    AGENT_NAME,
+    DEVICE_PLUGIN_FOLDER,
+    ISOLATION_LIBRARIES,
+    ISOLATION_STATE,
+    POD_RESOURCES_SOCKET,
+    VISIBLE_BY_MOUNTS,
+)
 
 OPS_PORT: Final = 12347
 """Health and metrics: the agent's own default."""
@@ -120,6 +127,9 @@ def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:
         (host_path("device-plugin", f"{root}/device-plugins", "Directory"), DEVICE_PLUGIN_FOLDER, False),
         (host_path("pod-resources", f"{root}/pod-resources", ""), _POD_RESOURCES_FOLDER, True),
         (host_path("cgroups", _CGROUPS, "Directory"), _CGROUPS_INSIDE, True),
+        # Where the node has them: what is in them is mounted into containers by these names.
+        (host_path("isolation", ISOLATION_LIBRARIES, "DirectoryOrCreate"), ISOLATION_LIBRARIES, True),
+        (host_path("isolation-state", ISOLATION_STATE, "DirectoryOrCreate"), ISOLATION_STATE, False),
         # Asks NVIDIA's runtime for all cards; it takes the variable from privileged pods only.
         (host_path("all-cards", "/dev/null", ""), f"{VISIBLE_BY_MOUNTS}/all", True),
     ]

@@ -15,10 +15,17 @@ from components.manifests.parts import (
     http_probes,
     labels,
     metadata,
+    nodes_with_any,
     rule,
     sizes,
 )
-from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, POD_RESOURCES_SOCKET, VISIBLE_BY_MOUNTS
+from gpushare.contract import (
+    EXPORTER_NAME,
+    EXPORTER_PORT,
+    ISOLATION_STATE,
+    POD_RESOURCES_SOCKET,
+    VISIBLE_BY_MOUNTS,
+)
 
 _LABELS: Final = labels(EXPORTER_NAME)
 _POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
@@ -51,9 +58,6 @@ def _daemon_set(settings: Exporter) -> Object:
 
 def _pod(settings: Exporter) -> Object:
     runtime = {"runtimeClassName": settings.runtime_class} if settings.runtime_class else {}
-    nodes = {
-        "nodeSelectorTerms": [{"matchExpressions": [_expression(text)]} for text in settings.node_labels]
-    }
     return {
         "serviceAccountName": EXPORTER_NAME,
         "priorityClassName": "system-node-critical",
@@ -61,20 +65,16 @@ def _pod(settings: Exporter) -> Object:
         # The driver tells processes by the host's pids.
         "hostPID": True,
         "tolerations": [dict(GPU_TAINT)],
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": nodes}},
+        "affinity": nodes_with_any(settings.node_labels),
         "containers": [_container(settings)],
         "volumes": [
             host_path("pod-resources", f"{settings.kubelet_root.rstrip('/')}/pod-resources", ""),
+            # Not there where nothing is isolated, and perhaps later.
+            host_path("isolation", ISOLATION_STATE, "DirectoryOrCreate"),
             # Asks NVIDIA's runtime for all cards; it takes the variable from privileged pods only.
             host_path("all-cards", "/dev/null", ""),
         ],
     }
-
-
-def _expression(text: str) -> Object:
-    """``key`` or ``key=value`` as an affinity has it."""
-    key, equals, value = text.partition("=")
-    return {"key": key, "operator": "In", "values": [value]} if equals else {"key": key, "operator": "Exists"}
 
 
 def _container(settings: Exporter) -> Object:
@@ -90,6 +90,7 @@ def _container(settings: Exporter) -> Object:
         "securityContext": {"runAsUser": 0, **container_security()},
         "volumeMounts": [
             {"name": "pod-resources", "mountPath": _POD_RESOURCES_FOLDER, "readOnly": True},
+            {"name": "isolation", "mountPath": ISOLATION_STATE, "readOnly": True},
             {"name": "all-cards", "mountPath": f"{VISIBLE_BY_MOUNTS}/all", "readOnly": True},
         ],
     }

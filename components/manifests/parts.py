@@ -66,6 +66,18 @@ def preferably_apart(marks: Mapping[str, str]) -> Object:
     return {"preferredDuringSchedulingIgnoredDuringExecution": [weighed]}
 
 
+def nodes_with_any(labels: Sequence[str]) -> Object:
+    """Only nodes with one of these labels, ``key`` or ``key=value``."""
+    terms = [{"matchExpressions": [_expression(text)]} for text in labels]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"nodeAffinity": required}
+
+
+def _expression(text: str) -> Object:
+    key, equals, value = text.partition("=")
+    return {"key": key, "operator": "In", "values": [value]} if equals else {"key": key, "operator": "Exists"}
+
+
 def http_probes(alive: str, ready: str, port: int | str, *, scheme: str | None = None) -> Object:
     """The three probes of a container that serves.
 

@@ -11,6 +11,9 @@ from gpushare.cli import arena_layout, arena_share_layout, inspect_layout, table
 from gpushare.cli.cluster import Objects, Source, show_cluster
 from gpushare.cli.document import document, names
 from gpushare.cli.exporters import show_exporters
+from gpushare.cli.held_pods import find
+from gpushare.cli.holds import document as document_of_holds
+from gpushare.cli.holds import table as table_of_holds
 from gpushare.cli.options import Flags
 from gpushare.cli.use import Table, Wanted, cards, containers, metric_of_cards, metric_of_pods, series
 from gpushare.cli.view import NodeView, views_of
@@ -90,6 +93,20 @@ def use_of_pods(flags: Flags, *, pod: str | None, namespace: str | None, metric:
     _show_use(flags, lambda told: series(told, found, wanted) if found else containers(told, wanted))
 
 
+def limits(flags: Flags, *, pod: str | None, namespace: str | None) -> None:
+    """What isolation holds containers to; of a pod that it does not hold, why."""
+    screen = Screen(redraw=False)
+    wanted = Wanted(node=flags.node, namespace=namespace, pod=pod)
+    found = find(Source(flags.kubeconfig, flags.context), wanted, screen.report)
+    if flags.output in ("json", "yaml"):
+        screen.show(_written(document_of_holds(found.holds), flags.output))
+    elif found.holds or not found.not_held:
+        layout = tables.coloured if sys.stdout.isatty() else tables.plain
+        screen.show(layout(table_of_holds(found.holds, wide=flags.output == "wide")))
+    for reason in found.not_held:
+        screen.report(reason)
+
+
 def _show_use(flags: Flags, table_of: Callable[[Sequence[Sample]], Table]) -> None:
     terminal = sys.stdout.isatty()
     layout = tables.as_json if flags.output else tables.coloured if terminal else tables.plain
@@ -105,20 +122,20 @@ def _show_use(flags: Flags, table_of: Callable[[Sequence[Sample]], Table]) -> No
 
 def text_of(nodes: Nodes, layout: Layout, output: str | None) -> str:
     """The nodes in the asked format."""
-    if output == "json":
-        return json.dumps(document(nodes), indent=2) + "\n"
-    if output == "yaml":
-        return "---\n" + _yaml(document(nodes))
+    if output in ("json", "yaml"):
+        return _written(document(nodes), output)
     if output == "name":
         return names(nodes)
     return layout(nodes, wide=output == "wide")
 
 
-def _yaml(content: dict[str, Any]) -> str:
+def _written(content: dict[str, Any], output: str) -> str:
+    if output == "json":
+        return json.dumps(content, indent=2) + "\n"
     import yaml  # noqa: PLC0415 - only this format needs it
 
     text: str = yaml.safe_dump(content, sort_keys=False)
-    return text
+    return f"---\n{text}"
 
 
 class Screen:

@@ -11,6 +11,7 @@ from gpushare.cli.lazy import Lazy, LazyGroup, run
 TOOLS: Final = {
     "inspect": Lazy("gpushare.cli.inspect:command", "Show the GPU memory of nodes and who holds it."),
     "top": Lazy("gpushare.cli.top:command", "Show cards by node, as arena top does."),
+    "limits": Lazy("gpushare.cli.limits:command", "Show what isolation holds containers to, and their use."),
     "scheduler-config": Lazy(
         "gpushare.cli.scheduler_config:command", "Print the configuration of kube-scheduler."
     ),

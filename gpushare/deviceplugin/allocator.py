@@ -8,20 +8,29 @@ sets none, but admits no other pod meanwhile. What is answered is on the disk be
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple
 
 import structlog
 
 from gpushare.contract import EVENT_REFUSED
 from gpushare.deviceplugin.answer import Style, answer_for, picks_itself, poison
 from gpushare.deviceplugin.asking import Kubelet
-from gpushare.deviceplugin.decision import NO_ROOM, Granted, decide, no_core, no_core_left, unmatched
+from gpushare.deviceplugin.attempts import Attempts
+from gpushare.deviceplugin.decision import (
+    NO_LIBRARY,
+    NO_ROOM,
+    Granted,
+    decide,
+    no_core,
+    no_core_left,
+    unmatched,
+)
 from gpushare.deviceplugin.departures import Departures
 from gpushare.deviceplugin.household import Household
 from gpushare.deviceplugin.ids import card_of, cards_by_name
 from gpushare.deviceplugin.interface import Answer, Refused
+from gpushare.deviceplugin.keeper import Keeper
 from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.matching import (
     Call,
@@ -32,7 +41,6 @@ from gpushare.deviceplugin.matching import (
     match_core,
     twin_with_core,
 )
-from gpushare.deviceplugin.record import Record
 from gpushare.deviceplugin.tenancy import Grant, Key, choose, core_fits
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError
@@ -41,11 +49,7 @@ from gpushare.scheduling.fitting import Refusal
 
 log = structlog.get_logger()
 
-T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
-
 PATIENCE_S: Final = 5.0
-_LOOK_AGAIN_S: Final = 0.25
 _STUCK_S: Final = 30.0
 """Beyond its patience a call waits for the disk alone."""
 
@@ -74,7 +78,7 @@ class Allocator:
         self,
         household: Household,
         departures: Departures,
-        record: Record,
+        keeper: Keeper,
         manners: Manners,
         *,
         kubelet: Kubelet,
@@ -84,8 +88,9 @@ class Allocator:
         self._manners = manners
         self._household = household
         self._departures = departures
-        self._record = record
+        self._keeper = keeper
         self._kubelet = kubelet
+        self._attempts = Attempts(household, kubelet)
         self._tell = tell
         self._watchdog = watchdog
         self._turn = asyncio.Lock()
@@ -147,7 +152,7 @@ class Allocator:
         lonely = core_only(self._household.tenancy, percent)
         if lonely and not await attempt(last=True):
             return self._refused(no_core(self._household.tenancy, percent, lonely), lonely)
-        if await self._once(attempt, deadline):
+        if await self._attempts.until(attempt, deadline):
             self._core_asked = percent
             return Answer()
         return self._refused(no_core(self._household.tenancy, percent, None), None)
@@ -159,7 +164,7 @@ class Allocator:
         async def attempt(*, last: bool) -> _Verdict | None:
             return await self._verdict(ids, last=last)
 
-        verdict = await self._once(attempt, deadline)
+        verdict = await self._attempts.until(attempt, deadline)
         if verdict is None:
             return self._refused(unmatched(self._household.tenancy, len(ids)), None)
         if isinstance(verdict.decision, Refused):
@@ -179,8 +184,11 @@ class Allocator:
         decision = picks_itself(found.tenant, found.container.name, self._manners.style) or decide(
             self._household.tenancy, found, ids, time.time_ns()
         )
-        in_vain = isinstance(decision, Refused) and decision.reason == NO_ROOM
-        return None if in_vain and leaving and not last else _Verdict(found, decision)
+        if isinstance(decision, Granted):
+            decision = self._keeper.hold(decision)
+        reason = decision.reason if isinstance(decision, Refused) else ""
+        in_vain = reason == NO_LIBRARY or (reason == NO_ROOM and leaving)
+        return None if in_vain and not last else _Verdict(found, decision)
 
     def _call(self, amount: int, ids: Sequence[str] = ()) -> Call:
         done = self._household.refresh()
@@ -198,11 +206,12 @@ class Allocator:
     async def _granted(self, decision: Granted) -> Answer | Refused:
         """Taken in, then written down, then answered: a crash in between loses no promise."""
         grant = decision.grant
+        before = self._household.tenancy.grants.get(grant.key)
         self._household.take_grant(grant)
         try:
-            await self._record.keep(lambda: self._household.tenancy.grants)
+            await self._keeper.write(grant)
         except ConfigError as error:
-            self._household.drop_grant(grant)
+            self._household.drop_grant(grant, before)
             return self._refused(Refused("record", str(error)), decision.match)
         self._last = grant
         log.info("allocated", pod=grant.pod, container=grant.container, cards=dict(grant.cards))
@@ -219,30 +228,3 @@ class Allocator:
     def _deadline(self) -> float:
         """When a call that comes now has to be answered."""
         return time.monotonic() + self._manners.patience_s
-
-    async def _once(self, attempt: "_Attempt[T]", deadline: float) -> T | None:
-        """What the attempt gives as soon as it gives something; the last one comes after the deadline."""
-        asked = False
-        while True:
-            left_s = deadline - time.monotonic()
-            result = await attempt(last=left_s <= 0)
-            if result is not None or left_s <= 0:
-                return result
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await self._news(ask=not asked)
-            asked = True
-
-    async def _news(self, *, ask: bool) -> None:
-        """Return when there may be something else to be decided."""
-        if ask and self._kubelet.pods:
-            self._household.take_strangers(await self._kubelet.pods())
-        else:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._household.changed(), _LOOK_AGAIN_S)
-
-
-class _Attempt(Protocol[T_co]):
-    """Tries to come to a decision; ``last`` tells that there will be no other."""
-
-    async def __call__(self, *, last: bool) -> T_co | None: ...

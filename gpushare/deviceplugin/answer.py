@@ -1,7 +1,7 @@
 """The answer to an Allocate call: environment, mounts and device names of one container."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -18,6 +18,7 @@ from gpushare.contract import (
 from gpushare.deviceplugin.interface import Answer, Mount, Refused
 from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.tenancy import Grant, Tenancy
+from gpushare.isolation.layout import Folders, binds
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
 from gpushare.model.tenants import Tenant
@@ -36,14 +37,29 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Settings of the answer. ``by_index`` names cards by index as the original does, not by UUID."""
+    """Settings of the answer. ``by_index`` names cards by index as the original does, not by UUID.
+
+    ``folders`` are where the node has what holds containers.
+    """
 
     strategy: Strategy = Strategy.MOUNTS
     by_index: bool = False
+    folders: Folders = field(default_factory=Folders)
 
 
 def answer_for(tenancy: Tenancy, grant: Grant, demand: Demand, style: Style) -> Answer:
     """What the container of the grant gets."""
+    answer = _cards_for(tenancy, grant, demand, style)
+    return replace(answer, mounts=(*answer.mounts, *_hold_for(grant, style)))
+
+
+def _hold_for(grant: Grant, style: Style) -> Iterator[Mount]:
+    if grant.hold:
+        for bind in binds(style.folders, grant.hold.library, grant.hold.place):
+            yield Mount(bind.host, bind.inside, bind.read_only)
+
+
+def _cards_for(tenancy: Tenancy, grant: Grant, demand: Demand, style: Style) -> Answer:
     cards = sorted(_cards(tenancy, grant), key=lambda card: card.index)
     names = [str(card.index) if style.by_index else card.uuid for card in cards]
     envs = {
@@ -98,7 +114,7 @@ def poison(amount: int, unit: Unit, cards: tuple[Card, ...], reason: str) -> Ans
     )
 
 
-def cards_told(envs: Mapping[str, str], paths: tuple[str, ...], cdi: tuple[str, ...]) -> tuple[str, ...]:
+def cards_told(envs: Mapping[str, str], paths: Iterable[str], cdi: Iterable[str]) -> tuple[str, ...]:
     """The names of cards, UUIDs or indices, that an answer speaks of, whoever gave it.
 
     ``paths`` are the mounts' places in the container, ``cdi`` the names of CDI devices.
@@ -110,5 +126,5 @@ def cards_told(envs: Mapping[str, str], paths: tuple[str, ...], cdi: tuple[str, 
     return tuple(by_mount or by_cdi or by_env)
 
 
-def _after(prefix: str, texts: tuple[str, ...]) -> list[str]:
+def _after(prefix: str, texts: Iterable[str]) -> list[str]:
     return [text.removeprefix(prefix) for text in texts if text.startswith(prefix)]

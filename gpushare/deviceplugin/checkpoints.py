@@ -5,12 +5,13 @@ from pathlib import Path
 
 import structlog
 
-from gpushare.adapters.kubelet.checkpoint import Checkpoint, CheckpointEntry, CheckpointFile, told
+from gpushare.adapters.kubelet.checkpoint import Checkpoint, CheckpointEntry, CheckpointFile, Told, told
 from gpushare.contract import RESOURCE_MEM
 from gpushare.deviceplugin.answer import cards_told
 from gpushare.deviceplugin.joining import Served
 from gpushare.deviceplugin.tenancy import Tenancy
 from gpushare.errors import KubeletError
+from gpushare.isolation.layout import bound
 from gpushare.model.cards import Card
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.quantity import parse_small
@@ -51,9 +52,19 @@ def served_of(checkpoint: Checkpoint | None, cards: tuple[Card, ...]) -> tuple[S
     if checkpoint is None:
         return None
     return tuple(
-        Served(entry.pod_uid, entry.container, min(entry.ids), len(entry.ids), _uuids(entry, cards))
-        for entry in checkpoint.entries
-        if entry.resource == RESOURCE_MEM and entry.ids
+        _served(entry, cards) for entry in checkpoint.entries if entry.resource == RESOURCE_MEM and entry.ids
+    )
+
+
+def _served(entry: CheckpointEntry, cards: tuple[Card, ...]) -> Served:
+    answer = told(entry)
+    return Served(
+        entry.pod_uid,
+        entry.container,
+        min(entry.ids),
+        len(entry.ids),
+        _uuids(answer, cards),
+        bound(answer.mounts),
     )
 
 
@@ -67,9 +78,8 @@ def served_by_name(found: Iterable[ContainerDevices], tenancy: Tenancy) -> tuple
     )
 
 
-def _uuids(entry: CheckpointEntry, cards: tuple[Card, ...]) -> tuple[str, ...]:
+def _uuids(answer: Told, cards: tuple[Card, ...]) -> tuple[str, ...]:
     """The cards that the kept answer names, by UUID or, as the original does, by index."""
-    answer = told(entry)
     names = cards_told(answer.envs, answer.mounts, answer.cdi_devices)
     by_index: dict[int | None, str] = {card.index: card.uuid for card in cards}
     known = {card.uuid for card in cards}

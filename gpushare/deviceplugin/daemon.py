@@ -29,8 +29,10 @@ from gpushare.deviceplugin.checkpoints import Checkpoints
 from gpushare.deviceplugin.departures import Departures
 from gpushare.deviceplugin.household import Household
 from gpushare.deviceplugin.intake import NodeIntake, PodIntake
+from gpushare.deviceplugin.keeper import RIGHT, Keeper
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.modes import serving
+from gpushare.deviceplugin.places import Places
 from gpushare.deviceplugin.plugins import CorePlugin, MemPlugin
 from gpushare.deviceplugin.publisher import Publisher
 from gpushare.deviceplugin.record import Record
@@ -94,7 +96,9 @@ class Agent:
         )
         groups = Cgroups(settings.cgroups)
         departures = self._departures = Departures(self.household, groups.kept if groups.visible else None)
-        self._tell_reductions(groups)
+        places = Places(settings.manners.style.folders)
+        self._keeper = Keeper(self.household, self._record, places, self.metrics)
+        self._tell_reductions(groups, places)
         self._teller = Teller(
             self.household, self.publisher, self.metrics, settings.manners.style, tell=self.publisher.tell
         )
@@ -102,7 +106,7 @@ class Agent:
         allocator = Allocator(
             self.household,
             departures,
-            self._record,
+            self._keeper,
             settings.manners,
             kubelet=kubelet_at(settings.kubelet, settings.pod_resources),
             tell=self.publisher.tell,
@@ -129,12 +133,14 @@ class Agent:
             rendering(self.metrics.registry), live=self.watchdog.trouble, ready=self.unready
         )
 
-    def _tell_reductions(self, groups: Cgroups) -> None:
+    def _tell_reductions(self, groups: Cgroups, places: Places) -> None:
         """Mounts that the original's manifest does not have, and a file that not every node has."""
         if not groups.visible:
             self._reduced("cgroups", "a pod's card is free once the API has dropped it")
         if not self._settings.pod_resources.parent.is_dir():
             self._reduced("pod-resources", "unlike pods that come together are taken in the order of binding")
+        if not places.visible:
+            self._reduced(RIGHT, "no container is held to its amount, whatever the node's mode")
         if self._settings.kubeconfig and not _kubeconfig(self._settings):
             self._reduced(
                 "kubeconfig", f"{self._settings.kubeconfig} is no file: the service account is used"
@@ -180,6 +186,8 @@ class Agent:
                 tasks.create_task(self.watchdog.keep(name, job))
 
     def _jobs_of_a_settled_agent(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        # First: a kubelet that was just started starts containers once there is a registration.
+        yield "isolation", self._keeper.run()
         yield "publisher", self.publisher.run()
         yield "teller", self._teller.run()
         if self._settings.cards.watch_health:

@@ -3,15 +3,19 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
+from gpushare.contract import LABEL_NO_ISOLATION, RESOURCE_CORE, RESOURCE_MEM
+from gpushare.deviceplugin.holding import limit_of
 from gpushare.deviceplugin.interface import Refused
 from gpushare.deviceplugin.joining import is_astray
 from gpushare.deviceplugin.matching import Match
-from gpushare.deviceplugin.tenancy import Grant, Tenancy, choose
+from gpushare.deviceplugin.tenancy import Grant, Hold, Tenancy, choose
+from gpushare.errors import InvalidRequest
+from gpushare.isolation.layout import place_named
 from gpushare.model.demand import Demand, Malformed
 from gpushare.scheduling.fitting import Refusal
 
 NO_ROOM: Final = "no_room"
+NO_LIBRARY: Final = "no_library"
 _NAMED: Final = 5
 
 
@@ -55,6 +59,37 @@ def _fresh(tenancy: Tenancy, found: Match, demand: Demand) -> Grant | Refusal:
     cards = tuple((uuids[index], found.container.mem // demand.cards) for index in chosen)
     grant = Grant(tenant.uid, found.container.name, tenant.pod.full_name, cards, "", demand.per_card.core)
     return replace(grant, astray=is_astray(tenancy, grant))
+
+
+def with_hold(tenancy: Tenancy, granted: Granted, library: str) -> Granted | Refused:
+    """The decision with what holds its container to it.
+
+    A container that is given the same again keeps its place, where processes of its may be at work.
+    """
+    grant = granted.grant
+    try:
+        limit = limit_of(tenancy, grant, granted.demand)
+    except InvalidRequest as error:
+        return Refused("limit", f"pod {grant.pod}, container {grant.container}: {error}")
+    known = grant.hold
+    if known and (known.library, known.limit) == (library, limit):
+        return granted
+    return replace(granted, grant=replace(grant, hold=Hold(place_named(grant.at_ns), library, limit)))
+
+
+def without_hold(granted: Granted) -> Granted:
+    """The decision for a container that nothing holds."""
+    return replace(granted, grant=replace(granted.grant, hold=None))
+
+
+def no_library(node: str, grant: Grant, folder: str) -> Refused:
+    """The container is to be held, and there is nothing to hold it with."""
+    return Refused(
+        NO_LIBRARY,
+        f"pod {grant.pod}, container {grant.container}: containers of node {node} are held to their amounts, "
+        f"and {folder} there has no isolation library: install it (DaemonSet cgpu-installer), or have the "
+        f"node's containers run without limits by its label {LABEL_NO_ISOLATION}=true",
+    )
 
 
 def with_grant(tenancy: Tenancy, grant: Grant) -> Tenancy:

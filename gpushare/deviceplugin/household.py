@@ -87,9 +87,11 @@ class Household:
         """A decision was made."""
         self._swap(with_grant(self.tenancy, grant))
 
-    def drop_grant(self, grant: Grant) -> None:
-        """The decision could not be written down, so nobody is told of it."""
+    def drop_grant(self, grant: Grant, before: Grant | None) -> None:
+        """The decision could not be written down, so nobody is told of it: ``before`` is what holds."""
         kept = {key: each for key, each in self.tenancy.grants.items() if each is not grant}
+        if before and grant.key not in kept:
+            kept[before.key] = before
         self._swap(replace(self.tenancy, grants=kept))
 
     def refresh(self) -> frozenset[Key] | None:
@@ -103,6 +105,11 @@ class Household:
     def take_served(self, served: Sequence[Served]) -> None:
         """These containers hold these devices, whoever says so."""
         self._swap(join(self.tenancy, served))
+
+    @property
+    def certain(self) -> bool:
+        """Whether all pods of this node and all that the kubelet has given them are known."""
+        return self._synced and self.refresh() is not None
 
     @property
     def gone(self) -> frozenset[str]:

@@ -7,7 +7,8 @@ that holds the grant's device IDs. Twins that were taken for each other change p
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy
+from gpushare.deviceplugin.holding import limit_of
+from gpushare.deviceplugin.tenancy import Grant, Hold, Key, Tenancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class Served:
     """A container that the kubelet's checkpoint names.
 
     ``lead`` is its lowest device ID and ``units`` the number of its IDs. ``cards`` are the UUIDs that
-    the answer kept in the checkpoint speaks of, empty where it does not tell.
+    the answer kept in the checkpoint speaks of, empty where it does not tell, and ``bound`` the version of
+    the library and the place that hold it, if something does.
     """
 
     uid: str
@@ -23,6 +25,7 @@ class Served:
     lead: str
     units: int
     cards: tuple[str, ...] = ()
+    bound: tuple[str, str] | None = None
 
     @property
     def key(self) -> Key:
@@ -104,7 +107,15 @@ def _adopted(tenancy: Tenancy, entry: Served) -> Grant | None:
         tenant.demand.per_card.core if tenant.demand else 0,
         sure=True,
     )
-    return replace(grant, astray=is_astray(tenancy, grant))
+    hold = _hold_of(tenancy, grant, entry.bound)
+    return replace(grant, astray=is_astray(tenancy, grant), hold=hold)
+
+
+def _hold_of(tenancy: Tenancy, grant: Grant, bound: tuple[str, str] | None) -> Hold | None:
+    if bound is None:
+        return None
+    library, place = bound
+    return Hold(place, library, limit_of(tenancy, grant, tenancy.tenants[grant.uid].demand))
 
 
 def is_astray(tenancy: Tenancy, grant: Grant) -> bool:

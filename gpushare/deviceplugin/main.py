@@ -13,7 +13,12 @@ from typing import Any, Final
 import click
 
 from gpushare.adapters.kubelet.pods import CLUSTER_CA, KubeletAccess
-from gpushare.contract import DEVICE_PLUGIN_FOLDER, POD_RESOURCES_SOCKET
+from gpushare.contract import (
+    DEVICE_PLUGIN_FOLDER,
+    ISOLATION_LIBRARIES,
+    ISOLATION_STATE,
+    POD_RESOURCES_SOCKET,
+)
 from gpushare.deviceplugin.allocator import PATIENCE_S, Manners
 from gpushare.deviceplugin.answer import Strategy, Style
 from gpushare.deviceplugin.cards import CardTerms
@@ -21,6 +26,7 @@ from gpushare.deviceplugin.health import IGNORED_XIDS, Terms, parse_xids
 from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.settings import Settings
 from gpushare.errors import ConfigError
+from gpushare.isolation.layout import Folders
 from gpushare.runtime.flags import daemon_options, run_daemon
 
 _CHATTY: Final = 8
@@ -117,6 +123,18 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     default=Path("/sys/fs/cgroup"),
     help="Where the host's control groups can be seen.",
 )
+@click.option(
+    "--isolation-libraries",
+    type=click.Path(path_type=Path),
+    default=Path(ISOLATION_LIBRARIES),
+    help="Where the node, and the agent, have the isolation library.",
+)
+@click.option(
+    "--isolation-state",
+    type=click.Path(path_type=Path),
+    default=Path(ISOLATION_STATE),
+    help="Where the node, and the agent, have limits and regions of containers.",
+)
 @daemon_options(12347)
 @_switch("query-kubelet", default=False, help="Ask the kubelet for pods that the API does not show.")
 @_option("kubelet-address", default=_ANY_ADDRESS, help="Where the kubelet answers; 0.0.0.0 is this host.")
@@ -155,7 +173,11 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setting
             "NODE_NAME is not set: take it from spec.nodeName in the manifest, or use --node-name"
         )
     unit = _unit(flags["memory_unit"])
-    style = Style(Strategy(flags["device_list_strategy"]), by_index=flags["device_id_strategy"] == "index")
+    style = Style(
+        Strategy(flags["device_list_strategy"]),
+        by_index=flags["device_id_strategy"] == "index",
+        folders=Folders(flags["isolation_libraries"], flags["isolation_state"]),
+    )
     folder: Path = flags["device_plugin_folder"]
     return Settings(
         node=node,

@@ -21,6 +21,19 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """What holds a container to its units, as it was told: files that are mounted into it.
+
+    ``place`` is the folder of its limit and its region, ``library`` the version of the library, and
+    ``limit`` the text of the limit file.
+    """
+
+    place: str
+    library: str
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """What one container was given: units on each card by UUID.
 
@@ -29,7 +42,7 @@ class Grant:
     ``sure`` whether it has told. ``astray`` stays True once the pod got another card than its
     annotations said. ``total`` is the pod's whole amount as the answer tells it, and ``at_ns`` when that
     was; both are 0 where somebody else answered. ``again``: this container was given the same before and
-    has it, whoever the call was for.
+    has it, whoever the call was for. ``hold`` is None for a container that nothing holds.
     """
 
     uid: str
@@ -43,6 +56,7 @@ class Grant:
     sure: bool = False
     astray: bool = False
     again: bool = False
+    hold: Hold | None = None
 
     @property
     def key(self) -> Key:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from gpushare.contract import EXPORTER_PORT, POD_RESOURCES_SOCKET
+from gpushare.contract import EXPORTER_PORT, ISOLATION_STATE, POD_RESOURCES_SOCKET
 from gpushare.errors import ConfigError
 from gpushare.exporter.settings import Settings
 from gpushare.runtime.flags import daemon_options, run_daemon
@@ -37,6 +37,12 @@ _SECONDS: Final = click.FloatRange(min=0, min_open=True)
     type=click.Path(path_type=Path),
     default=Path("/proc"),
     help="Where the host's processes can be seen; /proc with hostPID.",
+)
+@click.option(
+    "--isolation-state",
+    type=click.Path(path_type=Path),
+    default=Path(ISOLATION_STATE),
+    help="Where the limits and regions of containers are; there need be none.",
 )
 @daemon_options(EXPORTER_PORT)
 def command(**flags: Any) -> None:
@@ -71,4 +77,5 @@ def settings_of(flags: Mapping[str, Any]) -> Settings:
         each_process=flags["process_ids"],
         pod_resources=flags["pod_resources_socket"],
         proc=flags["proc_root"],
+        isolation_state=flags["isolation_state"],
     )

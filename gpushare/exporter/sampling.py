@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -17,8 +17,18 @@ from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
 from gpushare.errors import ApiError, ConfigError
+from gpushare.exporter.regions import isolation_of
 from gpushare.exporter.settings import Settings
-from gpushare.exporter.snapshot import CGROUPS, NODE, NVML, POD_RESOURCES, PODS, SOURCES, Snapshot
+from gpushare.exporter.snapshot import (
+    CGROUPS,
+    ISOLATION,
+    NODE,
+    NVML,
+    POD_RESOURCES,
+    PODS,
+    SOURCES,
+    Snapshot,
+)
 from gpushare.exporter.sources import Source
 from gpushare.model.facts import NodeFacts
 from gpushare.model.objects import Node, node_of
@@ -42,7 +52,7 @@ class Sampler:
         self._pods = pods
         self._node = node
         self._sources = {name: Source(name, settings.deadline_s) for name in SOURCES}
-        self._unreadable: Mapping[int, str] = {}
+        self._unreadable: dict[str, Mapping[Any, str]] = {}
         self._read_at = time.monotonic()
         self.snapshot: Snapshot | None = None
 
@@ -74,15 +84,24 @@ class Sampler:
             self._sources[POD_RESOURCES].ask(self._kubelet.list()),
         )
         if readings:
-            self._tell_unreadable(readings)
-        seeking = asyncio.to_thread(_homes, _pids(readings), self._settings.proc)
+            self._tell_unreadable("card", readings.unreadable)
+        pids, proc = _pids(readings), self._settings.proc
+        homes, isolation = await asyncio.gather(
+            self._sources[CGROUPS].ask(asyncio.to_thread(_homes, pids, proc)),
+            self._sources[ISOLATION].ask(
+                asyncio.to_thread(isolation_of, self._settings.isolation_state, pids, proc)
+            ),
+        )
+        if isolation:
+            self._tell_unreadable("region", isolation.unreadable)
         return Snapshot(
             self._settings.node,
             readings=readings,
-            homes=await self._sources[CGROUPS].ask(seeking),
+            homes=homes,
             devices=devices,
             residents=await self._sources[PODS].ask(self._latest(self._pods)),
             node=await self._sources[NODE].ask(self._own()),
+            isolation=isolation,
             took_s={name: source.took_s for name, source in self._sources.items()},
             at=time.time(),
         )
@@ -100,11 +119,13 @@ class Sampler:
             raise ConfigError(f"NODE_NAME={self._settings.node!r}: no such node in the cluster")
         return _node_of(found[0])
 
-    def _tell_unreadable(self, readings: Readings) -> None:
-        for index, reason in readings.unreadable.items():
-            if self._unreadable.get(index) != reason:
-                log.warning("card_unreadable", card=index, reason=reason)
-        self._unreadable = readings.unreadable
+    def _tell_unreadable(self, what: str, unreadable: Mapping[Any, str]) -> None:
+        """Each once, until its reason is another."""
+        event, before = f"{what}_unreadable", self._unreadable.get(what, {})
+        for name, reason in unreadable.items():
+            if before.get(name) != reason:
+                log.warning(event, **{what: name}, reason=reason)
+        self._unreadable[what] = unreadable
 
 
 def _pids(readings: Readings | None) -> frozenset[int]:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gpushare.exporter.holdings import Holder
-from gpushare.exporter.snapshot import CGROUPS, NODE, NVML, POD_RESOURCES, PODS, Snapshot
+from gpushare.exporter.labels import dcgm_holder, dcgm_labels, names_of, own_holder, own_labels
+from gpushare.exporter.limits import limits
+from gpushare.exporter.snapshot import CGROUPS, ISOLATION, NODE, NVML, POD_RESOURCES, PODS, Snapshot
 from gpushare.exporter.usage import Account, Use, account
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
@@ -102,6 +103,7 @@ def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]
     found = [
         *_cards(cards, snapshot.node_name),
         *_containers(books, snapshot.node_name, each_process=each_process),
+        *limits(snapshot, books),
         *_sources(snapshot),
     ]
     return [each for each in found if each.points]
@@ -111,17 +113,17 @@ def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]
 
 
 def _cards(cards: Sequence[CardReading], node: str) -> Iterator[Series]:
-    for table, labels in ((_DEVICE, _dcgm_labels), (_OWN, _own_labels)):
+    for table, labels in ((_DEVICE, dcgm_labels), (_OWN, own_labels)):
         for metric, field, convert in table:
             told = ((labels(node, card), getattr(card, field)) for card in cards)
             yield Series(metric, [(values, convert(told)) for values, told in told if told is not None])
-    yield Series(names.CARD_INFO, [((*_own_labels(node, card), card.model, card.pci), 1) for card in cards])
+    yield Series(names.CARD_INFO, [((*own_labels(node, card), card.model, card.pci), 1) for card in cards])
     for metric, kinds in _KINDS:
         yield Series(metric, list(_by_kind(cards, node, kinds)))
     yield Series(
         names.CARD_XIDS,
         [
-            ((*_own_labels(node, card), str(xid)), count)
+            ((*own_labels(node, card), str(xid)), count)
             for card in cards
             for xid, count in sorted((card.xids or {}).items())
         ],
@@ -133,28 +135,15 @@ def _by_kind(cards: Iterable[CardReading], node: str, kinds: Iterable[tuple[str,
         for kind, field in kinds:
             count = getattr(card, field)
             if count is not None:
-                yield (*_own_labels(node, card), kind), count
-
-
-def _dcgm_labels(node: str, card: CardReading) -> tuple[str, ...]:
-    return node, card.uuid, str(card.index), _device(card), card.model
-
-
-def _own_labels(node: str, card: CardReading) -> tuple[str, ...]:
-    return node, str(card.index), card.uuid
-
-
-def _device(card: CardReading) -> str:
-    """The name of the card's device in ``/dev``."""
-    return f"nvidia{card.index if card.minor is None else card.minor}"
+                yield (*own_labels(node, card), kind), count
 
 
 # --- containers ---------------------------------------------------------------------------------
 
 
 def _containers(books: Account, node: str, *, each_process: bool) -> Iterator[Series]:
-    given = [(card, held, _dcgm_holder(node, card, held.holder)) for card, held in books.held]
-    own = [(held, _own_holder(node, card, held.holder)) for card, held in books.held]
+    given = [(card, held, dcgm_holder(node, card, held.holder)) for card, held in books.held]
+    own = [(held, own_holder(node, card, held.holder)) for card, held in books.held]
     yield Series(names.DCGM_CONTAINER_MEM_ALLOCATED, [(label, _mib(h.given_bytes)) for _, h, label in given])
     yield Series(names.DCGM_CONTAINER_CP_ALLOCATED, [(label, h.core) for _, h, label in given])
     yield Series(names.CONTAINER_ALLOCATED, [(label, h.given_bytes) for h, label in own])
@@ -169,7 +158,7 @@ def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[Ser
     if each_process:
         sm, used = (replace(each, labels=(*each.labels, names.PID_LABEL)) for each in (sm, used))
     labels = [
-        (*_dcgm_holder(node, use.card, use.holder), *([str(use.pid or "")] if each_process else ()))
+        (*dcgm_holder(node, use.card, use.holder), *([str(use.pid or "")] if each_process else ()))
         for use in uses
     ]
     told = list(zip(labels, uses, strict=True))
@@ -183,7 +172,7 @@ def _summed(uses: Iterable[Use], node: str, field: str, convert: _Convert) -> li
     """By container and card; without those of which one process does not tell."""
     sums: dict[tuple[str, ...], float | None] = {}
     for use in uses:
-        label = _own_holder(node, use.card, use.holder)
+        label = own_holder(node, use.card, use.holder)
         before, value = sums.get(label, 0), getattr(use, field)
         sums[label] = None if before is None or value is None else before + value
     return [(label, convert(total)) for label, total in sums.items() if total is not None]
@@ -197,23 +186,11 @@ def _attached(books: Account) -> Iterator[Series]:
         (names.CADVISOR_DUTY_CYCLE, "gpu_percent"),
     ):
         points = [
-            ((*_names(held.holder), _MAKE, card.model, card.uuid), value)
+            ((*names_of(held.holder), _MAKE, card.model, card.uuid), value)
             for card, held in books.held
             if (value := getattr(card, field)) is not None
         ]
         yield Series(metric, points)
-
-
-def _dcgm_holder(node: str, card: CardReading, holder: Holder) -> tuple[str, ...]:
-    return node, *_names(holder), *_dcgm_labels(node, card)[1:]
-
-
-def _own_holder(node: str, card: CardReading, holder: Holder) -> tuple[str, ...]:
-    return node, *_names(holder), *_own_labels(node, card)[1:]
-
-
-def _names(holder: Holder) -> tuple[str, ...]:
-    return holder.namespace, holder.pod, holder.container
 
 
 # --- the exporter itself ------------------------------------------------------------------------
@@ -226,6 +203,7 @@ def _sources(snapshot: Snapshot) -> Iterator[Series]:
         POD_RESOURCES: snapshot.devices,
         PODS: snapshot.residents,
         NODE: snapshot.node,
+        ISOLATION: snapshot.isolation,
     }
     yield Series(names.SOURCE_UP, [((name,), float(value is not None)) for name, value in sources.items()])
     yield Series(names.SOURCE_DURATION, [((name,), took) for name, took in snapshot.took_s.items()])
@@ -233,3 +211,5 @@ def _sources(snapshot: Snapshot) -> Iterator[Series]:
         yield Series(names.SNAPSHOT_AT, [((), snapshot.at)])
     if snapshot.readings:
         yield Series(names.CARDS_UNREADABLE, [((), len(snapshot.readings.unreadable))])
+    if snapshot.isolation:
+        yield Series(names.REGIONS_UNREADABLE, [((), len(snapshot.isolation.unreadable))])

@@ -10,7 +10,8 @@ class Settings:
 
     ``interval_s`` is how often everything is read, ``deadline_s`` how long one source may take, and
     ``stale_s`` how old what is shown may be. ``each_process`` shows processes with their pids.
-    ``pod_resources`` is the kubelet's socket of that API, ``proc`` where the host's processes are seen.
+    ``pod_resources`` is the kubelet's socket of that API, ``proc`` where the host's processes are seen, and
+    ``isolation_state`` the folder of the limits and regions of containers.
     """
 
     node: str
@@ -24,3 +25,4 @@ class Settings:
     each_process: bool
     pod_resources: Path
     proc: Path
+    isolation_state: Path

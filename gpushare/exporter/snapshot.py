@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare.adapters.cgroups import Home
+from gpushare.exporter.regions import Isolation
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.objects import Node
 from gpushare.model.readings import Readings
@@ -15,7 +16,8 @@ CGROUPS: Final = "cgroups"
 POD_RESOURCES: Final = "pod-resources"
 PODS: Final = "pods"
 NODE: Final = "node"
-SOURCES: Final = (NVML, CGROUPS, POD_RESOURCES, PODS, NODE)
+ISOLATION: Final = "isolation"
+SOURCES: Final = (NVML, CGROUPS, POD_RESOURCES, PODS, NODE, ISOLATION)
 """What a snapshot is made of, as metrics and logs name it."""
 
 
@@ -25,7 +27,8 @@ class Snapshot:
 
     ``readings``: cards and their processes. ``homes``: where those processes run, None for one in no pod.
     ``devices``: what the kubelet gave to whom. ``residents``: the node's pods. ``node``: the node's own
-    annotations. ``took_s``: how long each source took, by name. ``at``: when, in seconds since 1970.
+    annotations. ``isolation``: which containers are held, and what their regions say. ``took_s``: how long
+    each source took, by name. ``at``: when, in seconds since 1970.
     """
 
     node_name: str
@@ -34,5 +37,6 @@ class Snapshot:
     devices: tuple[ContainerDevices, ...] | None = None
     residents: tuple[Resident, ...] | None = None
     node: Node | None = None
+    isolation: Isolation | None = None
     took_s: Mapping[str, float] = field(default_factory=dict)
     at: float | None = None

@@ -40,7 +40,7 @@ def account(snapshot: Snapshot, *, each_process: bool = False) -> Account:
     held = tuple((cards[each.uuid], each) for each in _once(holdings(snapshot)))
     if snapshot.residents is None or snapshot.homes is None:
         return Account(held, ())
-    owners = _owners(snapshot.homes, snapshot.residents)
+    owners = owners_of(snapshot.homes, snapshot.residents)
     pods = {(each.namespace, each.name) for each in snapshot.residents}
     uses: list[Use] = []
     for card in cards.values():
@@ -63,7 +63,7 @@ def _once(found: Iterable[Holding]) -> Iterable[Holding]:
     return largest.values()
 
 
-def _owners(homes: Mapping[int, Home | None], residents: Iterable[Resident]) -> dict[int, Holder]:
+def owners_of(homes: Mapping[int, Home | None], residents: Iterable[Resident]) -> dict[int, Holder]:
     """Whose each process is; without those whose pod is not known, any more or yet."""
     by_uid = {each.uid: each for each in residents}
     return {

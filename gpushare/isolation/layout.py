@@ -3,15 +3,19 @@
 <libraries>/current                         a link to the version that new containers get
 <libraries>/<version>/libgpushare.so        the library that holds memory
 <libraries>/<version>/ld.so.preload         one line: where containers have the library
-<state>/<pod UID>_<container>/limit         what the container may use, root's alone to write
-<state>/<pod UID>_<container>/region        what its processes use, everybody's to write
+<state>/<place>/limit                       what the container may use, root's alone to write
+<state>/<place>/region                      what its processes use, everybody's to write
+<state>/<pod UID>_<container>               a link to the place of that container
+
+A place is named before it is certain whose it is: pods that are alike may be taken for each other.
 """
 
 import re
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from gpushare.contract import ISOLATION_INSIDE, PRELOAD
+from gpushare.contract import ISOLATION_INSIDE, ISOLATION_LIBRARIES, ISOLATION_STATE, PRELOAD
 
 CURRENT: Final = "current"
 LIBRARY: Final = "libgpushare.so"
@@ -19,8 +23,17 @@ PRELOAD_FILE: Final = "ld.so.preload"
 LIMIT: Final = "limit"
 REGION: Final = "region"
 PRELOAD_TEXT: Final = f"{ISOLATION_INSIDE}/{LIBRARY}\n"
-_VERSION: Final = re.compile(r"[0-9a-f]{16}")
-"""The first digits of the library's SHA-256."""
+VERSION_DIGITS: Final = 16
+"""Of a checksum over the libraries."""
+_VERSION: Final = re.compile(rf"[0-9a-f]{{{VERSION_DIGITS}}}")
+_PLACE: Final = re.compile(r"[0-9a-f]{16}")
+
+
+class Folders(NamedTuple):
+    """Where libraries and state are, on the node and in the agent alike."""
+
+    libraries: Path = Path(ISOLATION_LIBRARIES)
+    state: Path = Path(ISOLATION_STATE)
 
 
 class Bind(NamedTuple):
@@ -43,8 +56,18 @@ def is_version(name: str) -> bool:
     return bool(_VERSION.fullmatch(name))
 
 
+def place_named(number: int) -> str:
+    """The name of a place, by a number that no other place has."""
+    return f"{number:016x}"
+
+
+def is_place(name: str) -> bool:
+    """Whether a name can be that of a place."""
+    return bool(_PLACE.fullmatch(name))
+
+
 def folder_of(state: Path, owner: Owner) -> Path:
-    """The folder of a container's limit and region."""
+    """The folder of a container's limit and region: a link to its place."""
     return state / f"{owner.uid}_{owner.container}"
 
 
@@ -54,12 +77,22 @@ def owner_of(name: str) -> Owner | None:
     return Owner(uid, container) if uid and mark and container else None
 
 
-def binds(libraries: Path, version: str, folder: Path) -> tuple[Bind, ...]:
-    """What a container gets: its limit and region from ``folder``, and the library of that version."""
-    library = libraries / version
+def binds(folders: Folders, version: str, place: str) -> tuple[Bind, ...]:
+    """What a container gets: limit and region of its place, and the library of that version."""
+    library, own = folders.libraries / version, folders.state / place
     return (
         Bind(str(library / LIBRARY), f"{ISOLATION_INSIDE}/{LIBRARY}", read_only=True),
         Bind(str(library / PRELOAD_FILE), PRELOAD, read_only=True),
-        Bind(str(folder / LIMIT), f"{ISOLATION_INSIDE}/{LIMIT}", read_only=True),
-        Bind(str(folder / REGION), f"{ISOLATION_INSIDE}/{REGION}", read_only=False),
+        Bind(str(own / LIMIT), f"{ISOLATION_INSIDE}/{LIMIT}", read_only=True),
+        Bind(str(own / REGION), f"{ISOLATION_INSIDE}/{REGION}", read_only=False),
     )
+
+
+def bound(hosts: Mapping[str, str]) -> tuple[str, str] | None:
+    """Version and place that a container was given; None where it was given none.
+
+    ``hosts`` are the paths of its mounts on the node, by their places in the container.
+    """
+    found = (hosts.get(f"{ISOLATION_INSIDE}/{name}", "") for name in (LIBRARY, LIMIT))
+    version, place = (PurePosixPath(path).parent.name for path in found)
+    return (version, place) if is_version(version) and is_place(place) else None

@@ -1,6 +1,6 @@
 """The limit file: what a container may use of each of its cards.
 
-What belongs here: its text, as a pure function; ``native/limit.c`` reads it. What does not: where it is
+What belongs here: its text, as pure functions; ``native/limit.c`` reads it. What does not: where it is
 put and mounted. It is one line a card between a first line that names the format and a last one that
 shows that nothing is missing:
 
@@ -19,6 +19,10 @@ from gpushare.errors import InvalidRequest
 MAX_CARDS: Final = 16
 _HIGHEST_MIB: Final = 1 << 24
 _UUID: Final = re.compile(r"[0-9A-Za-z-]{5,47}")
+_NUMBERS: Final = ("card_mib", "units", "card_units", "context_mib", "core_percent")
+_READ: Final = re.compile(
+    rf"^card=(\S+) limit_mib=[0-9]+ {' '.join(f'{each}=([0-9]{{1,8}})' for each in _NUMBERS)}$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,15 @@ def text(cards: Sequence[CardLimit]) -> str:
     if len({card.uuid for card in cards}) < len(cards):
         raise InvalidRequest(f"a card can have one limit: {', '.join(card.uuid for card in cards)}")
     return "".join(["gpushare-limit 1\n", *map(_line, cards), "end\n"])
+
+
+def parse(content: str) -> tuple[CardLimit, ...]:
+    """The cards of a limit file. Raises InvalidRequest for what ``text`` would not have written."""
+    uuids_and_numbers = (found.groups() for found in _READ.finditer(content))
+    cards = tuple(CardLimit(uuid, *map(int, numbers)) for uuid, *numbers in uuids_and_numbers)
+    if text(cards) != content:
+        raise InvalidRequest("this is no limit file of format 1")
+    return cards
 
 
 def _line(card: CardLimit) -> str:

@@ -74,6 +74,8 @@ class Mode(StrEnum):
 
 SHARING = frozenset({Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
 WITH_CORE = frozenset({Mode.CORE_MEM, Mode.MPS})
+HELD = frozenset({Mode.CGPU, Mode.CORE_MEM})
+"""Modes in which isolation holds containers to their limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +120,18 @@ def mode_of(labels: Mapping[str, str]) -> tuple[Mode, str | None]:
     text = labels.get(LABEL_MODE)
     if text is not None and text not in set(Mode):
         return Mode.SHARE, f"label {LABEL_MODE}={text!r} is not one of {', '.join(Mode)}"
-    mode = Mode(text) if text else Mode.SHARE
+    mode = Mode(text) if text else _mode_by_cgpu(labels)
     if mode not in SHARING:
         return mode, f"label {LABEL_MODE}={mode} gives out whole cards"
     for key in (LABEL_GPUSHARE, LABEL_CGPU):
         if text is None and labels.get(key) == "false":
             return mode, f"label {key}=false"
     return mode, None
+
+
+def _mode_by_cgpu(labels: Mapping[str, str]) -> Mode:
+    """ACK's older label is one for sharing with isolation."""
+    return Mode.CGPU if labels.get(LABEL_CGPU) == "true" else Mode.SHARE
 
 
 def _cards(capacity: Mapping[str, object], text: str | None) -> tuple[Card, ...] | Malformed:

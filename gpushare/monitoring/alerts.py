@@ -45,6 +45,8 @@ _DRIFT: Final = (
     f" * {rules.CARD_UNITS}\n  - ({rules.CARD_UNITS} - {rules.CARD_FREE})\n) > 0.5"
 )
 """Half a unit: the bytes of a share are rounded down, by far less."""
+_MUCH: Final = 512 * 1024 * 1024
+"""More than one process's context and code take beyond what the library was told to count for them."""
 
 ALERTS: Final = (
     Alert(
@@ -132,6 +134,30 @@ ALERTS: Final = (
         f"\n< on (node, card) group_left max by (node, card) ({names.CARD_MEMORY})) > 0.95",
         f"Container {{{{ $labels.container }}}} of {_GIVEN_TO} uses {{{{ $value | humanizePercentage }}}} "
         f"of its share of {_CARD}.",
+        "5m",
+    ),
+    Alert(
+        "GpuShareMemoryUncounted",
+        "warning",
+        f"{names.CONTAINER_UNCOUNTED} > {_MUCH}\n"
+        f"and {names.CONTAINER_UNCOUNTED} > 0.25 * {names.CONTAINER_LIMIT}",
+        f"Container {{{{ $labels.container }}}} of {_GIVEN_TO} uses {{{{ $value | humanize1024 }}}}B "
+        f"of {_CARD} that the isolation library has not counted.",
+        "5m",
+    ),
+    Alert(
+        "GpuShareMemoryRefused",
+        "info",
+        f"increase({names.CONTAINER_REFUSALS}[10m]) > 0",
+        f"Container {{{{ $labels.container }}}} of {_GIVEN_TO} has been refused memory of {_CARD} again and "
+        "again for half an hour.",
+        "30m",
+    ),
+    Alert(
+        "GpuShareProcessNotHeld",
+        "warning",
+        f"{names.CARD_UNHELD} > 0",
+        f"{{{{ $value }}}} processes on {_CARD} are held to no limit, beside containers that are.",
         "5m",
     ),
     Alert(

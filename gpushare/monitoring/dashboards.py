@@ -87,6 +87,19 @@ APP: Final = Page(
         ),
         Panel("Multiprocessors", f"{rules.POD_COMPUTE}{_PODS}", "percentunit", _POD),
         Panel("Given and not used", f"{rules.POD_WASTED}{_PODS}", "bytes", _POD),
+        Panel(
+            "Most that isolation counted, as part of the limit",
+            f"sum by (namespace, pod) ({names.CONTAINER_PEAK}{_PODS})"
+            f" / sum by (namespace, pod) ({names.CONTAINER_LIMIT}{_PODS})",
+            "percentunit",
+            _POD,
+        ),
+        Panel(
+            "Refusals of memory",
+            f"sum by (namespace, pod) (increase({names.CONTAINER_REFUSALS}{_PODS}[$__rate_interval]))",
+            "none",
+            _POD,
+        ),
         Panel("Temperature of its card", _of_its_card(names.CARD_TEMPERATURE), "celsius", _POD),
         Panel("Power of its card", _of_its_card(names.CARD_POWER), "watt", _POD),
     ),

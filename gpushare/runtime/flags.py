@@ -28,8 +28,14 @@ class _Settings(Protocol):
 S = TypeVar("S", bound=_Settings)
 
 
-def daemon_options(ops_port: int, *, log_level: str = "info") -> Callable[[F], F]:
-    """Give a command the flags of every daemon, with its own defaults."""
+def daemon_options(ops_port: int, *, log_level: str = "info", asks_api: bool = True) -> Callable[[F], F]:
+    """Give a command the flags of every daemon, with its own defaults.
+
+    ``asks_api``: whether it talks to the API server, and so may need a kubeconfig.
+    """
+    access = click.option(
+        "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
+    )
     options = (
         click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics."),  # noqa: S104 - probes and scrapes come from outside
         click.option(
@@ -39,9 +45,7 @@ def daemon_options(ops_port: int, *, log_level: str = "info") -> Callable[[F], F
             default=ops_port,
             help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
         ),
-        click.option(
-            "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
-        ),
+        *([access] if asks_api else []),
         click.option(
             "--log-level",
             envvar="LOG_LEVEL",

@@ -6,7 +6,7 @@ What belongs here: the file of cards and the counters beside it. What does not: 
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,8 +15,10 @@ from testbed.cuda import build
 
 _MAX_CARDS: Final = 16
 _MAX_USERS: Final = 256
-_PEAKS: Final = struct.Struct(f"<{_MAX_CARDS}Q")
-_USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q")
+_HEADER: Final = struct.Struct(
+    f"<Q{_MAX_CARDS}Q{_MAX_CARDS}Q"
+)  # number of users; peak and end of work by card
+_USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q")  # process number, start; bytes and ns by card
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class CudaCard:
     uuid: str
     total_mib: int
     context_mib: int = 0
+    name: str = "Stub"
 
 
 class CudaStub:
@@ -35,9 +38,9 @@ class CudaStub:
         folder.mkdir(parents=True, exist_ok=True)
         self.library = build.library(era)
         self._cards = folder.absolute() / "cards"
-        self._cards.write_text("".join(f"{c.uuid} {c.total_mib} {c.context_mib}\n" for c in cards))
+        self._cards.write_text("".join(f"{c.uuid} {c.total_mib} {c.context_mib} {c.name}\n" for c in cards))
         self._usage = self._cards.with_name("cards.usage")
-        self._usage.write_bytes(bytes(_PEAKS.size + _MAX_USERS * _USER.size))
+        self._usage.write_bytes(bytes(_HEADER.size + _MAX_USERS * _USER.size))
 
     @property
     def env(self) -> dict[str, str]:
@@ -47,9 +50,18 @@ class CudaStub:
 
     def peak(self, card: int) -> int:
         """The most bytes of a card that all living processes had at once."""
-        return int(_PEAKS.unpack_from(self._usage.read_bytes())[card])
+        _, *numbers = _HEADER.unpack_from(self._usage.read_bytes())
+        return int(numbers[card])
 
     def used(self, card: int) -> int:
         """Bytes of a card that processes have which are alive."""
-        users = _USER.iter_unpack(self._usage.read_bytes()[_PEAKS.size :])
-        return sum(int(used[card]) for pid, _, *used in users if pid and Path(f"/proc/{pid}").exists())
+        return sum(numbers[card] for pid, numbers in self._users() if Path(f"/proc/{pid}").exists())
+
+    def busy_ns(self, card: int) -> dict[int, int]:
+        """How long a card has worked for each process, dead or alive, by its number."""
+        return {pid: numbers[_MAX_CARDS + card] for pid, numbers in self._users()}
+
+    def _users(self) -> Iterator[tuple[int, list[int]]]:
+        for pid, _, *numbers in _USER.iter_unpack(self._usage.read_bytes()[_HEADER.size :]):
+            if pid:
+                yield pid, numbers

@@ -23,13 +23,25 @@ DIGESTS: Final = "images.json"
     "--registry", envvar="REGISTRY", default=REGISTRY, show_default=True, help="Where images belong."
 )
 @click.option("--base-image", envvar="BASE_IMAGE", default="", help="Made with apt where none is given.")
+@click.option(
+    "--compiler-image", envvar="COMPILER_IMAGE", default="", help="With gcc and make, for the library."
+)
 @click.option("--platforms", envvar="PLATFORMS", default="", help="Like linux/amd64,linux/arm64.")
 @click.option("--source", envvar="IMAGE_SOURCE", default="", help="Address of the repository, for a label.")
 @click.option("--push", "publish", envvar="PUSH", is_flag=True, help="Copy the images to the registry.")
 @click.option("--output", type=click.Path(path_type=Path), default=ROOT / DIGESTS, help="File for digests.")
-def cli(registry: str, base_image: str, platforms: str, source: str, output: Path, *, publish: bool) -> None:
+def cli(
+    registry: str,
+    base_image: str,
+    compiler_image: str,
+    platforms: str,
+    source: str,
+    output: Path,
+    *,
+    publish: bool,
+) -> None:
     """Build the images of all services and write their digests."""
-    order = Order(registry, base_image, tuple(filter(None, platforms.split(","))), source)
+    order = Order(registry, base_image, compiler_image, tuple(filter(None, platforms.split(","))), source)
     images = asyncio.run(push(order) if publish else ensure(order))
     output.write_text(json.dumps(dict(images.references), indent=2) + "\n")
     click.echo(report(images))

@@ -120,6 +120,8 @@ async def _build_all(order: Order, store: Store, cache: Path) -> None:
         "BASE_IMAGE": order.base or await base.ensure(store, cache),
         "UV_VERSION": recipe.uv_version((ROOT / ".ci/bootstrap").read_text()),
     }
+    if compiler := order.compiler or ("" if order.base else await base.ensure(store, cache, base.COMPILER)):
+        arguments["COMPILER_IMAGE"] = compiler
     labels = await _labels(order)
     with tempfile.TemporaryDirectory() as private:
         secrets = pypi.secrets(os.environ, Path(private))
@@ -149,7 +151,7 @@ def _images(order: Order, folder: Path) -> Images:
 def _store(order: Order, cache: Path) -> Store:
     """The store for one set of dependencies; others are removed, so that they do not pile up."""
     lock, containerfile = ((ROOT / name).read_text() for name in ("uv.lock", recipe.CONTAINERFILE))
-    folder = cache / "stores" / _short(f"{order.base}\0{lock}\0{containerfile}")
+    folder = cache / "stores" / _short(f"{order.base}\0{order.compiler}\0{lock}\0{containerfile}")
     for other in folder.parent.glob("*"):
         if other != folder:
             shutil.rmtree(other)

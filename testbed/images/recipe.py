@@ -31,14 +31,16 @@ _PLATFORM: Final = re.compile(r"linux/[a-z0-9]+(/[a-z0-9]+)?")
 class Order:
     """What to build.
 
-    ``base`` is an image with Python, apt's own where empty (``testbed.images.base``). ``platforms`` are
-    like ``linux/arm64``, this machine's where empty; where given, an image is a list of manifests.
-    ``source`` is the address of the repository, for a label.
+    ``base`` is an image with Python, apt's own where empty (``testbed.images.base``). ``compiler`` is one
+    with gcc and make; where empty, it is apt's own like the base, or for another base the Containerfile's.
+    ``platforms`` are like ``linux/arm64``, this machine's where empty; where given, an image is a list of
+    manifests. ``source`` is the address of the repository, for a label.
     Raises ConfigError where the name of the registry or a platform cannot be one.
     """
 
     registry: str = REGISTRY
     base: str = ""
+    compiler: str = ""
     platforms: tuple[str, ...] = ()
     source: str = ""
 
@@ -70,7 +72,7 @@ def uv_version(bootstrap: str) -> str:
 def key(order: Order, revision: str, root: Path = ROOT) -> str:
     """Short name of a build: other sources, another recipe, base, platform or revision, another key."""
     digest = hashlib.sha256()
-    for word in (order.base, *order.platforms, order.source, revision):
+    for word in (order.base, order.compiler, *order.platforms, order.source, revision):
         digest.update(f"{word}\0".encode())
     for path in inputs(root):
         digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())

@@ -14,13 +14,14 @@ from pathlib import Path
 from testbed.commands import API_ADDRESS
 from testbed.kubelets.spec import Place, Subnet
 
-TOPS = ("etc", "var")
+TOPS = ("etc", "usr/local", "var")
 """Folders in which a node reads this machine's files, and writes copies of its own."""
 PRIVATE = (
     "/etc/cdi",
     "/etc/cni",
     "/etc/containerd",
     "/etc/nvidia-container-runtime",
+    "/usr/local/gpushare",
     "/var/lib/cni",
     "/var/lib/containerd",
     "/var/lib/kubelet",
@@ -86,7 +87,7 @@ def settings(place: Place) -> Path:
 
 def work_folder(place: Place, top: str) -> Path:
     """Return the folder that the kernel needs beside a disk's folder ``top``."""
-    return place.folder / f"work-{top}"
+    return place.folder / f"work-{top.replace('/', '-')}"
 
 
 def claim(place: Place, subnet: Subnet) -> list[str]:

@@ -1,8 +1,9 @@
 """``make bench-exporter``: what the exporter costs, with a real API server and a stub of NVML.
 
-The kubelet's PodResources API is a fake that speaks the real gRPC, and so is the ``/proc`` with the
-containers' processes and their control groups: what is measured is the exporter. Twice: 16
-cards with 20 containers each, for the scrape; and 8 cards with 10 containers each, every 15 s, for the cost.
+The kubelet's PodResources API is a fake that speaks the real gRPC, and so are the ``/proc`` with the
+containers' processes and their control groups, and isolation's files: what is measured is the exporter.
+Twice: 16 cards with 20 containers each, for the scrape; and 8 cards with 10 containers each, every 15 s,
+for the cost.
 ``GPUSHARE_EXPORTER`` names the program of another environment, such as one with nothing in it but what the
 exporter imports.
 """
@@ -21,6 +22,9 @@ import aiohttp
 import click
 
 from gpushare import contract
+from gpushare.isolation.layout import Owner
+from gpushare.isolation.limits import CardLimit
+from gpushare.isolation.region import CardUse
 from gpushare.model.annotations import bind_annotations, even_shares
 from gpushare.model.cards import Card, format_cards
 from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
@@ -33,6 +37,7 @@ from testbed.nvml import Process as GpuProcess
 from testbed.ports import free_ports
 from testbed.process import Process
 from tests.support.podresources import Lister, container, pod, served
+from tests.support.regions import hold, region_bytes
 
 MODEL, CARD_UNITS, CARD_MIB, UNITS = "H200", 139, 143_167, 4
 FIRST_PID = 1000
@@ -129,8 +134,15 @@ async def exporting(bed: Bed, load: Load, flags: Sequence[str] = ()) -> AsyncIte
     # A socket's path has 107 characters at most.
     with TemporaryDirectory(prefix="gpushare-") as folder:
         _write_proc(Path(folder), stored)
+        state = Path(folder) / "isolation"
+        for i, each in enumerate(stored):
+            _hold(state, each, cards[i % load.cards])
         async with served(Path(folder), Lister(*held)):
-            where = [f"--proc-root={folder}", f"--pod-resources-socket={folder}/kubelet.sock"]
+            where = [
+                f"--proc-root={folder}",
+                f"--pod-resources-socket={folder}/kubelet.sock",
+                f"--isolation-state={state}",
+            ]
             argv = exporter_argv(bed, [f"--ops-port={port}", "--ops-host=127.0.0.1", *where, *flags])
             argv[0] = os.environ.get("GPUSHARE_EXPORTER", argv[0])
             url = f"http://127.0.0.1:{port}"
@@ -175,6 +187,14 @@ def _write_proc(folder: Path, stored: Sequence[Object]) -> None:
         process.mkdir()
         group = f"/kubepods/pod{each['metadata']['uid']}/{_container_id(number)}"
         (process / "cgroup").write_text(f"0::{group}\n")
+        (process / "status").write_text(f"NSpid:\t{process.name}\t1\n")
+
+
+def _hold(state: Path, stored: Object, held: Card) -> None:
+    """A container's limit and region, with one process that uses some of it."""
+    limit = CardLimit(held.uuid, CARD_MIB, UNITS, CARD_UNITS)
+    content = region_bytes([CardUse(held.uuid, 0, 4000 << 20, 4000 << 20, 0)], [1])
+    hold(state, Owner(stored["metadata"]["uid"], "main"), [limit], content)
 
 
 def _container_id(number: int) -> str:

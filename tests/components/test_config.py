@@ -10,6 +10,22 @@ from gpushare.errors import ConfigError
 from tests.support.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 
+def isolated(**isolation: Any) -> dict[str, Any]:
+    return raw_stack(isolation={"image": DIGEST, **isolation})
+
+
+@pytest.mark.parametrize("selector", [{"cgpu": "true"}, {"ack.node.gpu.schedule": "core_mem"}])
+def test_agents_that_hold_containers_need_the_library_on_their_nodes(selector: dict[str, str]) -> None:
+    pools: list[dict[str, Any]] = [{"nodeSelector": selector}]
+    assert error_of(raw_stack(pools=pools)) == (
+        f"isolation: missing; devicePlugins[0].nodeSelector {selector} holds containers to their amounts; "
+        "give {}, or select nodes with cgpu.disable.isolation=true too"
+    )
+    assert load(raw_stack(pools=pools, isolation={"image": DIGEST})).isolation
+    unheld: list[dict[str, Any]] = [{"nodeSelector": {**selector, "cgpu.disable.isolation": "true"}}]
+    assert not load(raw_stack(pools=unheld)).isolation
+
+
 def monitored(**exporter: Any) -> dict[str, Any]:
     return raw_stack(monitoring={"exporter": {"image": DIGEST, **exporter}})
 
@@ -65,6 +81,13 @@ def test_unknown_keys_are_told_with_those_that_exist() -> None:
         (raw_stack(kubernetesVersion="1.12"), "kubernetesVersion: Kubernetes 1.12 is not supported"),
         (raw_stack() | {"extender": "image"}, "extender: 'image' is not a mapping"),
         (raw_stack(tenants={}), "tenants: {} is not a list"),
+        (raw_stack(isolation={}), "isolation.image: missing; give it here, or as 'isolation' in images"),
+        (isolated(image="a/b:v1"), "isolation.image: 'a/b:v1' has no digest"),
+        (isolated(nodeLabels=[]), "isolation.nodeLabels: empty; name labels of nodes with cards"),
+        (isolated(nodeLabels=["cgpu=a b"]), "isolation.nodeLabels[0].cgpu: 'a b' is no label's value"),
+        (isolated(state="gone"), "isolation.state: 'gone' is not allowed; use one of present, absent"),
+        (isolated(kubeletRoot="var"), "isolation.kubeletRoot: 'var' is not an absolute path"),
+        (isolated(memory="64"), "isolation.memory: '64' is not an amount"),
         (raw_stack(monitoring={}), "monitoring.exporter.image: missing"),
         (monitored(nodeLabels=[]), "monitoring.exporter.nodeLabels: empty; name labels"),
         (monitored(nodeLabels=["a b"]), "monitoring.exporter.nodeLabels[0]: 'a b' is no label"),

@@ -21,8 +21,12 @@ from gpushare.exporter.main import command as exporter_command
 from gpushare.exporter.main import settings_of as exporter_settings
 from gpushare.extender.main import command as extender_command
 from gpushare.extender.main import settings_of as extender_settings
+from gpushare.isolation.main import install_command as install_library
+from gpushare.isolation.main import settings_of as installer_settings
+from gpushare.isolation.main import uninstall_command as uninstall_library
 from gpushare.metricsapi.main import command as metrics_api_command
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
+from gpushare.model.objects import HELD, Mode, mode_of
 from gpushare.scheduling.placement import POLICIES
 from tests.support import kubeadm
 from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
@@ -232,6 +236,7 @@ def test_the_exporter_understands_its_command_line_and_finds_what_is_mounted(
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
     assert mounts == {
         str(settings.pod_resources.parent): True,
+        str(settings.isolation_state): True,
         "/var/run/nvidia-container-devices/all": True,
     }
     assert spec["hostPID"] is True
@@ -245,6 +250,40 @@ def test_the_exporter_is_where_any_of_the_labels_is() -> None:
         {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]},
         {"matchExpressions": [{"key": "example.com/card", "operator": "Exists"}]},
     ]
+
+
+@pytest.mark.parametrize(("state", "words"), [("present", install_library), ("absent", uninstall_library)])
+def test_the_installer_of_the_library_understands_its_command_line_and_finds_what_is_mounted(
+    monkeypatch: pytest.MonkeyPatch, state: str, words: Any
+) -> None:
+    objects = made(isolation={"image": DIGEST, "state": state, "kubeletRoot": "/data/kubelet/"})
+    spec = pod(pick(objects, "DaemonSet", "cgpu-installer"))
+    (container,) = spec["containers"]
+    assert container["command"][:3] == ["gpushare", "isolation", words.name]
+    flags = parsed(monkeypatch, words, container, 3)
+    settings = installer_settings({"package": None, **flags})
+    assert flags["wait"] is True
+    assert settings.ops_port == container["ports"][0]["containerPort"]
+    mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
+    assert mounts == {str(settings.folder): False, "/var/lib/kubelet/device-plugins": True}
+    assert settings.record.is_relative_to("/var/lib/kubelet/device-plugins")
+    paths = [each["hostPath"]["path"] for each in spec["volumes"]]
+    assert paths == [str(settings.folder), "/data/kubelet/device-plugins"]
+    assert spec["automountServiceAccountToken"] is False
+
+
+def test_the_library_comes_to_every_node_whose_containers_are_held() -> None:
+    labels = pod(pick(made(isolation={"image": DIGEST}), "DaemonSet", "cgpu-installer"))["affinity"][
+        "nodeAffinity"
+    ]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    found = [
+        mode_of({expression["key"]: value})[0]
+        for term in labels
+        for expression in term["matchExpressions"]
+        for value in expression["values"]
+    ]
+    assert found == [Mode.CGPU, Mode.CGPU, Mode.CORE_MEM]
+    assert set(found) == HELD
 
 
 def test_the_metrics_api_understands_its_command_line_and_is_where_its_apis_lead(
@@ -271,7 +310,7 @@ def test_the_metrics_api_understands_its_command_line_and_is_where_its_apis_lead
 
 
 def test_prometheus_finds_every_daemon_of_ours_by_one_label_and_the_name_of_one_port() -> None:
-    objects = made(monitoring={**MONITORING, "operator": True})
+    objects = made(monitoring={**MONITORING, "operator": True}, isolation={"image": DIGEST})
     monitor = pick(objects, "PodMonitor")["spec"]
     (endpoint,) = monitor["podMetricsEndpoints"]
     (job,) = yaml.safe_load((FILES / "scrape.yaml").read_text())["scrape_configs"]
@@ -293,6 +332,7 @@ def test_prometheus_finds_every_daemon_of_ours_by_one_label_and_the_name_of_one_
     assert scraped == [
         "gpushare-schd-extender",
         "gpushare-device-plugin-ds",
+        "cgpu-installer",
         "gpushare-exporter",
         "gpushare-metrics-api",
     ]
@@ -380,7 +420,8 @@ def test_a_switched_off_node_is_where_nvidias_plugin_comes_back(
     selector: dict[str, str], off: dict[str, str]
 ) -> None:
     assert switched_off(selector) == off
-    objects = made(pools=[{"nodeSelector": selector, "evictRecover": True}])
+    pool = {"nodeSelector": selector, "evictRecover": True}
+    objects = made(pools=[pool], isolation={"image": DIGEST})
     assert pod(pick(objects, "DaemonSet", "device-plugin-evict-ds"))["nodeSelector"] == selector
     assert pod(pick(objects, "DaemonSet", "device-plugin-recover-ds"))["nodeSelector"] == off
 

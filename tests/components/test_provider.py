@@ -109,6 +109,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
         "gpushare:index:DevicePlugin": [],
         "gpushare:index:NodePool": ["nodes"],
         "gpushare:index:Installer": [],
+        "gpushare:index:Isolation": [],
         "gpushare:index:Monitoring": [],
         "gpushare:index:Exporter": [],
         "gpushare:index:MetricsApi": ["caBundle", "tlsSecret"],
@@ -140,6 +141,7 @@ def test_it_makes_the_very_objects_that_are_rendered(provider: Any, served: tupl
         "kubernetesVersion": "1.36",
         "extender": {"image": DIGEST, "replicas": 3, "exposure": "cluster-ip"},
         "devicePlugins": [{"image": DIGEST, "memoryUnit": "MiB", "nodeSelector": {"cgpu": "true"}}],
+        "isolation": {"image": DIGEST},
         "tenants": [{"name": "a", "gpuMem": 32}],
         "registry": "mirror.example.com",
     }

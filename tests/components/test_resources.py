@@ -190,6 +190,7 @@ def test_the_components_are_one_tree() -> None:
         "gpushare:index:DevicePlugin",
         "gpushare:index:EvictRecover",
         "gpushare:index:GpuShare",
+        "gpushare:index:IsolationInstaller",
         "gpushare:index:Monitoring",
         "gpushare:index:NodePools",
         "gpushare:index:SchedulerExtender",

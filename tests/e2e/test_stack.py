@@ -39,13 +39,14 @@ async def images() -> Images:
 
 @dataclass(frozen=True)
 class Told:
-    """What was seen after a story: outputs by command, our own pods, limits, events, and use by pod."""
+    """What was seen after a story: outputs by command, our own pods, limits, events, use, and who is held."""
 
     outputs: Mapping[str, str]
     ours: list[Object]
     limits: str
     events: str
     use: list[Any]
+    held: list[Any]
 
     def output(self, word: str) -> str:
         """Of the one command with that word."""
@@ -65,6 +66,7 @@ async def played(story: Story, images: Images, deploy: Deploy = by_pulumi) -> To
             str(limited),
             str(await pod_events(bed)),
             await until(partial(use_of, bed, len(limited)), f"exporters to show {len(limited)} pods"),
+            json.loads(await show(bed, "kubectl gpushare limits -o json"))["items"],
         )
 
 
@@ -81,14 +83,15 @@ def images_of(pods: list[Object]) -> list[Any]:
 async def test_s0_three_notebooks_share_one_card_and_the_fourth_is_told_why(images: Images) -> None:
     told = await played(notebooks(), images)
     assert images_of(told.ours) == sorted(
-        images.references[name] for name in ("device-plugin", "exporter", "extender")
+        images.references[name] for name in ("device-plugin", "exporter", "extender", "isolation")
     )
-    assert [each["status"]["containerStatuses"][0]["restartCount"] for each in told.ours] == [0, 0, 0]
+    assert [each["status"]["containerStatuses"][0]["restartCount"] for each in told.ours] == [0, 0, 0, 0]
     assert told.limits.count("4308 MiB") == 3
     assert "12/14 (GiB) (85%)" in told.outputs["kubectl gpushare top node -s"]
     assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(told.output("exec").splitlines())
     assert "at most 2 of 14 free on card 0" in told.events
     assert [row["allocated"] for row in told.use] == ["4308 MiB"] * 3
+    assert [(row["limitBytes"], row["usedBytes"]) for row in told.held] == [(4308 << 20, 0)] * 3
 
 
 async def test_s2_without_pulumi_both_replicas_run_on_the_one_card(images: Images) -> None:

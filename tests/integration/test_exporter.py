@@ -1,6 +1,9 @@
 """The real exporter on real kubelets, over a stub of NVML whose load follows the test's script."""
 
 import asyncio
+import json
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,16 +12,22 @@ import pytest
 import pytest_asyncio
 
 from gpushare import contract
+from gpushare.adapters.cgroups import homes_of
+from gpushare.adapters.pids import inner_pids
 from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.errors import ApiError
+from gpushare.isolation.layout import Owner, folder_of
+from gpushare.isolation.limits import CardLimit
 from testbed import Bed, TestbedError, until
 from testbed.agent import GpuNode, add_card_node, add_gpu_node
 from testbed.api import read_text
+from testbed.cuda import CudaCard, CudaStub
 from testbed.exporter import ACCOUNT, Exporter, grant_exporter, start_exporter
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml import ERAS, NvmlStub, Process, card
 from testbed.wholecards import start_whole_cards
 from tests.support.gpunodes import SHARING, clear, container, gpu_bed, pod, running
+from tests.support.isolation import PRELUDE, Container, build, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -32,7 +41,11 @@ SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 USED = "DCGM_CUSTOM_PROCESS_MEM_USED"
 ALLOCATED = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
 QUICK = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
-SOURCES = ("nvml", "cgroups", "pod-resources", "pods", "node")
+SOURCES = ("nvml", "cgroups", "pod-resources", "pods", "node", "isolation")
+MIB = 1024 * 1024
+COUNTED = "gpushare_container_memory_counted_bytes"
+UNHELD = "gpushare_card_unheld_processes"
+CONTAINER = ("pod", "container", "card")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -94,6 +107,33 @@ async def up(exporter: Exporter, *down: str, timeout_s: float = 20) -> None:
 async def share(bed: Bed, name: str, units: int) -> None:
     await bed.create_pods([pod(name, container(units), nodeSelector={"kubernetes.io/hostname": "shared"})])
     await running(bed, name)
+
+
+def program_in(node: GpuNode, pid: int, isolated: Container, code: str) -> "subprocess.Popen[str]":
+    """Begin a client of the driver beside a container's process: in its group and its PID namespace."""
+    join = f"""
+    for group in $(sed -n 's/^[0-9]*:\\(pids\\|\\):/\\1/p' /proc/{pid}/cgroup); do
+        echo $$ > /sys/fs/cgroup/$group/cgroup.procs
+    done
+    exec nsenter --target {pid} --pid -- "$@"
+    """
+    client = [sys.executable, "-S", "-c", PRELUDE + code]
+    given = [f"{key}={value}" for key, value in isolated.env.items()]
+    return subprocess.Popen(  # noqa: S603 - our own program
+        node.kubelet.inside(["sh", "-c", join, "sh", "env", *given, *client]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def pid_called(node: GpuNode, uid: str, inner: int) -> int:
+    """The node's pid of the pod's process that calls itself that."""
+    folder = node.kubelet.path("/proc")
+    names = inner_pids((int(each.name) for each in folder.glob("[0-9]*")), folder)
+    homes = homes_of([pid for pid, name in names.items() if name == inner], folder)
+    (pid,) = (pid for pid, home in homes.items() if home and home.pod_uid == uid)
+    return pid
 
 
 async def card_of(bed: Bed, name: str) -> int:
@@ -285,6 +325,52 @@ async def test_pids_are_told_apart_behind_the_switch(bed: Bed, shared: GpuNode) 
     shared.stub.processes(index, [Process(pid, used_mib=100), Process(1, used_mib=50)])
     exporter = await start_exporter(shared, [*QUICK, "--process-ids"], name="pids", port=13002)
     await shows(exporter, {("twofold", f"{pid}"): 100, ("", "1"): 50}, USED, "PodName", "pid")
+    await exporter.process.stop()
+
+
+@needs_compiler
+async def test_what_the_library_counts_of_a_pod_is_shown_beside_what_the_driver_says(
+    bed: Bed, shared: GpuNode
+) -> None:
+    await share(bed, "held", 4)
+    uid = (await bed.api.get("/api/v1/namespaces/default/pods/held"))["metadata"]["uid"]
+    index = await card_of(bed, "held")
+    folder = bed.folder / "isolation"
+    state = folder / "state"
+    place = state / "0123456789abcdef"
+    place.mkdir(parents=True)
+    folder_of(state, Owner(uid, "main")).symlink_to(place.name)
+    uuid = shared.stub.uuid(index)
+    cuda = CudaStub(folder / "cuda", cards=[CudaCard(uuid, 15079)])
+    isolated = Container(place, build(folder / "library", place), cuda)
+    isolated.limit(CardLimit(uuid, 15079, 4, 14))
+    flags = [*QUICK, f"--isolation-state={state}"]
+    exporter = await start_exporter(shared, flags, name="isolation", port=13003)
+    prefix = COUNTED.removesuffix("counted_bytes")
+    await shows(exporter, {("held", "main", f"{index}"): 4308 * MIB}, f"{prefix}limit_bytes", *CONTAINER)
+    assert await exporter.values(COUNTED, "pod") == {("held",): 0}
+    code = "context(); free(alloc(2000)[1]); alloc(1000); say(os.getpid(), alloc(5000)[0]); input()"
+    with program_in(shared, pid_of(shared, "held"), isolated, code) as client:
+        assert client.stdout
+        assert client.stdin
+        inner, refused = json.loads(await asyncio.to_thread(client.stdout.readline))
+        assert refused == 2
+        pid = pid_called(shared, uid, inner)
+        assert pid != inner
+        shared.stub.processes(index, [Process(pid, used_mib=1200)])
+        await shows(exporter, {("held",): 200 * MIB}, f"{prefix}uncounted_bytes", "pod")
+        assert await exporter.values(COUNTED, "pod") == {("held",): 1000 * MIB}
+        assert await exporter.values(f"{prefix}counted_peak_bytes", "pod") == {("held",): 2000 * MIB}
+        assert await exporter.values(f"{prefix}refusals_total", "pod") == {("held",): 1}
+        assert await exporter.values(UNHELD, "card") == {(f"{index}",): 0}
+        shared.stub.processes(index, [Process(pid, used_mib=1200), Process(1, used_mib=5)])
+        await shows(exporter, {(f"{index}",): 1}, UNHELD, "card")
+        client.stdin.close()
+    (place / "region").write_bytes(b"spoilt")
+    await shows(exporter, {(): 1}, "gpushare_exporter_unreadable_regions")
+    assert await exporter.values(COUNTED, "pod") == {}
+    assert len(await exporter.values(f"{prefix}limit_bytes", "pod")) == 1
+    await up(exporter)
     await exporter.process.stop()
 
 

@@ -13,7 +13,13 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from components.config import Isolation, State
+from components.manifests import isolation
 from components.manifests.parts import NON_ROOT, container_security, non_root_security
+from components.render import as_yaml
+from gpushare.contract import ISOLATION_INSTALLER_NAME, ISOLATION_LIBRARIES
+from gpushare.isolation.layout import LIBRARY, PRELOAD_FILE
+from gpushare.isolation.versions import current, found
 from gpushare.model.scheduler_config import KubernetesVersion
 from testbed import Bed, Testbed, TestbedError, images, until
 from testbed.api import Object, read_text
@@ -50,6 +56,11 @@ SERVICES: dict[str, dict[str, Any]] = {
         "absent": ["uvloop", "immutables"],
         "commands": [["gpushare", "version"], ["gpushare", "exporter", "--help"]],
     },
+    "isolation": {
+        "packages": ["gpushare.isolation", "gpushare.runtime"],
+        "absent": ["grpc", "google.protobuf", "pynvml", "kubernetes", "immutables", "yaml"],
+        "commands": [["gpushare", "version"], ["gpushare", "isolation", "install", "--help"]],
+    },
     "metrics-api": {
         "packages": ["gpushare.metricsapi", "gpushare.adapters.kube", "gpushare.runtime"],
         "absent": ["grpc", "google.protobuf", "pynvml", "immutables"],
@@ -66,8 +77,8 @@ SERVICES: dict[str, dict[str, Any]] = {
         ],
     },
 }
-ROOT_SERVICES = ("device-plugin", "exporter")
-"""They talk to the kubelet's sockets."""
+ROOT_SERVICES = ("device-plugin", "exporter", "isolation")
+"""They work on files of the node."""
 NOWHERE = ["pip", "uv", "pulumi", "pytest", "hypothesis", "hatchling", "testbed", "components"]
 
 
@@ -90,7 +101,7 @@ async def node(bed: Bed, built: Images) -> KubeletNode:
 
 
 def pod(node: KubeletNode, service: str, image: str) -> Object:
-    """As our manifests: nothing granted; who talks to the kubelet is root, the others must not be."""
+    """As our manifests: nothing granted; who works on files of the node is root, the others must not be."""
     asked = SERVICES[service] | {"absent": [*SERVICES[service]["absent"], *NOWHERE]}
     whole = {"runAsUser": 0} if service in ROOT_SERVICES else non_root_security(VERSION)
     return {
@@ -185,8 +196,77 @@ async def test_no_file_lends_the_rights_of_its_owner(reports: dict[str, Any], se
 
 
 async def test_everything_is_compiled_by_content(reports: dict[str, Any], service: str) -> None:
-    assert reports[service]["modules"] > 500
+    assert reports[service]["modules"] > 400
     assert reports[service]["not_compiled"] == []
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def placed(bed: Bed, node: KubeletNode, built: Images) -> str:
+    """The version that the installer, as its manifest has it, put on the node."""
+    await install(bed, node, built, State.PRESENT)
+    return await until(lambda: version_on(node), "the library on the node", 60)
+
+
+async def install(bed: Bed, node: KubeletNode, built: Images, state: State) -> None:
+    own = (f"kubernetes.io/hostname={node.name}",)
+    settings = Isolation(built.references["isolation"], own, state)
+    await bed.apply(as_yaml(isolation.objects(settings)))
+
+
+async def version_on(node: KubeletNode) -> str:
+    return current(node.path(ISOLATION_LIBRARIES)) or ""
+
+
+async def installers(bed: Bed) -> list[Object]:
+    return await bed.api.items(
+        "/api/v1/namespaces/kube-system/pods", labelSelector=f"component={ISOLATION_INSTALLER_NAME}"
+    )
+
+
+async def is_ready(bed: Bed, command: str) -> bool:
+    return [
+        (each["spec"]["containers"][0]["command"][2], each["status"]["containerStatuses"][0]["ready"])
+        for each in await installers(bed)
+    ] == [(command, True)]
+
+
+async def test_programs_of_the_node_start_with_the_library_that_the_installer_placed(
+    bed: Bed, node: KubeletNode, placed: str
+) -> None:
+    await until(lambda: is_ready(bed, "install"), "the installer to be ready", 60)
+    folder = f"{ISOLATION_LIBRARIES}/{placed}"
+    modes = await node.run_text(["stat", "-c", "%n %a %U", f"{folder}/{LIBRARY}", f"{folder}/{PRELOAD_FILE}"])
+    assert modes.splitlines() == [
+        f"{folder}/{LIBRARY} 755 root",
+        f"{folder}/{PRELOAD_FILE} 644 root",
+    ]
+    shown = await node.run_text(["env", f"LD_PRELOAD={folder}/{LIBRARY}", "cat", "/proc/self/maps"])
+    assert LIBRARY in shown
+
+
+async def test_without_its_daemonset_the_library_stays_under_those_who_use_it(
+    bed: Bed, node: KubeletNode, placed: str
+) -> None:
+    await bed.kubectl("delete", "daemonset", ISOLATION_INSTALLER_NAME, "--namespace=kube-system")
+
+    async def gone() -> bool:
+        return not await installers(bed)
+
+    await until(gone, "the installer to go", 60)
+    assert await version_on(node) == placed
+
+
+async def test_absent_takes_the_link_and_leaves_what_containers_may_have(
+    bed: Bed, node: KubeletNode, built: Images, placed: str
+) -> None:
+    await install(bed, node, built, State.ABSENT)
+
+    async def gone() -> bool:
+        return not await version_on(node)
+
+    await until(gone, "the link to go", 90)
+    await until(lambda: is_ready(bed, "uninstall"), "the installer to be ready", 60)
+    assert found(node.path(ISOLATION_LIBRARIES)) == (placed,)
 
 
 @pytest.fixture

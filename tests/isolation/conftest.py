@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaStub
-from tests.support.isolation import Container, build, card
+from tests.support.isolation import LAUNCH_LIBRARY, Container, build, card
 
 Make = Callable[..., Container]
 
@@ -17,6 +17,32 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def library(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("library"), files)
+
+
+@pytest.fixture
+def make_two(
+    files: Path, library: Path, other: tuple[Path, Path], tmp_path: Path
+) -> tuple[Container, Container]:
+    """Two containers on one card, with launch control."""
+    stub = CudaStub(tmp_path / "stub", cards=[card()])
+    return (
+        Container(files, library.with_name(LAUNCH_LIBRARY), stub),
+        Container(other[0], other[1].with_name(LAUNCH_LIBRARY), stub),
+    )
+
+
+@pytest.fixture(scope="session")
+def other(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Files and library of a second container."""
+    folder = tmp_path_factory.mktemp("container")
+    return folder, build(tmp_path_factory.mktemp("library"), folder)
+
+
+@pytest.fixture
+def launcher(make: Make) -> Container:
+    """A container with launch control."""
+    made = make()
+    return Container(made.folder, made.library.with_name(LAUNCH_LIBRARY), made.stub)
 
 
 @pytest.fixture

@@ -1,4 +1,3 @@
-import json
 import subprocess
 from pathlib import Path
 
@@ -31,17 +30,21 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
         check=True,
         timeout=60,
     )
-    found = json.loads(subprocess.check_output([program], timeout=60))  # noqa: S603 - just compiled
-    assert found == {
+    lines = subprocess.check_output([program], text=True, timeout=60).splitlines()  # noqa: S603 - just compiled
+    assert {name: int(number) for name, number in map(str.split, lines)} == {
         "size": region.SIZE,
         "sequence": 16,
         "lock": 24,
         "cards": region._CARDS_AT,
         "card": region._CARD.size,
+        "launches": region._LAUNCHES_AT,
+        "launch": region._LAUNCH.size,
         "slots": region._SLOTS_AT,
         "slot": region._SLOT.size,
         "slot_count": region.SLOTS,
         "max_cards": region.MAX_CARDS,
+        "measures": region._MEASURES_AT,
+        "measure": region._MEASURE.size,
         "magic": region.MAGIC,
         "version": region.VERSION,
     }
@@ -60,6 +63,54 @@ def test_the_region_says_who_uses_what(make: Make) -> None:
         assert one.pid == process.pid
         assert one.used[0] == 1000 * MIB
         process.communicate("")
+
+
+def test_a_context_is_charged_with_what_was_measured(make: Make) -> None:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    code = "context(); alloc(1000); say(left()[1]); sys.stdin.readline(); say(left()[1], alloc(3001)[0])"
+    with container.start(f"{code}; say(cuda.cuDevicePrimaryCtxReset_v2(0)); sys.stdin.read()") as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "[3180]\n"
+        (one,) = container.seen().processes
+        assert (one.contexts[0], one.context_bytes[0], one.used[0]) == (1, 121 * MIB, 1121 * MIB)
+        container.write(*region.context_writes(one, [300 * MIB]))
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "[3001, 0]\n"
+        assert process.stdout.readline() == "[0]\n"
+        (one,) = container.seen().processes
+        assert (one.contexts[0], one.context_bytes[0], one.used[0]) == (0, 300 * MIB, 0)
+        process.communicate("")
+
+
+def test_what_was_measured_of_another_counts_for_all(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    with container.start("context(); say(0); sys.stdin.read()") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        container.write(*region.context_writes(container.seen().processes[0], [300 * MIB]))
+        assert container.python("context(); say(alloc(4002)[0], alloc(4001)[0])").stdout == "[2, 0]\n"
+        process.communicate("")
+
+
+def test_what_was_measured_of_a_process_that_is_gone_counts_for_none(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    container.python("context()")
+    container.write(*region.context_writes(container.seen().processes[0], [300 * MIB]))
+    assert container.python("context(); say(left()[1])").stdout == "[4301]\n"
+
+
+def test_what_the_agent_wrote_first_stays(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    container.write(*region.rate_writes(0, 1000, 5))
+    container.python("context()")
+    (card,) = container.seen().cards
+    assert (card.rate, card.sampled_ns, card.spent) == (1000, 5, 0)
 
 
 def test_a_holder_that_died_half_way_is_recounted(make: Make) -> None:

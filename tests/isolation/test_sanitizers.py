@@ -1,19 +1,21 @@
 """The library with sanitizers.
 
-AddressSanitizer cannot be there before a library that has a dlsym of its own: its own first steps ask
-dlsym. It watches the limit file's parser in a program; UBSan watches the whole library.
+AddressSanitizer and ThreadSanitizer cannot be there before a library that has a dlsym of its own: their own
+first steps ask dlsym. They watch the limit file's parser and the region in programs; UBSan watches the whole
+library.
 """
 
 import os
 import random
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from gpushare.isolation import limits
+from gpushare.isolation import limits, region
 from tests.isolation.conftest import Make
-from tests.support.isolation import NATIVE, Container, build, needs_compiler, share
+from tests.support.isolation import LAUNCH_LIBRARY, LIBRARY, NATIVE, build, needs_compiler, share
 
 pytestmark = needs_compiler
 
@@ -28,6 +30,7 @@ def work():
         w = cuda.cuMemAllocAsync(c.byref(at), c.c_size_t(MIB * 100), None)
         if w == 0: cuda.cuMemFreeAsync(at, None)
         left()
+        launch(1)
 threads = [threading.Thread(target=work) for _ in range(4)]
 [t.start() for t in threads]; [t.join() for t in threads]
 pid = os.fork()
@@ -44,19 +47,36 @@ def runtime(name: str) -> Path:
     return Path(found)
 
 
-@pytest.fixture
-def watched(make: Make, tmp_path: Path) -> Container:
-    made = make()
-    ubsan = runtime("libubsan.so")
-    ours = build(tmp_path / "library", made.folder, "-fsanitize=undefined", "-fno-sanitize-recover=all")
-    return Container(made.folder, Path(f"{ubsan}:{ours}"), made.stub)
+@pytest.fixture(scope="session")
+def watched(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    flags = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
+    return build(tmp_path_factory.mktemp("watched"), files, *flags)
 
 
-def test_a_busy_program_does_nothing_undefined(watched: Container) -> None:
-    watched.limit(share(4, 15))
-    done = watched.python(BUSY)
+@pytest.mark.parametrize("name", [LIBRARY, LAUNCH_LIBRARY])
+def test_a_busy_program_does_nothing_undefined(make: Make, watched: Path, name: str) -> None:
+    container = make()
+    preload = f"{runtime('libubsan.so')}:{watched.with_name(name)}"
+    container.limit(share(4, 15, core_percent=50))
+    container.write(*region.rate_writes(0, 100_000, time.monotonic_ns()))
+    done = container.python(BUSY, {"LD_PRELOAD": preload})
     assert done.stdout == "[0]\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("sanitizer", "library"), [("thread", "tsan"), ("address,undefined", "asan")])
+def test_threads_that_share_a_region_do_no_harm(tmp_path: Path, sanitizer: str, library: str) -> None:
+    runtime(f"lib{library}.so")
+    flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-g", "-O1", f"-I{NATIVE}", "-w"]
+    sources = [NATIVE / f"{name}.c" for name in ("region", "mapping", "pace", "alive", "tell")]
+    sources.append(Path(__file__).parent / "native" / "hammer.c")
+    command = ["gcc", *flags, "-o", str(tmp_path / "hammer"), *map(str, sources), "-lpthread"]
+    subprocess.run(command, check=True, timeout=60)  # noqa: S603 - the compiler that PATH has
+    (tmp_path / "region").write_bytes(region.empty())
+    done = subprocess.run(  # noqa: S603 - just compiled
+        [tmp_path / "hammer", tmp_path / "region"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "0 128000\n"), done.stderr
 
 
 def test_no_mutation_of_a_limit_file_breaks_its_reader(tmp_path: Path) -> None:

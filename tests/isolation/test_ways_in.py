@@ -6,7 +6,7 @@ import pytest
 
 from testbed.nvml.eras import ERAS
 from tests.isolation.conftest import Make
-from tests.support.isolation import PRELUDE, needs_compiler, share
+from tests.support.isolation import LAUNCH_LIBRARY, LIBRARY, PRELUDE, needs_compiler, share
 
 pytestmark = needs_compiler
 NATIVE = Path(__file__).parent / "native"
@@ -83,23 +83,28 @@ for flags in (0, 2):
     assert container.python(code).stdout == "[true]\n[true]\n"
 
 
-def test_the_library_of_memory_alone_exports_no_launch(library: Path) -> None:
-    exports = subprocess.run(  # noqa: S603 - a tool that PATH has
+def exports(library: Path) -> set[str]:
+    listed = subprocess.run(  # noqa: S603 - a tool that PATH has
         ["nm", "-D", "--defined-only", str(library)],  # noqa: S607
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     ).stdout
-    names = {line.split()[-1] for line in exports.splitlines()}
+    return {line.split()[-1] for line in listed.splitlines()}
+
+
+def test_the_library_of_memory_alone_exports_no_launch(library: Path) -> None:
+    names = exports(library)
     assert {"dlsym", "dlvsym", "cuMemAlloc_v2", "nvmlDeviceGetMemoryInfo"} <= names
     assert all(name.startswith(("cu", "nvml")) or name in ("dlsym", "dlvsym") for name in names)
     assert not [name for name in names if "Launch" in name]
 
 
-def test_the_library_loads_where_glibc_is_2_17(library: Path) -> None:
+@pytest.mark.parametrize("name", [LIBRARY, LAUNCH_LIBRARY])
+def test_the_library_loads_where_glibc_is_2_17(library: Path, name: str) -> None:
     needs = subprocess.run(  # noqa: S603 - a tool that PATH has
-        ["objdump", "-T", str(library)],  # noqa: S607
+        ["objdump", "-T", str(library.with_name(name))],  # noqa: S607
         capture_output=True,
         text=True,
         check=True,

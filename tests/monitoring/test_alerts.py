@@ -16,6 +16,8 @@ SEVERITY = {alert.name: alert.severity for alert in ALERTS}
 SUMMARY = {alert.name: alert.summary for alert in ALERTS}
 ON_CARD = 'node="n",card="0",uuid="GPU-0"'
 SHARE = 'node="n",namespace="ml",pod="p",container="c",card="0",uuid="GPU-0"'
+SHARE2 = SHARE.replace('pod="p"', 'pod="q"')
+MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,33 @@ CASES = [
         SHARE,
     ),
     Case(
+        "MemoryUncounted",
+        {
+            f"gpushare_container_memory_uncounted_bytes{{{SHARE}}}": f"{100 * MIB}x5 {1100 * MIB}x10 0x10",
+            f"gpushare_container_memory_limit_bytes{{{SHARE}}}": f"{4308 * MIB}x30",
+        },
+        10,
+        12,
+        18,
+        SHARE,
+    ),
+    Case(
+        "MemoryRefused",
+        {f"gpushare_container_memory_refusals_total{{{SHARE}}}": "0x5 1 1x5 2x5 3x5 4x5 5x5 6x5 7x5 7x40"},
+        33,
+        42,
+        75,
+        SHARE,
+    ),
+    Case(
+        "ProcessNotHeld",
+        {f"gpushare_card_unheld_processes{{{ON_CARD}}}": "0x5 1x10 0x10"},
+        10,
+        12,
+        18,
+        ON_CARD,
+    ),
+    Case(
         "Idle",
         {
             f"gpushare_container_utilization_ratio{{{SHARE}}}": "0.5x5 0x70 0.1x10",
@@ -198,6 +227,16 @@ QUIET = {
         f"gpushare_container_memory_allocated_bytes{{{SHARE}}}": "200x99",
         f"gpushare_card_memory_bytes{{{ON_CARD}}}": "200x99",
         f"gpushare_container_utilization_ratio{{{SHARE}}}": "1x99",
+    },
+    "half a GiB of the driver's own in a large share, or all of a small share": {
+        f"gpushare_container_memory_uncounted_bytes{{{SHARE}}}": f"{600 * MIB}x99",
+        f"gpushare_container_memory_limit_bytes{{{SHARE}}}": f"{4308 * MIB}x99",
+        f"gpushare_container_memory_uncounted_bytes{{{SHARE2}}}": f"{400 * MIB}x99",
+        f"gpushare_container_memory_limit_bytes{{{SHARE2}}}": f"{400 * MIB}x99",
+    },
+    "a program that probes for memory once, or a counter that begins": {
+        f"gpushare_container_memory_refusals_total{{{SHARE}}}": "7x40 8x60",
+        f"gpushare_container_memory_refusals_total{{{SHARE2}}}": "_x50 3x49",
     },
     "an exporter that knows not what was given tells of no drift": {
         f"gpushare_card_memory_bytes{{{ON_CARD}}}": "1400x99",

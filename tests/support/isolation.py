@@ -8,12 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from gpushare.isolation import limits, region
+from gpushare.isolation import limits, region, regulator
 from testbed.cuda import CudaCard, CudaStub
 
 ROOT = Path(__file__).parents[2]
@@ -43,24 +44,34 @@ def left():
     free_now, total = c.c_size_t(), c.c_size_t()
     v = cuda.cuMemGetInfo_v2(c.byref(free_now), c.byref(total))
     return v, free_now.value // MIB, total.value // MIB
+def launch(ns, threads=32, stream=None):
+    shape = (threads // 32, 1, 1, 32, 1, 1)
+    return cuda.cuLaunchKernel(c.c_void_p(int(ns)), *shape, 0, stream, None, None)
 def say(*words): print(json.dumps(words), flush=True)
 cuda.cuInit(0)
 """
 
 
+LIBRARY = "libgpushare.so"
+LAUNCH_LIBRARY = "libgpushare-launch.so"
+
+
 def build(out: Path, folder: Path, *extra: str) -> Path:
-    """The library for containers whose files are in ``folder``, with compiler flags in ``extra``."""
+    """Both libraries for containers whose files are in ``folder``, with compiler flags in ``extra``.
+
+    Returns the one for memory; the other is beside it.
+    """
     out.mkdir(parents=True, exist_ok=True)
     given = [f"OUT={out}", f"FOLDER={folder}", f"OWNER={os.getuid()}", f"EXTRA={' '.join(extra)}"]
     done = subprocess.run(  # noqa: S603 - our own Makefile
-        ["make", "-s", "-C", str(NATIVE), *given],  # noqa: S607 - the make that PATH has
+        ["make", "-s", "-j2", "-C", str(NATIVE), *given],  # noqa: S607 - the make that PATH has
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return out / "libgpushare.so"
+    return out / LIBRARY
 
 
 class Container:
@@ -85,6 +96,12 @@ class Container:
     def shared(self) -> Path:
         """The file that the container's processes share."""
         return self.folder / "region"
+
+    def write(self, *writes: region.Write) -> None:
+        """Write into the region as the node agent does."""
+        with self.shared.open("r+b", buffering=0) as file:
+            for each in writes:
+                os.pwrite(file.fileno(), each.content, each.at)
 
     def seen(self) -> region.Region:
         """What the region says."""
@@ -130,6 +147,33 @@ def card(total_mib: int = 16130, context_mib: int = 0) -> CudaCard:
     return CudaCard(UUID, total_mib, context_mib)
 
 
-def share(units: int, card_units: int, card_mib: int = 16130, context_mib: int = 0) -> limits.CardLimit:
-    """Units of that card."""
-    return limits.CardLimit(UUID, card_mib, units, card_units, context_mib)
+def share(
+    units: int, card_units: int, card_mib: int = 16130, context_mib: int = 0, core_percent: int = 0
+) -> limits.CardLimit:
+    """Units of that card, and a part of its time."""
+    return limits.CardLimit(UUID, card_mib, units, card_units, context_mib, core_percent)
+
+
+class Regulator:
+    """Plays the node agent for one container: measures what it does on the card and sets its rate.
+
+    The busy time is the stub driver's, where the agent has NVML's.
+    """
+
+    def __init__(self, container: Container, percent: int) -> None:
+        self.container, self.percent = container, percent
+        self._last = (time.monotonic_ns(), 0, 0)
+
+    def busy_ns(self) -> int:
+        """How long the card has worked for the container's processes."""
+        pids = {process.pid for process in self.container.seen().processes}
+        return sum(ns for pid, ns in self.container.stub.busy_ns(0).items() if pid in pids)
+
+    def step(self) -> None:
+        """Take a sample and write the rate that follows."""
+        (use,) = self.container.seen().cards
+        now = (time.monotonic_ns(), self.busy_ns(), use.spent)
+        sample = regulator.Sample(*(new - old for new, old in zip(now, self._last, strict=True)))
+        rate = regulator.rate(self.percent, sample, use.rate)
+        self.container.write(*region.rate_writes(0, rate, now[0]))
+        self._last = now

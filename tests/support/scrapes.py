@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpushare.isolation.layout import Owner
+from gpushare.isolation.limits import CardLimit
+from gpushare.isolation.region import CardUse
 from testbed import Bed
 from testbed.agent import GpuNode, add_gpu_node
 from testbed.exporter import grant_exporter, start_exporter
@@ -16,6 +19,7 @@ from testbed.nvml import Process, card
 from testbed.prometheus import Prometheus, start_prometheus
 from tests.support.gpunodes import SHARING, container, gpu_bed, pod, running
 from tests.support.recount import cards_of, pid_of
+from tests.support.regions import hold, region_bytes
 
 USED_MIB = 3001
 BUSY_MIB, IDLE_MIB = 15079 * 4 // 14, 15079 * 6 // 14
@@ -27,7 +31,8 @@ _QUICK = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
 class Scene:
     """Two T4 on the node ``t4``: the pod ``busy`` has 4 units and computes, ``idle`` has 6 and does not.
 
-    ``busy`` takes 23 % of the multiprocessors of its card, which computes half of the time.
+    ``busy`` takes 23 % of the multiprocessors of its card, which computes half of the time. Isolation, a
+    fake of files, holds it to its share and has counted all that it uses.
     """
 
     bed: Bed
@@ -43,20 +48,23 @@ async def scraped(rules: Sequence[Path] = ()) -> AsyncIterator[Scene]:
         await grant_exporter(bed)
         spec = KubeletSpec("t4", labels=SHARING)
         node = await add_gpu_node(bed, spec, 2 * [card("T4")], flags=["--health-check=false"])
-        exporter = await start_exporter(node, _QUICK)
+        state = bed.folder / "isolation"
+        exporter = await start_exporter(node, [*_QUICK, f"--isolation-state={state}"])
         urls = {"extender": found.extender.ops_url, "agent": node.ops_url, "exporter": exporter.url}
         targets = {job: [url.removeprefix("http://")] for job, url in urls.items()}
         prometheus = await start_prometheus(bed, targets, rules)
-        await _begin(bed, node)
+        await _begin(bed, node, state)
         yield Scene(bed, node, prometheus)
 
 
-async def _begin(bed: Bed, node: GpuNode) -> None:
+async def _begin(bed: Bed, node: GpuNode, state: Path) -> None:
     await bed.create_pods([pod("busy", container(4)), pod("idle", container(6))])
-    for name in ("busy", "idle"):
-        await running(bed, name)
+    busy, _ = [await running(bed, name) for name in ("busy", "idle")]
     index = cards_of(node)["busy"]
     work = Process(pid_of(node, "busy"), used_mib=USED_MIB, sm=23, memory=5)
     node.stub.set(index, processes=(work,), gpu_util=50, temperature=32, power_mw=55_500)
     # An application's own mistake, which closes no card.
     node.stub.xid(index, 31)
+    uuid = node.stub.uuid(index)
+    counted = region_bytes([CardUse(uuid, 0, USED_MIB << 20, USED_MIB << 20, 1)])
+    hold(state, Owner(busy["metadata"]["uid"], "main"), [CardLimit(uuid, 15079, 4, 14)], counted)

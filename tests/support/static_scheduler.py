@@ -47,7 +47,7 @@ async def install(node: KubeletNode, version: str, folder: Path) -> None:
 async def _load(node: KubeletNode, version: str, archive: Path) -> None:
     program = (await build.ensure([TOOLS[version]]))[TOOLS[version]].path
     image = yaml.safe_load(original(version))["spec"]["containers"][0]["image"]
-    await asyncio.to_thread(program_image.save, archive, image, "kube-scheduler", program)
+    await asyncio.to_thread(program_image.save, archive, image, {"bin/kube-scheduler": program})
     await node.load_images(archive)
 
 

@@ -32,8 +32,8 @@ def test_every_service_has_its_own_list_of_packages() -> None:
 
 
 @pytest.mark.parametrize("name", services(TEXT))
-def test_only_who_talks_to_the_kubelets_sockets_is_root(name: str) -> None:
-    assert ("USER 65532:65532" in stage(name)) == (name not in ("device-plugin", "exporter"))
+def test_only_who_works_on_files_of_the_node_is_root(name: str) -> None:
+    assert ("USER 65532:65532" in stage(name)) == (name not in ("device-plugin", "exporter", "isolation"))
 
 
 @pytest.mark.parametrize("name", services(TEXT))

@@ -33,10 +33,13 @@ class CheckpointEntry:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a device plugin answered: environment, places of mounts in the container, CDI devices."""
+    """What a device plugin answered: environment, mounts, CDI devices.
+
+    ``mounts`` are paths of the host by their places in the container.
+    """
 
     envs: Mapping[str, str]
-    mounts: tuple[str, ...]
+    mounts: Mapping[str, str]
     cdi_devices: tuple[str, ...]
 
 
@@ -45,10 +48,10 @@ def told(entry: CheckpointEntry) -> Told:
     try:
         answer = ContainerAllocateResponse.FromString(entry.answer)
     except DecodeError:
-        return Told({}, (), ())
+        return Told({}, {}, ())
     return Told(
         dict(answer.envs),
-        tuple(mount.container_path for mount in answer.mounts),
+        {mount.container_path: mount.host_path for mount in answer.mounts},
         tuple(device.name for device in answer.cdi_devices),
     )
 

@@ -71,6 +71,12 @@ struct array3d_v1 {
     u32 width, height, depth, format, channels, flags;
 };
 
+struct launch_config {
+    u32 grid[3], block[3], shared_bytes;
+    void *stream, *attributes;
+    u32 attribute_count;
+};
+
 struct uuid {
     unsigned char bytes[16];
 };

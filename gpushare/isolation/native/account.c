@@ -8,8 +8,8 @@
 
 #include "entry.h"
 #include "limit.h"
+#include "mapping.h"
 #include "records.h"
-#include "region.h"
 #include "tell.h"
 #include "wrappers.h"
 
@@ -22,7 +22,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct limits limits;
-static bool usable;
+static bool usable, shares_time;
 static pid_t owner;
 
 /* A child by fork has its own slot and no memory of a card. A child by vfork, which shares our memory,
@@ -37,6 +37,8 @@ static void in_child(void)
     contexts_forget();
 }
 
+static bool is_share(const struct card_limit *card) { return card->core_percent > 0 && card->core_percent < 100; }
+
 static void set_up(void)
 {
     static int told;
@@ -44,10 +46,12 @@ static void set_up(void)
     usable = limits_read(file, &limits, &why);
     if (usable) {
         file = REGION_FILE;
-        usable = region_open(file, &limits, &why);
+        usable = mapping_open(file, &limits, &why);
     }
     if (!usable)
         tell_once(&told, "%s: %s: no memory of a card is given out", file, why);
+    for (int i = 0; usable && i < limits.count; i++)
+        shares_time = shares_time || is_share(&limits.cards[i]);
     owner = getpid();
     pthread_atfork(NULL, NULL, in_child);
 }
@@ -112,9 +116,11 @@ int account_nvml_card(const void *device)
 
 bool account_reserve(int card, u64 bytes) { return ready(card) && region_reserve(card, bytes); }
 
+/* What the driver has freed was ours, whoever we are: there is no need to ask for our number, which takes a
+   system call. */
 void account_release(int card, u64 bytes)
 {
-    if (ready(card) && bytes)
+    if (usable && card != NO_CARD && bytes)
         region_release(card, bytes);
 }
 
@@ -143,8 +149,24 @@ int account_refused_on(int card, int device)
     return refused(card, driver_has(cuDeviceGetUuid) ? ASK(cuDeviceGetUuid)(&uuid, device) : CUDA_OK);
 }
 
+int account_shared_card(void)
+{
+    pthread_once(&once, set_up);
+    int card = shares_time ? account_current_card() : NO_CARD;
+    return card != NO_CARD && is_share(&limits.cards[card]) ? card : NO_CARD;
+}
+
 u64 account_limit(int card) { return ready(card) ? limits.cards[card].bytes : 0; }
 
-u64 account_context(int card) { return ready(card) ? limits.cards[card].context_bytes : 0; }
+bool account_enter_context(int card)
+{
+    return ready(card) && region_enter_context(card, limits.cards[card].context_bytes);
+}
+
+void account_leave_context(int card)
+{
+    if (ready(card))
+        region_leave_context(card);
+}
 
 bool account_used(int card, u64 *bytes) { return ready(card) && region_used(card, bytes); }

@@ -1,4 +1,5 @@
-/* A context takes memory before anything is allocated in it: charged by the guess of the limit file.
+/* A context takes memory before anything is allocated in it: charged by the guess of the limit file, until the
+   node agent has measured it.
    The primary context of a device is one for the process, however often it is retained. */
 #include <pthread.h>
 
@@ -8,14 +9,36 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void contexts_forget(void) { pthread_mutex_init(&lock, NULL); }
 
-#define CREATE(name, ...)                                                                        \
-    DRIVER(name);                                                                                \
-    int card = account_card(device);                                                             \
-    u64 bytes = account_context(card);                                                           \
-    if (!reserve(card, bytes))                                                           \
-        return account_refused_on(card, device);                                                               \
-    int verdict = driver(context, __VA_ARGS__);                                                  \
-    return keep(verdict, CONTEXT, verdict ? 0 : (u64)(uintptr_t)*context, card, bytes)
+/* Where there is no room the pools first give back what nobody uses. */
+static bool enter(int card)
+{
+    if (account_enter_context(card))
+        return true;
+    pools_trim(card);
+    return account_enter_context(card);
+}
+
+static int began(int verdict, struct record record)
+{
+    if (verdict != CUDA_OK)
+        account_leave_context(record.card);
+    else
+        records_put(record);
+    return verdict;
+}
+
+static int created(int verdict, void *const *context, int card)
+{
+    u64 name = verdict ? 0 : (u64)(uintptr_t)*context;
+    return began(verdict, (struct record){.kind = CONTEXT, .name = name, .card = card});
+}
+
+#define CREATE(name, ...)                              \
+    DRIVER(name);                                      \
+    int card = account_card(device);                   \
+    if (!enter(card))                                  \
+        return account_refused_on(card, device);       \
+    return created(driver(context, __VA_ARGS__), context, card)
 
 API int cuCtxCreate(void **context, u32 flags, int device) { CREATE(cuCtxCreate, flags, device); }
 
@@ -37,7 +60,9 @@ static int destroyed(int verdict, void *context)
     int known = verdict == CUDA_OK && records_take(CONTEXT, (u64)(uintptr_t)context, &record);
     if (verdict == CUDA_OK)
         end_context((u64)(uintptr_t)context);
-    return known ? drop(verdict, known, record) : verdict;
+    if (known)
+        account_leave_context(record.card);
+    return verdict;
 }
 
 API int cuCtxDestroy(void *context)
@@ -55,20 +80,14 @@ API int cuCtxDestroy_v2(void *context)
 static int retain_first(void **context, int device, __typeof__(cuDevicePrimaryCtxRetain) *driver)
 {
     int card = account_card(device);
-    u64 bytes = account_context(card);
-    if (!reserve(card, bytes))
+    if (!enter(card))
         return account_refused_on(card, device);
     int verdict = driver(context, device);
-    if (verdict != CUDA_OK)
-        account_release(card, bytes);
-    else
-        records_put((struct record){.kind = PRIMARY,
-                                    .name = (u64)device,
-                                    .card = card,
-                                    .bytes = bytes,
-                                    .count = 1,
-                                    .other = (u64)(uintptr_t)*context});
-    return verdict;
+    return began(verdict, (struct record){.kind = PRIMARY,
+                                          .name = (u64)device,
+                                          .card = card,
+                                          .count = 1,
+                                          .other = verdict ? 0 : (u64)(uintptr_t)*context});
 }
 
 static int retain_again(void **context, int device, __typeof__(cuDevicePrimaryCtxRetain) *driver)
@@ -104,7 +123,7 @@ static void left(int device, int all)
         return;
     }
     end_context(record.other);
-    account_release(record.card, record.bytes);
+    account_leave_context(record.card);
 }
 
 #define LEAVE(name, all)                \

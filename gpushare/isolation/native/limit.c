@@ -79,6 +79,7 @@ static bool take_card(struct text *text, struct card_limit *card)
         return false;
     card->bytes = limit * MIB;
     card->context_bytes = context * MIB;
+    card->core_percent = core;
     return card_units > 0 && units <= card_units && limit == whole * units / card_units;
 }
 

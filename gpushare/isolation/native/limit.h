@@ -13,6 +13,7 @@ struct card_limit {
     char uuid[UUID_TEXT];
     u64 bytes;         /* all processes of the container together */
     u64 context_bytes; /* the first guess of what a context takes */
+    u64 core_percent;  /* of the card's time; 0 is no limit */
 };
 
 struct limits {

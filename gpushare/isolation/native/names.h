@@ -2,8 +2,28 @@
 #ifndef GPUSHARE_NAMES_H
 #define GPUSHARE_NAMES_H
 
+/* The build with launch control wraps launches too; the other one has no code for them. */
+#ifdef GPUSHARE_LAUNCH
+#define LAUNCHED(W)                                                                \
+    W(cuLaunchKernel, "cuLaunchKernel", 4000, 0)                                   \
+    W(cuLaunchKernel_ptsz, "cuLaunchKernel", 7000, 1)                              \
+    W(cuLaunchKernelEx, "cuLaunchKernelEx", 11060, 0)                              \
+    W(cuLaunchKernelEx_ptsz, "cuLaunchKernelEx", 11060, 1)                         \
+    W(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel", 9000, 0)             \
+    W(cuLaunchCooperativeKernel_ptsz, "cuLaunchCooperativeKernel", 9000, 1)        \
+    W(cuGraphLaunch, "cuGraphLaunch", 10000, 0)                                    \
+    W(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000, 1)
+#define LAUNCH_ASKED(A)                                                     \
+    A(cuStreamIsCapturing, (void *stream, int *status))                     \
+    A(cuStreamIsCapturing_ptsz, (void *stream, int *status))
+#else
+#define LAUNCHED(W)
+#define LAUNCH_ASKED(A)
+#endif
+
 /* W(name, what cuGetProcAddress calls it, first CUDA version to mean this one by that, per-thread stream) */
 #define WRAPPED(W)                                                                 \
+    LAUNCHED(W)                                                                    \
     W(cuGetProcAddress, "cuGetProcAddress", 11030, 0)                              \
     W(cuGetProcAddress_v2, "cuGetProcAddress", 12000, 0)                           \
     W(cuMemAlloc, "cuMemAlloc", 2000, 0)                                           \
@@ -65,6 +85,7 @@
 
 /* A(name, parameters): asked, never wrapped. */
 #define ASKED(A)                                                            \
+    LAUNCH_ASKED(A)                                                         \
     A(cuCtxGetCurrent, (void **context))                                     \
     A(cuCtxGetDevice, (int *device))                                        \
     A(cuDeviceGetUuid, (struct uuid * uuid, int device))                    \

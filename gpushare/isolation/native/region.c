@@ -1,113 +1,35 @@
 #define _GNU_SOURCE
 #include "region.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "alive.h"
-#include "tell.h"
+#include "mapping.h"
 
-_Static_assert(sizeof(pthread_mutex_t) <= 64, "the room of the lock is too small");
-
-enum { PATIENCE_S = 5 };
-
-static struct region *region;
-static int region_fd = -1;
-static int mutex_kind;
 static struct region_slot *mine; /* of this process; NULL before its first reservation */
-static bool impatient; /* the lock was not given back in time: the next does not wait as long */
-static int told;
-
-static bool unusable(const char *what)
-{
-    tell_once(&told, "the shared region cannot be used (%s): no memory of a card is given out", what);
-    return false;
-}
-
-static void init_mutex(pthread_mutex_t *mutex)
-{
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-}
-
-/* Under the file's lock, which ends with its holder: whoever comes first begins the region. */
-static void begin(const struct limits *limits)
-{
-    memset(region, 0, sizeof *region);
-    init_mutex(&region->lock.mutex);
-    for (int i = 0; i < limits->count; i++) {
-        memcpy(region->cards[i].uuid, limits->cards[i].uuid, UUID_TEXT);
-        region->cards[i].limit = limits->cards[i].bytes;
-    }
-    region->version = REGION_VERSION;
-    region->bytes = sizeof *region;
-    __atomic_store_n(&region->magic, REGION_MAGIC, __ATOMIC_RELEASE);
-}
-
-static bool made_for(const struct limits *limits, const char **why)
-{
-    *why = "its first bytes are of something else";
-    if (region->magic != REGION_MAGIC || region->version != REGION_VERSION || region->bytes != sizeof *region)
-        return false;
-    *why = "it is of other cards or limits";
-    for (int i = 0; i < limits->count; i++)
-        if (memcmp(region->cards[i].uuid, limits->cards[i].uuid, UUID_TEXT) ||
-            region->cards[i].limit != limits->cards[i].bytes)
-            return false;
-    return true;
-}
-
-static bool right_size(void) { return lseek(region_fd, 0, SEEK_END) == (off_t)sizeof *region; }
-
-static bool map(const char **why)
-{
-    *why = "it has the wrong size";
-    if (!right_size())
-        return false;
-    *why = "it cannot be mapped";
-    void *at = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);
-    if (at == MAP_FAILED)
-        return false;
-    region = at;
-    return true;
-}
-
-bool region_open(const char *path, const struct limits *limits, const char **why)
-{
-    pthread_mutex_t sample;
-    init_mutex(&sample);
-    mutex_kind = sample.__data.__kind;
-    *why = "it cannot be opened";
-    region_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (region_fd < 0 || flock(region_fd, LOCK_EX) != 0)
-        return false;
-    bool good = map(why);
-    if (good && region->magic == 0)
-        begin(limits);
-    good = good && made_for(limits, why);
-    flock(region_fd, LOCK_UN);
-    return good;
-}
 
 void region_forget_slot(void) { mine = NULL; }
 
-static void write_begins(void)
+/* What the agent has measured of the process in a slot; 0 where it has not. */
+static u64 measured(const struct region_slot *slot, int card)
 {
-    __atomic_store_n(&region->sequence, region->sequence | 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    const struct region_measure *measure = &region->measures[slot - region->slots];
+    bool same = __atomic_load_n(&measure->pid, __ATOMIC_ACQUIRE) == slot->pid && measure->start == slot->start;
+    return same ? __atomic_load_n(&measure->context_bytes[card], __ATOMIC_RELAXED) : 0;
 }
 
-static void write_ends(void) { __atomic_store_n(&region->sequence, (region->sequence | 1) + 1, __ATOMIC_RELEASE); }
+/* A process is charged with what its contexts were measured to take; tells by how much that is more. */
+static u64 settle(struct region_slot *slot, int card)
+{
+    u64 each = measured(slot, card), before = slot->context_bytes[card];
+    if (!each || each == before)
+        return 0;
+    u64 more = (each - before) * slot->contexts[card];
+    slot->context_bytes[card] = each;
+    slot->used[card] += more;
+    return more;
+}
 
 /* The sums follow from the slots: after a holder died in between, or to clear away the dead. */
 static void recount(void)
@@ -115,8 +37,10 @@ static void recount(void)
     for (int card = 0; card < MAX_CARDS; card++)
         region->cards[card].used = 0;
     for (int i = 0; i < REGION_SLOTS; i++)
-        for (int card = 0; region->slots[i].pid && card < MAX_CARDS; card++)
+        for (int card = 0; region->slots[i].pid && card < MAX_CARDS; card++) {
+            settle(&region->slots[i], card);
             region->cards[card].used += region->slots[i].used[card];
+        }
 }
 
 static void bury(void)
@@ -127,50 +51,6 @@ static void bury(void)
             memset(slot, 0, sizeof *slot);
     }
     recount();
-}
-
-/* A file that has become shorter would end the process by SIGBUS; a mutex that is none, by an abort. */
-static bool intact(void)
-{
-    if (!right_size())
-        return unusable("it has been cut");
-    if (region->magic != REGION_MAGIC || region->lock.mutex.__data.__kind != mutex_kind)
-        return unusable("it has been overwritten");
-    return true;
-}
-
-static int wait_for(pthread_mutex_t *mutex)
-{
-    struct timespec until;
-    int verdict = pthread_mutex_trylock(mutex);
-    if (verdict != EBUSY)
-        return verdict;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += impatient ? 0 : PATIENCE_S;
-    verdict = pthread_mutex_timedlock(mutex, &until);
-    impatient = verdict == ETIMEDOUT;
-    return verdict;
-}
-
-static bool enter(void)
-{
-    if (!intact())
-        return false;
-    int verdict = wait_for(&region->lock.mutex);
-    if (verdict != 0 && verdict != EOWNERDEAD)
-        return unusable("its lock is not given back");
-    write_begins();
-    if (verdict == EOWNERDEAD) {
-        bury();
-        pthread_mutex_consistent(&region->lock.mutex);
-    }
-    return true;
-}
-
-static void leave(void)
-{
-    write_ends();
-    pthread_mutex_unlock(&region->lock.mutex);
 }
 
 static struct region_slot *empty_slot(void)
@@ -214,6 +94,16 @@ static bool fits(const struct region_card *card, u64 bytes)
     return card->used <= card->limit && bytes <= card->limit - card->used;
 }
 
+/* Whether so much is left, when the dead have been cleared away. */
+static bool room_for(int card, u64 bytes)
+{
+    region->cards[card].used += settle(mine, card);
+    if (fits(&region->cards[card], bytes))
+        return true;
+    bury();
+    return fits(&region->cards[card], bytes);
+}
+
 static void count(int card, u64 bytes)
 {
     struct region_card *sums = &region->cards[card];
@@ -225,54 +115,88 @@ static void count(int card, u64 bytes)
 
 bool region_reserve(int card, u64 bytes)
 {
-    if (!enter())
+    if (!mapping_enter(bury))
         return false;
-    bool room = have_slot();
-    if (room && !fits(&region->cards[card], bytes)) {
-        bury();
-        room = fits(&region->cards[card], bytes);
-    }
+    bool room = have_slot() && room_for(card, bytes);
     if (room)
         count(card, bytes);
-    leave();
+    mapping_leave();
     return room;
 }
 
 void region_refused(int card)
 {
-    if (!enter())
+    if (!mapping_enter(bury))
         return;
     region->cards[card].refusals++;
-    leave();
+    mapping_leave();
 }
 
 void region_force(int card, u64 bytes)
 {
-    if (!enter())
+    if (!mapping_enter(bury))
         return;
     if (have_slot())
         count(card, bytes);
-    leave();
+    mapping_leave();
+}
+
+static void uncount(int card, u64 bytes)
+{
+    u64 freed = bytes < mine->used[card] ? bytes : mine->used[card];
+    mine->used[card] -= freed;
+    region->cards[card].used -= freed < region->cards[card].used ? freed : region->cards[card].used;
 }
 
 void region_release(int card, u64 bytes)
 {
-    if (!enter())
+    if (!mapping_enter(bury))
         return;
-    if (mine) {
-        u64 freed = bytes < mine->used[card] ? bytes : mine->used[card];
-        mine->used[card] -= freed;
-        region->cards[card].used -= freed < region->cards[card].used ? freed : region->cards[card].used;
+    if (mine)
+        uncount(card, bytes);
+    mapping_leave();
+}
+
+static bool enter_context(int card, u64 guess)
+{
+    if (!have_slot())
+        return false;
+    if (!mine->contexts[card])
+        mine->context_bytes[card] = guess;
+    region->cards[card].used += settle(mine, card);
+    if (!room_for(card, mine->context_bytes[card]))
+        return false;
+    mine->contexts[card]++;
+    count(card, mine->context_bytes[card]);
+    return true;
+}
+
+bool region_enter_context(int card, u64 guess)
+{
+    if (!mapping_enter(bury))
+        return false;
+    bool room = enter_context(card, guess);
+    mapping_leave();
+    return room;
+}
+
+void region_leave_context(int card)
+{
+    if (!mapping_enter(bury))
+        return;
+    if (mine && mine->contexts[card]) {
+        uncount(card, mine->context_bytes[card]);
+        mine->contexts[card]--;
     }
-    leave();
+    mapping_leave();
 }
 
 bool region_used(int card, u64 *bytes)
 {
-    if (!enter())
+    if (!mapping_enter(bury))
         return false;
     bury();
     *bytes = region->cards[card].used;
-    leave();
+    mapping_leave();
     return true;
 }

@@ -64,6 +64,21 @@ API int cuCtxCreate_v4(void **context, void *params, u32 flags, int device);
 API int cuCtxDestroy(void *context);
 API int cuCtxDestroy_v2(void *context);
 
+/* In the build with launch control. */
+API int cuLaunchKernel(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared_bytes,
+                       void *stream, void **parameters, void **extra);
+API int cuLaunchKernel_ptsz(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared_bytes,
+                            void *stream, void **parameters, void **extra);
+API int cuLaunchKernelEx(const struct launch_config *config, void *function, void **parameters, void **extra);
+API int cuLaunchKernelEx_ptsz(const struct launch_config *config, void *function, void **parameters,
+                              void **extra);
+API int cuLaunchCooperativeKernel(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz,
+                                  u32 shared_bytes, void *stream, void **parameters);
+API int cuLaunchCooperativeKernel_ptsz(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz,
+                                       u32 shared_bytes, void *stream, void **parameters);
+API int cuGraphLaunch(void *graph, void *stream);
+API int cuGraphLaunch_ptsz(void *graph, void *stream);
+
 API int nvmlDeviceGetMemoryInfo(const void *device, struct nvml_memory *memory);
 API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *memory);
 

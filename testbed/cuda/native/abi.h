@@ -32,6 +32,12 @@ struct prop {
     struct location location;
 };
 
+struct launch_config {
+    u32 grid[3], block[3], shared_bytes;
+    void *stream, *attributes;
+    u32 attribute_count;
+};
+
 struct array3d {
     size_t width, height, depth;
     u32 format, channels, flags;

@@ -115,8 +115,10 @@ API int cuDeviceGet(int *device, int ordinal)
 API int cuDeviceGetName(char *name, int size, int device)
 {
     ENTER();
-    snprintf(name, (size_t)size, "Stub %d", device);
-    return machine_card(device) ? OK : INVALID_DEVICE;
+    if (!machine_card(device))
+        return INVALID_DEVICE;
+    snprintf(name, (size_t)size, "%s", machine_card(device)->name);
+    return OK;
 }
 
 API int cuDeviceGetUuid(unsigned char *uuid, int device)

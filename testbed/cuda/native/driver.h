@@ -2,6 +2,8 @@
 #ifndef STUB_CUDA_DRIVER_H
 #define STUB_CUDA_DRIVER_H
 
+#include <stdbool.h>
+
 #include "machine.h"
 
 enum kind { NOTHING, LINEAR, ARRAY, PHYSICAL, CONTEXT, POOL };

@@ -53,14 +53,14 @@ static void *own(const char *name)
 
 static int look(const char *name, void **function, int version, u64 flags, int *status)
 {
-    char full[128];
+    char full[128], per_thread[128];
     if (!name || !function)
         return INVALID_VALUE;
-    snprintf(full, sizeof full, "%s%s", name,
-             is_second(name, version)                                         ? "_v2"
-             : flags & PER_THREAD && strstr(name, "Async") && strlen(name) < 24 ? "_ptsz"
-                                                                              : "");
-    *function = own(full);
+    snprintf(full, sizeof full, "%s%s", name, is_second(name, version) ? "_v2" : "");
+    snprintf(per_thread, sizeof per_thread, "%s_ptsz", name);
+    *function = flags & PER_THREAD ? own(per_thread) : NULL;
+    if (!*function)
+        *function = own(full);
     if (status)
         *status = *function ? FOUND : MISSING;
     return *function ? OK : NOT_FOUND;

@@ -2,21 +2,27 @@
 #define _GNU_SOURCE
 #include "machine.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct card cards[MAX_CARDS];
 static int card_count;
 static struct usage *usage;
 static int usage_fd = -1;
+static struct user *mine; /* NULL before this process has or does something */
+static bool listening;    /* to forks */
 
 static const u64 MIB = 1024 * 1024;
+static const u64 MOST_WAITING = 100000000; /* ns of launched work that a card takes in */
 
 static bool parse_uuid(const char *text, unsigned char *uuid)
 {
@@ -29,10 +35,11 @@ static bool parse_uuid(const char *text, unsigned char *uuid)
 
 static void read_cards(FILE *file)
 {
-    char uuid[64];
+    char uuid[64], name[64];
     unsigned long long total, context;
-    while (card_count < MAX_CARDS && fscanf(file, "%63s %llu %llu", uuid, &total, &context) == 3) {
+    while (card_count < MAX_CARDS && fscanf(file, "%63s %llu %llu %63[^\n]", uuid, &total, &context, name) == 4) {
         struct card *card = &cards[card_count];
+        memcpy(card->name, name, sizeof name);
         card->total = total * MIB;
         card->context = context * MIB;
         card_count += parse_uuid(uuid, card->uuid);
@@ -83,59 +90,122 @@ static u64 start_of(u64 pid)
     return state == 'Z' || state == 'X' ? 0 : start;
 }
 
-static struct user *user_of(u64 pid)
+static void forget_user(void) { mine = NULL; }
+
+/* Of the dead only where there is no other: what they did stays to be read. */
+static struct user *free_place(void)
 {
-    struct user *empty = NULL;
-    for (int i = 0; i < MAX_USERS; i++) {
-        struct user *user = &usage->users[i];
-        if (user->pid == pid && user->start == start_of(pid))
-            return user;
-        if (!empty && !user->pid)
-            empty = user;
+    for (int i = 0; i < MAX_USERS; i++)
+        if (!usage->users[i].pid)
+            return &usage->users[i];
+    for (int i = 0; i < MAX_USERS; i++)
+        if (start_of(usage->users[i].pid) != usage->users[i].start)
+            return &usage->users[i];
+    abort();
+}
+
+/* This process's place, under the lock. */
+static void take_place(void)
+{
+    struct user *place = free_place();
+    u64 number = (u64)(place - usage->users) + 1;
+    memset(place, 0, sizeof *place);
+    *place = (struct user){.pid = (u64)getpid(), .start = start_of((u64)getpid())};
+    if (usage->count < number)
+        usage->count = number;
+    if (!listening)
+        pthread_atfork(NULL, NULL, forget_user);
+    listening = true;
+    mine = place;
+}
+
+static struct user *me(void)
+{
+    if (!mine) {
+        flock(usage_fd, LOCK_EX);
+        take_place();
+        flock(usage_fd, LOCK_UN);
     }
-    if (!empty)
-        abort();
-    memset(empty, 0, sizeof *empty);
-    *empty = (struct user){.pid = pid, .start = start_of(pid)};
-    return empty;
+    return mine;
 }
 
 static u64 sum(int card)
 {
     u64 all = 0;
-    for (int i = 0; i < MAX_USERS; i++) {
-        struct user *user = &usage->users[i];
-        if (user->pid && start_of(user->pid) != user->start)
-            memset(user, 0, sizeof *user);
-        all += user->used[card];
-    }
+    for (u64 i = 0; i < __atomic_load_n(&usage->count, __ATOMIC_RELAXED); i++)
+        all += __atomic_load_n(&usage->users[i].used[card], __ATOMIC_RELAXED);
     return all;
 }
 
-int machine_take(int card, u64 bytes)
+/* The sum without those who are gone. */
+static u64 sum_of_living(int card)
+{
+    for (u64 i = 0; i < usage->count; i++) {
+        struct user *user = &usage->users[i];
+        if (user != mine && user->pid && start_of(user->pid) != user->start)
+            memset(user->used, 0, sizeof user->used);
+    }
+    return sum(card);
+}
+
+/* Seldom: where the card may be full, or has more in use than ever. */
+static int take_with_care(int card)
 {
     flock(usage_fd, LOCK_EX);
-    u64 used = sum(card);
-    bool fits = bytes <= cards[card].total && used <= cards[card].total - bytes;
-    if (fits)
-        user_of((u64)getpid())->used[card] += bytes;
-    if (fits && used + bytes > usage->peak[card])
-        usage->peak[card] = used + bytes;
+    u64 used = sum_of_living(card);
+    bool fits = used <= cards[card].total;
+    if (fits && used > usage->peak[card])
+        __atomic_store_n(&usage->peak[card], used, __ATOMIC_RELAXED);
     flock(usage_fd, LOCK_UN);
     return fits ? OK : OUT_OF_MEMORY;
 }
 
-void machine_give(int card, u64 bytes)
+int machine_take(int card, u64 bytes)
 {
-    flock(usage_fd, LOCK_EX);
-    user_of((u64)getpid())->used[card] -= bytes;
-    flock(usage_fd, LOCK_UN);
+    if (bytes > cards[card].total)
+        return OUT_OF_MEMORY;
+    __atomic_fetch_add(&me()->used[card], bytes, __ATOMIC_RELAXED);
+    u64 used = sum(card);
+    if (used <= cards[card].total && used <= __atomic_load_n(&usage->peak[card], __ATOMIC_RELAXED))
+        return OK;
+    int verdict = take_with_care(card);
+    if (verdict != OK)
+        machine_give(card, bytes);
+    return verdict;
 }
+
+void machine_give(int card, u64 bytes) { __atomic_fetch_sub(&me()->used[card], bytes, __ATOMIC_RELAXED); }
 
 u64 machine_used(int card)
 {
     flock(usage_fd, LOCK_EX);
-    u64 used = sum(card);
+    u64 used = sum_of_living(card);
     flock(usage_fd, LOCK_UN);
     return used;
+}
+
+static u64 now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (u64)at.tv_sec * 1000000000 + (u64)at.tv_nsec;
+}
+
+static void sleep_until(u64 time)
+{
+    struct timespec at = {(time_t)(time / 1000000000), (long)(time % 1000000000)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+        ;
+}
+
+void machine_run(int card, u64 ns)
+{
+    u64 *busy_until = &usage->busy_until[card], before = __atomic_load_n(busy_until, __ATOMIC_RELAXED), end;
+    do {
+        u64 time = now();
+        end = (before > time ? before : time) + ns;
+    } while (!__atomic_compare_exchange_n(busy_until, &before, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    __atomic_fetch_add(&me()->busy[card], ns, __ATOMIC_RELAXED);
+    if (end > now() + MOST_WAITING)
+        sleep_until(end - MOST_WAITING);
 }

@@ -10,17 +10,20 @@
 struct card {
     unsigned char uuid[16];
     u64 total, context;
+    char name[64];
 };
 
-/* In the file that STUB_CUDA names, after its lines: what each process has, as a driver knows it. Memory
-   of the dead is free. `peak` is the most that all the living had at once. */
+/* Beside the file that STUB_CUDA names: what each process has, and for how many ns it had a card's time, as a
+   driver knows it. Memory of the dead is free. `peak` is the most that all the living had at once, `busy_until`
+   the time by CLOCK_MONOTONIC at which a card has run all that was launched. */
 struct user {
     u64 pid, start;
-    u64 used[MAX_CARDS];
+    u64 used[MAX_CARDS], busy[MAX_CARDS];
 };
 
 struct usage {
-    u64 peak[MAX_CARDS];
+    u64 count; /* of places that were ever taken */
+    u64 peak[MAX_CARDS], busy_until[MAX_CARDS];
     struct user users[MAX_USERS];
 };
 
@@ -32,5 +35,9 @@ const struct card *machine_card(int card);
 int machine_take(int card, u64 bytes); /* OUT_OF_MEMORY where the card is full */
 void machine_give(int card, u64 bytes);
 u64 machine_used(int card);
+
+/* Runs a kernel of so many ns behind all that was launched before, by whomever: a card runs one at a time.
+   Returns at once but where much is waiting already. */
+void machine_run(int card, u64 ns);
 
 #endif

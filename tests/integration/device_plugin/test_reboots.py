@@ -1,10 +1,16 @@
 """The machine starts again under pods that run; on real parts."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from gpushare import contract
+from gpushare.isolation import layout, region
+from gpushare.isolation.install import install
+from gpushare.isolation.layout import Owner
 from testbed import until
 from testbed.agent import GpuNode
 from tests.support.agents import Link, lay
@@ -23,6 +29,7 @@ from tests.support.gpunodes import (
     until_event,
     until_registered,
 )
+from tests.support.installer import packaged
 from tests.support.recount import (
     by_name,
     never_overcommitted,
@@ -34,10 +41,11 @@ from tests.support.recount import (
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
 
 
-async def reboot(node: GpuNode, link: Link) -> None:
+async def reboot(node: GpuNode, link: Link, *, folders: Sequence[str] = ()) -> None:
     """Reboot; the kubelet hears of its pods once it knows the cards.
 
     As with an agent that the machine itself starts. One that is a pod comes too late for the others.
+    ``folders`` are made before the agent starts.
     """
     await node.agent.stop()
     old = node.kubelet.process("containerd").pid
@@ -50,6 +58,8 @@ async def reboot(node: GpuNode, link: Link) -> None:
     await until(on, "the machine to be on", poll_s=0.01)
     await node.kubelet.pause("api")
     await lay(link, node.kubelet)
+    for folder in folders:
+        node.kubelet.path(folder).mkdir()
     await node.agent.start()
     await until_registered(node)
     await node.kubelet.resume("api")
@@ -114,3 +124,44 @@ async def test_after_a_reboot_owners_replace_pods_that_came_before_the_agent(
         after = await replicas_run(gpus.bed, "owned", 2)
     assert before.isdisjoint(p["metadata"]["uid"] for p in after)
     await until_agreed(node, gpus.extender)
+
+
+@asynccontextmanager
+async def held(gpus: GpuBed, node: GpuNode, package: Path) -> AsyncIterator[None]:
+    """The node holds its containers, with a file that stands for the library: nothing here loads it."""
+    path = f"/api/v1/nodes/{node.name}"
+    (package / layout.LIBRARY).touch()
+    install(packaged(package), node.kubelet.path(contract.ISOLATION_LIBRARIES))
+    node.kubelet.path(contract.ISOLATION_STATE).mkdir()
+    await gpus.bed.api.patch(path, {"metadata": {"labels": {contract.LABEL_MODE: "cgpu"}}})
+    await node.agent.restart()
+    await until_registered(node)
+    yield
+    await gpus.bed.api.patch(path, {"metadata": {"labels": {contract.LABEL_MODE: None}}})
+
+
+def files(node: GpuNode) -> dict[str, tuple[str, int]]:
+    """Pod → text of its limit and size of its region."""
+    state = node.kubelet.path(contract.ISOLATION_STATE)
+    folders = {each.pod: layout.folder_of(state, Owner(each.uid, each.container)) for each in by_name(node)}
+    return {
+        pod: ((folder / layout.LIMIT).read_text(), (folder / layout.REGION).stat().st_size)
+        for pod, folder in folders.items()
+    }
+
+
+async def test_after_a_reboot_limits_and_regions_are_there_before_containers_start(
+    gpus: GpuBed, node: GpuNode, link: Link, tmp_path: Path
+) -> None:
+    async with held(gpus, node, tmp_path):
+        await two_pods(gpus, node)
+        before = files(node)
+        assert {size for _, size in before.values()} == {region.SIZE}
+        await reboot(node, link, folders=[contract.ISOLATION_STATE])
+        for name in ("a", "b"):
+            await running(gpus.bed, name, restarts=1)
+            inside = f"{contract.ISOLATION_INSIDE}/{layout.LIMIT}"
+            assert (await gpus.bed.kubectl("exec", name, "--", "cat", inside)).startswith(
+                "gpushare-limit 1\n"
+            )
+        assert files(node) == before

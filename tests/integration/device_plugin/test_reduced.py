@@ -54,7 +54,7 @@ metadata: {{name: {USER}}}
 roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {USER}}}
 subjects: [{{kind: User, name: {USER}, apiGroup: rbac.authorization.k8s.io}}]
 """
-MISSING = {"cgroups", "pod-resources"}
+MISSING = {"cgroups", "isolation", "pod-resources"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="package")
@@ -65,6 +65,7 @@ async def reduced(gpus: GpuBed) -> AsyncIterator[GpuNode]:
         f"--kubeconfig={gpus.bed.kubeconfig_for(USER)}",
         "--cgroup-root=/nowhere",
         "--pod-resources-socket=/nowhere/kubelet.sock",
+        "--isolation-libraries=/nowhere",
         "--recovery-seconds=1",
     ]
     found = await add_gpu_node(

@@ -1,5 +1,5 @@
-/* A program that knows nothing of a limit. Usage: client WAY MIB; prints what the driver answered. The way in
-   is "dlsym", "dlvsym", "next", "address", "address_v2" or, where it is linked to the driver, "direct". */
+/* A program that knows nothing of a limit. Usage: client WAY MIB [NS]; allocates, and launches a kernel that
+   takes so long; prints what the driver answered. The way in is "dlsym", "dlvsym", "next", "address", "address_v2" or, where it is linked to the driver, "direct". */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -11,6 +11,8 @@ typedef int (*init_t)(unsigned);
 typedef int (*retain_t)(void **, int);
 typedef int (*set_t)(void *);
 typedef int (*alloc_t)(uint64_t *, size_t);
+typedef int (*launch_t)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
+                        void **, void **);
 typedef int (*address_t)(const char *, void **, int, uint64_t);
 typedef int (*address_v2_t)(const char *, void **, int, uint64_t, int *);
 
@@ -19,6 +21,8 @@ extern int cuInit(unsigned);
 extern int cuDevicePrimaryCtxRetain(void **, int);
 extern int cuCtxSetCurrent(void *);
 extern int cuMemAlloc_v2(uint64_t *, size_t);
+extern int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
+                          void **, void **);
 #endif
 
 static const char *way;
@@ -47,6 +51,7 @@ static void *own(const char *name)
     return !strcmp(name, "cuInit")                     ? (void *)cuInit
            : !strcmp(name, "cuDevicePrimaryCtxRetain") ? (void *)cuDevicePrimaryCtxRetain
            : !strcmp(name, "cuCtxSetCurrent")          ? (void *)cuCtxSetCurrent
+           : !strcmp(name, "cuLaunchKernel")           ? (void *)cuLaunchKernel
                                                        : (void *)cuMemAlloc_v2;
 #else
     (void)name;
@@ -68,7 +73,7 @@ int main(int count, char **arguments)
 {
     void *context;
     uint64_t pointer;
-    if (count != 3)
+    if (count < 3)
         return 2;
     way = arguments[1];
     library = dlopen("libcuda.so.1", RTLD_NOW | (!strcmp(way, "next") ? RTLD_GLOBAL : RTLD_LOCAL));
@@ -77,5 +82,9 @@ int main(int count, char **arguments)
     ((set_t)function("cuCtxSetCurrent", "cuCtxSetCurrent"))(context);
     alloc_t alloc = (alloc_t)function("cuMemAlloc_v2", "cuMemAlloc");
     printf("%d\n", alloc(&pointer, (size_t)atoll(arguments[2]) << 20));
+    if (count > 3) {
+        launch_t launch = (launch_t)function("cuLaunchKernel", "cuLaunchKernel");
+        printf("%d\n", launch((void *)atoll(arguments[3]), 2, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+    }
     return 0;
 }

@@ -4,12 +4,24 @@
 
 #include "region.h"
 
+static void say(const char *name, unsigned long long number) { printf("%s %llu\n", name, number); }
+
 int main(void)
 {
-    printf("{\"size\": %zu, \"sequence\": %zu, \"lock\": %zu, \"cards\": %zu, \"card\": %zu, \"slots\": %zu, "
-           "\"slot\": %zu, \"slot_count\": %d, \"max_cards\": %d, \"magic\": %llu, \"version\": %d}\n",
-           sizeof(struct region), offsetof(struct region, sequence), offsetof(struct region, lock),
-           offsetof(struct region, cards), sizeof(struct region_card), offsetof(struct region, slots),
-           sizeof(struct region_slot), REGION_SLOTS, MAX_CARDS, (unsigned long long)REGION_MAGIC, REGION_VERSION);
+    say("magic", REGION_MAGIC);
+    say("version", REGION_VERSION);
+    say("size", sizeof(struct region));
+    say("sequence", offsetof(struct region, sequence));
+    say("lock", offsetof(struct region, lock));
+    say("cards", offsetof(struct region, cards));
+    say("card", sizeof(struct region_card));
+    say("max_cards", MAX_CARDS);
+    say("launches", offsetof(struct region, launches));
+    say("launch", sizeof(struct region_launch));
+    say("slots", offsetof(struct region, slots));
+    say("slot", sizeof(struct region_slot));
+    say("slot_count", REGION_SLOTS);
+    say("measures", offsetof(struct region, measures));
+    say("measure", sizeof(struct region_measure));
     return 0;
 }

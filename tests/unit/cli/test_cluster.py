@@ -1,25 +1,17 @@
 """The tools against an API server that knows two lists, over loopback."""
 
 import asyncio
-import io
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pytest
-import pytest_asyncio
-from aiohttp import web
 
-from gpushare.__main__ import command
 from gpushare.cli.display import Screen
-from gpushare.cli.lazy import run
-from tests.unit.cli.objects import Json, literal, node, pod, share, whole
+from tests.unit.cli.api import Api, call, kubeconfig
+from tests.unit.cli.objects import literal, node, pod, share, whole
 
-EXPORTERS = "/api/v1/namespaces/kube-system/pods"
 PAGE = """# TYPE gpushare_exporter_source_up gauge
 gpushare_exporter_source_up{source="nvml"} 1
 # TYPE gpushare_card_memory_used_bytes gauge
@@ -27,117 +19,6 @@ gpushare_card_memory_used_bytes{node="n1",card="0",uuid="GPU-1"} 1048576
 # TYPE gpushare_container_memory_used_bytes gauge
 gpushare_container_memory_used_bytes{node="n1",namespace="d",pod="p",container="c",card="0",uuid="GPU-1"} 0
 """
-
-
-class Api:
-    """Lists, single nodes, and watches that tell what is put into ``news``."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.pods: list[Any] = []
-        self.page_size = 100
-        self.garbage = False
-        self.queries: list[dict[str, str]] = []
-        self.news: asyncio.Queue[Json] = asyncio.Queue()
-        self.node_news: asyncio.Queue[Json] = asyncio.Queue()
-        self.kubeconfig = ""
-        self.exporters: dict[str, str | None] = {}
-
-    def application(self) -> web.Application:
-        application = web.Application()
-        application.router.add_get("/api/v1/nodes", self._nodes)
-        application.router.add_get("/api/v1/nodes/{name}", self._node)
-        application.router.add_get("/api/v1/pods", self._pods)
-        application.router.add_get(EXPORTERS, self._exporters)
-        application.router.add_get(f"{EXPORTERS}/{{name}}:12348/proxy/metrics", self._page)
-        return application
-
-    async def _nodes(self, request: web.Request) -> web.StreamResponse:
-        return await self._serve(request, self.nodes, self.node_news)
-
-    async def _pods(self, request: web.Request) -> web.StreamResponse:
-        return await self._serve(request, self.pods, self.news)
-
-    async def _exporters(self, request: web.Request) -> web.Response:
-        self.queries.append(dict(request.query))
-        items = [{"metadata": {"name": f"e-{node}"}, "spec": {"nodeName": node}} for node in self.exporters]
-        return web.json_response({"items": items})
-
-    async def _page(self, request: web.Request) -> web.Response:
-        """None stands for an exporter that the API server cannot reach."""
-        page = self.exporters[request.match_info["name"].removeprefix("e-")]
-        if page is None:
-            return web.json_response({"message": "error trying to reach service"}, status=503)
-        return web.Response(text=page)
-
-    async def _serve(
-        self, request: web.Request, items: list[Any], news: asyncio.Queue[Json]
-    ) -> web.StreamResponse:
-        self.queries.append(dict(request.query))
-        if "watch" in request.query:
-            return await self._watch(request, news)
-        if self.garbage:
-            return web.json_response({"items": 7})
-        start = int(request.query.get("continue", "0"))
-        end = start + self.page_size
-        token = str(end) if end < len(items) else ""
-        return web.json_response(
-            {"items": items[start:end], "metadata": {"resourceVersion": "1", "continue": token}}
-        )
-
-    async def _watch(self, request: web.Request, news: asyncio.Queue[Json]) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        while True:
-            await response.write(json.dumps(await news.get()).encode() + b"\n")
-
-    async def _node(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        for item in self.nodes:
-            if item["metadata"]["name"] == name:
-                return web.json_response(item)
-        refusal = {"message": f'nodes "{name}" not found', "reason": "NotFound", "code": 404}
-        return web.json_response(refusal, status=404)
-
-
-@pytest_asyncio.fixture
-async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    server = Api()
-    runner = web.AppRunner(server.application(), handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    server.kubeconfig = kubeconfig(tmp_path, f"http://{host}:{port}")
-    yield server
-    await runner.cleanup()
-
-
-def kubeconfig(folder: Path, server: str) -> str:
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(content))
-    return str(path)
-
-
-async def call(api: Api, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a program that ends by itself."""
-    return await asyncio.to_thread(_call, [*arguments, "--kubeconfig", api.kubeconfig])
-
-
-def _call(arguments: list[str]) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as end:
-        run(command, arguments)
-    assert isinstance(end.value.code, int)
-    return end.value.code, out.getvalue(), err.getvalue()
 
 
 async def test_inspect_shows_sharing_nodes_over_all_pages(api: Api) -> None:

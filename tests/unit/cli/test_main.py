@@ -39,12 +39,13 @@ def test_help_lists_every_command_and_imports_none() -> None:
     )
     done = run(["-c", code])
     assert (done.returncode, done.stderr) == (0, "")
-    for name in ("extender", "inspect", "top", "scheduler-config", "version"):
+    for name in ("extender", "inspect", "top", "limits", "scheduler-config", "version"):
         assert f"\n  {name} " in done.stdout
 
 
 @pytest.mark.parametrize(
-    "arguments", [["inspect"], ["top"], ["top", "node"], ["top", "pod"], ["scheduler-config"], ["version"]]
+    "arguments",
+    [["inspect"], ["top"], ["top", "node"], ["top", "pod"], ["limits"], ["scheduler-config"], ["version"]],
 )
 def test_every_command_of_ours_has_help_without_the_api_client(arguments: list[str]) -> None:
     code = (

@@ -11,13 +11,16 @@ from gpushare.deviceplugin.asking import Kubelet
 from gpushare.deviceplugin.departures import Departures
 from gpushare.deviceplugin.household import Household
 from gpushare.deviceplugin.joining import Served
+from gpushare.deviceplugin.keeper import Keeper
 from gpushare.deviceplugin.lineup import Lineup, Unit
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.places import Places
 from gpushare.deviceplugin.plugins import CorePlugin, MemPlugin
 from gpushare.deviceplugin.publisher import Publisher
 from gpushare.deviceplugin.record import Record
 from gpushare.deviceplugin.telling import Teller
 from gpushare.deviceplugin.watchdog import Watchdog
+from gpushare.isolation.layout import Folders
 from gpushare.model.facts import NodeFacts
 from gpushare.model.tenants import Tenant
 from gpushare.ports import Note
@@ -50,11 +53,13 @@ class Setting:
         self.household.take_node(NodeFacts(NODE), None)
         self.household.settle()
         self.departures = Departures(self.household, lambda uids: uids & self.alive, beginning_s=0)
-        style = Style(Strategy.ENV)
+        folders = Folders(folder / "libraries", folder / "state")
+        self.keeper = Keeper(self.household, self.record, Places(folders), self.metrics)
+        style = Style(Strategy.ENV, folders=folders)
         self.allocator = Allocator(
             self.household,
             self.departures,
-            self.record,
+            self.keeper,
             Manners(style, Unit.GIB, poison=poison, patience_s=patience_s),
             kubelet=Kubelet(self.ask, self.ask_names),
             tell=self.notes.append,

@@ -5,7 +5,7 @@ import pytest
 from gpushare.deviceplugin.answer import Strategy, Style, answer_for, cards_told, picks_itself, poison
 from gpushare.deviceplugin.interface import Mount
 from gpushare.deviceplugin.lineup import Unit
-from gpushare.deviceplugin.tenancy import Grant
+from gpushare.deviceplugin.tenancy import Grant, Hold
 from gpushare.model.demand import Demand
 from tests.support.builders import demand
 from tests.support.tenants import cards, tenancy, tenant
@@ -63,6 +63,25 @@ def test_an_answer_tells_its_cards_to_whoever_reads_it_later(strategy: Strategy)
     found = answer(Style(strategy), ("GPU-1", 3), ("GPU-0", 3), asks=demand(6, cards=2))
     paths = tuple(mount.container_path for mount in found.mounts)
     assert cards_told(found.envs, paths, found.cdi_devices) == ("GPU-0", "GPU-1")
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_container_that_is_held_gets_library_limit_and_region_whatever_the_strategy(
+    strategy: Strategy,
+) -> None:
+    grant = Grant("uid", "main", "default/a", (("GPU-1", 4),), "x")
+    held = replace(grant, hold=Hold("00000000000000aa", "0123456789abcdef", "text"))
+    free = answer_for(NODE, grant, demand(4), Style(strategy))
+    found = answer_for(NODE, held, demand(4), Style(strategy))
+    library, state = "/usr/local/gpushare/0123456789abcdef", "/run/gpushare/00000000000000aa"
+    assert found.mounts == (
+        *free.mounts,
+        Mount(f"{library}/libgpushare.so", "/opt/gpushare/libgpushare.so"),
+        Mount(f"{library}/ld.so.preload", "/etc/ld.so.preload"),
+        Mount(f"{state}/limit", "/opt/gpushare/limit"),
+        Mount(f"{state}/region", "/opt/gpushare/region", read_only=False),
+    )
+    assert (found.envs, found.cdi_devices) == (free.envs, free.cdi_devices)
 
 
 def test_the_originals_answer_tells_an_index() -> None:

@@ -9,6 +9,7 @@ from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResp
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM, VISIBLE_BY_MOUNTS
 from gpushare.deviceplugin.checkpoints import Checkpoints, served_by_name
 from gpushare.deviceplugin.joining import Served
+from gpushare.isolation.layout import Folders, binds
 from gpushare.model.devices import ContainerDevices
 from tests.support.tenants import cards, tenancy, tenant, with_tenants
 
@@ -47,6 +48,15 @@ def test_a_container_is_known_by_its_lowest_id_and_its_kept_answer(path: Path) -
 def test_the_originals_answer_names_a_card_by_index(path: Path) -> None:
     write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"})))
     assert read(path) == (Served("uid", "main", "GPU-0-_-3", 2, ("GPU-1",)),)
+
+
+def test_the_kept_answer_tells_what_holds_a_container(path: Path) -> None:
+    given = binds(Folders(), "0123456789abcdef", "00000000000000aa")
+    mounts = [Mount(container_path=bind.inside, host_path=bind.host) for bind in given]
+    write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"}, mounts=mounts)))
+    (found,) = read(path) or ()
+    assert found.bound == ("0123456789abcdef", "00000000000000aa")
+    assert found.cards == ("GPU-1",)
 
 
 @pytest.mark.parametrize("value", ["no-gpu-has-2GiB-to-run", "7", "GPU-of-another-node", ""])

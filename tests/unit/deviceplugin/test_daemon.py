@@ -86,11 +86,12 @@ def test_each_missing_mount_is_one_line_and_one_metric(tmp_path: Path) -> None:
             tmp_path,
             f"--cgroup-root={tmp_path}/none",
             f"--pod-resources-socket={tmp_path}/none/kubelet.sock",
+            f"--isolation-libraries={tmp_path}/none",
             f"--kubeconfig={tmp_path}/none",
         )
     told = [entry["right"] for entry in logs if entry["event"] == "reduced_mode"]
-    assert told == ["cgroups", "pod-resources", "kubeconfig"]
-    assert [sample(found, "reduced_mode", right=right) for right in told] == [1, 1, 1]
+    assert told == ["cgroups", "pod-resources", "isolation", "kubeconfig"]
+    assert [sample(found, "reduced_mode", right=right) for right in told] == 4 * [1]
 
 
 def test_a_kubeconfig_that_is_not_there_means_the_service_account(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.main import command, settings_of
 from gpushare.deviceplugin.settings import Settings
 from gpushare.errors import ConfigError
+from gpushare.isolation.layout import Folders
 
 TLS = ["--client-cert=/c", "--client-key=/k"]
 
@@ -47,6 +48,12 @@ def test_one_dash_is_as_good_as_two(text: str) -> None:
 )
 def test_booleans_are_given_as_go_programs_take_them(flag: str, asked: bool) -> None:  # noqa: FBT001
     assert (settings(flag).kubelet is not None) == asked
+
+
+def test_the_folders_of_isolation_are_the_nodes_unless_others_are_named() -> None:
+    assert settings().manners.style.folders == Folders()
+    found = settings("--isolation-libraries=/a", "--isolation-state=/b")
+    assert found.manners.style.folders == Folders(Path("/a"), Path("/b"))
 
 
 def test_a_unit_that_is_none_is_gib_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

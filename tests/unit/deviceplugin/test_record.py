@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from gpushare.deviceplugin.record import Record
-from gpushare.deviceplugin.tenancy import Grant, Key
+from gpushare.deviceplugin.tenancy import Grant, Hold, Key
 from gpushare.errors import ConfigError
 
 GRANTS = (
     Grant("uid-a", "main", "default/a", (("GPU-0", 4),), "GPU-0-_-0", at_ns=7, sure=True),
     Grant("uid-b", "init", "default/b", (("GPU-0", 2), ("GPU-1", 2)), "GPU-1-_-3", 30, astray=True),
+    Grant("uid-c", "main", "default/c", (("GPU-0", 1),), "x", hold=Hold("place", "version", "limit\n")),
 )
 
 
@@ -27,6 +28,12 @@ async def test_what_was_kept_is_read(tmp_path: Path) -> None:
     again = record(tmp_path / "deep" / "state")
     assert again.read() == GRANTS
     assert again.kept_unit == "GiB"
+
+
+def test_a_record_from_before_isolation_is_read(tmp_path: Path) -> None:
+    old = '{"uid":"u","container":"main","pod":"default/a","cards":[["GPU-0",4]],"lead":"x","sure":true}'
+    (tmp_path / "grants.json").write_text(f'{{"version":1,"unit":"GiB","grants":[{old}]}}')
+    assert record(tmp_path).read() == (Grant("u", "main", "default/a", (("GPU-0", 4),), "x", sure=True),)
 
 
 def test_without_a_file_there_are_no_grants(tmp_path: Path) -> None:

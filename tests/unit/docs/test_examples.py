@@ -14,6 +14,7 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.isolation.main import command as isolation
 from gpushare.metricsapi.main import command as metrics_api
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
 from gpushare.metricsapi.metrics import ApiMetrics
@@ -49,6 +50,12 @@ def test_a_metrics_api_command_of_the_docs_is_understood(arguments: list[str]) -
         metrics_api_settings(context.params)
 
 
+@pytest.mark.parametrize("arguments", shown("gpushare isolation"), ids=" ".join)
+def test_an_isolation_command_of_the_docs_is_understood(arguments: list[str]) -> None:
+    verb, *flags = arguments
+    isolation.commands[verb].make_context(verb, flags)
+
+
 @pytest.mark.parametrize("arguments", shown("gpushare scheduler-config"), ids=" ".join)
 def test_a_scheduler_config_command_of_the_docs_runs(arguments: list[str]) -> None:
     from click.testing import CliRunner  # noqa: PLC0415
@@ -66,7 +73,8 @@ def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
 
 def test_flags_that_the_docs_name_exist() -> None:
     named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
-    commands = (extender, device_plugin, exporter, metrics_api, *top.commands.values())
+    groups = (*top.commands.values(), *isolation.commands.values())
+    commands = (extender, device_plugin, exporter, metrics_api, *groups)
     known = {opt for command in commands for param in command.params for opt in param.opts}
     others = {"--nodes", "--format", "--minimal", "--watch", "--policy-config-file", "--name"}
     others |= {"--ca-file", "--cert-file", "--key-file"}

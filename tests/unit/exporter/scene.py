@@ -8,8 +8,12 @@ from typing import Any
 
 from gpushare.adapters.cgroups import Home
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
+from gpushare.exporter.regions import NOTHING, Held, Isolation
 from gpushare.exporter.series import series_of
 from gpushare.exporter.snapshot import Snapshot
+from gpushare.isolation.layout import Owner
+from gpushare.isolation.limits import CardLimit
+from gpushare.isolation.region import CardUse, ProcessUse, Region
 from gpushare.model.annotations import even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, Demand, demand_of
@@ -92,6 +96,28 @@ def whole(pod: str, *cards: int) -> ContainerDevices:
     return ContainerDevices("ml", pod, "main", RESOURCE_WHOLE_GPU, frozenset(f"GPU-{i}" for i in cards))
 
 
+def limit(units: int = 4, *, card: int = 0) -> CardLimit:
+    """Units of a card."""
+    return CardLimit(f"GPU-{card}", T4, units, 14)
+
+
+def use(used: int, peak: int = 0, refusals: int = 0, *, card: int = 0) -> CardUse:
+    """What a region says of a card, in MiB."""
+    return CardUse(f"GPU-{card}", 0, used * MIB, max(used, peak) * MIB, refusals)
+
+
+def held(pod: str, *uses: CardUse, pids: Iterable[int] = (), limits: Iterable[CardLimit] = ()) -> Held:
+    """A container that is held on card 0; without ``uses`` no process of it has begun the region."""
+    processes = tuple(ProcessUse(pid, 1, ()) for pid in pids)
+    region = Region(uses, processes) if uses else NOTHING
+    return Held(Owner(f"{pod}-uid", "main"), tuple(limits) or (limit(),), region)
+
+
+def isolation(*found: Held, inner_pids: Mapping[int, int] | None = None) -> Isolation:
+    """What was read of containers that are held."""
+    return Isolation(found, inner_pids or {})
+
+
 def snapshot(
     cards: Iterable[CardReading] = (),
     residents: Iterable[Resident] = (),
@@ -107,6 +133,7 @@ def snapshot(
         "devices": tuple(devices),
         "residents": tuple(residents),
         "node": node(len(listed)),
+        "isolation": Isolation(),
     }
     return Snapshot("n", **parts | more)
 

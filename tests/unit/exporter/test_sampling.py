@@ -23,12 +23,17 @@ from gpushare.errors import ApiError, GpuError
 from gpushare.exporter.exposition import Exposition
 from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.settings import Settings
+from gpushare.exporter.snapshot import SOURCES
+from gpushare.isolation.layout import REGION, Owner
+from gpushare.isolation.limits import CardLimit
+from gpushare.isolation.region import CardUse
 from gpushare.model.cards import Card, format_cards
 from gpushare.model.facts import NodeFacts
 from gpushare.model.readings import Readings
 from gpushare.model.tenants import Resident
 from testbed.waiting import until
 from tests.support.podresources import Lister, container, pod, served
+from tests.support.regions import hold, region_bytes
 from tests.unit.exporter.scene import T4, process, reading, tenant
 
 MEM = "aliyun.com/gpu-mem"
@@ -97,6 +102,7 @@ async def setting(tmp_path: Path, **changes: Any) -> AsyncIterator[Setting]:
         "each_process": False,
         "pod_resources": tmp_path / "kubelet.sock",
         "proc": Path("/proc"),
+        "isolation_state": tmp_path / "isolation",
     }
     async with (
         served(tmp_path, Lister(pod("a", container("main", (MEM, ["GPU-0-_-0"]))))),
@@ -120,7 +126,7 @@ async def rounds(found: Setting, seen: Callable[[], bool]) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-ALL_UP = dict.fromkeys(("nvml", "cgroups", "pod-resources", "pods", "node"), 1.0)
+ALL_UP = dict.fromkeys(SOURCES, 1.0)
 
 
 async def test_a_round_joins_all_sources(tmp_path: Path) -> None:
@@ -183,6 +189,32 @@ async def test_cards_are_shown_though_the_api_server_was_never_heard(tmp_path: P
         assert found.up == {**ALL_UP, "pods": 0, "node": 0}
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {"0": 100}
         assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {}
+
+
+async def test_what_isolation_counts_is_shown_and_a_spoilt_region_told_once(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        state, owner = tmp_path / "isolation", Owner("a-uid", "main")
+        counted = region_bytes([CardUse("GPU-0", 0, 5, 5, 2)])
+        region = hold(state, owner, [CardLimit("GPU-0", T4, 4, 14)], counted) / REGION
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        assert found.up == ALL_UP
+        assert found.shown("gpushare_container_memory_counted_bytes", "pod") == {"a": 5}
+        assert found.shown("gpushare_container_memory_refusals_total", "pod") == {"a": 2}
+        region.write_bytes(b"spoilt")
+        with capture_logs() as told:
+            for _ in range(3):
+                await found.sampler.read()
+            await rounds(found, lambda: found.shown("gpushare_exporter_unreadable_regions", "") == {"": 1})
+        assert found.up == ALL_UP
+    assert [(each["event"], each["region"]) for each in told] == [("region_unreadable", "a-uid/main")]
+
+
+async def test_a_folder_of_isolation_that_cannot_be_listed_costs_its_series(tmp_path: Path) -> None:
+    (tmp_path / "isolation").touch()
+    async with setting(tmp_path) as found:
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        assert found.up == {**ALL_UP, "isolation": 0}
+        assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
 
 
 async def test_a_node_that_the_cluster_does_not_have_is_told(tmp_path: Path) -> None:

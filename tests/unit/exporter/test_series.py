@@ -12,13 +12,16 @@ from gpushare.monitoring import catalogue
 from tests.unit.exporter.scene import (
     MIB,
     T4,
+    held,
     home,
+    isolation,
     process,
     reading,
     shared,
     snapshot,
     stranger,
     tenant,
+    use,
     values,
     whole,
 )
@@ -73,7 +76,15 @@ def test_a_card_that_tells_everything_has_every_metric_of_the_catalogue() -> Non
     silent = dict.fromkeys(field.name for field in fields(CardReading) if field.default is None)
     telling = {name: 1 for name in silent if name not in ("processes", "xids")}
     card = reading(0, process(10, 1000, 20), xids={31: 1}, **telling)
-    found = snapshot([card], [tenant("a")], [shared("a")], {10: home("a")}, at=1.0, took_s={"nvml": 0.1})
+    found = snapshot(
+        [card],
+        [tenant("a")],
+        [shared("a")],
+        {10: home("a")},
+        isolation=isolation(held("a", use(1000))),
+        at=1.0,
+        took_s={"nvml": 0.1},
+    )
     assert {each.metric for each in series_of(found)} == set(catalogue.EXPORTER)
 
 
@@ -241,7 +252,7 @@ def test_a_source_that_is_down_costs_its_own_series_and_says_so() -> None:
     assert ALLOCATED in lost["node"]
     assert not use & lost["node"], "what processes do is known without it"
     down = replace(busy(), homes=None)
-    up = {"nvml": 1, "cgroups": 0, "pod-resources": 1, "pods": 1, "node": 1}
+    up = {"nvml": 1, "cgroups": 0, "pod-resources": 1, "pods": 1, "node": 1, "isolation": 1}
     assert values(down, "gpushare_exporter_source_up", "source") == up
 
 
@@ -263,7 +274,10 @@ def test_whatever_is_missing_costs_series_and_makes_none_up() -> None:
 
 
 def test_without_a_driver_only_the_exporter_itself_is_told() -> None:
-    assert names(replace(busy(), readings=None)) == {"gpushare_exporter_source_up"}
+    assert names(replace(busy(), readings=None)) == {
+        "gpushare_exporter_source_up",
+        "gpushare_exporter_unreadable_regions",
+    }
 
 
 def test_cards_that_cannot_be_read_are_counted() -> None:

@@ -1,10 +1,22 @@
 from pathlib import Path
 
-from gpushare.isolation.layout import Owner, binds, folder_of, is_version, owner_of
+from gpushare.isolation.layout import (
+    Folders,
+    Owner,
+    binds,
+    bound,
+    folder_of,
+    is_place,
+    is_version,
+    owner_of,
+    place_named,
+)
 
-STATE, LIBRARIES = Path("/run/gpushare"), Path("/usr/local/gpushare")
+FOLDERS = Folders()
+STATE = Path("/run/gpushare")
 OWNER = Owner("8f4e6d1c-0000-4000-8000-000000000001", "main")
 VERSION = "0123456789abcdef"
+PLACE = place_named(2**60 + 10)
 
 
 def test_a_folder_tells_whose_it_is() -> None:
@@ -21,7 +33,7 @@ def test_a_version_is_the_beginning_of_a_digest() -> None:
 
 
 def test_a_container_can_write_nothing_but_its_region() -> None:
-    found = binds(LIBRARIES, VERSION, folder_of(STATE, OWNER))
+    found = binds(FOLDERS, VERSION, PLACE)
     assert [bind.inside for bind in found if not bind.read_only] == ["/opt/gpushare/region"]
     assert {bind.inside for bind in found} == {
         "/etc/ld.so.preload",
@@ -29,3 +41,17 @@ def test_a_container_can_write_nothing_but_its_region() -> None:
         "/opt/gpushare/limit",
         "/opt/gpushare/region",
     }
+
+
+def test_what_a_container_was_given_is_read_from_its_mounts() -> None:
+    mounts = {bind.inside: bind.host for bind in binds(FOLDERS, VERSION, PLACE)}
+    assert bound(mounts) == (VERSION, PLACE)
+    assert bound({**mounts, "/opt/gpushare/limit": "/data/limit"}) is None
+    assert bound({"/opt/gpushare/limit": "/run/gpushare/x/limit", "/dev/null": "/dev/null"}) is None
+    assert bound({}) is None
+
+
+def test_a_place_is_nobodys_by_its_name_and_a_link_is_no_place() -> None:
+    assert is_place(PLACE)
+    assert owner_of(PLACE) is None
+    assert not is_place(folder_of(STATE, OWNER).name)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.errors import InvalidRequest
-from gpushare.isolation.limits import CardLimit, text
+from gpushare.isolation.limits import CardLimit, parse, text
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
@@ -55,3 +55,36 @@ def test_a_card_has_one_limit_and_there_are_sixteen_cards() -> None:
         text([card, card])
     with pytest.raises(InvalidRequest, match="16 cards"):
         text([CardLimit(f"GPU-{n:02}", 1, 1, 1) for n in range(17)])
+
+
+SHARES = st.builds(
+    lambda uuid, whole, numbers: CardLimit(uuid, whole, min(numbers[:2]), max(*numbers[:2], 1), *numbers[2:]),
+    st.from_regex(r"[0-9A-Za-z-]{5,47}", fullmatch=True),
+    st.integers(0, 1 << 24),
+    st.tuples(*[st.integers(0, 1 << 24)] * 3, st.integers(0, 100)),
+)
+
+
+@given(st.lists(SHARES, max_size=16, unique_by=lambda card: card.uuid))
+def test_what_was_written_is_read_back(cards: list[CardLimit]) -> None:
+    assert parse(text(cards)) == tuple(cards)
+
+
+GOOD = text([CardLimit(UUID, 15079, 4, 14)])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        GOOD.removesuffix("end\n"),
+        GOOD.replace("4308", "4309"),
+        GOOD.replace("units=4", "units=04"),
+        GOOD.replace("15079", "9" * 5000),
+        GOOD.replace("GPU-", "GPU/"),
+        f"{GOOD}more",
+    ],
+)
+def test_what_was_not_written_so_is_refused(content: str) -> None:
+    with pytest.raises(InvalidRequest):
+        parse(content)

@@ -96,6 +96,12 @@ def test_these_modes_share(mode: str) -> None:
     assert (found.mode, found.closed) == (Mode(mode), None)
 
 
+def test_acks_older_label_asks_for_isolation_unless_the_later_one_speaks() -> None:
+    assert labelled({"cgpu": "true"}).mode is Mode.CGPU
+    assert labelled({"gpushare": "true"}).mode is Mode.SHARE
+    assert labelled({"cgpu": "true", LABEL_MODE: "share"}).mode is Mode.SHARE
+
+
 @pytest.mark.parametrize("mode", ["default", "topology"])
 def test_these_modes_give_out_whole_cards(mode: str) -> None:
     assert why(labelled({LABEL_MODE: mode})) == f"label ack.node.gpu.schedule={mode} gives out whole cards"

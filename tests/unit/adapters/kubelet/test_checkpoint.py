@@ -78,12 +78,12 @@ def test_a_kubelet_without_allocations_writes_null(tmp_path: Path) -> None:
 
 def test_what_the_container_was_given_can_be_read() -> None:
     answered = CheckpointEntry("u", "main", MEM, frozenset(), ANSWER)
-    assert told(answered) == Told({"A": "1"}, ("/in",), ("nvidia.com/gpu=GPU-1",))
+    assert told(answered) == Told({"A": "1"}, {"/in": "/host"}, ("nvidia.com/gpu=GPU-1",))
 
 
 @pytest.mark.parametrize("answer", [b"", b"\xff\xff"], ids=["none", "no protobuf"])
 def test_an_answer_that_cannot_be_read_is_empty(answer: bytes) -> None:
-    assert told(CheckpointEntry("u", "main", MEM, frozenset(), answer)) == Told({}, (), ())
+    assert told(CheckpointEntry("u", "main", MEM, frozenset(), answer)) == Told({}, {}, ())
 
 
 def test_a_missing_file_is_no_checkpoint(tmp_path: Path) -> None:

@@ -42,6 +42,13 @@ def test_another_release_is_another_base() -> None:
     assert base.name("bookworm") != base.name("trixie")
 
 
+def test_the_compiler_is_in_a_base_of_its_own() -> None:
+    assert base.name("bookworm") != base.name("bookworm", base.COMPILER)
+    tar, listed = Path("base.tar"), Path("sources.list")
+    assert not [word for word in base.command("bookworm", tar, listed) if "gcc" in word]
+    assert [word for word in base.command("bookworm", tar, listed, base.COMPILER) if "gcc" in word]
+
+
 def test_the_release_is_that_of_the_machine() -> None:
     assert base.codename('NAME="Debian"\nVERSION_CODENAME=bookworm\n') == "bookworm"
     with pytest.raises(TestbedError, match="BASE_IMAGE"):

@@ -50,11 +50,12 @@ def test_what_moves_from_one_file_to_the_next_is_another_key(root: Path) -> None
     assert key(Order(), "", root) != before
 
 
-def test_base_platforms_source_and_revision_are_in_the_key(root: Path) -> None:
+def test_base_compiler_platforms_source_and_revision_are_in_the_key(root: Path) -> None:
     several = Order(base="python", platforms=("linux/amd64", "linux/arm64"))
     keys = {key(Order(), "", root), key(Order(base="python"), "", root), key(several, "", root)}
     labelled = {key(Order(), "abc", root), key(Order(source="https://example.com"), "", root)}
-    assert len(keys | labelled) == 5
+    compiled = {key(Order(base="python", compiler="gcc"), "", root), key(Order(compiler="gcc"), "", root)}
+    assert len(keys | labelled | compiled) == 7
 
 
 def test_bytecode_is_no_source(root: Path) -> None:

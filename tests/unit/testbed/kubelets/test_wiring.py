@@ -27,7 +27,8 @@ def test_the_scripts_are_ones_that_the_shell_can_read() -> None:
 
 
 def test_private_folders_cover_what_is_copied_on_write() -> None:
-    assert all(folder.startswith(("/etc/", "/var/")) for folder in wiring.PRIVATE)
+    tops = tuple(f"/{top}/" for top in wiring.TOPS)
+    assert all(folder.startswith(tops) for folder in wiring.PRIVATE)
     first = position("--bind '/data dir/nodes/gpu-a/disk/etc/cdi' /etc/cdi")
     assert first > position("lowerdir=/etc")
     assert first > position("lowerdir=/var")

@@ -1,0 +1,75 @@
+"""The installer of the isolation library: a DaemonSet that asks nobody and so has no rights in the API."""
+
+from typing import Final
+
+from components.config import Isolation, State
+from components.manifests.device_plugin import GPU_TAINT
+from components.manifests.parts import (
+    OPS,
+    Object,
+    container_security,
+    host_path,
+    http_probes,
+    labels,
+    metadata,
+    nodes_with_any,
+    sizes,
+)
+from gpushare.contract import (
+    DEVICE_PLUGIN_FOLDER,
+    ISOLATION_INSTALLER_NAME,
+    ISOLATION_INSTALLER_PORT,
+    ISOLATION_LIBRARIES,
+)
+
+_LABELS: Final = labels(ISOLATION_INSTALLER_NAME)
+_VERBS: Final = {State.PRESENT: "install", State.ABSENT: "uninstall"}
+
+
+def objects(settings: Isolation) -> list[Object]:
+    """The DaemonSet."""
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": metadata(ISOLATION_INSTALLER_NAME, _LABELS),
+            "spec": {
+                "selector": {"matchLabels": dict(_LABELS)},
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+                "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod(settings)},
+            },
+        }
+    ]
+
+
+def _pod(settings: Isolation) -> Object:
+    plugins = f"{settings.kubelet_root.rstrip('/')}/device-plugins"
+    return {
+        "automountServiceAccountToken": False,
+        "priorityClassName": "system-node-critical",
+        "tolerations": [dict(GPU_TAINT)],
+        "affinity": nodes_with_any(settings.node_labels),
+        "containers": [_container(settings)],
+        "volumes": [
+            host_path("libraries", ISOLATION_LIBRARIES, "DirectoryOrCreate"),
+            host_path("device-plugins", plugins, "Directory"),
+        ],
+    }
+
+
+def _container(settings: Isolation) -> Object:
+    return {
+        "name": ISOLATION_INSTALLER_NAME,
+        "image": settings.image,
+        "command": ["gpushare", "isolation", _VERBS[settings.state], "--wait"],
+        "env": [{"name": "OPS_PORT", "value": str(ISOLATION_INSTALLER_PORT)}],
+        "ports": [{"name": OPS, "containerPort": ISOLATION_INSTALLER_PORT}],
+        **http_probes("/healthz", "/readyz", OPS),
+        "resources": sizes(settings.cpu, settings.memory),
+        # Containers are to trust the library, so that it belongs to root.
+        "securityContext": {"runAsUser": 0, **container_security()},
+        "volumeMounts": [
+            {"name": "libraries", "mountPath": ISOLATION_LIBRARIES},
+            {"name": "device-plugins", "mountPath": DEVICE_PLUGIN_FOLDER, "readOnly": True},
+        ],
+    }

@@ -1,0 +1,97 @@
+"""Keeps what holds containers: on the disk before the answer, there again at start, gone after the pod.
+
+All calls come from one event loop, and between looking at the household and writing nothing is awaited:
+so no place is cleared away that was made a moment ago.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from gpushare.deviceplugin.decision import Granted, no_library, with_hold, without_hold
+from gpushare.deviceplugin.holding import is_held
+from gpushare.deviceplugin.household import Household
+from gpushare.deviceplugin.interface import Refused
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.places import Places
+from gpushare.deviceplugin.record import Record
+from gpushare.deviceplugin.tenancy import Grant, Hold
+from gpushare.errors import ConfigError
+from gpushare.isolation.layout import Owner
+
+log = structlog.get_logger()
+
+_RETRY_S: Final = 5.0
+RIGHT: Final = "isolation"
+"""What the metric of reduced modes calls it."""
+
+
+class Keeper:
+    """Holds the containers of one household."""
+
+    def __init__(self, household: Household, record: Record, places: Places, metrics: PluginMetrics) -> None:
+        self._household = household
+        self._record = record
+        self._places = places
+        self._metrics = metrics
+        self._missing: frozenset[str] = frozenset()
+
+    def hold(self, granted: Granted) -> Granted | Refused:
+        """The decision with what will hold its container, where the node's containers are held."""
+        tenancy = self._household.tenancy
+        if not (is_held(tenancy) and self._places.visible):
+            return without_hold(granted)
+        library = self._places.library()
+        if library is None:
+            return no_library(tenancy.node, granted.grant, str(self._places.folders.libraries))
+        return with_hold(tenancy, granted, library)
+
+    async def write(self, grant: Grant) -> None:
+        """Have a grant that was taken in on the disk, and what holds it. Raises ConfigError."""
+        if grant.hold:
+            self._places.make(grant.hold)
+        await self._record.keep(lambda: self._household.tenancy.grants)
+
+    async def run(self) -> None:
+        """Have files for all who are held and for nobody else, until cancelled."""
+        kept = None
+        while True:
+            grants = self._household.tenancy.grants
+            if grants is kept or not self._places.visible:
+                await self._household.changed()
+            elif self.settle():
+                kept = grants
+            else:
+                await asyncio.sleep(_RETRY_S)
+
+    def settle(self) -> bool:
+        """Whether the files are as they should be. Nothing is removed while others may live here."""
+        certain = self._household.certain
+        holds = self._holds()
+        try:
+            self._places.settle(holds, clear=certain)
+        except ConfigError as error:
+            self._metrics.reduced.labels(RIGHT).set(1)
+            log.warning("places_not_kept", reason=str(error))
+            return False
+        self._tell_missing(frozenset(hold.library for hold in holds.values()))
+        return True
+
+    def _holds(self) -> Mapping[Owner, Hold]:
+        grants = self._household.tenancy.grants.values()
+        return {Owner(grant.uid, grant.container): grant.hold for grant in grants if grant.hold}
+
+    def _tell_missing(self, given: frozenset[str]) -> None:
+        """Container runtimes start containers without a file that they cannot find."""
+        missing = frozenset(version for version in given if not self._places.has(version))
+        if missing - self._missing:
+            log.error(
+                "library_gone",
+                versions=sorted(missing),
+                folder=str(self._places.folders.libraries),
+                effect="containers that have it and start again are not held to their amounts",
+            )
+        self._missing = missing
+        self._metrics.reduced.labels(RIGHT).set(int(bool(missing)))

@@ -1,0 +1,86 @@
+/* Launches of kernels and graphs. What is captured into a graph does not run and is not held up. */
+#include "pace.h"
+#include "wrappers.h"
+
+/* A graph does not tell how many threads it has; the rate follows what it takes. */
+static const u64 GRAPH = 1 << 20;
+
+static u64 times(u64 a, u64 b)
+{
+    u64 product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT32_MAX : product;
+}
+
+/* Bounded: a shape that makes no sense, which the driver refuses, is not to cost hours. */
+static u64 threads(u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz)
+{
+    u64 all = times(times(times((u64)gx * gy, gz), (u64)bx * by), bz);
+    return all < UINT32_MAX ? all : UINT32_MAX;
+}
+
+/* In doubt it is: a wait in the midst of a capture could hold up others for no end. */
+static bool captures(void *stream, asked_cuStreamIsCapturing *ask)
+{
+    int status;
+    return ask && (ask(stream, &status) != CUDA_OK || status != 0);
+}
+
+static void pay(u64 tokens, void *stream, enum entry is_capturing)
+{
+    u64 turn;
+    int card = account_shared_card();
+    if (card == NO_CARD || pace_take(card, tokens, &turn))
+        return;
+    if (captures(stream, (asked_cuStreamIsCapturing *)driver_function(is_capturing)))
+        pace_give_back(card, tokens);
+    else
+        pace_wait(card, turn);
+}
+
+#define KERNEL(name, is_capturing)                                                                            \
+    API int name(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared_bytes,            \
+                 void *stream, void **parameters, void **extra)                                               \
+    {                                                                                                         \
+        DRIVER(name);                                                                                         \
+        pay(threads(gx, gy, gz, bx, by, bz), stream, ENTRY_##is_capturing);                                   \
+        return driver(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters, extra);             \
+    }
+
+KERNEL(cuLaunchKernel, cuStreamIsCapturing)
+KERNEL(cuLaunchKernel_ptsz, cuStreamIsCapturing_ptsz)
+
+#define KERNEL_EX(name, is_capturing)                                                                         \
+    API int name(const struct launch_config *config, void *function, void **parameters, void **extra)         \
+    {                                                                                                         \
+        DRIVER(name);                                                                                         \
+        const u32 *g = config ? config->grid : NULL, *b = config ? config->block : NULL;                      \
+        if (config)                                                                                           \
+            pay(threads(g[0], g[1], g[2], b[0], b[1], b[2]), config->stream, ENTRY_##is_capturing);           \
+        return driver(config, function, parameters, extra);                                                   \
+    }
+
+KERNEL_EX(cuLaunchKernelEx, cuStreamIsCapturing)
+KERNEL_EX(cuLaunchKernelEx_ptsz, cuStreamIsCapturing_ptsz)
+
+#define COOPERATIVE(name, is_capturing)                                                                       \
+    API int name(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared_bytes,            \
+                 void *stream, void **parameters)                                                             \
+    {                                                                                                         \
+        DRIVER(name);                                                                                         \
+        pay(threads(gx, gy, gz, bx, by, bz), stream, ENTRY_##is_capturing);                                   \
+        return driver(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters);                    \
+    }
+
+COOPERATIVE(cuLaunchCooperativeKernel, cuStreamIsCapturing)
+COOPERATIVE(cuLaunchCooperativeKernel_ptsz, cuStreamIsCapturing_ptsz)
+
+#define GRAPH_LAUNCH(name, is_capturing)                    \
+    API int name(void *graph, void *stream)                 \
+    {                                                       \
+        DRIVER(name);                                       \
+        pay(GRAPH, stream, ENTRY_##is_capturing);           \
+        return driver(graph, stream);                       \
+    }
+
+GRAPH_LAUNCH(cuGraphLaunch, cuStreamIsCapturing)
+GRAPH_LAUNCH(cuGraphLaunch_ptsz, cuStreamIsCapturing_ptsz)

@@ -1,0 +1,152 @@
+#define _GNU_SOURCE
+#include "mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tell.h"
+
+_Static_assert(sizeof(pthread_mutex_t) <= 64, "the room of the lock is too small");
+
+enum { PATIENCE_S = 5 };
+
+struct region *region;
+static int region_fd = -1;
+static int mutex_kind;
+static bool impatient; /* the lock was not given back in time: the next does not wait as long */
+static int told;
+
+static bool unusable(const char *what)
+{
+    tell_once(&told, "the shared region cannot be used (%s): no memory of a card is given out", what);
+    return false;
+}
+
+static void init_mutex(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+/* Under the file's lock, which ends with its holder: whoever comes first begins the region. What the agent
+   has written already stays. */
+static void begin(const struct limits *limits)
+{
+    memset(region->cards, 0, sizeof region->cards);
+    memset(region->slots, 0, sizeof region->slots);
+    init_mutex(&region->lock.mutex);
+    for (int i = 0; i < limits->count; i++) {
+        memcpy(region->cards[i].uuid, limits->cards[i].uuid, UUID_TEXT);
+        region->cards[i].limit = limits->cards[i].bytes;
+    }
+    region->version = REGION_VERSION;
+    region->bytes = sizeof *region;
+    __atomic_store_n(&region->magic, REGION_MAGIC, __ATOMIC_RELEASE);
+}
+
+static bool made_for(const struct limits *limits, const char **why)
+{
+    *why = "its first bytes are of something else";
+    if (region->magic != REGION_MAGIC || region->version != REGION_VERSION || region->bytes != sizeof *region)
+        return false;
+    *why = "it is of other cards or limits";
+    for (int i = 0; i < limits->count; i++)
+        if (memcmp(region->cards[i].uuid, limits->cards[i].uuid, UUID_TEXT) ||
+            region->cards[i].limit != limits->cards[i].bytes)
+            return false;
+    return true;
+}
+
+static bool right_size(void) { return lseek(region_fd, 0, SEEK_END) == (off_t)sizeof *region; }
+
+static bool map_file(const char **why)
+{
+    *why = "it has the wrong size";
+    if (!right_size())
+        return false;
+    *why = "it cannot be mapped";
+    void *at = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);
+    if (at == MAP_FAILED)
+        return false;
+    region = at;
+    return true;
+}
+
+bool mapping_open(const char *path, const struct limits *limits, const char **why)
+{
+    pthread_mutex_t sample;
+    init_mutex(&sample);
+    mutex_kind = sample.__data.__kind;
+    *why = "it cannot be opened";
+    region_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (region_fd < 0 || flock(region_fd, LOCK_EX) != 0)
+        return false;
+    bool good = map_file(why);
+    if (good && region->magic == 0)
+        begin(limits);
+    good = good && made_for(limits, why);
+    flock(region_fd, LOCK_UN);
+    return good;
+}
+
+static void write_begins(void)
+{
+    __atomic_store_n(&region->sequence, region->sequence | 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void write_ends(void) { __atomic_store_n(&region->sequence, (region->sequence | 1) + 1, __ATOMIC_RELEASE); }
+
+/* A file that has become shorter would end the process by SIGBUS; a mutex that is none, by an abort. */
+bool mapping_intact(void)
+{
+    if (!right_size())
+        return unusable("it has been cut");
+    if (region->magic != REGION_MAGIC || region->lock.mutex.__data.__kind != mutex_kind)
+        return unusable("it has been overwritten");
+    return true;
+}
+
+static int wait_for(pthread_mutex_t *mutex)
+{
+    struct timespec until;
+    int verdict = pthread_mutex_trylock(mutex);
+    if (verdict != EBUSY)
+        return verdict;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += __atomic_load_n(&impatient, __ATOMIC_RELAXED) ? 0 : PATIENCE_S;
+    verdict = pthread_mutex_timedlock(mutex, &until);
+    __atomic_store_n(&impatient, verdict == ETIMEDOUT, __ATOMIC_RELAXED);
+    return verdict;
+}
+
+bool mapping_enter(void (*recover)(void))
+{
+    if (!mapping_intact())
+        return false;
+    int verdict = wait_for(&region->lock.mutex);
+    if (verdict != 0 && verdict != EOWNERDEAD)
+        return unusable("its lock is not given back");
+    write_begins();
+    if (verdict == EOWNERDEAD) {
+        recover();
+        pthread_mutex_consistent(&region->lock.mutex);
+    }
+    return true;
+}
+
+void mapping_leave(void)
+{
+    write_ends();
+    pthread_mutex_unlock(&region->lock.mutex);
+}

@@ -1,0 +1,91 @@
+/* FAKE, for tests. A kernel is nothing but the ns that it takes: that number is its handle. So is a graph, which
+   takes as long as the kernels that were captured into it. All streams of a process are captured at once. */
+#include "driver.h"
+
+static bool capturing;
+static u64 captured;
+
+/* Runs outside of the lock: it may take long. */
+static int run(u64 ns)
+{
+    int device;
+    {
+        ENTER();
+        device = driver_device();
+        if (device >= 0 && capturing) {
+            captured += ns;
+            return OK;
+        }
+    }
+    if (device < 0)
+        return INVALID_CONTEXT;
+    machine_run(device, ns);
+    return OK;
+}
+
+static bool is_shape(const u32 *grid, const u32 *block)
+{
+    return grid[0] && grid[1] && grid[2] && block[0] && block[1] && block[2] &&
+           block[0] * block[1] * block[2] <= 1024;
+}
+
+#define KERNEL(name, ...)                                                                                 \
+    API int name(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 bytes, void *stream, \
+                 __VA_ARGS__)                                                                             \
+    {                                                                                                     \
+        (void)bytes, (void)stream, (void)parameters;                                                      \
+        const u32 grid[] = {gx, gy, gz}, block[] = {bx, by, bz};                                          \
+        return is_shape(grid, block) ? run((u64)(uintptr_t)function) : INVALID_VALUE;                     \
+    }
+
+KERNEL(cuLaunchKernel, void **parameters, __attribute__((unused)) void **extra)
+KERNEL(cuLaunchKernel_ptsz, void **parameters, __attribute__((unused)) void **extra)
+KERNEL(cuLaunchCooperativeKernel, void **parameters)
+KERNEL(cuLaunchCooperativeKernel_ptsz, void **parameters)
+
+API int cuLaunchKernelEx(const struct launch_config *config, void *function, void **parameters, void **extra)
+{
+    (void)parameters, (void)extra;
+    return config && is_shape(config->grid, config->block) ? run((u64)(uintptr_t)function) : INVALID_VALUE;
+}
+
+API int cuLaunchKernelEx_ptsz(const struct launch_config *config, void *function, void **parameters, void **extra)
+{
+    return cuLaunchKernelEx(config, function, parameters, extra);
+}
+
+API int cuGraphLaunch(void *graph, void *stream)
+{
+    (void)stream;
+    return run((u64)(uintptr_t)graph);
+}
+
+API int cuGraphLaunch_ptsz(void *graph, void *stream) { return cuGraphLaunch(graph, stream); }
+
+API int cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    (void)stream, (void)mode;
+    ENTER();
+    capturing = true;
+    captured = 0;
+    return OK;
+}
+
+API int cuStreamEndCapture(void *stream, void **graph)
+{
+    (void)stream;
+    ENTER();
+    *graph = (void *)(uintptr_t)captured;
+    capturing = false;
+    return OK;
+}
+
+API int cuStreamIsCapturing(void *stream, int *status)
+{
+    (void)stream;
+    ENTER();
+    *status = capturing;
+    return OK;
+}
+
+API int cuStreamIsCapturing_ptsz(void *stream, int *status) { return cuStreamIsCapturing(stream, status); }

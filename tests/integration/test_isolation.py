@@ -1,0 +1,441 @@
+"""S2 on one node: containers that the agent holds to their memory; kubelet, containerd and NVIDIA's runtime.
+
+The card is a stub of NVML and of the CUDA driver; the programs are real and know nothing of a limit.
+"""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from gpushare import contract
+from gpushare.isolation import layout, region
+from gpushare.isolation.install import install
+from gpushare.isolation.layout import Owner
+from testbed import Bed, TestbedError, until
+from testbed.agent import GpuNode, add_card_node, start_agent
+from testbed.api import Object
+from testbed.cuda import CudaCard, CudaStub
+from testbed.exporter import grant_exporter, start_exporter
+from testbed.kubelets import KubeletSpec, needs
+from testbed.nvml import Process, card, cdi
+from testbed.stories import manifest
+from tests.support import cuda_image
+from tests.support.gpunodes import (
+    PODS,
+    GpuBed,
+    clear,
+    container,
+    failed,
+    gpu_bed,
+    pod,
+    remove,
+    replicas_run,
+    running,
+    until_registered,
+)
+from tests.support.installer import packaged
+from tests.support.isolation import MIB, build, needs_compiler
+from tests.support.recount import pid_of
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), needs_compiler]
+
+try:
+    FOUND = needs.look()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+ERA = 418
+CONTEXT_MIB = 121
+IMAGE = "docker.io/testbed/cuda:1"
+WITH_PRELOAD = "docker.io/testbed/cuda-with-preload:1"
+S2_IMAGE = "docker.io/tensorflow-samples/cuda-malloc"
+REFUSED = (
+    "CUDA error at cgpu_cuda_malloc.cu:119 code=2(cudaErrorMemoryAllocation) "
+    '"cudaMalloc( (void**)&dev_c, malloc_size)"'
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gpus() -> AsyncIterator[GpuBed]:
+    async with gpu_bed() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bed(gpus: GpuBed) -> Bed:
+    return gpus.bed
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("library")
+    build(folder, Path(contract.ISOLATION_INSIDE))
+    return packaged(folder)
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The images: S2's two, one without a command of its own, and one with a list of preloads of its own."""
+    folder = tmp_path_factory.mktemp("images")
+    own = folder / "ld.so.preload"
+    own.write_text("/lib/own.so\n")
+    programs = cuda_image.programs(folder)
+    setuid = programs["setuid_malloc"] = folder / "setuid_malloc"
+    shutil.copy(programs["cuda_malloc"], setuid)
+    setuid.chmod(0o4755)
+    images: list[tuple[str, list[str], dict[str, Path]]] = [
+        (f"{S2_IMAGE}:3G", ["cuda_malloc", "-size=3072", "-hold"], {}),
+        (f"{S2_IMAGE}:6G", ["cuda_malloc", "-size=6144", "-hold"], {}),
+        (IMAGE, [], {}),
+        (WITH_PRELOAD, [], {contract.PRELOAD: own}),
+    ]
+    for number, (name, command, more) in enumerate(images):
+        cuda_image.save(folder / f"{number}.tar", name, programs, FOUND.busybox, command, **more)
+    return sorted(folder.glob("*.tar"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node(bed: Bed, package: Path, archives: list[Path]) -> GpuNode:
+    """S2's node: one V100 of 16130 MiB, 15 units, with the label that the source gives it."""
+    spec = KubeletSpec("v100", labels={contract.LABEL_CGPU: "true"}, runtime="nvidia")
+    found = await add_card_node(bed, spec, [card("V100")], era=ERA)
+    cards = [CudaCard(found.stub.uuid(0), 16130, CONTEXT_MIB, "Tesla V100-SXM2-16GB")]
+    cuda = CudaStub(bed.folder / "cuda", era=ERA, cards=cards)
+    for path in (bed.folder / "cuda").iterdir():
+        path.chmod(0o666)
+    found.kubelet.path(cdi.FILE).write_text(cuda_image.cdi_text(found.stub, cuda))
+    for archive in archives:
+        await found.kubelet.load_images(archive)
+    found.kubelet.path(contract.ISOLATION_STATE).mkdir()
+    install(package, found.kubelet.path(contract.ISOLATION_LIBRARIES))
+    return await start_agent(found)
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def nothing_left(bed: Bed, node: GpuNode) -> AsyncIterator[None]:
+    yield
+    await clear(bed, node)
+    await until(lambda: are_gone(node, places(node)), "all places to be gone")
+
+
+def places(node: GpuNode) -> set[str]:
+    """What is in the folder of the state: places, and links to them."""
+    return {path.name for path in node.kubelet.path(contract.ISOLATION_STATE).iterdir()}
+
+
+async def are_gone(node: GpuNode, names: set[str]) -> bool:
+    return not names & places(node)
+
+
+# --- pods, and what is seen of them -------------------------------------------------------------
+
+
+def cuda(script: str = "sleep infinity", *, units: int = 4, image: str = IMAGE, **more: Any) -> Object:
+    """A container with the programs; the shell is static, so that nothing is loaded into it."""
+    return container(units, image=image, script=f"trap exit TERM; {script} & wait $!", **more)
+
+
+async def start(bed: Bed, name: str, main: Object, **spec: Any) -> Object:
+    await bed.create_pods([pod(name, main, **spec)])
+    return await running(bed, name, 60)
+
+
+async def inside(bed: Bed, name: str, command: str) -> str:
+    """What a command prints in a container; its exit code is the last line."""
+    return await bed.kubectl("exec", name, "--", "sh", "-c", f"({command}) 2>&1; echo $?")
+
+
+async def logs(bed: Bed, name: str) -> str:
+    return await bed.kubectl("logs", name)
+
+
+def place(node: GpuNode, found: Object) -> Path:
+    """Where limit and region of a pod's container are, as seen from outside."""
+    owner = Owner(found["metadata"]["uid"], found["spec"]["containers"][0]["name"])
+    return layout.folder_of(node.kubelet.path(contract.ISOLATION_STATE), owner)
+
+
+def real_place(node: GpuNode, found: Object) -> Path:
+    """The place itself: not by ``resolve``, which would follow the way out of the node."""
+    link = place(node, found)
+    return link.parent / link.readlink()
+
+
+def seen(node: GpuNode, found: Object) -> region.CardUse:
+    """What the container's region says of its card."""
+    read = region.read((place(node, found) / layout.REGION).read_bytes)
+    assert read is not None
+    return read.cards[0]
+
+
+async def until_holds(node: GpuNode, found: Object, mib: int) -> None:
+    """Wait until the container's processes have so much, as the isolation library counts it."""
+
+    async def held() -> bool:
+        read = region.read((place(node, found) / layout.REGION).read_bytes)
+        return read is not None and read.cards[0].used == mib * MIB
+
+    await until(held, f"{found['metadata']['name']} to hold {mib} MiB", 60)
+
+
+async def end(bed: Bed, name: str) -> None:
+    """End a container from inside; the command may end with it."""
+    with suppress(TestbedError):
+        await bed.kubectl("exec", name, "--", "sh", "-c", "kill 1")
+    await running(bed, name, 60, restarts=1)
+
+
+async def restarts(bed: Bed, name: str) -> int:
+    status = (await bed.api.get(f"{PODS}/{name}"))["status"]
+    return int(status["containerStatuses"][0]["restartCount"])
+
+
+def short_lived(workload: Object) -> Object:
+    """The workload with pods that end at once."""
+    workload["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
+    return workload
+
+
+async def two_of_s2(bed: Bed, node: GpuNode) -> list[Object]:
+    """S2's StatefulSet: two pods of 4 units that take 3072 MiB each."""
+    await bed.apply(yaml.safe_dump(short_lived(yaml.safe_load(manifest("app-3g-v1")))))
+    found = await replicas_run(bed, "app-3g-v1", 2)
+    for each in found:
+        await until_holds(node, each, 3072 + CONTEXT_MIB)
+    return found
+
+
+# --- S2 -----------------------------------------------------------------------------------------
+
+
+async def test_two_applications_of_3_gib_run_on_one_card_and_each_sees_its_own_limit(
+    bed: Bed, node: GpuNode
+) -> None:
+    for each in await two_of_s2(bed, node):
+        name = each["metadata"]["name"]
+        assert await inside(bed, name, "nvml_memory") == "3193MiB / 4301MiB\n0\n"
+        assert "  Total amount of global memory:                 4301 MBytes (4509925376 bytes)" in (
+            await logs(bed, name)
+        )
+        assert seen(node, each).limit == 4509925376
+
+
+async def test_more_than_the_limit_is_refused_by_the_code_of_the_source(bed: Bed, node: GpuNode) -> None:
+    first, second = await two_of_s2(bed, node)
+    shown = (await inside(bed, second["metadata"]["name"], "cuda_malloc -size=1024")).splitlines()
+    assert shown == [
+        "gpu_cuda_malloc starting...",
+        "Detected 1 CUDA Capable device(s)",
+        "",
+        'Device 0: "Tesla V100-SXM2-16GB"',
+        "  CUDA Driver Version / Runtime Version          10.1 / 10.1",
+        "  Total amount of global memory:                 4301 MBytes (4509925376 bytes)",
+        "Try to malloc 1024 MBytes memory on GPU 0",
+        REFUSED,
+        "1",
+    ]
+    assert (seen(node, second).refusals, seen(node, first).refusals) == (1, 0)
+
+
+async def test_an_application_of_6_gib_crashes_and_its_neighbours_do_not_notice(
+    bed: Bed, node: GpuNode
+) -> None:
+    neighbours = await two_of_s2(bed, node)
+    before = [seen(node, each) for each in neighbours]
+    text = manifest("app-3g-v1").replace("app-3g-v1", "app-6g-v1").replace(":3G", ":6G")
+    greedy = short_lived(yaml.safe_load(text))
+    greedy["spec"]["replicas"] = 1
+    await bed.apply(yaml.safe_dump(greedy))
+
+    async def crashing() -> bool:
+        found = await bed.api.get(f"{PODS}/app-6g-v1-0")
+        statuses = found["status"].get("containerStatuses", ())
+        return any(each["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff" for each in statuses)
+
+    await until(crashing, "app-6g-v1-0 to be in CrashLoopBackOff", 60)
+    assert REFUSED in await logs(bed, "app-6g-v1-0")
+    assert [seen(node, each) for each in neighbours] == before
+    assert [await restarts(bed, each["metadata"]["name"]) for each in neighbours] == [0, 0]
+
+
+# --- who is held --------------------------------------------------------------------------------
+
+
+async def test_a_pod_cannot_switch_it_off(bed: Bed) -> None:
+    tries = {
+        contract.ENV_NO_ISOLATION: "true",
+        contract.ENV_CONTAINER: "15",
+        "LD_PRELOAD": "",
+        "GPUSHARE_LIMIT": "16130",
+    }
+    env = [{"name": name, "value": value} for name, value in tries.items()]
+    await start(bed, "tries", cuda(env=env))
+    assert await inside(bed, "tries", "cuda_malloc -size=5000 | tail -n 1") == f"{REFUSED}\n0\n"
+    for path in (contract.PRELOAD, f"{contract.ISOLATION_INSIDE}/limit"):
+        assert "Read-only file system" in await inside(bed, "tries", f"echo >{path}")
+
+
+async def test_the_nodes_label_switches_it_off_for_containers_that_come_later(
+    bed: Bed, node: GpuNode
+) -> None:
+    held = await start(bed, "held", cuda(units=1))
+    try:
+        await label(bed, node, "true")
+        await start(bed, "free", cuda(units=1))
+        assert await inside(bed, "free", "echo $CGPU_DISABLE; ls /etc/ld.so.preload") == (
+            "true\nls: /etc/ld.so.preload: No such file or directory\n1\n"
+        )
+        assert REFUSED not in await inside(bed, "free", "cuda_malloc -size=3000")
+        assert REFUSED in await inside(bed, "held", "cuda_malloc -size=3000")
+        assert seen(node, held).refusals == 1
+    finally:
+        await label(bed, node, None)
+
+
+async def label(bed: Bed, node: GpuNode, value: str | None) -> None:
+    """Set the label: the agent watches its node, and a pod that is made later takes longer to come."""
+    labels = {contract.LABEL_NO_ISOLATION: value}
+    await bed.api.patch(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": labels}})
+
+
+async def test_without_a_library_a_pod_is_refused_by_name(bed: Bed, node: GpuNode) -> None:
+    link = node.kubelet.path(contract.ISOLATION_LIBRARIES) / layout.CURRENT
+    version = link.readlink()
+    link.unlink()
+    try:
+        await bed.create_pods([pod("unheld", cuda())])
+        status = (await failed(bed, "unheld", 60))["status"]
+    finally:
+        link.symlink_to(version)
+    assert status["reason"] == "UnexpectedAdmissionError"
+    assert f"node {node.name}" in status["message"]
+    assert "has no isolation library" in status["message"]
+    assert f"{contract.LABEL_NO_ISOLATION}=true" in status["message"]
+
+
+# --- images and users ---------------------------------------------------------------------------
+
+
+async def test_a_root_filesystem_that_is_read_only_is_fine(bed: Bed) -> None:
+    await start(bed, "sealed", cuda(securityContext={"readOnlyRootFilesystem": True}))
+    assert REFUSED in await inside(bed, "sealed", "cuda_malloc -size=5000")
+
+
+async def test_an_images_own_preloads_are_hidden(bed: Bed) -> None:
+    await start(bed, "own", cuda(image=WITH_PRELOAD))
+    assert await inside(bed, "own", "cat /etc/ld.so.preload") == "/opt/gpushare/libgpushare.so\n0\n"
+    assert REFUSED in await inside(bed, "own", "cuda_malloc -size=5000")
+
+
+async def test_users_other_than_root_and_programs_with_rights_of_others_are_held(
+    bed: Bed, node: GpuNode
+) -> None:
+    found = await start(bed, "guest", cuda(securityContext={"runAsUser": 65534, "runAsGroup": 65534}))
+    assert REFUSED in await inside(bed, "guest", "cuda_malloc -size=5000")
+    assert REFUSED in await inside(bed, "guest", "setuid_malloc -size=5000")
+    assert seen(node, found).refusals == 2
+
+
+# --- restarts -----------------------------------------------------------------------------------
+
+
+async def test_a_container_that_is_started_again_has_its_limit_and_none_of_its_old_memory(
+    bed: Bed, node: GpuNode
+) -> None:
+    found = await start(bed, "again", cuda("cuda_malloc -size=4000 -hold"))
+    await until_holds(node, found, 4000 + CONTEXT_MIB)
+    where = real_place(node, found)
+    await end(bed, "again")
+    await until_holds(node, found, 4000 + CONTEXT_MIB)
+    assert real_place(node, found) == where
+    assert REFUSED in await inside(bed, "again", "cuda_malloc -size=1000")
+
+
+async def test_restarts_of_kubelet_and_agent_leave_limit_and_region_alone(bed: Bed, node: GpuNode) -> None:
+    found = await start(bed, "stays", cuda("cuda_malloc -size=3072 -hold"))
+    await until_holds(node, found, 3072 + CONTEXT_MIB)
+    before = files(node, found)
+    await node.agent.restart()
+    await until_registered(node)
+    await node.kubelet.stop("kubelet")
+    await node.kubelet.start("kubelet")
+    await until_registered(node)
+    await until(lambda: answers(bed, "stays"), "the kubelet to know its pods")
+    assert files(node, found) == before
+    assert seen(node, found).used == (3072 + CONTEXT_MIB) * MIB
+    assert REFUSED in await inside(bed, "stays", "cuda_malloc -size=1024")
+    assert await restarts(bed, "stays") == 0
+
+
+async def answers(bed: Bed, name: str) -> bool:
+    try:
+        return bool(await inside(bed, name, "true"))
+    except TestbedError:
+        return False
+
+
+def files(node: GpuNode, found: Object) -> list[int]:
+    """The very files of a container."""
+    return [(place(node, found) / name).stat().st_ino for name in (layout.LIMIT, layout.REGION)]
+
+
+async def test_the_files_of_a_pod_go_with_it(bed: Bed, node: GpuNode) -> None:
+    leaves = await start(bed, "leaves", cuda(units=1))
+    stays = await start(bed, "stays", cuda(units=1))
+    gone = {place(node, leaves).name, real_place(node, leaves).name}
+    assert gone < places(node)
+    await remove(bed, "leaves")
+    await until(lambda: are_gone(node, gone), "its place to be gone")
+    assert (place(node, stays) / layout.LIMIT).is_file()
+
+
+async def test_where_its_files_are_missing_a_container_gets_no_memory(bed: Bed, node: GpuNode) -> None:
+    """The runtime makes folders for what it cannot find, and starts it all the same."""
+    found = await start(bed, "lost", cuda())
+    where = real_place(node, found)
+    for name in (layout.LIMIT, layout.REGION):
+        (where / name).unlink()
+    await end(bed, "lost")
+    assert REFUSED in await inside(bed, "lost", "cuda_malloc -size=1")
+    assert (where / layout.LIMIT).is_dir()
+    await node.agent.restart()
+    await until_registered(node)
+    assert (where / layout.LIMIT).is_file()
+
+
+# --- what is seen -------------------------------------------------------------------------------
+
+
+async def test_the_exporter_shows_what_each_container_uses_of_its_limit(bed: Bed, node: GpuNode) -> None:
+    await grant_exporter(bed)
+    often = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
+    exporter = await start_exporter(node, often)
+    first, second = (each["metadata"]["name"] for each in await two_of_s2(bed, node))
+    # Who asks for what is left clears away the context of the one before, which has ended.
+    await inside(bed, second, "cuda_malloc -size=1024; nvml_memory")
+    node.stub.processes(0, [Process(pid_of(node, name), used_mib=3200) for name in (first, second)])
+    expected = {
+        "gpushare_container_memory_limit_bytes": {(first,): 4301 * MIB, (second,): 4301 * MIB},
+        "gpushare_container_memory_counted_bytes": {(first,): 3193 * MIB, (second,): 3193 * MIB},
+        "gpushare_container_memory_uncounted_bytes": {(first,): 7 * MIB, (second,): 7 * MIB},
+        "gpushare_container_memory_refusals_total": {(first,): 0, (second,): 1},
+    }
+
+    seen: dict[str, Any] = {}
+
+    async def shown() -> bool:
+        seen.update({metric: await exporter.values(metric, "pod") for metric in expected})
+        return seen == expected
+
+    with suppress(TestbedError):
+        await until(shown, "the exporter to show both containers", 15, 0.2)
+    assert seen == expected
+    assert await exporter.values("gpushare_card_unheld_processes", "card") == {("0",): 0}
+    node.stub.processes(0, ())
+    await exporter.process.stop()

@@ -1,0 +1,14 @@
+"""Packages of the isolation library, as the image has them."""
+
+import hashlib
+from pathlib import Path
+
+from gpushare.isolation.install import SUMS
+
+
+def packaged(folder: Path) -> Path:
+    """Write the checksums of the folder's libraries, and return the folder."""
+    libraries = sorted(folder.glob("*.so"))
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in libraries]
+    (folder / SUMS).write_text("".join(sums))
+    return folder

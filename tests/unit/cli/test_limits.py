@@ -1,0 +1,188 @@
+"""``kubectl gpushare limits``: from the exporters' pages to tables, documents and reasons."""
+
+import json
+
+import pytest
+import yaml
+
+from gpushare.contract import LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
+from tests.unit.cli.api import Api, call
+from tests.unit.cli.objects import Json, literal, node, pod, share
+
+MIB = 2**20
+HELD = {LABEL_MODE: "cgpu"}
+
+
+def series(name: str, where: str, amount: int, *, node: str = "n1", card: str = "0") -> str:
+    namespace, name_of_pod = where.split("/")
+    labels = {
+        "node": node,
+        "namespace": namespace,
+        "pod": name_of_pod,
+        "container": "main",
+        "card": card,
+        "uuid": f"GPU-{card}",
+    }
+    told = ",".join(f'{key}="{value}"' for key, value in labels.items())
+    return f"gpushare_container_memory_{name}{{{told}}} {amount}\n"
+
+
+def page(*lines: str) -> str:
+    return "".join(['gpushare_exporter_source_up{source="nvml"} 1\n', *lines])
+
+
+def held(where: str, node: str = "n1") -> str:
+    """A container that uses 1000 of 4308 MiB, and of which the driver says 1200."""
+    return "".join(
+        [
+            series("limit_bytes", where, 4308 * MIB, node=node),
+            series("counted_bytes", where, 1000 * MIB, node=node),
+            series("counted_peak_bytes", where, 3000 * MIB, node=node),
+            series("refusals_total", where, 7, node=node),
+            series("used_bytes", where, 1200 * MIB, node=node),
+            series("uncounted_bytes", where, 200 * MIB, node=node),
+        ]
+    )
+
+
+FREE = series("used_bytes", "ml/free", 5 * MIB)
+"""What the driver says of a container that is not held."""
+
+
+async def test_every_container_that_is_held_has_a_row(api: Api) -> None:
+    api.exporters = {"n1": page(held("ml/b"), FREE), "n2": page(held("ml/a", "n2"))}
+    shown = literal(
+        """
+        NAMESPACE  POD  CONTAINER  NODE  CARD  LIMIT     USED      PEAK      REFUSALS
+        ml         a    main       n2    0     4308 MiB  1000 MiB  3000 MiB  7
+        ml         b    main       n1    0     4308 MiB  1000 MiB  3000 MiB  7
+        """
+    )
+    assert await call(api, "limits") == (0, shown, "")
+    assert await call(api, "limits", "-n", "other") == (0, "Nothing to show.\n", "")
+    assert len((await call(api, "limits", "--node", "n2"))[1].splitlines()) == 2
+
+
+async def test_wide_has_what_the_driver_says(api: Api) -> None:
+    api.exporters = {"n1": page(held("ml/a"))}
+    _, out, _ = await call(api, "limits", "-o", "wide")
+    header, row = (line.split("  ") for line in out.splitlines())
+    told = dict(zip(filter(None, header), filter(None, row), strict=True))
+    assert {key.strip(): value.strip() for key, value in list(told.items())[-3:]} == {
+        "DRIVER": "1200 MiB",
+        "UNCOUNTED": "200 MiB",
+        "UUID": "GPU-0",
+    }
+
+
+async def test_json_and_yaml_have_bytes_and_nulls(api: Api) -> None:
+    api.exporters = {"n1": page(held("ml/a"), series("limit_bytes", "ml/spoilt", MIB, card="1"))}
+    _, out, _ = await call(api, "limits", "-o", "json")
+    document = json.loads(out)
+    assert (document["apiVersion"], document["kind"]) == ("gpushare.io/v1", "ContainerLimitList")
+    full, bare = document["items"]
+    assert full == {
+        "namespace": "ml",
+        "pod": "a",
+        "container": "main",
+        "node": "n1",
+        "card": "0",
+        "uuid": "GPU-0",
+        "limitBytes": 4308 * MIB,
+        "usedBytes": 1000 * MIB,
+        "peakBytes": 3000 * MIB,
+        "refusals": 7,
+        "driverBytes": 1200 * MIB,
+        "uncountedBytes": 200 * MIB,
+    }
+    assert {key for key, value in bare.items() if value is None} == {
+        *("usedBytes", "peakBytes", "refusals", "driverBytes", "uncountedBytes")
+    }
+    assert yaml.safe_load((await call(api, "limits", "-o", "yaml"))[1]) == document
+
+
+async def test_what_a_spoilt_region_does_not_tell_is_a_dash(api: Api) -> None:
+    api.exporters = {"n1": page(series("limit_bytes", "ml/spoilt", MIB))}
+    assert (await call(api, "limits"))[1].splitlines()[1].split() == [
+        *("ml", "spoilt", "main", "n1", "0", "1", "MiB", "-", "-", "-")
+    ]
+
+
+async def test_one_pod_is_asked_of_its_own_node(api: Api) -> None:
+    api.nodes = [node("n1", share(14), labels=HELD)]
+    api.pods = [pod("a", "n1", 4, namespace="ml"), pod("a", "n1", 4, namespace="other")]
+    api.exporters = {"n1": page(held("ml/a"), held("other/a"), held("ml/b")), "n2": None}
+    code, out, err = await call(api, "limits", "a", "-n", "ml")
+    assert (code, err) == (0, "")
+    assert [line.split()[:2] for line in out.splitlines()[1:]] == [["ml", "a"]]
+    _, out, _ = await call(api, "limits", "a")
+    assert [line.split()[:2] for line in out.splitlines()[1:]] == [["ml", "a"], ["other", "a"]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "labels", "reason"),
+    [
+        (pod("a", "n1"), HELD, "it asks for no aliyun.com/gpu-mem"),
+        (pod("a", None, 4), HELD, "it has no node"),
+        (pod("a", "n1", 4, phase="Succeeded"), HELD, "it has ended"),
+        (pod("a", "n1", 4), {}, "node n1 shares without isolation: its mode is share, and "),
+        (pod("a", "n1", 4), {LABEL_MODE: "mps"}, "node n1 shares without isolation: its mode is mps, and "),
+        (pod("a", "n1", 4), {LABEL_MODE: "default"}, "node n1: label ack.node.gpu.schedule=default gives"),
+        (
+            pod("a", "n1", 4),
+            {**HELD, LABEL_NO_ISOLATION: "true"},
+            "isolation is switched off on node n1 by its label cgpu.disable.isolation=true",
+        ),
+        (
+            pod("a", "n1", 4),
+            {LABEL_CGPU: "true"},
+            "the exporter of node n1 knows of no limit: ",
+        ),
+    ],
+)
+async def test_a_pod_that_is_not_held_says_why(
+    api: Api, asked: Json, labels: dict[str, str], reason: str
+) -> None:
+    api.nodes, api.pods, api.exporters = [node("n1", share(14), labels=labels)], [asked], {"n1": page(FREE)}
+    code, out, err = await call(api, "limits", "a")
+    assert (code, out) == (0, "")
+    assert err.startswith(f"pod default/a is not held: {reason}")
+    assert err.count("\n") == 1
+    code, out, err = await call(api, "limits", "a", "-o", "json")
+    assert (code, json.loads(out)["items"]) == (0, [])
+    assert reason in err
+
+
+async def test_a_reason_that_needs_no_exporter_is_told_without_one(api: Api) -> None:
+    api.nodes, api.pods = [node("n1", share(14))], [pod("a", "n1", 4)]
+    code, _, err = await call(api, "limits", "a")
+    assert (code, "shares without isolation" in err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exporters", "text"),
+    [
+        (["x"], {}, "there is no pod x in any namespace"),
+        (["a", "-n", "other"], {}, "there is no pod a in namespace other"),
+        (["a", "--node", "n2"], {}, "there is no pod a in any namespace on node n2"),
+        (["a"], {}, "no exporter runs on node n1"),
+        (["a"], {"n1": None}, "exporter e-n1 on node n1: "),
+        ([], {}, "no exporter runs in kube-system"),
+    ],
+)
+async def test_what_cannot_be_known_is_an_error(
+    api: Api, arguments: list[str], exporters: dict[str, str | None], text: str
+) -> None:
+    api.nodes, api.pods = [node("n1", share(14), labels=HELD)], [pod("a", "n1", 4)]
+    api.exporters = exporters
+    code, out, err = await call(api, "limits", *arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"Failed due to {text}")
+
+
+@pytest.mark.parametrize("odd", [{"metadata": {"name": "a", "namespace": "ml"}, "spec": 7}])
+async def test_a_pod_that_cannot_be_read_is_an_error(api: Api, odd: Json) -> None:
+    api.pods = [odd]
+    code, _, err = await call(api, "limits", "a")
+    assert code == 1
+    assert err.startswith("Failed due to /api/v1/pods: a pod cannot be read: ")

@@ -1,0 +1,34 @@
+"""What the real library writes under a real program, as the exporter reads it."""
+
+from pathlib import Path
+
+from gpushare.exporter.regions import isolation_of
+from gpushare.isolation.layout import Owner, folder_of
+from testbed.cuda import CudaStub
+from tests.support.isolation import MIB, UUID, Container, build, card, needs_compiler, share
+
+OWNER = Owner("a-uid", "main")
+
+
+@needs_compiler
+def test_a_program_under_the_library_is_seen_with_its_memory_and_its_refusals(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    place = state / "0123456789abcdef"
+    place.mkdir(parents=True)
+    folder_of(state, OWNER).symlink_to(place.name)
+    container = Container(
+        place, build(tmp_path / "library", place), CudaStub(tmp_path / "stub", cards=[card()])
+    )
+    container.limit(share(4, 15))
+    with container.start("context(); free(alloc(2000)[1]); alloc(1000); alloc(5000); say(0); input()") as one:
+        assert one.stdout is not None
+        one.stdout.readline()
+        found = isolation_of(state, [one.pid], Path("/proc"))
+        one.communicate("\n")
+    (held,) = found.held
+    assert (held.owner, [limit.limit_mib for limit in held.limits]) == (OWNER, [4301])
+    assert held.region is not None
+    (use,) = held.region.cards
+    assert (use.uuid, use.used, use.peak, use.refusals) == (UUID, 1000 * MIB, 2000 * MIB, 1)
+    assert {process.pid for process in held.region.processes} == {one.pid} == set(found.inner_pids.values())
+    assert not held.problem

@@ -1,0 +1,164 @@
+"""What isolation says of containers beside what the driver says of them."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from gpushare.exporter.snapshot import Snapshot
+from gpushare.model.readings import Readings
+from tests.unit.exporter.scene import (
+    MIB,
+    held,
+    home,
+    isolation,
+    limit,
+    process,
+    reading,
+    shared,
+    snapshot,
+    tenant,
+    use,
+    values,
+)
+
+PREFIX = "gpushare_container_memory"
+UNHELD = "gpushare_card_unheld_processes"
+OWN = ("limit_bytes", "counted_bytes", "counted_peak_bytes", "refusals", "uncounted_bytes", "unseen_bytes")
+
+
+def of(found: Snapshot, what: str) -> dict[str, float]:
+    """A number of containers by their pods; bytes in MiB."""
+    unit = MIB if what.endswith("_bytes") else 1
+    return {pod: number / unit for pod, number in values(found, f"{PREFIX}_{what}", "pod").items()}
+
+
+def busy(used_mib: int = 1000, **more: Any) -> Snapshot:
+    """Pod a is held and has pid 10, which calls itself 1 and uses 1000 MiB; pod b is held and idle."""
+    found = snapshot(
+        [reading(0, process(10, used_mib))],
+        [tenant("a"), tenant("b")],
+        [shared("a"), shared("b")],
+        {10: home("a")},
+        isolation=isolation(held("a", use(900, 1200, 3), pids=[1]), held("b"), inner_pids={10: 1}),
+    )
+    return replace(found, **more)
+
+
+def test_what_the_library_counts_is_told_with_the_limit() -> None:
+    assert of(busy(), "limit_bytes") == {"a": 4308, "b": 4308}
+    assert of(busy(), "counted_bytes") == {"a": 900, "b": 0}
+    assert of(busy(), "counted_peak_bytes") == {"a": 1200, "b": 0}
+    assert of(busy(), "refusals") == {"a": 3, "b": 0}
+
+
+def test_the_labels_are_those_of_all_series_of_containers() -> None:
+    labels = ("node", "namespace", "pod", "container", "card", "uuid")
+    for what in OWN:
+        assert ("n", "ml", "a", "main", "0", "GPU-0") in values(busy(), f"{PREFIX}_{what}", *labels)
+
+
+@pytest.mark.parametrize(
+    ("driver", "uncounted", "unseen"), [(1000, 100, 0), (900, 0, 0), (0, 0, 900), (4000, 3100, 0)]
+)
+def test_the_difference_to_the_driver_is_told_both_ways(driver: int, uncounted: int, unseen: int) -> None:
+    assert of(busy(driver), "uncounted_bytes") == {"a": uncounted, "b": 0}
+    assert of(busy(driver), "unseen_bytes") == {"a": unseen, "b": 0}
+
+
+def test_all_processes_of_a_container_count_against_its_region() -> None:
+    both = snapshot(
+        [reading(0, process(10, 1000), process(11, 500))],
+        [tenant("a")],
+        [shared("a")],
+        {10: home("a"), 11: home("a")},
+        isolation=isolation(held("a", use(900))),
+    )
+    assert of(both, "uncounted_bytes") == {"a": 600}
+
+
+def test_a_container_has_numbers_of_each_of_its_cards() -> None:
+    on_two = held("a", use(1), use(2, card=1), limits=[limit(4), limit(2, card=1)])
+    found = snapshot([reading(0), reading(1)], [tenant("a")], isolation=isolation(on_two))
+    assert values(found, f"{PREFIX}_counted_bytes", "card") == {"0": MIB, "1": 2 * MIB}
+    assert values(found, f"{PREFIX}_limit_bytes", "card") == {"0": 4308 * MIB, "1": 15079 * 2 // 14 * MIB}
+
+
+def test_of_a_region_that_cannot_be_believed_only_the_limit_is_told() -> None:
+    spoilt = replace(held("a"), region=None, problem="no region")
+    found = busy(isolation=isolation(spoilt, inner_pids={10: 1}))
+    assert {what for what in OWN if of(found, what)} == {"limit_bytes"}
+    assert values(found, "gpushare_exporter_unreadable_regions") == {(): 1}
+    assert values(found, UNHELD, "card") == {"0": 0}
+
+
+def test_a_card_that_the_driver_does_not_show_is_never_a_label() -> None:
+    elsewhere = held("a", use(1, card=7), limits=[limit(card=7)])
+    assert {what for what in OWN if of(busy(isolation=isolation(elsewhere)), what)} == set()
+
+
+@pytest.mark.parametrize("pods", [[], [tenant("a", finished=True)]], ids=["unknown", "finished"])
+def test_a_folder_that_is_left_of_a_pod_tells_nothing(pods: list[object]) -> None:
+    found = busy(residents=tuple(pods))
+    assert {what for what in OWN if "a" in of(found, what)} == set()
+
+
+def test_a_process_that_a_region_knows_is_held() -> None:
+    assert values(busy(), UNHELD, "card") == {"0": 0}
+
+
+@pytest.mark.parametrize(
+    ("where", "inner", "count"),
+    [
+        (None, 11, 1),
+        (home("a"), 2, 1),
+        (home("b"), 1, 1),
+        (home("free"), 1, 1),
+        (home("a"), 1, 0),
+        (home("gone"), 1, 0),
+        (home("a"), None, 0),
+        (home("a", "starting"), 1, 0),
+    ],
+    ids=[
+        "of no pod",
+        "past the library",
+        "in a region of nobody",
+        "of a pod that is not held",
+        "known",
+        "of a pod that is unknown",
+        "ended",
+        "of a container without a name",
+    ],
+)
+def test_processes_that_nobody_holds_are_counted(where: object, inner: int | None, count: int) -> None:
+    known = isolation(
+        held("a", use(1), pids=[1]), held("b"), inner_pids={11: inner} if inner is not None else {}
+    )
+    found = busy(
+        readings=Readings((reading(0, process(11, 5)),)),
+        residents=(tenant("a"), tenant("b"), tenant("free")),
+        homes={11: where},
+        isolation=known,
+    )
+    assert values(found, UNHELD, "card") == {"0": count}
+
+
+def test_cards_that_nobody_is_held_on_are_nobodys_matter() -> None:
+    assert values(busy(isolation=isolation()), UNHELD, "card") == {}
+    assert values(busy(isolation=None), UNHELD, "card") == {}
+
+
+def test_a_source_that_is_down_costs_what_it_tells() -> None:
+    complete = {what for what in OWN if of(busy(), what)}
+    assert complete == set(OWN)
+    for down in product((False, True), repeat=4):
+        parts = ("readings", "homes", "residents", "isolation")
+        silent = {name for name, is_down in zip(parts, down, strict=True) if is_down}
+        found = replace(busy(), **dict.fromkeys(silent))  # type: ignore[arg-type]
+        told = {what for what in OWN if of(found, what)}
+        if silent & {"readings", "residents", "isolation"}:
+            assert told == set()
+        elif silent:
+            assert told == complete - {"uncounted_bytes", "unseen_bytes"}
+        assert bool(values(found, UNHELD, "card")) == (not silent)

@@ -1,0 +1,150 @@
+"""Limits and regions on a disk: what is believed of them, and what is told instead of the rest."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpushare.errors import SourceError
+from gpushare.exporter.regions import NOTHING, Held, Isolation, isolation_of
+from gpushare.isolation.layout import LIMIT, REGION, Owner, folder_of
+from gpushare.isolation.limits import CardLimit
+from gpushare.isolation.region import SIZE, CardUse, empty
+from tests.support.regions import hold, region_bytes
+
+MIB = 1024 * 1024
+LIMITS = (CardLimit("GPU-0", 15079, 4, 14), CardLimit("GPU-1", 15079, 2, 14))
+OWNER = Owner("some-uid", "main")
+USES = (CardUse("GPU-0", 0, 5, 7, 1), CardUse("GPU-1", 0, 0, 0, 0))
+SOUND = region_bytes(USES, [42])
+
+
+def read(state: Path) -> Isolation:
+    return isolation_of(state, [], Path("/proc"))
+
+
+def only(state: Path) -> Held:
+    (held,) = read(state).held
+    return held
+
+
+def unreadable(state: Path) -> str:
+    """Why the one container's region is not believed; its limit is."""
+    held = only(state)
+    assert (held.owner, held.limits, held.region) == (OWNER, LIMITS, None)
+    return held.problem
+
+
+def test_a_node_without_isolation_has_nothing_to_read(tmp_path: Path) -> None:
+    assert read(tmp_path / "none") == Isolation()
+
+
+def test_limits_and_region_of_a_container_are_read(tmp_path: Path) -> None:
+    hold(tmp_path, OWNER, LIMITS, SOUND)
+    held = only(tmp_path)
+    assert (held.owner, held.limits) == (OWNER, LIMITS)
+    assert held.region
+    assert [(use.uuid, use.used, use.peak, use.refusals) for use in held.region.cards] == [
+        ("GPU-0", 5, 7, 1),
+        ("GPU-1", 0, 0, 0),
+    ]
+    assert [process.pid for process in held.region.processes] == [42]
+
+
+def test_a_container_that_has_not_begun_its_region_uses_nothing(tmp_path: Path) -> None:
+    hold(tmp_path, OWNER, LIMITS, empty())
+    assert only(tmp_path) == Held(OWNER, LIMITS, NOTHING)
+
+
+def test_what_processes_call_themselves_is_asked_only_where_somebody_is_held(tmp_path: Path) -> None:
+    mine = os.getpid()
+    assert isolation_of(tmp_path, [mine], Path("/proc")).inner_pids == {}
+    hold(tmp_path, OWNER, LIMITS, empty())
+    assert isolation_of(tmp_path, [mine], Path("/proc")).inner_pids == {mine: mine}
+
+
+@pytest.mark.parametrize("name", ["0123456789abcdef", "_main", "uid_", "file"])
+def test_what_is_nobodys_folder_is_passed_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    assert read(tmp_path) == Isolation()
+
+
+def test_a_folder_that_goes_meanwhile_is_not_there(tmp_path: Path) -> None:
+    folder_of(tmp_path, OWNER).symlink_to("gone")
+    folder_of(tmp_path, Owner("other", "main")).mkdir()
+    assert read(tmp_path) == Isolation()
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SourceError, match="file cannot be listed"):
+        read(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "this one has 0"),
+        (SOUND[:-1], f"this one has {SIZE - 1}"),
+        (SOUND + b"x", f"this one has {SIZE + 1}"),
+        (b"x" * SIZE, "no region of version"),
+        (SOUND[:16] + b"\1" + SOUND[17:], "written all the time"),
+        (region_bytes(), "nothing of card GPU-0"),
+        (region_bytes([CardUse("GPU-0", 0, 0, 0, 0)]), "nothing of card GPU-1"),
+        (region_bytes([CardUse("GPU-9", 0, 0, 0, 0), *USES[1:]]), "nothing of card GPU-0"),
+        (region_bytes([CardUse("GPU-0", 0, 2**64 - 1, 0, 0), *USES[1:]]), f"{2**64 - 1} bytes"),
+        (region_bytes([CardUse("GPU-0", 0, 0, 15079 * MIB + 1, 0), *USES[1:]]), "card GPU-0 of 15079 MiB"),
+    ],
+)
+def test_a_region_that_cannot_be_believed_is_told_and_the_limit_stays(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    hold(tmp_path, OWNER, LIMITS, content)
+    assert reason in unreadable(tmp_path)
+
+
+def to_link(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [to_link, os.mkfifo, os.mkdir])
+def test_a_region_that_is_no_file_is_not_waited_for(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    region = hold(tmp_path, OWNER, LIMITS, SOUND) / REGION
+    region.unlink()
+    make(region)
+    assert unreadable(tmp_path)
+
+
+def test_a_region_that_grew_is_not_read_to_its_end(tmp_path: Path) -> None:
+    os.truncate(hold(tmp_path, OWNER, LIMITS, SOUND) / REGION, 1 << 40)
+    assert f"this one has {SIZE + 1}" in unreadable(tmp_path)
+
+
+def test_a_limit_that_cannot_be_read_costs_its_container_only(tmp_path: Path) -> None:
+    (hold(tmp_path, OWNER, LIMITS, SOUND) / LIMIT).write_bytes(b"\xff")
+    hold(tmp_path, Owner("other", "main"), LIMITS, SOUND)
+    found = read(tmp_path)
+    assert {each.owner.uid: each.limits for each in found.held} == {"some-uid": (), "other": LIMITS}
+    assert found.unreadable == {"some-uid/main": "this is no limit file of format 1"}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 8192), st.binary(min_size=1, max_size=64)), max_size=8),
+    st.integers(0, SIZE + 9),
+)
+def test_any_bytes_in_a_region_are_read_or_told(
+    tmp_path: Path, writes: list[tuple[int, bytes]], size: int
+) -> None:
+    content = bytearray(SOUND + bytes(9))
+    for at, written in writes:
+        content[at : at + len(written)] = written
+    hold(tmp_path, OWNER, LIMITS, bytes(content[: size if size < SIZE // 2 else SIZE]))
+    held = only(tmp_path)
+    assert (held.region is None) == bool(held.problem)
+    for use in held.region.cards if held.region else ():
+        if use.uuid in {limit.uuid for limit in LIMITS}:
+            assert max(use.used, use.peak) <= 15079 * MIB

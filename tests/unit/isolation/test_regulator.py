@@ -1,0 +1,71 @@
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.isolation.regulator import Sample, rate
+
+SECOND = 1_000_000_000
+
+
+@dataclass
+class App:
+    """A program whose tokens cost the same; it launches what it may, up to what it wants of the card."""
+
+    ns_per_token: float
+    wants: float = 1.0
+
+    def run(self, allowed: int) -> Sample:
+        spent = round(min(self.wants * SECOND / self.ns_per_token, allowed or SECOND))
+        return Sample(SECOND, round(spent * self.ns_per_token), spent)
+
+
+def part(app: App, percent: int, samples: int, previous: int = 0) -> float:
+    for _ in range(samples):
+        previous = rate(percent, app.run(previous), previous)
+    return 100 * app.run(previous).busy_ns / SECOND
+
+
+costs = st.floats(0.5, 1e6)
+percents = st.integers(2, 99)
+
+
+@given(percents, costs)
+def test_the_first_sample_gives_the_part_already(percent: int, cost: float) -> None:
+    assert part(App(cost), percent, 1) == pytest.approx(percent, rel=0.02, abs=0.1)
+
+
+@given(percents, costs, st.integers(1, 10**12))
+def test_from_any_rate_the_part_is_reached(percent: int, cost: float, previous: int) -> None:
+    assert part(App(cost), percent, 40, previous) == pytest.approx(percent, rel=0.02, abs=0.2)
+
+
+@given(percents, costs)
+def test_whoever_wants_less_can_still_have_all_of_its_part(percent: int, cost: float) -> None:
+    shy = rate(percent, App(cost, wants=percent / 200).run(0), 0)
+    assert 100 * App(cost).run(shy).busy_ns / SECOND == pytest.approx(percent, rel=0.05, abs=0.1)
+
+
+@pytest.mark.parametrize("sample", [Sample(SECOND, 0, 0), Sample(SECOND, SECOND, 0), Sample(0, 5, 5)])
+def test_a_sample_that_says_nothing_changes_nothing(sample: Sample) -> None:
+    assert rate(25, sample, 1234) == 1234
+    assert rate(25, sample, 0) == 0
+
+
+def test_kernels_that_are_too_short_to_be_seen_are_not_held_for_ever() -> None:
+    held = 10
+    for _ in range(20):
+        held = rate(25, Sample(SECOND, 0, held), held)
+    assert held > 1_000_000
+
+
+def test_kernels_that_grow_are_held_soon() -> None:
+    fast = rate(25, App(10).run(0), 0)
+    assert part(App(1000), 25, 6, fast) == pytest.approx(25, abs=2)
+
+
+@given(percents, st.builds(Sample, st.integers(1, 10**12), st.integers(0, 10**12), st.integers(1, 2**63)))
+def test_a_rate_is_never_none(percent: int, sample: Sample) -> None:
+    assert rate(percent, sample, 0) >= 1
+    assert rate(percent, sample, 1) >= 1

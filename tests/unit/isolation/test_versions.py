@@ -1,0 +1,81 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gpushare.contract import AGENT_RECORD, DEVICE_PLUGIN_FOLDER
+from gpushare.deviceplugin.main import command as agent
+from gpushare.deviceplugin.main import settings_of as agent_settings
+from gpushare.deviceplugin.record import Record
+from gpushare.deviceplugin.tenancy import Grant, Hold
+from gpushare.errors import ConfigError
+from gpushare.isolation.versions import Unknown, current, found, holds, in_use
+
+OLD, NEW = "00000000000000aa", "00000000000000bb"
+
+
+def grant(container: str, hold: Hold | None) -> Grant:
+    return Grant("uid", container, "default/pod", (("GPU-1", 4),), "lead", hold=hold)
+
+
+def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:
+    grants = [grant("a", Hold("00000000000000cc", OLD, "limit")), grant("b", None)]
+    asyncio.run(Record(tmp_path, "GiB").keep(lambda: {each.key: each for each in grants}))
+    assert in_use(tmp_path / Path(AGENT_RECORD).name) == frozenset({OLD})
+
+
+def test_the_record_is_looked_for_where_the_agent_has_it() -> None:
+    with agent.make_context("device-plugin", ["--node-name=a"]) as context:
+        state = agent_settings(context.params, {}).state
+    assert state == (Path(DEVICE_PLUGIN_FOLDER) / AGENT_RECORD).parent
+
+
+def test_an_agent_without_isolation_holds_nobody(tmp_path: Path) -> None:
+    record = tmp_path / "grants.json"
+    record.write_text('{"version": 1, "unit": "GiB", "grants": [{"uid": "a", "container": "b"}]}')
+    assert in_use(record) == frozenset()
+
+
+def test_without_a_record_it_is_not_known_who_has_what(tmp_path: Path) -> None:
+    record = tmp_path / "grants.json"
+    assert in_use(record) == Unknown(f"there is no {record}")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff", b"[]", b'{"grants": 1}', b'{"grants": [{"hold": 1}]}']
+)
+def test_a_record_that_cannot_be_understood_tells_nothing(tmp_path: Path, content: bytes) -> None:
+    record = tmp_path / "grants.json"
+    record.write_bytes(content)
+    answer = in_use(record)
+    assert isinstance(answer, Unknown)
+    assert str(record) in answer.reason
+
+
+def test_a_record_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
+    assert in_use(tmp_path) == Unknown(f"cannot read {tmp_path}: Is a directory")
+
+
+def test_only_names_of_versions_are_versions(tmp_path: Path) -> None:
+    for name in (OLD, NEW, "current", ".0123456789abcdef.draft", "README"):
+        (tmp_path / name).mkdir()
+    assert found(tmp_path) == (OLD, NEW)
+    assert found(tmp_path / "nowhere") == ()
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"cannot read .*/file: Not a directory"):
+        found(tmp_path / "file")
+
+
+def test_a_link_that_leads_to_no_version_is_none(tmp_path: Path) -> None:
+    assert current(tmp_path) is None
+    (tmp_path / "current").symlink_to("/etc")
+    assert current(tmp_path) is None
+
+
+def test_what_nobody_has_and_nobody_gets_is_held_by_nothing() -> None:
+    assert holds((OLD, NEW), NEW, frozenset()) == {NEW: "new containers get it"}
+    assert holds((OLD, NEW), None, frozenset({OLD})) == {OLD: "containers have it"}
+    assert holds((OLD, NEW), None, Unknown("x")).keys() == {OLD, NEW}
