@@ -152,7 +152,7 @@ class _Run:
 
 async def _show_inside(story: Story, bed: Bed, node: CardNode) -> None:
     """What only containers that run can show."""
-    _say("\n# what each pod may use of its card; the isolation library that will enforce it is not here yet")
+    _say("\n# what each pod may use of its card")
     for pod, text in await limits(bed):
         click.echo(f"  {pod:<34} {text}")
     await _show_all(story.inside, partial(show, bed))

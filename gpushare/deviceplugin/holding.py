@@ -25,14 +25,13 @@ def limit_of(tenancy: Tenancy, grant: Grant, demand: Demand | None) -> str:
 
     Raises InvalidRequest for what no limit file can say.
     """
-    units, core = dict(grant.cards), _core_of(demand, grant) if tenancy.mode is Mode.CORE_MEM else 0
+    units = dict(grant.cards)
+    core = _core_of(demand, grant) if demand and tenancy.mode is Mode.CORE_MEM else 0
     return text([_limit(card, units[card.uuid], core) for card in tenancy.cards if card.uuid in units])
 
 
-def _core_of(demand: Demand | None, grant: Grant) -> int:
+def _core_of(demand: Demand, grant: Grant) -> int:
     """The container's own part of its pod's compute, in percent of each card."""
-    if demand is None:
-        return 0
     return sum(each.core for each in demand.containers if each.name == grant.container) // demand.cards
 
 
