@@ -41,8 +41,12 @@ lint-ansible: setup-ansible ## Lint roles, playbooks and inventories; profile pr
 
 .PHONY: check
 check: lint setup-ansible ## The quick loop: lint, types, layers, unit and property tests
-	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract tests/components tests/monitoring tests/isolation
+	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract tests/components tests/monitoring
 	@$(ANSIBLE)/pytest -q -n 2 -p no:cacheprovider tests/ansible
+
+.PHONY: native
+native: setup ## The isolation library under programs that know nothing of it, on a stub of the driver
+	@$(BIN)/pytest -q -n 2 tests/isolation
 
 .PHONY: role-docs
 role-docs: setup ## Make the README of each role from its argument_specs.yml
