@@ -24,6 +24,8 @@ from tests.unit.deviceplugin.nodeapi import FakeNodeApi, refused, silence
 
 LINEUP = Lineup(Unit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
 QUICK = Pace(first_s=0.001, longest_s=0.01, forbidden_s=0.01)
+UNHURRIED = Pace(first_s=0.3, longest_s=0.3, forbidden_s=0.3)
+"""So long that a second attempt is not due yet when another write is at hand, also on a busy machine."""
 SERVED: dict[str, str | None] = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
 NODE = NodeFacts("n")
 
@@ -203,7 +205,7 @@ async def test_nothing_is_lost_while_the_api_is_away() -> None:
 
 
 async def test_a_pod_that_fails_holds_up_no_other() -> None:
-    scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 2)}))
+    scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 2)}), pace=UNHURRIED)
     async with working(scene):
         scene.publisher.node_seen(NODE)
         scene.publisher.want_node(want())
