@@ -50,6 +50,8 @@ from gpushare.scheduling.fitting import Refusal
 log = structlog.get_logger()
 
 PATIENCE_S: Final = 5.0
+_PREFERENCE_S: Final = 1.0
+"""How long the kubelet's choice of IDs may wait for a pod that it knows and the API has not shown yet."""
 _STUCK_S: Final = 30.0
 """Beyond its patience a call waits for the disk alone."""
 
@@ -98,18 +100,34 @@ class Allocator:
         self._last: Grant | None = None
         self._refusals: frozenset[Key] = frozenset()
 
-    def wanted_cards(self, amount: int) -> tuple[int, ...]:
-        """The cards on which the next container of that amount belongs, as far as one can know."""
-        return self._cards_for(self._match(self._call(amount)))
+    async def wanted_cards(self, amount: int) -> tuple[int, ...]:
+        """The cards on which the next container of that amount belongs, as far as one can know.
 
-    def core_cards(self, percent: int) -> tuple[int, ...]:
+        With IDs of other cards the kubelet would fail the container after a reboot without those cards.
+        """
+        return await self._cards_of(lambda: self._match(self._call(amount)))
+
+    async def core_cards(self, percent: int) -> tuple[int, ...]:
         """The same for a container that asks for that share of compute."""
-        done = self._household.refresh()
-        return self._cards_for(match_core(self._household.tenancy, percent, done))
 
-    def _cards_for(self, found: Match | None) -> tuple[int, ...]:
-        demand = found.tenant.demand if found else None
-        if found is None or demand is None:
+        def look() -> Match | None:
+            done = self._household.refresh()
+            return match_core(self._household.tenancy, percent, done)
+
+        return await self._cards_of(look)
+
+    async def _cards_of(self, look: Callable[[], Match | None]) -> tuple[int, ...]:
+        async def attempt(*, last: bool) -> Match | None:
+            del last
+            return look()
+
+        patience_s = min(_PREFERENCE_S, self._manners.patience_s)
+        found = await self._attempts.until(attempt, time.monotonic() + patience_s)
+        return self._cards_for(found) if found else ()
+
+    def _cards_for(self, found: Match) -> tuple[int, ...]:
+        demand = found.tenant.demand
+        if demand is None:
             return ()
         cards = choose(self._household.tenancy, found.tenant, demand)
         return () if isinstance(cards, Refusal) else cards

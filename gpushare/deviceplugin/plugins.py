@@ -47,7 +47,8 @@ class _Plugin:
 
         Sorted out in a thread: there are 130,000 of them where the unit is a MiB.
         """
-        wanted, cards = self._wanted(size), self._household.tenancy.cards
+        wanted = await self._wanted(size)
+        cards = self._household.tenancy.cards
         return await asyncio.to_thread(preferred, available, must, size, wanted, cards)
 
     def registered(self, *, up: bool) -> None:
@@ -63,7 +64,7 @@ class _Plugin:
     def _units(self, card: Card) -> int:
         raise NotImplementedError
 
-    def _wanted(self, size: int) -> tuple[int, ...]:
+    async def _wanted(self, size: int) -> tuple[int, ...]:
         raise NotImplementedError
 
 
@@ -80,8 +81,8 @@ class MemPlugin(_Plugin):
     def _units(self, card: Card) -> int:
         return card.units
 
-    def _wanted(self, size: int) -> tuple[int, ...]:
-        return self._allocator.wanted_cards(size)
+    async def _wanted(self, size: int) -> tuple[int, ...]:
+        return await self._allocator.wanted_cards(size)
 
 
 class CorePlugin(_Plugin):
@@ -106,5 +107,5 @@ class CorePlugin(_Plugin):
         del card
         return CORE_PER_CARD
 
-    def _wanted(self, size: int) -> tuple[int, ...]:
-        return self._allocator.core_cards(size)
+    async def _wanted(self, size: int) -> tuple[int, ...]:
+        return await self._allocator.core_cards(size)

@@ -239,6 +239,19 @@ async def test_the_ids_of_the_promised_card_are_preferred(tmp_path: Path) -> Non
     assert await here.mem.prefer(available, (), 2) == ["GPU-1-_-0", "GPU-1-_-1"]
 
 
+async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_question(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14, 14)
+    asking = asyncio.ensure_future(here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2))
+    await asyncio.sleep(0)
+    here.come(tenant("a", 2, card=1))
+    assert await asking == ids(1, 0, 1)
+
+
+async def test_without_a_pod_some_ids_are_preferred_all_the_same(tmp_path: Path) -> None:
+    here = Setting(tmp_path, 14, 14, patience_s=0.01)
+    assert len(await here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2)) == 2
+
+
 async def test_the_list_of_devices_is_told_anew_when_it_changes(tmp_path: Path) -> None:
     here = Setting(tmp_path, 4)
     here.mem.devices()
