@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from gpushare.errors import ConfigError
-from testbed.errors import TestbedError
 from testbed.nvml import ERAS, build
 from testbed.nvml.eras import FIRST_IN, functions
 from tests.support.nvml import needs_compiler
@@ -34,7 +33,7 @@ def test_a_library_exports_exactly_what_its_era_has(era: int) -> None:
 def test_the_table_lists_every_function_that_is_written_and_no_other() -> None:
     written = re.compile(r"^API .*?\b(nvml\w+)\(|^(?:NUMBER_OF|LISTS)\((nvml\w+),", re.MULTILINE)
     names = set()
-    for source in build.NATIVE.glob("*.c"):
+    for source in build.source(580).native.glob("*.c"):
         for function, made in written.findall(source.read_text()):
             names.add(function or made)
             if made.endswith("RunningProcesses"):
@@ -62,34 +61,6 @@ def test_the_library_is_found_by_the_name_that_programs_ask_for() -> None:
     assert re.search(r"SONAME\s+libnvidia-ml\.so\.1\n", output("objdump", "-p", str(build.library(580))))
 
 
-def test_it_compiles_without_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "exports").write_text(build.exports(580))
-    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
-    assert output(*build.compile_command(tmp_path, strict)) == ""
-
-
-def test_a_library_is_compiled_once(tmp_path: Path) -> None:
-    first = build.library(470, tmp_path)
-    made = first.stat().st_mtime_ns
-    assert build.library(470, tmp_path) == first
-    assert first.stat().st_mtime_ns == made
-    assert [path.name for path in (tmp_path / "nvml").iterdir()] == [first.parent.name]
-
-
 def test_an_unknown_era_names_those_that_are_known() -> None:
     with pytest.raises(ConfigError, match=r"era 390 is unknown: choose one of 418, 440, 470, 535, 580"):
         build.library(390)
-
-
-def test_without_a_compiler_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TestbedError, match="apt-get install gcc"):
-        build.library(535, tmp_path)
-
-
-def test_what_the_compiler_says_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "--no-such-flag"))
-    with pytest.raises(TestbedError, match=r"era 535 failed:\n.*--no-such-flag"):
-        build.library(535, tmp_path)
