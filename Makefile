@@ -48,6 +48,10 @@ check: lint setup-ansible ## The quick loop: lint, types, layers, unit and prope
 native: setup ## The isolation library under programs that know nothing of it, on a stub of the driver
 	@$(BIN)/pytest -q -n 2 tests/isolation
 
+.PHONY: gpu
+gpu: setup ## The library on a real card, under frameworks that GPU_PYTHON has; skipped where there is none
+	@$(BIN)/pytest -q -rA tests/gpu
+
 .PHONY: role-docs
 role-docs: setup ## Make the README of each role from its argument_specs.yml
 	@$(BIN)/python -m tests.support.role_docs

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Final, TypeVar
 
+from components.checks_isolation import check_isolation
 from components.checks_monitoring import check_monitoring
 from components.config import (
     DeviceListStrategy,
@@ -15,7 +16,6 @@ from components.config import (
     Exposure,
     Extender,
     Installer,
-    Isolation,
     NodePool,
     Settings,
     Stack,
@@ -23,7 +23,6 @@ from components.config import (
 )
 from components.forms import (
     MODE_LABELS,
-    check_any_label,
     check_image,
     check_labels,
     check_name,
@@ -38,9 +37,9 @@ from components.forms import (
     modes_in,
 )
 from components.images import with_images
-from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT
+from gpushare.contract import LABEL_GPUSHARE, LABEL_PLACEMENT
 from gpushare.errors import ConfigError
-from gpushare.model.objects import HELD, mode_of
+from gpushare.model.objects import mode_of
 from gpushare.model.scheduler_config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
 
 _REPLICAS: Final = (1, 3)
@@ -77,10 +76,7 @@ def check(given: S) -> S:
     _check_nodes(settings.node_pools)
     if settings.installer:
         _check_installer(settings.installer, settings.extender)
-    if settings.isolation:
-        _check_isolation("isolation", settings.isolation)
-    else:
-        _check_held(settings.device_plugins)
+    check_isolation(settings)
     if settings.monitoring:
         check_monitoring("monitoring", settings.monitoring)
     for index, tenant in enumerate(settings.tenants):
@@ -101,6 +97,8 @@ def _images(settings: Settings) -> Iterable[tuple[str, str]]:
         yield "installer.image", settings.installer.image
     if settings.isolation:
         yield "isolation.image", settings.isolation.image
+    if settings.mps:
+        yield "mps.image", settings.mps.image
     if settings.monitoring:
         yield "monitoring.exporter.image", settings.monitoring.exporter.image
     if settings.monitoring and settings.monitoring.metrics_api:
@@ -132,6 +130,10 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
         )
     if extender.shortlist < 0:
         raise ConfigError(f"extender.shortlist: {extender.shortlist} is not a number of nodes; use 0 for all")
+    if extender.cgpu_pods_per_card is not None and extender.cgpu_pods_per_card < 0:
+        raise ConfigError(
+            f"extender.cgpuPodsPerCard: {extender.cgpu_pods_per_card} is not a number of pods; use 0 for any"
+        )
     if extender.tls_secret is not None:
         check_name("extender.tlsSecret", extender.tls_secret)
     if extender.exposure is Exposure.SIDECAR:
@@ -246,23 +248,6 @@ def _check_installer(installer: Installer, extender: Extender) -> None:
         )
     if installer.url and not installer.url.startswith("http://"):
         raise ConfigError(f"installer.url: {installer.url!r} is not allowed; use one like {DEFAULT_URL}")
-
-
-def _check_held(plugins: tuple[DevicePlugin, ...]) -> None:
-    """Without a library on their nodes these agents would refuse every pod."""
-    for index, plugin in enumerate(plugins):
-        mode, _ = mode_of(plugin.node_selector)
-        if mode in HELD and plugin.node_selector.get(LABEL_NO_ISOLATION) != "true":
-            raise ConfigError(
-                f"isolation: missing; devicePlugins[{index}].nodeSelector {dict(plugin.node_selector)} holds "
-                f"containers to their amounts; give {{}}, or select nodes with {LABEL_NO_ISOLATION}=true too"
-            )
-
-
-def _check_isolation(where: str, isolation: Isolation) -> None:
-    check_size(where, isolation.cpu, isolation.memory)
-    check_any_label(f"{where}.nodeLabels", isolation.node_labels)
-    check_path(f"{where}.kubeletRoot", isolation.kubelet_root)
 
 
 def _check_tenant(where: str, tenant: Tenant) -> None:

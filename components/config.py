@@ -14,7 +14,7 @@ from typing import Final
 
 from components.config_monitoring import Monitoring
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
-from gpushare.model.objects import HELD
+from gpushare.model.objects import HELD, Mode
 from gpushare.model.scheduler_config import KubernetesVersion
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
@@ -23,6 +23,7 @@ HELD_NODES: Final = (
     *(f"{LABEL_MODE}={mode}" for mode in sorted(HELD)),
 )
 """Those whose modes hold containers to their amounts."""
+MPS_NODES: Final = (f"{LABEL_MODE}={Mode.MPS}",)
 NO_IMAGES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -107,6 +108,8 @@ class Extender:
     """The least that is logged."""
     shortlist: int = 0
     """How many of the nodes that fit the scheduler is told at most, the best ones; 0 tells all."""
+    cgpu_pods_per_card: int | None = None
+    """How many pods one card of a node of mode ``cgpu`` takes at most, 0 for any number. Not set: 20."""
     cpu: str = "1"
     """Cores, requested and limit."""
     memory: str = "512Mi"
@@ -193,6 +196,25 @@ class Isolation:
 
 
 @dataclass(frozen=True, slots=True)
+class Mps:
+    """The DaemonSet that keeps an MPS control daemon up for each card of nodes of mode ``mps``.
+
+    Its pods are replaced only when somebody deletes them: with a pod all CUDA programs of its node end.
+    """
+
+    image: str = ""
+    """By digest; where empty, ``images`` has it as ``device-plugin``."""
+    node_labels: tuple[str, ...] = MPS_NODES
+    """Where it runs: on nodes with any one of these labels, ``key`` or ``key=value``."""
+    runtime_class: str | None = None
+    """A RuntimeClass with NVIDIA's runtime, where that is not the nodes' default."""
+    cpu: str = "1"
+    """Cores, requested and limit."""
+    memory: str = "2Gi"
+    """Requested and limit, with that of the MPS servers: where it is too little they are killed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tenant:
     """A namespace with its part of the cluster's GPU memory."""
 
@@ -220,6 +242,8 @@ class Settings:
     """Where the control plane's kube-scheduler is a static pod and nothing else configures it."""
     isolation: Isolation | None = None
     """What holds containers to their amounts; ``{}`` where its defaults and ``images`` say it all."""
+    mps: Mps | None = None
+    """What shares the cards of nodes of mode ``mps``; ``{}`` where its defaults and ``images`` say it all."""
     monitoring: Monitoring | None = None
     """What shows the use of the cards; ``{}`` where its defaults and ``images`` say it all."""
     tenants: tuple[Tenant, ...] = ()

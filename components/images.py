@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from components.config import DevicePlugin, Extender, Installer, Isolation, Settings
+from components.config import DevicePlugin, Extender, Installer, Isolation, Mps, Settings
 from components.config_monitoring import Exporter, MetricsApi, Monitoring
 from gpushare.errors import ConfigError
 
@@ -20,13 +20,13 @@ ISOLATION: Final = "isolation"
 METRICS_API: Final = "metrics-api"
 
 S = TypeVar("S", bound=Settings)
-P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Exporter, MetricsApi)
+P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Mps, Exporter, MetricsApi)
 
 
 def with_images(settings: S) -> S:
     """The settings with an image for every component. Raises ConfigError where one has none."""
     images, installer, monitoring = settings.images, settings.installer, settings.monitoring
-    isolation = settings.isolation
+    isolation, mps = settings.isolation, settings.mps
     return replace(
         settings,
         extender=_filled("extender", settings.extender, images, EXTENDER),
@@ -36,6 +36,7 @@ def with_images(settings: S) -> S:
         ),
         installer=_filled("installer", installer, images, CLI) if installer else None,
         isolation=_filled("isolation", isolation, images, ISOLATION) if isolation else None,
+        mps=_filled("mps", mps, images, DEVICE_PLUGIN) if mps else None,
         monitoring=_monitoring(monitoring, images) if monitoring else None,
     )
 

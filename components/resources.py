@@ -19,6 +19,7 @@ from components.manifests import (
     installer,
     isolation,
     monitoring,
+    mps,
     node_pool,
     tenant,
 )
@@ -147,6 +148,13 @@ class IsolationInstaller(_Component):
         super().__init__(name, isolation.objects(args), opts)
 
 
+class MpsDaemons(_Component):
+    """What keeps an MPS control daemon up for each card."""
+
+    def __init__(self, name: str, args: config.Mps, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, mps.objects(args), opts)
+
+
 class Monitoring(_Component):
     """What shows the use of the cards."""
 
@@ -197,6 +205,7 @@ class GpuShare(pulumi.ComponentResource):
                 if settings.isolation
                 else []
             ),
+            *([MpsDaemons(f"{name}-mps", settings.mps, inside)] if settings.mps else []),
             *(
                 [Monitoring(f"{name}-monitoring", settings.monitoring, version, inside)]
                 if settings.monitoring

@@ -35,6 +35,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`nodePools`, each": config.NodePool,
     "`installer`": config.Installer,
     "`isolation`": config.Isolation,
+    "`mps`": config.Mps,
     "`monitoring`": config_monitoring.Monitoring,
     "`monitoring.exporter`": config_monitoring.Exporter,
     "`monitoring.metricsApi`": config_monitoring.MetricsApi,

@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "isolation": Lazy(
         "gpushare.isolation.main:command", "Put the isolation library on a node and off it.", "isolation"
     ),
+    "mps": Lazy("gpushare.mps.main:command", "Keep a node's MPS control daemons up.", "device-plugin"),
     "node-mode": Lazy(
         "gpushare.deviceplugin.evict:command", "Take NVIDIA's plugin off a node and back.", "device-plugin"
     ),

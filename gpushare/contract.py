@@ -39,6 +39,8 @@ ANN_SEAL: Final = "gpushare.io/seal"
 """Keyed digest of a placement, written at bind: annotations without it are not believed."""
 ANN_PLACEMENT: Final = "gpushare.io/placement"
 """A pod's own choice of placement policy; beats the node's label."""
+ANN_MODE: Final = "gpushare.io/mode"
+"""The mode of the node when the pod was bound to it, for people; the proof of it is in the seal."""
 
 # --- node annotations, written by the node agent -----------------------------------------------
 ANN_CARDS: Final = "gpushare.io/cards"
@@ -62,6 +64,8 @@ LABEL_UNLISTED: Final = "gpushare.io/unlisted-model"
 """On nodes with a card that is not in the table of models."""
 ANN_CORDONED_CARDS: Final = "gpushare.io/cordoned-cards"
 """Node annotation, written by people: indices of cards that are to take nothing, ``0,2``."""
+ANN_MPS_MULTI_USER: Final = "gpushare.io/mps-multi-user"
+"""``true`` where somebody has seen the node's MPS servers serve several users at once; set by hand."""
 
 # --- containers, as the device plugin makes them ------------------------------------------------
 ENV_IDX: Final = "ALIYUN_COM_GPU_MEM_IDX"
@@ -85,6 +89,22 @@ PRELOAD: Final = "/etc/ld.so.preload"
 """What the loader of glibc loads before a program's own libraries."""
 ISOLATION_INSTALLER_NAME: Final = "cgpu-installer"
 ISOLATION_INSTALLER_PORT: Final = 12350
+
+# --- MPS -----------------------------------------------------------------------------------------
+MPS_NAME: Final = "gpushare-mps"
+MPS_PORT: Final = 12351
+MPS_STATE: Final = "/run/gpushare-mps"
+"""Folder of nodes, in memory: pipes and logs of each card's MPS control daemon."""
+MPS_SHM: Final = "/dev/shm/gpushare-mps"  # noqa: S108 - not a name that we make up at run time
+"""Folder of nodes, in memory: what the control daemons and all their clients have as ``SHM``."""
+MPS_INSIDE: Final = f"{ISOLATION_INSIDE}/mps"
+"""Folder of containers: the pipes of their card."""
+SHM: Final = "/dev/shm"  # noqa: S108 - where the C library looks
+ENV_MPS_PIPES: Final = "CUDA_MPS_PIPE_DIRECTORY"
+ENV_MPS_LOGS: Final = "CUDA_MPS_LOG_DIRECTORY"
+ENV_MPS_PERCENT: Final = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+ENV_MPS_MEMORY: Final = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+"""Like ``0=4308M``: by a card's place among those that the program sees, of each of its processes."""
 
 # --- the kubelet's folders ----------------------------------------------------------------------
 DEVICE_PLUGIN_FOLDER: Final = "/var/lib/kubelet/device-plugins"
@@ -142,3 +162,7 @@ EVENT_CARD_UNHEALTHY: Final = "GPUShareCardUnhealthy"
 EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"
 EVENT_CARDS_CHANGED: Final = "GPUShareCardsChanged"
 EVENT_NOT_SERVING: Final = "GPUShareNotServing"
+EVENT_NOT_HELD: Final = "GPUShareProcessNotHeld"
+"""A process on a card with held containers that no limit holds."""
+EVENT_UNCOUNTED: Final = "GPUShareMemoryUncounted"
+"""A held container has clearly more of a card than the isolation library has counted."""

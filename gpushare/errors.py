@@ -45,19 +45,30 @@ class ApiError(GpuShareError):
     """The Kubernetes API refused, failed or stayed silent.
 
     ``status`` is the HTTP status, or 0 where no answer came. ``clear`` is False where the
-    request may or may not have taken effect (timeout, lost connection, 5xx).
+    request may or may not have taken effect (timeout, lost connection, 5xx). ``unsent`` is True where no
+    byte of it has left.
     """
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after_s: float = 0) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        retry_after_s: float = 0,
+        unsent: bool = False,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
         self.retry_after_s = retry_after_s
+        self.unsent = unsent
 
     @property
     def clear(self) -> bool:
         """Whether the API server certainly did not carry out the request."""
-        return self.status // 100 == _CLIENT_ERROR and self.status != HTTPStatus.REQUEST_TIMEOUT
+        refused = self.status // 100 == _CLIENT_ERROR and self.status != HTTPStatus.REQUEST_TIMEOUT
+        return refused or self.unsent
 
 
 def first_of(group: BaseExceptionGroup[GpuShareError]) -> BaseException:

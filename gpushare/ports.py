@@ -3,13 +3,16 @@
 No implementation and no decision belongs here.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.objects import Pod
-from gpushare.model.readings import Readings
+from gpushare.model.readings import ProcessReading, Readings
+
+Fence = Callable[[], str | None]
+"""Says why something must not begin now, None where it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,13 @@ class StoredKey:
 class KubeApi(Protocol):
     """The API server. Every method raises ApiError where it does not succeed."""
 
-    async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float) -> None:
-        """POST a Binding with the pod's UID: sets node and annotations in one write."""
+    async def bind(
+        self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float, fence: Fence
+    ) -> None:
+        """POST a Binding with the pod's UID: sets node and annotations in one write.
+
+        ``fence`` is asked at the last moment; where it refuses nothing is sent (``ApiError.unsent``).
+        """
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod as etcd has it now (quorum read); None where there is none."""
@@ -98,6 +106,28 @@ class Meters(Protocol):
 
     async def readings(self) -> Readings:
         """What all cards and the processes on them do now."""
+
+
+class Loads(Protocol):
+    """The driver, for those who hold containers to their parts. Raises GpuError as ``Gpus`` does."""
+
+    async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
+        """By UUID of each card that lists them, its processes and what they do now."""
+
+
+class Driver(Gpus, Loads, Protocol):
+    """The driver, for the agent of one node."""
+
+
+class Modes(Protocol):
+    """The driver, for those who say who may use a card. Raises GpuError as ``Gpus`` does."""
+
+    async def set_exclusive(self, uuid: str, *, exclusive: bool) -> None:
+        """Let one process alone use the card, or any number of them."""
+
+
+class MpsDriver(Gpus, Modes, Protocol):
+    """The driver, for the MPS daemon of one node."""
 
 
 class NodeApi(Protocol):

@@ -20,10 +20,13 @@ NODE_FILES: Final = (
     "gpushare-installer",
     "gpushare-exporter",
     "cgpu-installer",
+    "gpushare-mps",
 )
 """They work on files of the node, which belong to root: sockets of the kubelet, static pods, libraries."""
-HOST_PROCESSES: Final = ("gpushare-exporter",)
+HOST_PROCESSES: Final = ("gpushare-exporter", "gpushare-device-plugin-ds", "gpushare-mps")
 """The driver tells processes by the pids of the host."""
+POWERS: Final[Mapping[str, tuple[str, ...]]] = {"gpushare-mps": ("SYS_ADMIN", "SETUID", "SETGID")}
+"""It sets the compute mode of cards, and MPS runs its servers as the users of their clients."""
 NO_PROBES: Final = ("device-plugin-evict-ds", "device-plugin-recover-ds")
 """They move one file and then wait for their end: there is nothing to ask them."""
 _PROBED: Final = ("Deployment", "DaemonSet", "StatefulSet")
@@ -50,7 +53,8 @@ def nothing_is_privileged(manifest: Object) -> Iterator[str]:
         capabilities = security.get("capabilities") or {}
         if list(capabilities.get("drop") or ()) != ["ALL"]:
             yield f"container {container['name']}: capabilities are not dropped"
-        if capabilities.get("add"):
+        allowed = next((powers for name, powers in POWERS.items() if _is(manifest, (name,))), ())
+        if set(capabilities.get("add") or ()) - set(allowed):
             yield f"container {container['name']}: capabilities are added"
     if _pod(manifest).get("hostIPC"):
         yield "hostIPC is true"

@@ -26,7 +26,8 @@ _COMPILE_S: Final = 120.0
 class Source:
     """A stub of one era. ``name`` is for people and for the cache, ``native`` the folder of its C files.
 
-    ``generated`` are further files by name, the version script among them; ``flags`` go to the compiler.
+    ``generated`` are further files by name, the version script among them; ``flags`` go to the compiler,
+    which may be one for another machine.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Source:
     native: Path
     generated: Mapping[str, str]
     flags: tuple[str, ...] = ()
+    compiler: str = "gcc"
 
 
 def compiled(source: Source, root: Path | None = None) -> Path:
@@ -49,9 +51,11 @@ def compiled(source: Source, root: Path | None = None) -> Path:
 
 def compile_command(source: Source, folder: Path) -> list[str]:
     """The command that makes the library in ``folder``, where the generated files are already."""
-    gcc = shutil.which("gcc")
+    gcc = shutil.which(source.compiler)
     if gcc is None:
-        raise TestbedError("stubs of NVIDIA's libraries need gcc: apt-get install gcc libc6-dev")
+        raise TestbedError(
+            f"stubs of NVIDIA's libraries need {source.compiler}: apt-get install gcc libc6-dev"
+        )
     files = [str(path) for path in sorted(source.native.glob("*.c"))]
     link = [f"-Wl,-soname,{source.soname}", f"-Wl,--version-script={folder / EXPORTS}"]
     target = str(folder / source.soname)
@@ -61,7 +65,7 @@ def compile_command(source: Source, folder: Path) -> list[str]:
 def _digest(source: Source) -> str:
     generated = (part for item in sorted(source.generated.items()) for part in item)
     files = (path.read_text() for path in sorted(source.native.iterdir()))
-    parts = [*_FLAGS, *source.flags, source.soname, *generated, *files]
+    parts = [source.compiler, *_FLAGS, *source.flags, source.soname, *generated, *files]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

@@ -13,6 +13,7 @@ from components.manifests import (
     installer,
     isolation,
     monitoring,
+    mps,
     node_pool,
     tenant,
 )
@@ -30,6 +31,7 @@ def everything(settings: Settings) -> list[Object]:
         *node_pool.objects(settings.node_pools),
         *(installer.objects(settings.installer, version) if settings.installer else []),
         *(isolation.objects(settings.isolation) if settings.isolation else []),
+        *(mps.objects(settings.mps) if settings.mps else []),
         *(monitoring.objects(settings.monitoring, version) if settings.monitoring else []),
         *(each for one in settings.tenants for each in tenant.objects(one)),
     ]

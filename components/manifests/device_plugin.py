@@ -22,6 +22,7 @@ from gpushare.contract import (
     DEVICE_PLUGIN_FOLDER,
     ISOLATION_LIBRARIES,
     ISOLATION_STATE,
+    MPS_STATE,
     POD_RESOURCES_SOCKET,
     VISIBLE_BY_MOUNTS,
 )
@@ -33,6 +34,8 @@ _POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
 _CGROUPS: Final = "/sys/fs/cgroup"
 _CGROUPS_INSIDE: Final = f"/host{_CGROUPS}"
 """Not where the container has its own."""
+_PROC: Final = "/proc"
+"""That of the host, whose processes the pod sees."""
 _KUBECONFIG_INSIDE: Final = "/etc/kubernetes/kubelet.conf"
 GPU_TAINT: Final[Object] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 """What keeps other pods off nodes with cards."""
@@ -86,6 +89,8 @@ def _pod(plugin: DevicePlugin) -> Object:
         "priorityClassName": "system-node-critical",
         **runtime,
         "hostNetwork": True,
+        # The driver tells processes by the pids of the host.
+        "hostPID": True,
         "nodeSelector": dict(plugin.node_selector),
         "tolerations": [dict(GPU_TAINT)],
         "containers": [{**_container(plugin), "volumeMounts": mounts}],
@@ -105,6 +110,7 @@ def _container(plugin: DevicePlugin) -> Object:
             f"--memory-unit={plugin.memory_unit}",
             f"--device-list-strategy={plugin.device_list_strategy}",
             f"--cgroup-root={_CGROUPS_INSIDE}",
+            f"--proc-root={_PROC}",
         ],
         "env": [
             field_env("NODE_NAME", "spec.nodeName"),
@@ -130,6 +136,7 @@ def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:
         # Where the node has them: what is in them is mounted into containers by these names.
         (host_path("isolation", ISOLATION_LIBRARIES, "DirectoryOrCreate"), ISOLATION_LIBRARIES, True),
         (host_path("isolation-state", ISOLATION_STATE, "DirectoryOrCreate"), ISOLATION_STATE, False),
+        (host_path("mps", MPS_STATE, "DirectoryOrCreate"), MPS_STATE, True),
         # Asks NVIDIA's runtime for all cards; it takes the variable from privileged pods only.
         (host_path("all-cards", "/dev/null", ""), f"{VISIBLE_BY_MOUNTS}/all", True),
     ]

@@ -160,11 +160,11 @@ def _affinity(settings: Extender) -> Object:
 
 def _container(settings: Extender) -> Object:
     loopback = ["--host=127.0.0.1"] if settings.exposure is Exposure.SIDECAR else []
-    shortlist = [f"--shortlist={settings.shortlist}"] if settings.shortlist else []
+    flags = [*loopback, *_placement_flags(settings), *_tls_flags(settings)]
     return {
         "name": EXTENDER_NAME,
         "image": settings.image,
-        "command": ["gpushare", "extender", *loopback, *shortlist, *_tls_flags(settings)],
+        "command": ["gpushare", "extender", *flags],
         "env": [
             {"name": "LOG_LEVEL", "value": str(settings.log_level)},
             {"name": "PORT", "value": str(EXTENDER_SERVICE_PORT)},
@@ -184,6 +184,14 @@ def _container(settings: Extender) -> Object:
 
 
 _TLS_MOUNT: Final[Object] = {"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}
+
+
+def _placement_flags(settings: Extender) -> list[str]:
+    pods = settings.cgpu_pods_per_card
+    return [
+        *([f"--shortlist={settings.shortlist}"] if settings.shortlist else []),
+        *([f"--cgpu-pods-per-card={pods}"] if pods is not None else []),
+    ]
 
 
 def _tls_flags(settings: Extender) -> list[str]:

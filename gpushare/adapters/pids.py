@@ -1,4 +1,4 @@
-"""Processes of this machine: which number each has in its own PID namespace."""
+"""Processes of this machine: where they can be seen, what they are called, and what they call themselves."""
 
 import re
 from collections.abc import Iterable
@@ -7,6 +7,16 @@ from typing import Final
 
 _NUMBERS: Final = re.compile(r"^NSpid:.*\s(\d+)$", re.MULTILINE)
 """One number for each namespace, the innermost last (Linux Documentation/filesystems/proc.rst)."""
+_HOSTS: Final = "pid:[4026531836]"
+"""The first PID namespace of a kernel (PROC_PID_INIT_INO in Linux include/linux/proc_ns.h)."""
+
+
+def hosts_proc(proc: Path = Path("/proc")) -> Path | None:
+    """A ``/proc`` that shows the host's processes; None where this process is in a namespace of its own."""
+    try:
+        return proc if str((proc / "self" / "ns" / "pid").readlink()) == _HOSTS else None
+    except OSError:
+        return None
 
 
 def inner_pids(pids: Iterable[int], proc: Path) -> dict[int, int]:
@@ -16,6 +26,15 @@ def inner_pids(pids: Iterable[int], proc: Path) -> dict[int, int]:
     """
     found = ((pid, _NUMBERS.search(_status(proc / str(pid)))) for pid in pids)
     return {pid: int(numbers[1]) for pid, numbers in found if numbers}
+
+
+def command_of(pid: int, proc: Path) -> str:
+    """What a process is called; "?" where that cannot be read. A process can give itself any name."""
+    try:
+        name = (proc / str(pid) / "comm").read_text(errors="replace").removesuffix("\n")
+    except OSError:
+        return "?"
+    return "".join(each if each.isprintable() else "?" for each in name) or "?"
 
 
 def _status(process: Path) -> str:

@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import DEFAULT_KUBECONFIG, load_access, user_kubeconfig
-from gpushare.adapters.kube.watch import Deleted, Follower, Resource, Upserted
+from gpushare.adapters.kube.mirror import Mirror
+from gpushare.adapters.kube.watch import Deleted, Resource, Upserted
 from gpushare.adapters.kube.wire import Bare, Page, WireNode
 from gpushare.cli.records import PodRecord, read_node, read_pod
 from gpushare.errors import ApiError
@@ -124,26 +125,27 @@ async def listed(client: KubeClient, path: str, query: dict[str, str]) -> list[m
             return items
 
 
-class _Mirror(Generic[T]):
-    """A resource as the watch last told it."""
+class _Mirror(Mirror[T]):
+    """A mirror that calls for a new picture, and tells people of its troubles in the place of a log."""
 
-    def __init__(self, news: asyncio.Event, report: Callable[[str], None]) -> None:
-        self.items: dict[str, T] = {}
-        self.complete = asyncio.Event()
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource[T],
+        news: asyncio.Event,
+        report: Callable[[str], None],
+    ) -> None:
+        super().__init__(client, resource)
         self._news = news
         self._report = report
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
-        for change in batch:
-            if isinstance(change, Deleted):
-                self.items.pop(change.key, None)
-            else:
-                self.items[change.key] = change.value
-            self._news.set()
+        super().changed(batch)
+        self._news.set()
 
     def synced(self, resource: str) -> None:
         del resource
-        self.complete.set()
+        self.listed.set()
 
     def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         self._report(f"watch of {resource}: {error}; trying again in {retry_in_s:.0f} s")
@@ -152,14 +154,12 @@ class _Mirror(Generic[T]):
 async def follow(client: KubeClient, show: Callable[[Objects], None], report: Callable[[str], None]) -> None:
     """Show the cluster now and after every change, until cancelled or until ``show`` raises."""
     news = asyncio.Event()
-    nodes = _Mirror[WireNode | Malformed](news, report)
-    pods = _Mirror[PodRecord | Malformed](news, report)
-    follow_nodes = Follower[WireNode | Malformed](client, _resource("nodes", _NODES, read_node), nodes)
-    follow_pods = Follower[PodRecord | Malformed](client, _resource("pods", _PODS, read_pod), pods)
+    nodes = _Mirror[WireNode | Malformed](client, _resource("nodes", _NODES, read_node), news, report)
+    pods = _Mirror[PodRecord | Malformed](client, _resource("pods", _PODS, read_pod), news, report)
     try:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(follow_nodes.run())
-            tasks.create_task(follow_pods.run())
+            tasks.create_task(nodes.run())
+            tasks.create_task(pods.run())
             await _show_news(nodes, pods, news, show)
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
@@ -171,11 +171,11 @@ async def _show_news(
     news: asyncio.Event,
     show: Callable[[Objects], None],
 ) -> None:
-    await nodes.complete.wait()
-    await pods.complete.wait()
+    await nodes.listed.wait()
+    await pods.listed.wait()
     while True:
         news.clear()
-        show(objects_of(nodes.items.values(), pods.items.values()))
+        show(objects_of(nodes.objects.values(), pods.objects.values()))
         await news.wait()
         await asyncio.sleep(_SETTLE_S)
 

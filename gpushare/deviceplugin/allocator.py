@@ -19,6 +19,7 @@ from gpushare.deviceplugin.asking import Kubelet
 from gpushare.deviceplugin.attempts import Attempts
 from gpushare.deviceplugin.decision import (
     NO_LIBRARY,
+    NO_MPS,
     NO_ROOM,
     Granted,
     decide,
@@ -205,7 +206,7 @@ class Allocator:
         if isinstance(decision, Granted):
             decision = self._keeper.hold(decision)
         reason = decision.reason if isinstance(decision, Refused) else ""
-        in_vain = reason == NO_LIBRARY or (reason == NO_ROOM and leaving)
+        in_vain = reason in (NO_LIBRARY, NO_MPS) or (reason == NO_ROOM and leaving)
         return None if in_vain and not last else _Verdict(found, decision)
 
     def _call(self, amount: int, ids: Sequence[str] = ()) -> Call:
@@ -233,7 +234,8 @@ class Allocator:
             return self._refused(Refused("record", str(error)), decision.match)
         self._last = grant
         log.info("allocated", pod=grant.pod, container=grant.container, cards=dict(grant.cards))
-        return answer_for(self._household.tenancy, grant, decision.demand, self._manners.style)
+        style = self._manners.style
+        return answer_for(self._household.tenancy, grant, decision.demand, style, decision.mps)
 
     def _refused(self, refused: Refused, found: Match | None) -> Refused:
         if found:

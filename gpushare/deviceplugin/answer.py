@@ -17,11 +17,14 @@ from gpushare.contract import (
 )
 from gpushare.deviceplugin.interface import Answer, Mount, Refused
 from gpushare.deviceplugin.lineup import Unit
+from gpushare.deviceplugin.mps import Part, envs_of
 from gpushare.deviceplugin.tenancy import Grant, Tenancy
 from gpushare.isolation.layout import Folders, binds
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
 from gpushare.model.tenants import Tenant
+from gpushare.mps.layout import Folders as MpsFolders
+from gpushare.mps.layout import mounted
 
 _NONE: Final = "void"
 """Tells NVIDIA's runtime to add no device of its own."""
@@ -39,23 +42,31 @@ class Strategy(StrEnum):
 class Style:
     """Settings of the answer. ``by_index`` names cards by index as the original does, not by UUID.
 
-    ``folders`` are where the node has what holds containers.
+    ``folders`` are where the node has what holds containers, ``mps`` where it has what MPS needs.
     """
 
     strategy: Strategy = Strategy.MOUNTS
     by_index: bool = False
     folders: Folders = field(default_factory=Folders)
+    mps: MpsFolders = field(default_factory=MpsFolders)
 
 
-def answer_for(tenancy: Tenancy, grant: Grant, demand: Demand, style: Style) -> Answer:
-    """What the container of the grant gets."""
+def answer_for(
+    tenancy: Tenancy, grant: Grant, demand: Demand, style: Style, mps: Part | None = None
+) -> Answer:
+    """What the container of the grant gets; ``mps`` is its part where MPS serves its card."""
     answer = _cards_for(tenancy, grant, demand, style)
-    return replace(answer, mounts=(*answer.mounts, *_hold_for(grant, style)))
+    mounts = (*answer.mounts, *_hold_for(grant, style))
+    if mps is None:
+        return replace(answer, mounts=mounts)
+    # As NVIDIA's own device plugin mounts them: whether programs write into the pipes' folder is not told.
+    shared = (Mount(host, inside, read_only=False) for inside, host in mounted(style.mps, mps.card).items())
+    return replace(answer, envs={**answer.envs, **envs_of(mps)}, mounts=(*mounts, *shared))
 
 
 def _hold_for(grant: Grant, style: Style) -> Iterator[Mount]:
     if grant.hold:
-        for bind in binds(style.folders, grant.hold.library, grant.hold.place):
+        for bind in binds(style.folders, grant.hold.given):
             yield Mount(bind.host, bind.inside, bind.read_only)
 
 

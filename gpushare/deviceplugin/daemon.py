@@ -6,7 +6,6 @@ the registration with the kubelet: no call is answered before it is known who li
 
 import asyncio
 from collections.abc import Coroutine, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,24 +13,26 @@ import structlog
 
 from gpushare.adapters.cgroups import Cgroups
 from gpushare.adapters.kube.agent import AgentApi
-from gpushare.adapters.kube.agent_resources import own_node, pods_of
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.watch import Follower
 from gpushare.adapters.kubelet.folder import check_folder
 from gpushare.adapters.kubelet.pods import check_access
 from gpushare.adapters.nvml import Nvml
+from gpushare.adapters.pids import hosts_proc
 from gpushare.contract import ANN_CARDS, EVENT_NOT_SERVING, KUBELET_CHECKPOINT
 from gpushare.deviceplugin.allocator import Allocator
 from gpushare.deviceplugin.asking import kubelet_at
 from gpushare.deviceplugin.cards import Cards
 from gpushare.deviceplugin.checkpoints import Checkpoints
+from gpushare.deviceplugin.controls import MPS, Controls
 from gpushare.deviceplugin.departures import Departures
 from gpushare.deviceplugin.household import Household
-from gpushare.deviceplugin.intake import NodeIntake, PodIntake
 from gpushare.deviceplugin.keeper import RIGHT, Keeper
+from gpushare.deviceplugin.lookout import Lookout
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.modes import serving
+from gpushare.deviceplugin.occupants import Occupants
+from gpushare.deviceplugin.pacer import COMPUTE, Pacer
 from gpushare.deviceplugin.places import Places
 from gpushare.deviceplugin.plugins import CorePlugin, MemPlugin
 from gpushare.deviceplugin.publisher import Publisher
@@ -41,17 +42,17 @@ from gpushare.deviceplugin.settings import Settings
 from gpushare.deviceplugin.telling import Teller
 from gpushare.deviceplugin.upkeep import Upkeep
 from gpushare.deviceplugin.watchdog import Watchdog
+from gpushare.deviceplugin.watches import Watches
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.facts import NodeFacts
-from gpushare.ports import Gpus, node_note
+from gpushare.model.objects import Mode
+from gpushare.ports import Driver, node_note
 from gpushare.runtime.operators import operators_app, rendering
 from gpushare.runtime.serving import bind_socket, make_server, stop_event
 
 log = structlog.get_logger()
 
 _LISTS_S: Final = 10.0
-_STALE_S: Final = 60.0
-"""An outage that is shorter is nothing to be told."""
 
 
 async def run(settings: Settings) -> None:
@@ -81,59 +82,66 @@ async def run(settings: Settings) -> None:
 class Agent:
     """All parts, wired but not running."""
 
-    def __init__(self, settings: Settings, client: KubeClient, gpus: Gpus) -> None:
+    def __init__(self, settings: Settings, client: KubeClient, driver: Driver) -> None:
         self._settings = settings
         self._api = AgentApi(client, node=settings.node, identity=settings.identity)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
         self.publisher = Publisher(self._api, self.metrics, self.watchdog)
         self._record = Record(settings.state, settings.cards.unit)
-        checkpoint = settings.folder / KUBELET_CHECKPOINT
-        self.household = Household(
-            settings.node,
-            self._record.read(),
-            Checkpoints(checkpoint, lambda: self.household.tenancy.cards),
-        )
+        checkpoints = Checkpoints(settings.folder / KUBELET_CHECKPOINT, lambda: self.household.tenancy.cards)
+        self.household = Household(settings.node, self._record.read(), checkpoints)
         groups = Cgroups(settings.cgroups)
-        departures = self._departures = Departures(self.household, groups.kept if groups.visible else None)
+        self._departures = Departures(self.household, groups.kept if groups.visible else None)
         places = Places(settings.manners.style.folders)
-        self._keeper = Keeper(self.household, self._record, places, self.metrics)
-        self._tell_reductions(groups, places)
+        proc = settings.proc or hosts_proc()
+        controls = Controls(settings.manners.style.mps)
+        self._keeper = Keeper(
+            self.household, self._record, places, controls, self.metrics, paces=proc is not None
+        )
+        self._pacer = (
+            self._make_pacer(driver, places.folders.state, proc) if proc and places.visible else None
+        )
+        self._tell_reductions(groups, places, controls)
         self._teller = Teller(
             self.household, self.publisher, self.metrics, settings.manners.style, tell=self.publisher.tell
         )
-        self._upkeep = Upkeep(settings, self.household, departures, self._record, self.watchdog, self.metrics)
+        self._upkeep = Upkeep(
+            settings, self.household, self._departures, self._record, self.watchdog, self.metrics
+        )
         allocator = Allocator(
             self.household,
-            departures,
+            self._departures,
             self._keeper,
             settings.manners,
             kubelet=kubelet_at(settings.kubelet, settings.pod_resources),
             tell=self.publisher.tell,
             watchdog=self.watchdog,
         )
-        self.cards = Cards(
-            settings.node,
-            gpus,
-            settings.cards,
+        self.cards = self._make_cards(driver)
+        self._mem = MemPlugin(self.household, allocator)
+        self._core = CorePlugin(self.household, allocator)
+        self._watches = Watches(client, settings.node, self.household, self.metrics, self._see_node)
+        self.operators_app = operators_app(
+            rendering(self.metrics.registry), live=self.watchdog.trouble, ready=self.unready
+        )
+
+    def _make_cards(self, driver: Driver) -> Cards:
+        return Cards(
+            self._settings.node,
+            driver,
+            self._settings.cards,
             self.metrics,
             take=self.household.take_lineup,
             tell=self.publisher.tell,
             watchdog=self.watchdog,
         )
-        self._mem = MemPlugin(self.household, allocator)
-        self._core = CorePlugin(self.household, allocator)
-        self._pods = PodIntake(self.household)
-        self._node = NodeIntake(self._see_node)
-        self._pod_follower = Follower(client, pods_of(settings.node), self._pods)
-        self._node_follower = Follower(client, own_node(settings.node), self._node)
-        for name, follower in (("pods", self._pod_follower), ("nodes", self._node_follower)):
-            self.metrics.stale.labels(name).set_function(partial(getattr, follower, "lost_s"))
-        self.operators_app = operators_app(
-            rendering(self.metrics.registry), live=self.watchdog.trouble, ready=self.unready
-        )
 
-    def _tell_reductions(self, groups: Cgroups, places: Places) -> None:
+    def _make_pacer(self, driver: Driver, state: Path, proc: Path) -> Pacer:
+        lookout = Lookout(self.household, proc, tell=self.publisher.tell)
+        return Pacer(self.household, self._keeper, driver, Occupants(state, proc), lookout, self.metrics)
+
+    def _tell_reductions(self, groups: Cgroups, places: Places, controls: Controls) -> None:
         """Mounts that the original's manifest does not have, and a file that not every node has."""
         if not groups.visible:
             self._reduced("cgroups", "a pod's card is free once the API has dropped it")
@@ -141,6 +149,11 @@ class Agent:
             self._reduced("pod-resources", "unlike pods that come together are taken in the order of binding")
         if not places.visible:
             self._reduced(RIGHT, "no container is held to its amount, whatever the node's mode")
+        elif not self._pacer:
+            effect = "no container is held to its part of a card's time, and nobody is told of what goes past"
+            self._reduced(COMPUTE, f"{effect} the isolation library: hostPID is missing")
+        if not controls.visible:
+            self._reduced(MPS, f"containers of a node of mode {Mode.MPS} go past MPS")
         if self._settings.kubeconfig and not _kubeconfig(self._settings):
             self._reduced(
                 "kubeconfig", f"{self._settings.kubeconfig} is no file: the service account is used"
@@ -153,22 +166,14 @@ class Agent:
     def jobs(self) -> Iterator[Coroutine[Any, Any, None]]:
         """What runs in the background until it is cancelled."""
         yield self.watchdog.run()
-        yield self.watchdog.keep("node watch", self._node_follower.run())
-        yield self.watchdog.keep("pod watch", self._pod_follower.run())
+        for name, job in self._watches.jobs():
+            yield self.watchdog.keep(name, job)
         yield self._serve()
 
     def unready(self) -> str | None:
         """Why pods cannot be served as they should be, None where they can."""
-        for what, intake, follower in (
-            ("pods", self._pods, self._pod_follower),
-            ("node", self._node, self._node_follower),
-        ):
-            if not intake.listed.is_set():
-                return f"{what}: {intake.trouble}"
-            if follower.lost_s > _STALE_S:
-                return f"{what}: as of {follower.lost_s:.0f} s ago: {intake.trouble}"
-        if self.household.refusal:
-            return self.household.refusal
+        if trouble := self._watches.trouble() or self.household.refusal:
+            return trouble
         return None if self._mem.up else "not registered with the kubelet"
 
     async def _serve(self) -> None:
@@ -188,6 +193,8 @@ class Agent:
     def _jobs_of_a_settled_agent(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         # First: a kubelet that was just started starts containers once there is a registration.
         yield "isolation", self._keeper.run()
+        if self._pacer:
+            yield "pacing", self._pacer.run()
         yield "publisher", self.publisher.run()
         yield "teller", self._teller.run()
         if self._settings.cards.watch_health:
@@ -198,8 +205,8 @@ class Agent:
 
     async def _settle(self) -> None:
         """Once all pods are known. Raises ConfigError where the node is not there or its unit has changed."""
-        await asyncio.gather(self._node.listed.wait(), self._pods.listed.wait())
-        if not self._node.found:
+        await self._watches.listed()
+        if not self._watches.node.found:
             raise ConfigError(await self._no_such_node())
         self.household.settle()
         await self._departures.settle()
@@ -223,7 +230,7 @@ class Agent:
         return f"NODE_NAME={self._settings.node!r}: no such node in the cluster; its nodes are: {names}"
 
     def _see_node(self, facts: NodeFacts) -> None:
-        if not self._node.listed.is_set():
+        if not self._watches.node.listed.is_set():
             self.cards.compare(facts.annotations.get(ANN_CARDS))
         refusal = serving(facts)
         if refusal and refusal != self.household.refusal:

@@ -3,29 +3,40 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpushare.contract import LABEL_NO_ISOLATION, RESOURCE_CORE, RESOURCE_MEM
-from gpushare.deviceplugin.holding import limit_of
+from gpushare.contract import (
+    LABEL_CARDS_PER_POD,
+    LABEL_MODE,
+    LABEL_NO_ISOLATION,
+    MPS_NAME,
+    RESOURCE_CORE,
+    RESOURCE_MEM,
+)
+from gpushare.deviceplugin.holding import has_part, limit_of
 from gpushare.deviceplugin.interface import Refused
 from gpushare.deviceplugin.joining import is_astray
 from gpushare.deviceplugin.matching import Match
+from gpushare.deviceplugin.mps import Part, part_of
 from gpushare.deviceplugin.tenancy import Grant, Hold, Tenancy, choose
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import place_named
 from gpushare.model.demand import Demand, Malformed
+from gpushare.model.objects import Mode
 from gpushare.scheduling.fitting import Refusal
 
 NO_ROOM: Final = "no_room"
 NO_LIBRARY: Final = "no_library"
+NO_MPS: Final = "no_mps"
 _NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A decision that has not been taken in."""
+    """A decision that has not been taken in. ``mps`` is its container's part by MPS, None without MPS."""
 
     match: Match
     demand: Demand
     grant: Grant
+    mps: Part | None = None
 
 
 def decide(tenancy: Tenancy, found: Match, ids: tuple[str, ...], now_ns: int) -> Granted | Refused:
@@ -61,10 +72,11 @@ def _fresh(tenancy: Tenancy, found: Match, demand: Demand) -> Grant | Refusal:
     return replace(grant, astray=is_astray(tenancy, grant))
 
 
-def with_hold(tenancy: Tenancy, granted: Granted, library: str) -> Granted | Refused:
+def with_hold(tenancy: Tenancy, granted: Granted, library: str, *, launches: bool) -> Granted | Refused:
     """The decision with what holds its container to it.
 
-    A container that is given the same again keeps its place, where processes of its may be at work.
+    A container that is given the same again keeps its place, where processes of its may be at work, and
+    the build that it has. ``launches`` is whether launches can be held.
     """
     grant = granted.grant
     try:
@@ -74,7 +86,8 @@ def with_hold(tenancy: Tenancy, granted: Granted, library: str) -> Granted | Ref
     known = grant.hold
     if known and (known.library, known.limit) == (library, limit):
         return granted
-    return replace(granted, grant=replace(grant, hold=Hold(place_named(grant.at_ns), library, limit)))
+    hold = Hold(place_named(grant.at_ns), library, limit, launches and has_part(limit))
+    return replace(granted, grant=replace(grant, hold=hold))
 
 
 def without_hold(granted: Granted) -> Granted:
@@ -89,6 +102,32 @@ def no_library(node: str, grant: Grant, folder: str) -> Refused:
         f"pod {grant.pod}, container {grant.container}: containers of node {node} are held to their amounts, "
         f"and {folder} there has no isolation library: install it (DaemonSet cgpu-installer), or have the "
         f"node's containers run without limits by its label {LABEL_NO_ISOLATION}=true",
+    )
+
+
+def with_part(tenancy: Tenancy, granted: Granted) -> Granted | Refused:
+    """The decision with its container's part by MPS.
+
+    A program finds one control daemon, by the folder that its environment names, and each card has its own.
+    """
+    grant = granted.grant
+    if len(grant.cards) > 1:
+        return Refused(
+            "mps_cards",
+            f"pod {grant.pod}, container {grant.container}: on node {tenancy.node}, of mode {Mode.MPS}, a "
+            f"container can use one card, not {len(grant.cards)}: take the label {LABEL_CARDS_PER_POD} out "
+            "of the pod, or use a node of another mode",
+        )
+    return replace(granted, mps=part_of(tenancy, grant, granted.demand))
+
+
+def no_mps(node: str, grant: Grant, card: str, folder: str) -> Refused:
+    """The card's control daemon is not up, without which a program would not share the card."""
+    return Refused(
+        NO_MPS,
+        f"pod {grant.pod}, container {grant.container}: node {node} is of mode {Mode.MPS}, and no MPS "
+        f"control daemon is up there for card {card} ({folder}): see to the DaemonSet {MPS_NAME}, or give "
+        f"the node another mode by its label {LABEL_MODE}",
     )
 
 

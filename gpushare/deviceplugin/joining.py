@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 from gpushare.deviceplugin.holding import limit_of
 from gpushare.deviceplugin.tenancy import Grant, Hold, Key, Tenancy
+from gpushare.errors import InvalidRequest
+from gpushare.isolation.layout import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +18,8 @@ class Served:
     """A container that the kubelet's checkpoint names.
 
     ``lead`` is its lowest device ID and ``units`` the number of its IDs. ``cards`` are the UUIDs that
-    the answer kept in the checkpoint speaks of, empty where it does not tell, and ``bound`` the version of
-    the library and the place that hold it, if something does.
+    the answer kept in the checkpoint speaks of, empty where it does not tell, and ``bound`` what holds it, if
+    something does.
     """
 
     uid: str
@@ -25,7 +27,7 @@ class Served:
     lead: str
     units: int
     cards: tuple[str, ...] = ()
-    bound: tuple[str, str] | None = None
+    bound: Bound | None = None
 
     @property
     def key(self) -> Key:
@@ -111,11 +113,15 @@ def _adopted(tenancy: Tenancy, entry: Served) -> Grant | None:
     return replace(grant, astray=is_astray(tenancy, grant), hold=hold)
 
 
-def _hold_of(tenancy: Tenancy, grant: Grant, bound: tuple[str, str] | None) -> Hold | None:
+def _hold_of(tenancy: Tenancy, grant: Grant, bound: Bound | None) -> Hold | None:
+    """What holds it. Where its limit was lost and cannot be said again, an empty one gives out nothing."""
     if bound is None:
         return None
-    library, place = bound
-    return Hold(place, library, limit_of(tenancy, grant, tenancy.tenants[grant.uid].demand))
+    try:
+        limit = limit_of(tenancy, grant, tenancy.tenants[grant.uid].demand)
+    except InvalidRequest:
+        limit = ""
+    return Hold(bound.place, bound.version, limit, bound.launches)
 
 
 def is_astray(tenancy: Tenancy, grant: Grant) -> bool:

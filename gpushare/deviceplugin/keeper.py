@@ -5,12 +5,20 @@ so no place is cleared away that was made a moment ago.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import structlog
 
-from gpushare.deviceplugin.decision import Granted, no_library, with_hold, without_hold
+from gpushare.deviceplugin.controls import Controls
+from gpushare.deviceplugin.decision import (
+    Granted,
+    no_library,
+    no_mps,
+    with_hold,
+    with_part,
+    without_hold,
+)
 from gpushare.deviceplugin.holding import is_held
 from gpushare.deviceplugin.household import Household
 from gpushare.deviceplugin.interface import Refused
@@ -19,7 +27,8 @@ from gpushare.deviceplugin.places import Places
 from gpushare.deviceplugin.record import Record
 from gpushare.deviceplugin.tenancy import Grant, Hold
 from gpushare.errors import ConfigError
-from gpushare.isolation.layout import Owner
+from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, Owner
+from gpushare.model.objects import Mode
 
 log = structlog.get_logger()
 
@@ -29,24 +38,57 @@ RIGHT: Final = "isolation"
 
 
 class Keeper:
-    """Holds the containers of one household."""
+    """Holds the containers of one household. ``paces``: whether somebody sets the rates of launches."""
 
-    def __init__(self, household: Household, record: Record, places: Places, metrics: PluginMetrics) -> None:
+    def __init__(
+        self,
+        household: Household,
+        record: Record,
+        places: Places,
+        controls: Controls,
+        metrics: PluginMetrics,
+        *,
+        paces: bool = False,
+    ) -> None:
         self._household = household
         self._record = record
         self._places = places
+        self._controls = controls
         self._metrics = metrics
+        self._paces = paces
         self._missing: frozenset[str] = frozenset()
 
     def hold(self, granted: Granted) -> Granted | Refused:
         """The decision with what will hold its container, where the node's containers are held."""
+        served = self._served(granted)
+        return served if isinstance(served, Refused) else self._held(served)
+
+    def _served(self, granted: Granted) -> Granted | Refused:
+        """The decision with its container's part by MPS, where the node shares its cards so."""
+        tenancy = self._household.tenancy
+        if not (tenancy.mode is Mode.MPS and self._controls.visible):
+            return granted
+        served = with_part(tenancy, granted)
+        part = served.mps if isinstance(served, Granted) else None
+        if part and not self._controls.up(part.card):
+            return no_mps(tenancy.node, granted.grant, part.card, str(self._controls.folders.state))
+        return served
+
+    def _held(self, granted: Granted) -> Granted | Refused:
         tenancy = self._household.tenancy
         if not (is_held(tenancy) and self._places.visible):
             return without_hold(granted)
         library = self._places.library()
         if library is None:
             return no_library(tenancy.node, granted.grant, str(self._places.folders.libraries))
-        return with_hold(tenancy, granted, library)
+        paces = self._paces and tenancy.mode is Mode.CORE_MEM
+        return with_hold(tenancy, granted, library, launches=paces and self._has_launches(library))
+
+    def _has_launches(self, library: str) -> bool:
+        found = self._places.has(library, LAUNCH_LIBRARY)
+        if not found:
+            log.warning("launches_not_held", version=library, reason=f"it has no {LAUNCH_LIBRARY}")
+        return found
 
     async def write(self, grant: Grant) -> None:
         """Have a grant that was taken in on the disk, and what holds it. Raises ConfigError."""
@@ -69,23 +111,36 @@ class Keeper:
     def settle(self) -> bool:
         """Whether the files are as they should be. Nothing is removed while others may live here."""
         certain = self._household.certain
-        holds = self._holds()
+        holds = self.holds
         try:
             self._places.settle(holds, clear=certain)
         except ConfigError as error:
             self._metrics.reduced.labels(RIGHT).set(1)
             log.warning("places_not_kept", reason=str(error))
             return False
-        self._tell_missing(frozenset(hold.library for hold in holds.values()))
+        self._tell_missing(holds.values())
         return True
 
-    def _holds(self) -> Mapping[Owner, Hold]:
+    @property
+    def holds(self) -> Mapping[Owner, Hold]:
+        """What holds containers now."""
         grants = self._household.tenancy.grants.values()
         return {Owner(grant.uid, grant.container): grant.hold for grant in grants if grant.hold}
 
-    def _tell_missing(self, given: frozenset[str]) -> None:
+    @property
+    def cards(self) -> frozenset[str]:
+        """UUIDs of the cards that containers are held on now."""
+        grants = self._household.tenancy.grants.values()
+        return frozenset(uuid for grant in grants if grant.hold for uuid, _ in grant.cards)
+
+    def _tell_missing(self, holds: Iterable[Hold]) -> None:
         """Container runtimes start containers without a file that they cannot find."""
-        missing = frozenset(version for version in given if not self._places.has(version))
+        given = {(hold.library, hold.launches) for hold in holds}
+        missing = frozenset(
+            version
+            for version, launches in given
+            if not self._places.has(version, LAUNCH_LIBRARY if launches else LIBRARY)
+        )
         if missing - self._missing:
             log.error(
                 "library_gone",

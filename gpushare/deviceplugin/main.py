@@ -17,6 +17,8 @@ from gpushare.contract import (
     DEVICE_PLUGIN_FOLDER,
     ISOLATION_LIBRARIES,
     ISOLATION_STATE,
+    MPS_SHM,
+    MPS_STATE,
     POD_RESOURCES_SOCKET,
 )
 from gpushare.deviceplugin.allocator import PATIENCE_S, Manners
@@ -27,6 +29,7 @@ from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.settings import Settings
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import Folders
+from gpushare.mps.layout import Folders as MpsFolders
 from gpushare.runtime.flags import daemon_options, run_daemon
 
 _CHATTY: Final = 8
@@ -124,6 +127,11 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     help="Where the host's control groups can be seen.",
 )
 @click.option(
+    "--proc-root",
+    type=click.Path(path_type=Path),
+    help="Where the host's processes can be seen.  [default: /proc, with hostPID]",
+)
+@click.option(
     "--isolation-libraries",
     type=click.Path(path_type=Path),
     default=Path(ISOLATION_LIBRARIES),
@@ -134,6 +142,18 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     type=click.Path(path_type=Path),
     default=Path(ISOLATION_STATE),
     help="Where the node, and the agent, have limits and regions of containers.",
+)
+@click.option(
+    "--mps-state",
+    type=click.Path(path_type=Path),
+    default=Path(MPS_STATE),
+    help="Where the node, and the agent, have the pipes of MPS.",
+)
+@click.option(
+    "--mps-shm",
+    type=click.Path(path_type=Path),
+    default=Path(MPS_SHM),
+    help="Where the node has the memory that programs share with MPS.",
 )
 @daemon_options(12347)
 @_switch("query-kubelet", default=False, help="Ask the kubelet for pods that the API does not show.")
@@ -177,6 +197,7 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setting
         Strategy(flags["device_list_strategy"]),
         by_index=flags["device_id_strategy"] == "index",
         folders=Folders(flags["isolation_libraries"], flags["isolation_state"]),
+        mps=MpsFolders(flags["mps_state"], flags["mps_shm"]),
     )
     folder: Path = flags["device_plugin_folder"]
     return Settings(
@@ -198,6 +219,7 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setting
         ),
         manners=Manners(style, unit, poison=flags["failure_as_env"], patience_s=flags["patience_seconds"]),
         kubelet=_kubelet(flags, node) if flags["query_kubelet"] else None,
+        proc=flags["proc_root"],
     )
 
 

@@ -27,3 +27,4 @@ class PluginMetrics:
         self.stuck = gauge(catalogue.PLUGIN_STUCK, registry)
         self.stale = gauge(catalogue.PLUGIN_WATCH_STALE, registry)
         self.pods = gauge(catalogue.PLUGIN_PODS, registry)
+        self.sample_age = gauge(catalogue.PLUGIN_SAMPLE_AGE, registry)

@@ -46,10 +46,10 @@ class Places:
         version = current(self.folders.libraries)
         return version if version and self.has(version) else None
 
-    def has(self, version: str) -> bool:
-        """Whether that version of the library is there as a whole."""
+    def has(self, version: str, build: str = LIBRARY) -> bool:
+        """Whether that version of the library is there as a whole, by the file name of its build."""
         folder = self.folders.libraries / version
-        return all((folder / name).is_file() for name in (LIBRARY, PRELOAD_FILE))
+        return all((folder / name).is_file() for name in (build, PRELOAD_FILE))
 
     def make(self, hold: Hold) -> None:
         """Have limit and region of that place there; what is there stays. Raises ConfigError.

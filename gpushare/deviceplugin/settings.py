@@ -15,6 +15,7 @@ class Settings:
     ``kubeconfig`` may name what is no file: then the service account is used, as the original does.
     ``folder`` is the kubelet's folder of device plugins, ``state`` the agent's own folder, ``cgroups``
     where the host's control groups are seen, ``pod_resources`` the kubelet's socket of that API.
+    ``proc`` is where the host's processes are seen, None for this container's own if that is the host's.
     ``kubelet`` is how to ask the kubelet for its pods, None where it is not asked.
     """
 
@@ -31,3 +32,4 @@ class Settings:
     cards: CardTerms
     manners: Manners
     kubelet: KubeletAccess | None = None
+    proc: Path | None = None

@@ -8,6 +8,7 @@ grant are named by UUID, which stays when indices change. No I/O, no clock, no k
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gpushare.isolation.layout import Bound
 from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, Share
@@ -25,12 +26,18 @@ class Hold:
     """What holds a container to its units, as it was told: files that are mounted into it.
 
     ``place`` is the folder of its limit and its region, ``library`` the version of the library, and
-    ``limit`` the text of the limit file.
+    ``limit`` the text of the limit file. ``launches``: whether it has the build that holds launches too.
     """
 
     place: str
     library: str
     limit: str
+    launches: bool = False
+
+    @property
+    def given(self) -> Bound:
+        """What is mounted."""
+        return Bound(self.library, self.place, self.launches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,8 @@ def book_of(tenancy: Tenancy, *, asking: str | None = None, claims: bool = True)
 
     ``claims``: whether pods that were promised a card and have not been served yet count too.
     """
-    node = Node(tenancy.node, tenancy.cards, tenancy.mode, tenancy.placement)
+    # Which users share a card is settled when pods are bound.
+    node = Node(tenancy.node, tenancy.cards, tenancy.mode, tenancy.placement, multi_user=True)
     reservations = {r.uid: r for r in _reservations(tenancy, asking, claims=claims)}
     return make_book(tenancy.node, node, frozenset(), reservations, {})
 

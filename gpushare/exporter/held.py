@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from gpushare.contract import MPS_NAME, SYSTEM_NAMESPACE
 from gpushare.exporter.holdings import Holder
 from gpushare.exporter.regions import Held
 from gpushare.exporter.snapshot import Snapshot
@@ -81,6 +82,8 @@ def unheld_processes(snapshot: Snapshot, shares: Iterable[Share]) -> dict[str, i
 
 def _unheld(owner: Holder, inner: int, share: Share | None) -> bool:
     nameless = bool(owner.pod) and not owner.container
-    if nameless or (share and share.use is None):
+    # The servers of MPS, which work for the containers.
+    serves = (owner.namespace, owner.container) == (SYSTEM_NAMESPACE, MPS_NAME)
+    if nameless or serves or (share and share.use is None):
         return False
     return share is None or inner not in share.pids

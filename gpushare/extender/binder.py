@@ -1,6 +1,7 @@
 """Bind: decide once, reserve, tell the API in one POST, and never forget an unclear answer.
 
-The order is choose → fence → reserve → POST, with no await before the reservation is in the ledger.
+The order is choose → fence → reserve → POST, with no await before the reservation is in the ledger. The
+fence is asked again when the connection stands: to have one may take as long as to lose the Lease.
 What happens to a POST of unknown outcome is ``settling``'s.
 """
 
@@ -13,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from gpushare.contract import ANN_SEAL, EVENT_MALFORMED, EVENT_PLACED, EVENT_REFUSED
+from gpushare.contract import ANN_MODE, ANN_SEAL, EVENT_MALFORMED, EVENT_PLACED, EVENT_REFUSED
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.settings import Deadlines
@@ -21,7 +22,7 @@ from gpushare.extender.settling import Settling
 from gpushare.model.annotations import Shares, bind_annotations
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.objects import Pod
-from gpushare.ports import KubeApi, Note, pod_note
+from gpushare.ports import Fence, KubeApi, Note, pod_note
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 from gpushare.scheduling.ledger import Confirmed, Released, Reserved
@@ -78,7 +79,7 @@ class Binder:
         cluster: Cluster,
         api: KubeApi,
         *,
-        fence: Callable[[], str | None],
+        fence: Fence,
         note: Callable[[Note], None],
         tasks: asyncio.TaskGroup,
         deadlines: Deadlines,
@@ -187,17 +188,25 @@ class Binder:
         pod, node, shares = decision.pod, decision.node, decision.shares
         if self._cluster.ledger.reservation(pod.uid) is None:
             self._cluster.apply(Reserved(pod, decision.demand, node, shares))
-        units = _units(self._cluster.ledger.books[node], shares)
-        annotations = bind_annotations(decision.demand, shares, units, time.time_ns())
-        seal = self._cluster.sealer.seal(pod.uid, node, shares)
-        if seal:
-            annotations[ANN_SEAL] = seal
+        annotations = self._annotations(decision)
         self.unclear.posting(pod.uid)
         try:
-            await self._api.bind(pod, node, annotations, timeout_s=self._post_s)
+            await self._api.bind(pod, node, annotations, timeout_s=self._post_s, fence=self._fence)
         except ApiError as error:
             return await self._failed(decision, error)
         return self._succeeded(decision)
+
+    def _annotations(self, decision: _Decision) -> dict[str, str]:
+        uid, node, shares = decision.pod.uid, decision.node, decision.shares
+        book = self._cluster.ledger.books[node]
+        annotations = bind_annotations(decision.demand, shares, _units(book, shares), time.time_ns())
+        mode = book.reservations[uid].mode
+        if mode:
+            annotations[ANN_MODE] = mode
+        seal = self._cluster.sealer.seal(uid, node, shares, mode)
+        if seal:
+            annotations[ANN_SEAL] = seal
+        return annotations
 
     def _succeeded(self, decision: _Decision) -> Outcome:
         self.unclear.known(decision.pod.uid)
@@ -216,8 +225,7 @@ class Binder:
             # An earlier POST of the same decision may still take effect.
             return Outcome(f"{decision.what}: {error}; an earlier attempt has no clear outcome", "unclear")
         self._cluster.apply(Released(pod.uid))
-        reason = "not_found" if error.status == HTTPStatus.NOT_FOUND else f"api_{error.status}"
-        return Outcome(f"{decision.what}: {error}", reason)
+        return Outcome(f"{decision.what}: {error}", _reason(error))
 
     async def _conflict(self, decision: _Decision, error: ApiError) -> Outcome:
         """409: somebody bound it first (perhaps our own earlier POST), or the UID is another's."""
@@ -238,6 +246,12 @@ def _bound_already(pod: Pod, node: str) -> Outcome:
     if pod.node == node:
         return BOUND
     return Outcome(f"pod {pod.full_name} is already bound to node {pod.node}", "elsewhere")
+
+
+def _reason(error: ApiError) -> str:
+    if error.unsent:
+        return "fenced"
+    return "not_found" if error.status == HTTPStatus.NOT_FOUND else f"api_{error.status}"
 
 
 def _units(book: Book, shares: Shares) -> int:

@@ -83,7 +83,9 @@ class Extender:
         self.notebook = Notebook(self.cluster, api, self.metrics, per_second=settings.events_per_second)
         self.feeds = Feeds(self.metrics)
         self._pods = Follower(client, PODS, PodIntake(self.cluster, self.notebook, self.feeds, self._leads))
-        self._nodes = Follower(client, NODES, NodeIntake(self.cluster, self.feeds))
+        self._nodes = Follower(
+            client, NODES, NodeIntake(self.cluster, self.feeds, settings.cgpu_pods_per_card)
+        )
         self._unhealthy = Follower(
             client, UNHEALTHY, ConfigMapIntake(self.cluster, self.notebook, self.feeds)
         )

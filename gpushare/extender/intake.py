@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -13,7 +14,7 @@ from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.notes import Notebook
-from gpushare.model.objects import Node, Pod
+from gpushare.model.objects import Mode, Node, Pod
 from gpushare.ports import node_note
 from gpushare.scheduling.placement import DEFAULT, POLICIES
 
@@ -101,20 +102,26 @@ class PodIntake:
 
 
 class NodeIntake:
-    """Listens to nodes."""
+    """Listens to nodes. A card of mode ``cgpu`` takes ``cgpu_pods`` pods at most, 0 for any number."""
 
-    def __init__(self, cluster: Cluster, feeds: Feeds) -> None:
+    def __init__(self, cluster: Cluster, feeds: Feeds, cgpu_pods: int = 0) -> None:
         self._cluster = cluster
+        self._cgpu_pods = cgpu_pods
         self.synced = feeds.synced
         self.troubled = feeds.troubled
 
     def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
         """Take in nodes; say once what is odd about one."""
-        changes = list(batch)
+        changes = [self._limited(change) for change in batch]
         for change in changes:
             if isinstance(change, Upserted) and change.value != self._before(change.key):
                 _tell_oddities(change.value)
         self._cluster.change_nodes(changes)
+
+    def _limited(self, change: Upserted[Node] | Deleted) -> Upserted[Node] | Deleted:
+        if isinstance(change, Deleted) or change.value.mode is not Mode.CGPU:
+            return change
+        return Upserted(change.key, replace(change.value, pods_per_card=self._cgpu_pods))
 
     def _before(self, name: str) -> Node | None:
         book = self._cluster.ledger.books.get(name)

@@ -1,19 +1,17 @@
 """``gpushare extender``: flags and environment to settings, errors to exit codes."""
 
-import asyncio
 import os
 import socket
-import sys
 import uuid
 from typing import Any
 
 import click
 
 from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, SYSTEM_NAMESPACE
-from gpushare.errors import ConfigError, GpuShareError, first_of
+from gpushare.errors import ConfigError
 from gpushare.extender.lease import Terms
-from gpushare.extender.settings import Deadlines, Settings
-from gpushare.runtime.flags import daemon_options
+from gpushare.extender.settings import CGPU_PODS, Deadlines, Settings
+from gpushare.runtime.flags import daemon_options, run_daemon
 from gpushare.runtime.tls import TlsFiles
 
 _TERMS = Terms()
@@ -99,22 +97,24 @@ class _Port(click.ParamType[int]):
     help="How many of the nodes that fit the scheduler is told at most, the best ones; 0 tells all.",
 )
 @click.option(
+    "--cgpu-pods-per-card",
+    type=click.IntRange(min=0),
+    default=CGPU_PODS,
+    metavar="PODS",
+    help="How many pods one card of a node of mode cgpu takes at most; 0 for any number.",
+)
+@click.option(
     "--tls-cert", help="Certificate; with --tls-key and --client-ca the scheduler's port speaks mutual TLS."
 )
 @click.option("--tls-key", help="Key of the certificate.")
 @click.option("--client-ca", help="CA that clients must be signed by.")
 def command(**flags: Any) -> None:
     """Answer kube-scheduler: filter, prioritize, preempt, bind, inspect."""
-    from gpushare.extender.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
-    from gpushare.runtime.logs import configure  # noqa: PLC0415
+    import uvloop  # noqa: PLC0415 - --help must load neither this nor the Kubernetes client
 
-    try:
-        settings = settings_of(flags, os.environ)
-        configure(settings.log_level)
-        _event_loop_runner(run(settings))
-    except* GpuShareError as group:
-        click.echo(f"gpushare extender: {first_of(group)}", err=True)
-        sys.exit(1)
+    from gpushare.extender.daemon import run  # noqa: PLC0415 - as above
+
+    run_daemon("extender", lambda: settings_of(flags, os.environ), run, loop=uvloop.new_event_loop)
 
 
 def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, str]") -> Settings:
@@ -139,6 +139,7 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
         deadlines=Deadlines(flags["bind_timeout"], flags["api_request_timeout"]),
         events_per_second=flags["events_per_second"],
         shortlist=flags["shortlist"],
+        cgpu_pods_per_card=flags["cgpu_pods_per_card"],
         tls=_tls(flags["tls_cert"], flags["tls_key"], flags["client_ca"]),
     )
 
@@ -164,10 +165,3 @@ def _tls(cert: str | None, key: str | None, client_ca: str | None) -> TlsFiles |
     if cert and key and client_ca:
         return TlsFiles(cert, key, client_ca)
     raise ConfigError("--tls-cert, --tls-key and --client-ca go together: give all three or none")
-
-
-def _event_loop_runner(main: Any) -> None:
-    import uvloop  # noqa: PLC0415 - as above
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main)

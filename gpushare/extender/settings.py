@@ -1,9 +1,13 @@
 """The extender's settings: what can be set, its unit, its default and why."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpushare.extender.lease import Terms
 from gpushare.runtime.tls import TlsFiles
+
+CGPU_PODS: Final = 20
+"""As many pods as cGPU, the kernel module that the mode is named after, has on one card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,4 +36,5 @@ class Settings:
     deadlines: Deadlines = field(default_factory=Deadlines)
     events_per_second: float = 20.0
     shortlist: int = 0
+    cgpu_pods_per_card: int = CGPU_PODS
     tls: TlsFiles | None = None

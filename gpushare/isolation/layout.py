@@ -2,6 +2,7 @@
 
 <libraries>/current                         a link to the version that new containers get
 <libraries>/<version>/libgpushare.so        the library that holds memory
+<libraries>/<version>/libgpushare-launch.so the one for launches too; inside it has the name of the other
 <libraries>/<version>/ld.so.preload         one line: where containers have the library
 <state>/<place>/limit                       what the container may use, root's alone to write
 <state>/<place>/region                      what its processes use, everybody's to write
@@ -19,6 +20,7 @@ from gpushare.contract import ISOLATION_INSIDE, ISOLATION_LIBRARIES, ISOLATION_S
 
 CURRENT: Final = "current"
 LIBRARY: Final = "libgpushare.so"
+LAUNCH_LIBRARY: Final = "libgpushare-launch.so"
 PRELOAD_FILE: Final = "ld.so.preload"
 LIMIT: Final = "limit"
 REGION: Final = "region"
@@ -42,6 +44,14 @@ class Bind(NamedTuple):
     host: str
     inside: str
     read_only: bool
+
+
+class Bound(NamedTuple):
+    """What a container was given; ``launches`` is whether its launches are held too."""
+
+    version: str
+    place: str
+    launches: bool = False
 
 
 class Owner(NamedTuple):
@@ -77,22 +87,23 @@ def owner_of(name: str) -> Owner | None:
     return Owner(uid, container) if uid and mark and container else None
 
 
-def binds(folders: Folders, version: str, place: str) -> tuple[Bind, ...]:
+def binds(folders: Folders, given: Bound) -> tuple[Bind, ...]:
     """What a container gets: limit and region of its place, and the library of that version."""
-    library, own = folders.libraries / version, folders.state / place
+    library, own = folders.libraries / given.version, folders.state / given.place
+    build = LAUNCH_LIBRARY if given.launches else LIBRARY
     return (
-        Bind(str(library / LIBRARY), f"{ISOLATION_INSIDE}/{LIBRARY}", read_only=True),
+        Bind(str(library / build), f"{ISOLATION_INSIDE}/{LIBRARY}", read_only=True),
         Bind(str(library / PRELOAD_FILE), PRELOAD, read_only=True),
         Bind(str(own / LIMIT), f"{ISOLATION_INSIDE}/{LIMIT}", read_only=True),
         Bind(str(own / REGION), f"{ISOLATION_INSIDE}/{REGION}", read_only=False),
     )
 
 
-def bound(hosts: Mapping[str, str]) -> tuple[str, str] | None:
-    """Version and place that a container was given; None where it was given none.
+def bound(hosts: Mapping[str, str]) -> Bound | None:
+    """What a container was given; None where it was given nothing that holds it.
 
     ``hosts`` are the paths of its mounts on the node, by their places in the container.
     """
-    found = (hosts.get(f"{ISOLATION_INSIDE}/{name}", "") for name in (LIBRARY, LIMIT))
-    version, place = (PurePosixPath(path).parent.name for path in found)
-    return (version, place) if is_version(version) and is_place(place) else None
+    library, limit = (PurePosixPath(hosts.get(f"{ISOLATION_INSIDE}/{name}", "")) for name in (LIBRARY, LIMIT))
+    found = Bound(library.parent.name, limit.parent.name, library.name == LAUNCH_LIBRARY)
+    return found if is_version(found.version) and is_place(found.place) else None

@@ -13,6 +13,9 @@ from typing import NamedTuple
 from gpushare.contract import CORE_PER_CARD, CORE_STEP, LABEL_CARDS_PER_POD, RESOURCE_CORE, RESOURCE_MEM
 from gpushare.model.quantity import parse_small
 
+Users = frozenset[int | None]
+"""Unix UIDs; None stands for one that is not known."""
+
 
 class Share(NamedTuple):
     """An amount on one card: memory in units, compute in percent of the card."""
@@ -31,22 +34,30 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerDemand:
-    """The limits of one container, in declaration order within its pod's list."""
+    """The limits of one container, in declaration order within its pod's list.
+
+    ``user`` is the Unix UID that its pod has it run as; None where the image decides.
+    """
 
     name: str
     kind: Kind
     mem: int
     core: int = 0
+    user: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A sound request. ``containers`` holds init containers and sidecars first, as declared."""
+    """A sound request. ``containers`` holds init containers and sidecars first, as declared.
+
+    ``users`` are those of the containers that use a card.
+    """
 
     containers: tuple[ContainerDemand, ...]
     mem: int
     core: int
     cards: int
+    users: Users = frozenset()
 
     @property
     def per_card(self) -> Share:
@@ -72,7 +83,8 @@ def demand_of(containers: Iterable[ContainerDemand], cards_label: str | None = N
     """
     listed = tuple(containers)
     cards = 1 if cards_label is None else parse_small(cards_label)
-    total = Demand(listed, _peak(listed, "mem"), _peak(listed, "core"), cards or 1)
+    users = frozenset(container.user for container in listed if container.mem)
+    total = Demand(listed, _peak(listed, "mem"), _peak(listed, "core"), cards or 1, users)
     if not cards:
         problem: str | None = (
             f"label {LABEL_CARDS_PER_POD}={cards_label!r} is not a number of cards (1, 2, …)"

@@ -31,13 +31,31 @@ _MAX_CARDS: Final = 1024
 """More than any machine has: a count beyond it is a mistake, and must not become that many objects."""
 
 
+class Mode(StrEnum):
+    """How a node shares its cards (label ``ack.node.gpu.schedule``)."""
+
+    WHOLE = "default"
+    TOPOLOGY = "topology"
+    SHARE = "share"
+    CGPU = "cgpu"
+    CORE_MEM = "core_mem"
+    MPS = "mps"
+
+
+SHARING = frozenset({Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
+WITH_CORE = frozenset({Mode.CORE_MEM, Mode.MPS})
+HELD = frozenset({Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
+"""Modes in which isolation holds containers to their limits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pod that asks for GPU memory, or tried to.
 
-    ``claim`` is where its annotations say that it is, None where they say nothing sound.
-    ``unschedulable`` is the scheduler's last message about a pod that it could not place. ``seal`` is
-    the proof of the claim, and ``created`` the time of creation, as the API writes them.
+    ``claim`` is where its annotations say that it is, None where they say nothing sound; ``mode`` the mode
+    of its node when it was bound, None where that is not known. ``unschedulable`` is the scheduler's last
+    message about a pod that it could not place. ``seal`` is the proof of claim and mode, and ``created``
+    the time of creation, as the API writes them.
     """
 
     uid: str
@@ -54,6 +72,7 @@ class Pod:
     unschedulable: str | None = None
     seal: str | None = None
     created: str = ""
+    mode: Mode | None = None
 
     @property
     def full_name(self) -> str:
@@ -61,26 +80,13 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
 
-class Mode(StrEnum):
-    """How a node shares its cards (label ``ack.node.gpu.schedule``)."""
-
-    WHOLE = "default"
-    TOPOLOGY = "topology"
-    SHARE = "share"
-    CGPU = "cgpu"
-    CORE_MEM = "core_mem"
-    MPS = "mps"
-
-
-SHARING = frozenset({Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
-WITH_CORE = frozenset({Mode.CORE_MEM, Mode.MPS})
-HELD = frozenset({Mode.CGPU, Mode.CORE_MEM})
-"""Modes in which isolation holds containers to their limits."""
-
-
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node and its cards. ``closed`` says why nothing can be placed there, None where it can."""
+    """A node and its cards.
+
+    ``closed`` says why nothing can be placed there, None where it can. ``multi_user``: whether its MPS
+    servers serve several users at once. ``pods_per_card`` is how many pods one card takes, 0 for any number.
+    """
 
     name: str
     cards: tuple[Card, ...] = ()
@@ -88,6 +94,13 @@ class Node:
     placement: str | None = None
     closed: str | None = None
     assigned: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    multi_user: bool = False
+    pods_per_card: int = 0
+
+    @property
+    def one_user(self) -> bool:
+        """Whether all pods on a card must have the same user."""
+        return self.mode is Mode.MPS and not self.multi_user
 
     @property
     def core_per_card(self) -> int:
@@ -102,6 +115,7 @@ def node_of(
     labels: Mapping[str, str] = EMPTY,
     cards_text: str | None = None,
     assigned_text: str | None = None,
+    multi_user: bool = False,
 ) -> Node:
     """A node from the parts of its API object that matter here; never raises."""
     mode, closed = mode_of(labels)
@@ -112,7 +126,7 @@ def node_of(
     if word is None:
         closed = closed or f"its annotation {ANN_ASSIGNED_NODE} cannot be read"
     cards = () if isinstance(found, Malformed) else found
-    return Node(name, cards, mode, labels.get(LABEL_PLACEMENT), closed, word or {})
+    return Node(name, cards, mode, labels.get(LABEL_PLACEMENT), closed, word or {}, multi_user)
 
 
 def mode_of(labels: Mapping[str, str]) -> tuple[Mode, str | None]:

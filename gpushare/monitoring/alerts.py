@@ -7,6 +7,7 @@ section for each) and who is told, which is Alertmanager's.
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gpushare.model.counting import MUCH_BYTES, MUCH_OF_LIMIT
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring import rules
 
@@ -45,8 +46,6 @@ _DRIFT: Final = (
     f" * {rules.CARD_UNITS}\n  - ({rules.CARD_UNITS} - {rules.CARD_FREE})\n) > 0.5"
 )
 """Half a unit: the bytes of a share are rounded down, by far less."""
-_MUCH: Final = 512 * 1024 * 1024
-"""More than one process's context and code take beyond what the library was told to count for them."""
 
 ALERTS: Final = (
     Alert(
@@ -139,8 +138,8 @@ ALERTS: Final = (
     Alert(
         "GpuShareMemoryUncounted",
         "warning",
-        f"{names.CONTAINER_UNCOUNTED} > {_MUCH}\n"
-        f"and {names.CONTAINER_UNCOUNTED} > 0.25 * {names.CONTAINER_LIMIT}",
+        f"{names.CONTAINER_UNCOUNTED} > {MUCH_BYTES}\n"
+        f"and {names.CONTAINER_UNCOUNTED} > {MUCH_OF_LIMIT} * {names.CONTAINER_LIMIT}",
         f"Container {{{{ $labels.container }}}} of {_GIVEN_TO} uses {{{{ $value | humanize1024 }}}}B "
         f"of {_CARD} that the isolation library has not counted.",
         "5m",
@@ -159,6 +158,28 @@ ALERTS: Final = (
         f"{names.CARD_UNHELD} > 0",
         f"{{{{ $value }}}} processes on {_CARD} are held to no limit, beside containers that are.",
         "5m",
+    ),
+    Alert(
+        "GpuSharePacingStale",
+        "warning",
+        f"{names.PLUGIN_SAMPLE_AGE} > 60",
+        "The node agent {{ $labels.instance }} has not measured for {{ $value | humanizeDuration }} how busy "
+        "its containers keep their cards: their parts of the cards' time are held by old rates.",
+        "5m",
+    ),
+    Alert(
+        "GpuShareMpsDown",
+        "critical",
+        f"{names.MPS_UP} == 0",
+        "The MPS control daemon of card {{ $labels.uuid }} on {{ $labels.instance }} does not answer: CUDA "
+        "programs there may have failed, and no new ones start.",
+        "1m",
+    ),
+    Alert(
+        "GpuShareMpsRestarts",
+        "warning",
+        f"increase({names.MPS_STARTS}[30m]) > 2",
+        "The MPS control daemon of card {{ $labels.uuid }} on {{ $labels.instance }} ends again and again.",
     ),
     Alert(
         "GpuShareIdle",

@@ -64,15 +64,23 @@ def daemon_options(ops_port: int, *, log_level: str = "info", asks_api: bool = T
 
 
 def run_daemon(
-    name: str, settings_of: Callable[[], S], run: Callable[[S], Coroutine[Any, Any, None]]
+    name: str,
+    settings_of: Callable[[], S],
+    run: Callable[[S], Coroutine[Any, Any, None]],
+    *,
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> None:
-    """Run a daemon to its end. What goes wrong is one line and exit code 1, or 2 where it is the settings."""
+    """Run a daemon to its end, on asyncio's own event loop where ``loop`` makes no other.
+
+    What goes wrong is one line and exit code 1, or 2 where it is the settings.
+    """
     from gpushare.runtime.logs import configure  # noqa: PLC0415 - --help does without structlog
 
     try:
         settings = settings_of()
         configure(settings.log_level)
-        asyncio.run(run(settings))
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(run(settings))
     except* GpuShareError as group:
         error = first_of(group)
         click.echo(f"gpushare {name}: {error}", err=True)

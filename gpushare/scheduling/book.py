@@ -6,11 +6,14 @@ A reservation whose cards are not known counts against every card of the node.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpushare.model.annotations import Shares, shares_from_units
 from gpushare.model.cards import Card
-from gpushare.model.demand import Demand, Share
+from gpushare.model.demand import Demand, Share, Users
 from gpushare.model.objects import Mode, Node
+
+NOBODY: Final[Users] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +21,8 @@ class Reservation:
     """What one pod holds on one node.
 
     ``claim`` is the first word on its cards, from our own bind or the pod's annotations; it is
-    never replaced by a later annotation. ``settled`` is False while the API has not shown the pod
-    bound.
+    never replaced by a later annotation. Nor is ``mode``, in which its node was then; None where that is
+    not known. ``settled`` is False while the API has not shown the pod bound.
     """
 
     uid: str
@@ -29,6 +32,7 @@ class Reservation:
     settled: bool = True
     terminating: bool = False
     priority: int = 0
+    mode: Mode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +47,27 @@ class Nominee:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a card has and has left. ``free`` is negative where the card is over-committed."""
+    """What a card has and has left. ``free`` is negative where the card is over-committed.
+
+    ``why`` says what closes a healthy card, where that is not over-commitment. ``users`` are those of its
+    pods where a card serves one user only, and empty elsewhere.
+    """
 
     card: Card
     free: Share
     total: Share
     open: bool
+    why: str = ""
+    users: Users = NOBODY
 
-    def holds(self, share: Share) -> bool:
-        """Whether the share can be placed here."""
-        return self.open and self.free.mem >= share.mem and self.free.core >= share.core
+    def holds(self, share: Share, users: Users = NOBODY) -> bool:
+        """Whether the share can be placed here, for a pod that runs as these users."""
+        fits = self.open and self.free.mem >= share.mem and self.free.core >= share.core
+        return fits and self.suits(users)
+
+    def suits(self, users: Users) -> bool:
+        """Whether those users may come to the ones who are here."""
+        return not self.users or not users or self.users == users
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +103,8 @@ def make_book(
 ) -> Book:
     """A book with its sums counted."""
     rooms = _rooms(node, unhealthy, reservations) if node else ()
-    plain = node is not None and node.closed is None and node.mode is not Mode.CORE_MEM and not nominees
+    special = node is None or node.closed is not None or node.mode is Mode.CORE_MEM or node.one_user
+    plain = not special and not nominees
     widest = max((room.free.mem for room in rooms if room.open), default=-1) if plain else -1
     largest = max((room.total.mem for room in rooms), default=-1)
     over = tuple(room for room in rooms if room.free.mem < 0 or room.free.core < 0)
@@ -97,12 +113,21 @@ def make_book(
 
 def _most(rooms: tuple[Room, ...]) -> str:
     """The open card with the most units free, and which cards are closed."""
-    shut = ",".join(str(room.card.index) for room in rooms if not room.open)
-    closed = f" (closed: card {shut})" if shut else ""
+    closed = _closed(rooms)
     best = max((room for room in rooms if room.open), key=lambda room: room.free.mem, default=None)
     if best is None:
         return f"no card is usable{closed}"
     return f"at most {best.free.mem} of {best.total.mem} free on card {best.card.index}{closed}"
+
+
+def _closed(rooms: tuple[Room, ...]) -> str:
+    """The closed cards, and what closes those that are healthy."""
+    shut: dict[str, list[str]] = {}
+    for room in rooms:
+        if not room.open:
+            shut.setdefault(room.why, []).append(str(room.card.index))
+    told = (f"card {','.join(cards)} {why}".rstrip() for why, cards in shut.items())
+    return f" (closed: {'; '.join(told)})" if shut else ""
 
 
 def without(book: Book, uids: frozenset[str]) -> Book:
@@ -142,24 +167,44 @@ def _shares(reservation: Reservation, node: Node, indices: Collection[int]) -> S
 def _rooms(
     node: Node, unhealthy: frozenset[int], reservations: Mapping[str, Reservation]
 ) -> tuple[Room, ...]:
-    used = _used(node, reservations)
+    parts = _parts(node, reservations)
+    core = node.core_per_card
     return tuple(
-        _room(card, Share(card.units, node.core_per_card), used[card.index], unhealthy) for card in node.cards
+        _room(node, card, Share(card.units, core), parts[card.index], unhealthy) for card in node.cards
     )
 
 
-def _room(card: Card, total: Share, used: Share, unhealthy: frozenset[int]) -> Room:
-    free = Share(total.mem - used.mem, total.core - used.core)
-    sound = free.mem >= 0 and free.core >= 0
-    return Room(card, free, total, open=sound and card.healthy and card.index not in unhealthy)
+_Part = tuple[Share, Reservation]
+"""What a pod takes of one card, and all that it holds."""
 
 
-def _used(node: Node, reservations: Mapping[str, Reservation]) -> dict[int, Share]:
-    mem = dict.fromkeys((card.index for card in node.cards), 0)
-    core = dict(mem)
+def _parts(node: Node, reservations: Mapping[str, Reservation]) -> dict[int, list[_Part]]:
+    """Who is on each card; a pod of unknown card is on all of them."""
+    parts: dict[int, list[_Part]] = {card.index: [] for card in node.cards}
     for reservation in reservations.values():
-        shares = _shares(reservation, node, mem)
-        for index, share in shares or ((i, reservation.demand.per_card) for i in mem):
-            mem[index] += share.mem
-            core[index] += share.core
-    return {index: Share(mem[index], core[index]) for index in mem}
+        shares = _shares(reservation, node, parts)
+        for index, share in shares or ((i, reservation.demand.per_card) for i in parts):
+            parts[index].append((share, reservation))
+    return parts
+
+
+def _room(node: Node, card: Card, total: Share, parts: list[_Part], unhealthy: frozenset[int]) -> Room:
+    mem, core = total
+    for share, _ in parts:
+        mem -= share.mem
+        core -= share.core
+    healthy = card.healthy and card.index not in unhealthy
+    why = _why_closed(node, parts) if healthy and parts else ""
+    is_open = healthy and mem >= 0 and core >= 0 and not why
+    users = NOBODY.union(*(r.demand.users for _, r in parts)) if node.one_user else NOBODY
+    return Room(card, Share(mem, core), total, is_open, why, users)
+
+
+def _why_closed(node: Node, parts: list[_Part]) -> str:
+    """Why a healthy card takes no pod: cards never mix modes, nor hold more pods than they may."""
+    others = {r.mode for _, r in parts if r.mode is not None and r.mode is not node.mode}
+    if others:
+        return f"until pods of mode {' and '.join(sorted(others))} are gone"
+    if 0 < node.pods_per_card <= len(parts):
+        return f"with {len(parts)} of {node.pods_per_card} pods"
+    return ""

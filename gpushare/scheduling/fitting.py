@@ -6,10 +6,10 @@ fit the demand as things are now, and also once the terminating pods are gone an
 
 from dataclasses import dataclass
 
-from gpushare.contract import REASON_NO_CARD, REASON_NOT_SHARED, RESOURCE_CORE
+from gpushare.contract import LABEL_CARDS_PER_POD, REASON_NO_CARD, REASON_NOT_SHARED, RESOURCE_CORE
 from gpushare.model.annotations import Shares, even_shares
-from gpushare.model.demand import Demand
-from gpushare.model.objects import Mode
+from gpushare.model.demand import Demand, Users
+from gpushare.model.objects import Mode, Node
 from gpushare.scheduling.book import Book, Nominee, Reservation, Room, with_reservation, without
 from gpushare.scheduling.placement import choose
 
@@ -44,13 +44,13 @@ def place(book: Book, seeker: Seeker) -> Shares | Refusal:
 
 def fitting_rooms(book: Book, seeker: Seeker) -> list[Room]:
     """The cards that fit one card's part of the demand, nominated pods considered."""
-    share = seeker.demand.per_card
-    rooms = [room for room in book.rooms if room.holds(share)]
+    share, users = seeker.demand.per_card, seeker.demand.users
+    rooms = [room for room in book.rooms if room.holds(share, users)]
     rivals = _rivals(book, seeker)
     if not rivals or not rooms:
         return rooms
     later = {room.card.index: room for room in _once_nominees_are_in(book, rivals).rooms}
-    return [room for room in rooms if later[room.card.index].holds(share)]
+    return [room for room in rooms if later[room.card.index].holds(share, users)]
 
 
 def unfit(book: Book, demand: Demand) -> Refusal | None:
@@ -61,11 +61,36 @@ def unfit(book: Book, demand: Demand) -> Refusal | None:
     if node.closed or not node.cards:
         reason = REASON_NOT_SHARED.format(node=book.name)
         return Refusal(f"{reason}: {node.closed}" if node.closed else reason, hopeless=True)
-    if demand.core and not node.core_per_card:
-        return Refusal(f"node mode {node.mode} does not divide compute ({RESOURCE_CORE})", hopeless=True)
-    if node.mode is Mode.CORE_MEM and not demand.core:
-        return Refusal(f"node mode {node.mode} takes only pods that ask for {RESOURCE_CORE}", hopeless=True)
+    if problem := _mode_problem(node, demand):
+        return Refusal(f"node mode {node.mode} {problem}", hopeless=True)
     return _too_large(book, demand)
+
+
+def _mode_problem(node: Node, demand: Demand) -> str | None:
+    """What the node's mode has against the demand, wherever it would lie."""
+    if demand.core and not node.core_per_card:
+        return f"does not divide compute ({RESOURCE_CORE})"
+    if node.mode is Mode.CORE_MEM and not demand.core:
+        return f"takes only pods that ask for {RESOURCE_CORE}"
+    if node.mode is Mode.MPS and demand.cards > 1:
+        return f"gives a pod one card, not {demand.cards}: take the label {LABEL_CARDS_PER_POD} out of it"
+    problem = _user_problem(demand) if node.one_user else None
+    return problem and f"serves one user on a card, and {problem}"
+
+
+def _user_problem(demand: Demand) -> str | None:
+    """What keeps a pod from sharing a card with pods of its own user only."""
+    using = [container for container in demand.containers if container.mem]
+    unknown = next((c for c in using if c.user is None), None)
+    if unknown:
+        return (
+            f"that of {unknown.kind} {unknown.name} is not known: set securityContext.runAsUser, "
+            "without hostUsers: false"
+        )
+    if len(demand.users) > 1:
+        named = ", ".join(f"{c.name} {c.user}" for c in using)
+        return f"the pod's containers run as several ({named}): give them one securityContext.runAsUser"
+    return None
 
 
 def _too_large(book: Book, demand: Demand) -> Refusal | None:
@@ -80,14 +105,25 @@ def _too_large(book: Book, demand: Demand) -> Refusal | None:
 def full(book: Book, seeker: Seeker) -> Refusal:
     """Why no card has room now. Short: the scheduler joins these of all nodes into one line."""
     demand = seeker.demand
-    fitting = [room for room in book.rooms if room.holds(demand.per_card)]
+    fitting = [room for room in book.rooms if room.holds(demand.per_card, demand.users)]
     held = "; held for a pod that preempts" if len(fitting) >= demand.cards else ""
     core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
-    return Refusal(f"{asked(demand)}, {book.most}{core}{held}")
+    return Refusal(f"{asked(demand)}, {book.most}{core}{_other_users(book, demand)}{held}")
 
 
 def _core_free(book: Book) -> str:
     return ", ".join(f"{room.free.core} on card {room.card.index}" for room in book.rooms if room.open)
+
+
+def _other_users(book: Book, demand: Demand) -> str:
+    """The open cards whose pods run as somebody else."""
+    others = [room for room in book.rooms if room.open and not room.suits(demand.users)]
+    told = ", ".join(f"card {room.card.index} serves {_spelled(room.users)}" for room in others)
+    return f"; the pod runs as user {_spelled(demand.users)}, {told}" if told else ""
+
+
+def _spelled(users: Users) -> str:
+    return " and ".join(sorted("an unknown one" if user is None else str(user) for user in users))
 
 
 def too_large(book: Book) -> str:
@@ -114,7 +150,10 @@ def _once_nominees_are_in(book: Book, nominees: list[Nominee]) -> Book:
     """The node as it will be: terminating pods gone, nominees placed as they will be placed."""
     future = without(book, frozenset(r.uid for r in book.reservations.values() if r.terminating))
     for nominee in nominees:
-        rooms = [room for room in future.rooms if room.holds(nominee.demand.per_card)]
+        if unfit(future, nominee.demand):
+            continue
+        share, users = nominee.demand.per_card, nominee.demand.users
+        rooms = [room for room in future.rooms if room.holds(share, users)]
         cards = choose(future, rooms, nominee.demand, nominee.placement)
         if cards:
             shares = even_shares(nominee.demand, cards)

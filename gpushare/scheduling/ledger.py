@@ -204,6 +204,7 @@ class _Draft:
             known.claim if known and known.settled else pod.claim,
             terminating=pod.terminating,
             priority=pod.priority,
+            mode=known.mode if known and known.settled else pod.mode,
         )
         if reservation == known:
             return
@@ -220,8 +221,15 @@ class _Draft:
     def _reserve(self, event: Reserved) -> None:
         pod = event.pod
         self._drop(pod.uid)
-        self._page(event.node).reservations[pod.uid] = Reservation(
-            pod.uid, pod.full_name, event.demand, event.shares, settled=False, priority=pod.priority
+        page = self._page(event.node)
+        page.reservations[pod.uid] = Reservation(
+            pod.uid,
+            pod.full_name,
+            event.demand,
+            event.shares,
+            settled=False,
+            priority=pod.priority,
+            mode=page.node.mode if page.node else None,
         )
         self._home[pod.uid] = event.node
 

@@ -6,6 +6,7 @@ replaced by the least costly set on one card where it does not.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from gpushare.model.demand import Demand
@@ -108,7 +109,7 @@ def _fits(book: Book, gone: frozenset[str], seeker: Seeker, index: int) -> bool:
 def _single(demand: Demand) -> Demand:
     """The part of the demand that one card carries."""
     share = demand.per_card
-    return Demand((), share.mem, share.core, 1)
+    return replace(demand, mem=share.mem, core=share.core, cards=1)
 
 
 def _cost(book: Book, victims: frozenset[str]) -> Cost:

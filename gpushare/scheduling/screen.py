@@ -42,13 +42,13 @@ def screen(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> Verdict:
     verdict = Verdict()
     demand = seeker.demand
     simple = demand.cards == 1 and not demand.core
-    units, prefix = demand.mem, asked(demand)
+    units, prefix, key = demand.mem, asked(demand), _key(seeker)
     for name in names:
         book = ledger.books.get(name)
         if book is None:
             verdict.refuse(name, Refusal(f'node "{name}" not found'))
         elif not simple or book.widest < 0:
-            _judge(verdict, book, seeker)
+            _judge(verdict, book, seeker, key)
         elif units <= book.widest:
             verdict.passed.append(name)
         elif units > book.largest:
@@ -58,8 +58,9 @@ def screen(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> Verdict:
     return verdict
 
 
-def _judge(verdict: Verdict, book: Book, seeker: Seeker) -> None:
-    result = place(book, seeker)
+def _judge(verdict: Verdict, book: Book, seeker: Seeker, key: str) -> None:
+    """A closer look; where a score is remembered, the book is one that has room."""
+    result = None if book.scores.get(key) else place(book, seeker)
     if isinstance(result, Refusal):
         verdict.refuse(book.name, result)
     else:
@@ -100,9 +101,7 @@ def score(ledger: Ledger, seeker: Seeker, name: str) -> int:
 
 def scores(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> dict[str, int]:
     """The score of every named node."""
-    demand = seeker.demand
-    # One string: its hash is kept, where a tuple's would be worked out for every node.
-    key = f"{demand.mem}/{demand.core}/{demand.cards}/{seeker.placement}"
+    key = _key(seeker)
     find = ledger.books.get
     result: dict[str, int] = {}
     for name in names:
@@ -113,6 +112,13 @@ def scores(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> dict[str, in
             known = book.scores.get(key)
             result[name] = _score(book, seeker, key) if known is None else known
     return result
+
+
+def _key(seeker: Seeker) -> str:
+    """What a score depends on, as one string: its hash is kept, where a tuple's is worked out each time."""
+    demand = seeker.demand
+    users = sorted(map(str, demand.users))
+    return f"{demand.mem}/{demand.core}/{demand.cards}/{users}/{seeker.placement}"
 
 
 def _score(book: Book, seeker: Seeker, key: str) -> int:

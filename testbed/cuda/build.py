@@ -12,8 +12,10 @@ SONAME: Final = "libcuda.so.1"
 _NATIVE: Final = Path(__file__).parent / "native"
 
 
-def library(era: int, root: Path | None = None) -> Path:
+def library(era: int, root: Path | None = None, compiler: str = "gcc") -> Path:
     """The stub of that era, compiled first where the cache does not have it.
+
+    Another ``compiler`` than this machine's makes it for another one.
 
     Raises ConfigError for an unknown era, and TestbedError with the compiler's words.
     """
@@ -23,7 +25,7 @@ def library(era: int, root: Path | None = None) -> Path:
     generated = {EXPORTS: _exports(names), "functions.h": "".join(f"F({name})\n" for name in names)}
     # As the real driver's, calls within the library are not for others to intercept.
     flags = (f"-DSTUB_VERSION={version}", "-Wl,-Bsymbolic")
-    return compiled(Source(f"cuda-{era}", SONAME, _NATIVE, generated, flags), root)
+    return compiled(Source(f"cuda-{era}", SONAME, _NATIVE, generated, flags, compiler), root)
 
 
 def _exports(names: tuple[str, ...]) -> str:

@@ -29,6 +29,9 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuGraphLaunch",
         "cuGraphLaunch_ptsz",
         "cuInit",
+        "cuIpcCloseMemHandle",
+        "cuIpcGetMemHandle",
+        "cuIpcOpenMemHandle",
         "cuLaunchCooperativeKernel",
         "cuLaunchCooperativeKernel_ptsz",
         "cuLaunchKernel",
@@ -46,10 +49,18 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuStreamIsCapturing_ptsz",
         "stubCudaName",
     ),
-    10020: ("cuMemCreate", "cuMemMap", "cuMemRelease", "cuMemUnmap"),
+    10020: (
+        "cuMemCreate",
+        "cuMemExportToShareableHandle",
+        "cuMemImportFromShareableHandle",
+        "cuMemMap",
+        "cuMemRelease",
+        "cuMemUnmap",
+    ),
     11000: (
         "cuDevicePrimaryCtxRelease_v2",
         "cuDevicePrimaryCtxReset_v2",
+        "cuIpcOpenMemHandle_v2",
         "cuMemRetainAllocationHandle",
     ),
     11020: (
@@ -66,6 +77,7 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuMemPoolTrimTo",
     ),
     11030: ("cuGetProcAddress",),
+    11040: ("cuDeviceGetGraphMemAttribute", "cuDeviceGraphMemTrim", "cuGraphAddMemAllocNode"),
     11060: ("cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"),
     12000: ("cuGetProcAddress_v2",),
 }

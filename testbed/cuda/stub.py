@@ -32,11 +32,13 @@ class CudaCard:
 
 
 class CudaStub:
-    """The cards of one machine, in ``folder``."""
+    """The cards of one machine, in ``folder``; ``compiler`` is one for programs of that machine."""
 
-    def __init__(self, folder: Path, *, cards: Sequence[CudaCard], era: int = 580) -> None:
+    def __init__(
+        self, folder: Path, *, cards: Sequence[CudaCard], era: int = 580, compiler: str = "gcc"
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.library = build.library(era)
+        self.library = build.library(era, compiler=compiler)
         self._cards = folder.absolute() / "cards"
         self._cards.write_text("".join(f"{c.uuid} {c.total_mib} {c.context_mib} {c.name}\n" for c in cards))
         self._usage = self._cards.with_name("cards.usage")
@@ -60,6 +62,10 @@ class CudaStub:
     def busy_ns(self, card: int) -> dict[int, int]:
         """How long a card has worked for each process, dead or alive, by its number."""
         return {pid: numbers[_MAX_CARDS + card] for pid, numbers in self._users()}
+
+    def worked_ns(self, card: int) -> tuple[int, ...]:
+        """The same in the order in which the processes came: containers may have the same numbers."""
+        return tuple(numbers[_MAX_CARDS + card] for _, numbers in self._users())
 
     def _users(self) -> Iterator[tuple[int, list[int]]]:
         for pid, _, *numbers in _USER.iter_unpack(self._usage.read_bytes()[_HEADER.size :]):

@@ -117,6 +117,7 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "nvmlDeviceGetUUID",
         "nvmlDeviceGetUtilizationRates",
         "nvmlDeviceRegisterEvents",
+        "nvmlDeviceSetComputeMode",
         "nvmlErrorString",
         "nvmlEventSetCreate",
         "nvmlEventSetFree",

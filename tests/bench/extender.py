@@ -292,11 +292,11 @@ async def _stamps(bed: Bed, pods: int) -> list[float]:
 
 
 async def _verbs(spec: ExtenderSpec) -> dict[str, tuple[float, float]]:
-    """Calls and seconds per verb since the extender was started."""
+    """Calls and seconds per verb since the extender was started, of the verbs that were asked for."""
     families = text_string_to_metric_families(await read_text(f"{spec.ops_url}/metrics"))
     samples = {(s.name, s.labels.get("verb")): s.value for f in families for s in f.samples}
     name = "gpushare_extender_request_duration_seconds"
-    verbs = ("filter", "prioritize", "bind")
+    verbs = [verb for verb in ("filter", "prioritize", "bind") if (f"{name}_count", verb) in samples]
     return {verb: (samples[f"{name}_count", verb], samples[f"{name}_sum", verb]) for verb in verbs}
 
 

@@ -26,6 +26,17 @@ def test_agents_that_hold_containers_need_the_library_on_their_nodes(selector: d
     assert not load(raw_stack(pools=unheld)).isolation
 
 
+def test_agents_of_mode_mps_need_the_library_and_the_mps_daemon_on_their_nodes() -> None:
+    pools: list[dict[str, Any]] = [{"nodeSelector": {"ack.node.gpu.schedule": "mps"}}]
+    both = {"isolation": {"image": DIGEST}, "mps": {"image": DIGEST}}
+    assert error_of(raw_stack(pools=pools, mps=both["mps"])).startswith("isolation: missing;")
+    assert error_of(raw_stack(pools=pools, isolation=both["isolation"])) == (
+        "mps: missing; devicePlugins[0].nodeSelector {'ack.node.gpu.schedule': 'mps'} shares cards by MPS; "
+        "give {}"
+    )
+    assert load(raw_stack(pools=pools, **both)).mps
+
+
 def monitored(**exporter: Any) -> dict[str, Any]:
     return raw_stack(monitoring={"exporter": {"image": DIGEST, **exporter}})
 
@@ -88,6 +99,10 @@ def test_unknown_keys_are_told_with_those_that_exist() -> None:
         (isolated(state="gone"), "isolation.state: 'gone' is not allowed; use one of present, absent"),
         (isolated(kubeletRoot="var"), "isolation.kubeletRoot: 'var' is not an absolute path"),
         (isolated(memory="64"), "isolation.memory: '64' is not an amount"),
+        (raw_stack(mps={}), "mps.image: missing; give it here, or as 'device-plugin' in images"),
+        (raw_stack(mps={"image": "a/b:v1"}), "mps.image: 'a/b:v1' has no digest"),
+        (raw_stack(mps={"image": DIGEST, "nodeLabels": []}), "mps.nodeLabels: empty; name labels of nodes"),
+        (raw_stack(mps={"image": DIGEST, "cpu": "0"}), "mps.cpu: '0' is not a number of cores"),
         (raw_stack(monitoring={}), "monitoring.exporter.image: missing"),
         (monitored(nodeLabels=[]), "monitoring.exporter.nodeLabels: empty; name labels"),
         (monitored(nodeLabels=["a b"]), "monitoring.exporter.nodeLabels[0]: 'a b' is no label"),
@@ -145,6 +160,10 @@ def test_missing_keys_and_wrong_types_are_told(raw: dict[str, Any], text: str) -
             "extender.exposure: 'ingress' is not allowed; use one of node-port, cluster-ip, sidecar",
         ),
         (raw_stack(extender={"replicas": 2}), "extender.replicas: 2 is not allowed; use 1 or 3"),
+        (
+            raw_stack(extender={"cgpuPodsPerCard": -1}),
+            "extender.cgpuPodsPerCard: -1 is not a number of pods; use 0 for any",
+        ),
         (
             raw_stack(extender={"replicas": 3, "lease": False}),
             "extender.lease: false does not go with 3 replicas",

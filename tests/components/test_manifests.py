@@ -27,6 +27,9 @@ from gpushare.isolation.main import uninstall_command as uninstall_library
 from gpushare.metricsapi.main import command as metrics_api_command
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
 from gpushare.model.objects import HELD, Mode, mode_of
+from gpushare.mps.layout import Folders
+from gpushare.mps.main import command as mps_command
+from gpushare.mps.main import settings_of as mps_settings
 from gpushare.scheduling.placement import POLICIES
 from tests.support import kubeadm
 from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
@@ -36,6 +39,7 @@ MONITORING: Object = {
     "exporter": {"image": DIGEST},
     "metricsApi": {"image": DIGEST, "tlsSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----"},
 }
+POWERS = {"gpushare-mps": ["SYS_ADMIN", "SETUID", "SETGID"]}
 FILES = ROOT / "components" / "monitoring"
 
 
@@ -114,7 +118,8 @@ def test_every_container_is_bounded_and_has_no_power() -> None:
             security = container["securityContext"]
             assert security["readOnlyRootFilesystem"] is True
             assert security["allowPrivilegeEscalation"] is False
-            assert security["capabilities"] == {"drop": ["ALL"]}
+            powers = POWERS.get(container["name"], ())
+            assert security["capabilities"] == {"drop": ["ALL"], **({"add": [*powers]} if powers else {})}
 
 
 def test_every_mount_has_a_volume_and_every_volume_a_mount() -> None:
@@ -202,20 +207,30 @@ def parsed(monkeypatch: pytest.MonkeyPatch, command: Any, container: Object, wor
 def test_the_extender_understands_its_command_line_and_listens_where_the_probes_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    container = pod(pick(made(extender={"tlsSecret": "tls"}), "Deployment"))["containers"][0]
+    chosen = {"tlsSecret": "tls", "shortlist": 50, "cgpuPodsPerCard": 0}
+    container = pod(pick(made(extender=chosen), "Deployment"))["containers"][0]
     settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {"POD_IP": "10.0.0.1"})
     assert (settings.port, settings.ops_port) == (12345, extender.OPS_PORT)
     assert {each["containerPort"] for each in container["ports"]} == {settings.port, settings.ops_port}
     assert settings.advertise == "10.0.0.1:12345"
     assert settings.tls is not None
+    assert (settings.shortlist, settings.cgpu_pods_per_card) == (50, 0)
+
+
+def test_what_is_not_set_is_the_extenders_own_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    container = pod(pick(made(), "Deployment"))["containers"][0]
+    settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {})
+    assert (settings.shortlist, settings.cgpu_pods_per_card) == (0, 20)
 
 
 def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = {"memoryUnit": "MiB", "deviceListStrategy": "cdi"}
-    container = pod(pick(made(pools=[pool]), "DaemonSet"))["containers"][0]
+    spec = pod(pick(made(pools=[pool]), "DaemonSet"))
+    container = spec["containers"][0]
     assert container["command"][0] == "gpushare-device-plugin-v2"
+    assert spec["hostPID"] is True
     settings = agent_settings(parsed(monkeypatch, agent_command, container, 1), {})
     assert (settings.cards.unit, settings.manners.style.strategy) == (Unit.MIB, Strategy.CDI)
     assert settings.ops_port == device_plugin.OPS_PORT
@@ -282,8 +297,51 @@ def test_the_library_comes_to_every_node_whose_containers_are_held() -> None:
         for expression in term["matchExpressions"]
         for value in expression["values"]
     ]
-    assert found == [Mode.CGPU, Mode.CGPU, Mode.CORE_MEM]
+    assert found == [Mode.CGPU, Mode.CGPU, Mode.CORE_MEM, Mode.MPS]
     assert set(found) == HELD
+
+
+def test_the_mps_daemon_understands_its_command_line_and_finds_what_is_mounted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    objects = made(mps={"image": DIGEST, "runtimeClass": "nvidia"})
+    daemon_set = pick(objects, "DaemonSet", "gpushare-mps")
+    spec = pod(daemon_set)
+    (container,) = spec["containers"]
+    assert container["command"] == ["gpushare", "mps"]
+    settings = mps_settings(parsed(monkeypatch, mps_command, container, 2))
+    assert settings.ops_port == container["ports"][0]["containerPort"]
+    paths = {each["name"]: each["hostPath"]["path"] for each in spec["volumes"]}
+    mounts = {each["mountPath"]: paths[each["name"]] for each in container["volumeMounts"]}
+    folders = Folders()
+    assert mounts[str(settings.state)] == str(folders.state)
+    assert mounts[str(settings.shm)] == str(folders.shm)
+    assert (spec["hostPID"], spec["runtimeClassName"]) == (True, "nvidia")
+    assert spec["automountServiceAccountToken"] is False
+
+
+def test_no_update_and_no_slow_answer_ends_the_mps_daemon_with_all_programs_of_its_node() -> None:
+    daemon_set = pick(made(mps={"image": DIGEST}), "DaemonSet", "gpushare-mps")
+    assert daemon_set["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    (container,) = pod(daemon_set)["containers"]
+    probe = container["livenessProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == 300
+
+
+def test_the_mps_daemon_runs_where_agents_look_for_it() -> None:
+    selector = {"ack.node.gpu.schedule": "mps"}
+    objects = made(mps={"image": DIGEST}, isolation={"image": DIGEST}, pools=[{"nodeSelector": selector}])
+    spec = pod(pick(objects, "DaemonSet", "gpushare-mps"))
+    ((term,),) = [
+        each["matchExpressions"]
+        for each in spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+            "nodeSelectorTerms"
+        ]
+    ]
+    assert (term["key"], term["values"]) == ("ack.node.gpu.schedule", ["mps"])
+    agent = pod(pick(objects, "DaemonSet", "gpushare-device-plugin-ds"))
+    volumes = {each["name"]: each["hostPath"]["path"] for each in agent["volumes"]}
+    assert volumes["mps"] == str(Folders().state)
 
 
 def test_the_metrics_api_understands_its_command_line_and_is_where_its_apis_lead(

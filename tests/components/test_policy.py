@@ -117,6 +117,16 @@ def test_what_breaks_a_rule_is_named(spoil: Any, rule: str, text: str) -> None:
     assert text in " ".join(found[rule])
 
 
+def test_the_mps_daemon_has_the_powers_that_it_needs_and_no_others() -> None:
+    manifest = deployment()
+    manifest["metadata"]["name"] = "gpushare-mps"
+    powers = {"drop": ["ALL"], "add": ["SYS_ADMIN", "SETUID", "SETGID"]}
+    container(manifest)["securityContext"]["capabilities"] = powers
+    assert not broken(manifest)
+    powers["add"].append("NET_ADMIN")
+    assert list(broken(manifest)) == ["nothing-is-privileged"]
+
+
 def test_init_containers_are_looked_at_too() -> None:
     manifest = deployment()
     pod(manifest)["initContainers"] = [container(manifest) | {"image": "a"}]

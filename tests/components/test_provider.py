@@ -110,6 +110,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
         "gpushare:index:NodePool": ["nodes"],
         "gpushare:index:Installer": [],
         "gpushare:index:Isolation": [],
+        "gpushare:index:Mps": [],
         "gpushare:index:Monitoring": [],
         "gpushare:index:Exporter": [],
         "gpushare:index:MetricsApi": ["caBundle", "tlsSecret"],

@@ -171,7 +171,7 @@ async def test_what_is_missing_is_one_line_and_one_metric_each(installed: Instal
     missing = {"leases", "secrets"}
     assert await installed.extender.told() == Counter(missing)
     assert await installed.extender.reduced() == missing
-    missing = {"pod-resources", "cgroups", "isolation", "kubeconfig"}
+    missing = {"pod-resources", "cgroups", "isolation", "mps", "kubeconfig"}
     assert await installed.agent.told() == Counter(missing)
     assert await installed.agent.reduced() == missing
 

@@ -138,7 +138,7 @@ async def test_a_node_is_shared_only_while_its_label_says_so(bed: Bed, t4: GpuNo
     assert "label gpushare=false" in await unready(t4)
     await until_event(bed, "t4", lambda text: "gpushare=false" in text, contract.EVENT_NOT_SERVING)
     assert contract.ANN_CARDS not in (await node_object(t4))["metadata"]["annotations"]
-    await label(t4, cgpu="true", gpushare="true")
+    await label(t4, cgpu=None, gpushare="true")
     await until_allocatable(t4, 14)
     await running(bed, "before")
     await bed.create_pods([pod("after", container(10), **on(t4))])

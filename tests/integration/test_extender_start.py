@@ -45,7 +45,7 @@ async def fails_with(*arguments: str, env: dict[str, str] | None = None) -> tupl
 async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
     code, text = await fails_with(f"--kubeconfig={tmp_path}/none")
     assert (code, text.strip()) == (
-        1,
+        2,
         f"gpushare extender: kubeconfig {tmp_path}/none: no such file (set KUBECONFIG or --kubeconfig)",
     )
 
@@ -53,39 +53,39 @@ async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
 async def test_a_kubeconfig_that_is_no_yaml_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("{nothing: [")
     code, text = await fails_with(env={"KUBECONFIG": f"{tmp_path}/bad"})
-    assert code == 1
+    assert code == 2
     assert f"kubeconfig {tmp_path}/bad: " in text
     assert "Traceback" not in text
 
 
 async def test_a_kubeconfig_that_is_a_folder_is_named(tmp_path: Path) -> None:
     code, text = await fails_with(f"--kubeconfig={tmp_path}")
-    assert code == 1
+    assert code == 2
     assert f"kubeconfig {tmp_path}: Is a directory" in text
 
 
 async def test_without_kubeconfig_and_cluster_both_ways_out_are_named() -> None:
     code, text = await fails_with()
-    assert code == 1
+    assert code == 2
     assert "set KUBECONFIG or --kubeconfig" in text
 
 
 async def test_durations_that_cannot_work_are_refused_by_value(tmp_path: Path) -> None:
     code, text = await fails_with("--bind-timeout=20", f"--kubeconfig={tmp_path}/x")
-    assert code == 1
+    assert code == 2
     assert "0 < --bind-timeout < --renew-deadline < --lease-duration; given 20, 10, 15" in text
 
 
 async def test_a_port_that_is_taken_is_named(bed: Bed) -> None:
     taken = int(bed.api_url.rsplit(":", 1)[1])
     code, text = await fails_with(f"--port={taken}", f"--kubeconfig={bed.kubeconfig}")
-    assert code == 1
+    assert code == 2
     assert f"cannot listen on 127.0.0.1:{taken}: Address already in use" in text
 
 
 async def test_half_of_the_tls_files_are_refused(bed: Bed) -> None:
     code, text = await fails_with("--tls-cert=/x", f"--kubeconfig={bed.kubeconfig}")
-    assert code == 1
+    assert code == 2
     assert "--tls-cert, --tls-key and --client-ca go together" in text
 
 

@@ -47,9 +47,14 @@ SERVICES: dict[str, dict[str, Any]] = {
         "commands": [["gpushare", "version"], ["gpushare", "extender", "--help"]],
     },
     "device-plugin": {
-        "packages": ["gpushare.deviceplugin", "gpushare.adapters", "gpushare.runtime"],
+        "packages": ["gpushare.deviceplugin", "gpushare.mps", "gpushare.adapters", "gpushare.runtime"],
         "absent": [],
-        "commands": [["gpushare", "version"], ["gpushare-device-plugin-v2", "--help"], ORIGINAL],
+        "commands": [
+            ["gpushare", "version"],
+            ["gpushare-device-plugin-v2", "--help"],
+            ORIGINAL,
+            ["gpushare", "mps", "--help"],
+        ],
     },
     "exporter": {
         "packages": ["gpushare.exporter", "gpushare.adapters", "gpushare.runtime"],

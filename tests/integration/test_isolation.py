@@ -25,7 +25,7 @@ from testbed.exporter import grant_exporter, start_exporter
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml import Process, card, cdi
 from testbed.stories import manifest
-from tests.support import cuda_image
+from tests.support import cuda_image, program_image, userlands
 from tests.support.gpunodes import (
     PODS,
     GpuBed,
@@ -54,6 +54,8 @@ ERA = 418
 CONTEXT_MIB = 121
 IMAGE = "docker.io/testbed/cuda:1"
 WITH_PRELOAD = "docker.io/testbed/cuda-with-preload:1"
+OLD_IMAGE = "docker.io/testbed/cuda-bullseye:1"
+STRANGE_IMAGE = "docker.io/testbed/strangers:1"
 S2_IMAGE = "docker.io/tensorflow-samples/cuda-malloc"
 REFUSED = (
     "CUDA error at cgpu_cuda_malloc.cu:119 code=2(cudaErrorMemoryAllocation) "
@@ -340,6 +342,43 @@ async def test_users_other_than_root_and_programs_with_rights_of_others_are_held
     assert REFUSED in await inside(bed, "guest", "cuda_malloc -size=5000")
     assert REFUSED in await inside(bed, "guest", "setuid_malloc -size=5000")
     assert seen(node, found).refusals == 2
+
+
+async def unpacked(userland: userlands.Userland) -> Path:
+    try:
+        return await userlands.ensure(userland)
+    except TestbedError as reason:
+        pytest.skip(f"no packages of another C library: {reason}")
+
+
+async def load(node: GpuNode, folder: Path, image: str, files: dict[str, Path]) -> None:
+    """Give the node an image of these files and a shell."""
+    archive = folder / "image.tar"
+    program_image.save(archive, image, {"bin/sh": FOUND.busybox, **files}, env=cuda_image.ENV)
+    await node.kubelet.load_images(archive)
+
+
+async def test_programs_of_glibc_2_31_are_held(bed: Bed, node: GpuNode, tmp_path: Path) -> None:
+    root = await unpacked(userlands.BULLSEYE)
+    await load(node, tmp_path, OLD_IMAGE, userlands.glibc(root, "cuda_malloc", tmp_path / "cuda_malloc"))
+    found = await start(bed, "old", cuda(image=OLD_IMAGE))
+    assert REFUSED in await inside(bed, "old", "cuda_malloc -size=5000")
+    assert REFUSED not in await inside(bed, "old", "cuda_malloc -size=4000")
+    assert seen(node, found).refusals == 1
+    assert seen(node, found).peak >= (4000 + CONTEXT_MIB) * MIB
+
+
+async def test_programs_that_cannot_have_the_library_run_without_it(
+    bed: Bed, node: GpuNode, tmp_path: Path
+) -> None:
+    root = await unpacked(userlands.STRANGERS)
+    programs = {**userlands.musl(root, tmp_path), **userlands.i386(root, tmp_path)}
+    await load(node, tmp_path, STRANGE_IMAGE, programs)
+    await start(bed, "strange", cuda(image=STRANGE_IMAGE))
+    assert await inside(bed, "strange", "held_musl") == "free\n0\n"
+    told, *answers = (await inside(bed, "strange", "held_i386")).splitlines()
+    assert told.endswith("cannot be preloaded (wrong ELF class: ELFCLASS64): ignored.")
+    assert answers == ["free", "0"]
 
 
 # --- restarts -----------------------------------------------------------------------------------

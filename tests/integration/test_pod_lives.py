@@ -5,8 +5,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gpushare.contract import ANN_MODE, ANN_MPS_MULTI_USER, LABEL_MODE
+from gpushare.errors import ApiError
 from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.api import Object
+from testbed.api import Object, read_text
 from testbed.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.stories import manifest
 from tests.support.history import Recorder, cards_of, overcommits
@@ -15,8 +17,10 @@ pytestmark = pytest.mark.integration
 
 
 @asynccontextmanager
-async def cluster(*nodes: SimNode, version: str = "1.36") -> AsyncIterator[Bed]:
-    spec = ExtenderSpec()
+async def cluster(
+    *nodes: SimNode, version: str = "1.36", spec: ExtenderSpec | None = None
+) -> AsyncIterator[Bed]:
+    spec = spec or ExtenderSpec()
     entry = component_config(spec.url, legacy=version == "1.22")
     async with Testbed(scheduler=SchedulerSpec(version, extenders=[entry])) as bed:
         await grant(bed)
@@ -171,3 +175,67 @@ async def test_a_pod_that_waits_is_placed_as_soon_as_there_is_room() -> None:
             await until_event(bed, f"pod-{number}", lambda text: "asked 4" in text)
             await bed.api.delete(f"/api/v1/namespaces/default/pods/pod-{number - 1}", gracePeriodSeconds="0")
             await until_placed(bed, f"pod-{number}", timeout_s=20)
+
+
+# --- who may share a card -------------------------------------------------------------------------
+
+QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
+
+
+async def until_closed(spec: ExtenderSpec, cards: int) -> None:
+    async def met() -> bool:
+        try:
+            return f'gpushare_cards_closed{{node="n"}} {cards}.0' in await read_text(
+                f"{spec.ops_url}/metrics"
+            )
+        except ApiError:
+            return False
+
+    await until(met, f"{cards} closed cards")
+
+
+async def lies_on(bed: Bed, name: str) -> dict[int, int]:
+    await until_placed(bed, name)
+    return cards_of(await pod(bed, name) or {})
+
+
+async def test_a_card_takes_no_pods_of_another_mode_until_its_own_are_gone() -> None:
+    spec = ExtenderSpec(flags=QUICK)
+    async with cluster(SimNode("n", [Card(), Card()]), spec=spec) as bed:
+        await bed.create_pods([gpu_pod("old", 4)])
+        assert await lies_on(bed, "old") == {0: 4}
+        await bed.api.patch("/api/v1/nodes/n", {"metadata": {"labels": {LABEL_MODE: "cgpu"}}})
+        await until_closed(spec, 1)
+        await bed.create_pods([gpu_pod("next", 6)])
+        assert await lies_on(bed, "next") == {1: 6}
+        modes = {
+            p["metadata"]["name"]: p["metadata"]["annotations"] for p in await bed.api.items("/api/v1/pods")
+        }
+        assert (modes["old"][ANN_MODE], modes["next"][ANN_MODE]) == ("share", "cgpu")
+        await bed.api.patch(
+            "/api/v1/namespaces/default/pods/old", {"metadata": {"annotations": {ANN_MODE: "cgpu"}}}
+        )
+        await bed.kill(spec.name)
+        await bed.start(spec.name)
+        await until_closed(spec, 1)
+        await bed.create_pods([gpu_pod("waits", 10)])
+        await until_event(bed, "waits", lambda text: "card 0 until pods of mode share are gone" in text)
+        await bed.api.delete("/api/v1/namespaces/default/pods/old", gracePeriodSeconds="0")
+        assert await lies_on(bed, "waits") == {0: 10}
+
+
+async def test_a_card_of_mps_serves_one_user_unless_it_was_seen_to_serve_several() -> None:
+    async with cluster(SimNode("n", [Card(), Card()], labels={LABEL_MODE: "mps"})) as bed:
+        for name, user, card in (("a", 1000, 0), ("b", 1000, 0), ("c", 2000, 1)):
+            await bed.create_pods([gpu_pod(name, 4, securityContext={"runAsUser": user})])
+            assert await lies_on(bed, name) == {card: 4}
+        await bed.create_pods(
+            [gpu_pod("other", 4, securityContext={"runAsUser": 3000}), gpu_pod("unknown", 4)]
+        )
+        await until_event(
+            bed, "other", lambda text: "runs as user 3000, card 0 serves 1000, card 1 serves 2000" in text
+        )
+        await until_event(bed, "unknown", lambda text: "set securityContext.runAsUser" in text)
+        seen = {"metadata": {"annotations": {ANN_MPS_MULTI_USER: "true"}}}
+        await bed.api.patch("/api/v1/nodes/n", seen)
+        await until_placed(bed, "other", "unknown")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaStub
-from tests.support.isolation import LAUNCH_LIBRARY, Container, build, card
+from tests.support.isolation import LAUNCH_LIBRARY, Container, build, card, share
 
 Make = Callable[..., Container]
 
@@ -52,3 +52,11 @@ def make(files: Path, library: Path, tmp_path: Path) -> Make:
         return Container(files, library, stub)
 
     return container
+
+
+@pytest.fixture
+def container(make: Make) -> Container:
+    """A container with 4 of 15 units of the card: 4301 MiB."""
+    made = make()
+    made.limit(share(4, 15))
+    return made

@@ -6,18 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpushare.isolation import limits, region
-from tests.isolation.conftest import Make
 from tests.support.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
 GOOD = limits.text([share(4, 15)])
-
-
-@pytest.fixture
-def container(make: Make) -> Container:
-    made = make()
-    made.limit(share(4, 15))
-    return made
 
 
 def refuses(container: Container, why: str) -> None:

@@ -12,8 +12,8 @@ pytestmark = needs_compiler
 NATIVE = Path(__file__).parent / "native"
 
 
-def compiled(target: Path, source: str, *flags: str) -> Path:
-    command = ["gcc", "-Wall", "-Werror", "-o", str(target), str(NATIVE / source), *flags]
+def compiled(target: Path, source: str, *flags: str, compiler: str = "gcc") -> Path:
+    command = [compiler, "-Wall", "-Werror", "-o", str(target), str(NATIVE / source), *flags]
     subprocess.run(command, check=True, timeout=60)  # noqa: S603 - the compiler that PATH has
     return target
 
@@ -70,6 +70,21 @@ for name in (b"cuMemCreate", b"cuNothing", b"cuMemAlloc", b"cuInit"):
     assert container.python(code).stdout == container.python(code, {"LD_PRELOAD": ""}).stdout
 
 
+@pytest.mark.parametrize("era", [era for era, facts in ERAS.items() if facts.cuda >= 11030])
+def test_asked_by_name_a_driver_finds_what_it_has_and_no_more(make: Make, era: int) -> None:
+    container = make(era=era)
+    container.limit(share(4, 15))
+    code = """
+names = b"cuMemAlloc cuMemFree cuMemCreate cuMemAllocAsync cuCtxCreate cuMemRetainAllocationHandle cuNothing"
+at = c.c_void_p()
+for name in names.split():
+    for version in 2000, 10000, 11020, 12050, 13000:
+        for flags in 0, 2:
+            v = cuda.cuGetProcAddress(name, c.byref(at), version, c.c_uint64(flags)); say(v, bool(at.value))
+"""
+    assert container.python(code).stdout == container.python(code, {"LD_PRELOAD": ""}).stdout
+
+
 def test_per_thread_streams_have_their_own_function(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
@@ -101,16 +116,21 @@ def test_the_library_of_memory_alone_exports_no_launch(library: Path) -> None:
     assert not [name for name in names if "Launch" in name]
 
 
-@pytest.mark.parametrize("name", [LIBRARY, LAUNCH_LIBRARY])
-def test_the_library_loads_where_glibc_is_2_17(library: Path, name: str) -> None:
+def glibc_versions(library: Path) -> set[tuple[int, ...]]:
+    """The versions of glibc that a library asks for."""
     needs = subprocess.run(  # noqa: S603 - a tool that PATH has
-        ["objdump", "-T", str(library.with_name(name))],  # noqa: S607
+        ["objdump", "-T", str(library)],  # noqa: S607
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     ).stdout
-    versions = {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([\d.]+)", needs)}
+    return {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([\d.]+)", needs)}
+
+
+@pytest.mark.parametrize("name", [LIBRARY, LAUNCH_LIBRARY])
+def test_the_library_loads_where_glibc_is_2_17(library: Path, name: str) -> None:
+    versions = glibc_versions(library.with_name(name))
     assert versions
     assert max(versions) <= (2, 17)
 

@@ -34,6 +34,22 @@ class Case:
 
 
 CASES = [
+    Case(
+        "MpsDown",
+        {'gpushare_mps_up{instance="n",uuid="GPU-0"}': "1x5 0x5 1x5"},
+        6,
+        8,
+        12,
+        'instance="n",uuid="GPU-0"',
+    ),
+    Case(
+        "MpsRestarts",
+        {'gpushare_mps_starts_total{instance="n",uuid="GPU-0"}': "1x20 2x1 3x1 4x1 5x80"},
+        20,
+        26,
+        70,
+        'instance="n",uuid="GPU-0"',
+    ),
     Case("ExtenderDown", {'gpushare_extender_leader{instance="a"}': "1x5 stale _x14 1x10"}, 10, 12, 22),
     Case(
         "NoBinder",
@@ -122,6 +138,17 @@ CASES = [
         40,
         f'{ON_CARD},xid="31"',
         "another",
+    ),
+    Case(
+        "PacingStale",
+        {
+            'gpushare_device_plugin_pacing_sample_age_seconds{instance="n"}': "1x5 61+60x14 1x10",
+            'gpushare_device_plugin_pacing_sample_age_seconds{instance="m"}': "1x5 100 1x30",
+        },
+        10,
+        12,
+        22,
+        'instance="n"',
     ),
     Case(
         "PluginNotRegistered",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand
-from gpushare.model.objects import Node, Pod
+from gpushare.model.objects import Mode, Node, Pod
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Held:
     demand: Demand
     claim: Shares | None
     settled: bool
+    mode: Mode | None = None
 
 
 @dataclass
@@ -40,9 +41,9 @@ class Clerk:
             if pod.nominated is not None and not pod.terminating:
                 self.waiting[pod.uid] = pod.nominated
         elif before is None or before.node != pod.node:
-            self.held[pod.uid] = Held(pod.node, pod.demand, pod.claim, settled=True)
+            self.held[pod.uid] = Held(pod.node, pod.demand, pod.claim, settled=True, mode=pod.mode)
         elif not before.settled:
-            self.held[pod.uid] = replace(before, claim=pod.claim, settled=True)
+            self.held[pod.uid] = replace(before, claim=pod.claim, settled=True, mode=pod.mode)
 
     def reserves(self, uid: str, held: Held) -> None:
         """Bind has decided."""
@@ -87,8 +88,16 @@ class Clerk:
                 core -= held.demand.core // held.demand.cards
         return mem, core
 
+    def on_card(self, name: str, index: int) -> list[Held]:
+        """The pods that count on a card of a node that is there."""
+        return [h for uid, h in self.held.items() if h.node == name and index in self.lies_on(uid)]
+
     def is_open(self, name: str, index: int) -> bool:
-        """Whether a card takes pods: in health, and promised no more than it has."""
-        healthy = next(card.healthy for card in self.nodes[name].cards if card.index == index)
+        """Whether a card takes pods: in health, promised no more than it has, of one mode, not too full."""
+        node = self.nodes[name]
+        healthy = next(card.healthy for card in node.cards if card.index == index)
         listed = index in self.unhealthy.get(name, ())
-        return healthy and not listed and min(self.free(name, index)) >= 0
+        here = self.on_card(name, index)
+        alike = {held.mode for held in here} <= {None, node.mode}
+        more = node.pods_per_card == 0 or len(here) < node.pods_per_card
+        return healthy and not listed and alike and more and min(self.free(name, index)) >= 0

@@ -12,7 +12,8 @@ from gpushare.scheduling.ledger import Ledger
 from tests.support.builders import cluster, demand, main, node, pod
 
 NODES = ("n0", "n1")
-MODES = (Mode.SHARE, Mode.CORE_MEM, Mode.MPS)
+MODES = (Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS)
+USERS = (1000, 1000, 1000, 2000, None)
 PLACEMENTS = (None, "binpack", "spread")
 
 json_values: st.SearchStrategy[Any] = st.recursive(
@@ -56,7 +57,8 @@ def small_demands(draw: st.DrawFn, most: int = 10) -> Demand:
     cards = draw(st.sampled_from((1, 1, 1, 2)))
     mem = draw(st.integers(0, most))
     core = draw(st.sampled_from((0, 0, 0, 30, 60))) if mem else 0
-    found = demand_of([main(mem * cards, core * cards)], str(cards))
+    user = draw(st.sampled_from(USERS))
+    found = demand_of([main(mem * cards, core * cards, user=user)], str(cards))
     assert isinstance(found, Demand)
     return found
 
@@ -72,6 +74,8 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
         placement=draw(st.sampled_from(PLACEMENTS)),
         closed=draw(st.sampled_from((None, None, None, "label"))),
         broken=draw(st.sampled_from(((), (), (0,)))),
+        multi_user=draw(st.booleans()),
+        pods_per_card=draw(st.sampled_from((0, 0, 1, 2))),
     )
 
 
@@ -87,6 +91,7 @@ def bound_pods(draw: st.DrawFn, uid: str, names: tuple[str, ...]) -> Pod:
         card=draw(st.sampled_from((cards, cards, None))),
         priority=draw(st.integers(-1, 3)),
         terminating=draw(st.sampled_from((False, False, True))),
+        mode=draw(st.sampled_from((None, *MODES))),
     )
 
 
@@ -135,11 +140,12 @@ def crowding_pods(draw: st.DrawFn, uid: str, cards: tuple[int, ...]) -> Pod:
     width = len(card or (0,))
     return pod(
         uid,
-        demand(draw(st.integers(1, 8)) * width, cards=width),
+        demand(draw(st.integers(1, 8)) * width, cards=width, user=draw(st.sampled_from(USERS))),
         at="n0",
         card=card,
         priority=draw(st.integers(-2, 3)),
         terminating=draw(st.sampled_from((False, False, False, True))),
+        mode=draw(st.sampled_from((None, Mode.CGPU, Mode.CGPU, Mode.MPS, Mode.MPS))),
     )
 
 
@@ -149,7 +155,13 @@ def crowded(draw: st.DrawFn) -> Ledger:
     sizes = draw(st.lists(st.integers(6, 12), min_size=1, max_size=3))
     cards = tuple(range(len(sizes)))
     return cluster(
-        node("n0", *sizes, placement=draw(st.sampled_from(PLACEMENTS))),
+        node(
+            "n0",
+            *sizes,
+            mode=draw(st.sampled_from((Mode.SHARE, Mode.CGPU, Mode.MPS))),
+            placement=draw(st.sampled_from(PLACEMENTS)),
+            pods_per_card=draw(st.sampled_from((0, 0, 2))),
+        ),
         *draw(several(lambda uid: crowding_pods(uid, cards), "p", 6, least=3)),
         *draw(several(lambda uid: pending_pods(uid, ("n0",)), "q", 1)),
     )

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, demand_of
-from gpushare.model.objects import Node, Pod
+from gpushare.model.objects import Mode, Node, Pod
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 from gpushare.scheduling.ledger import (
     EMPTY_LEDGER,
@@ -44,6 +44,13 @@ picks = st.integers(0, 50)
 some_cards = st.frozensets(st.integers(0, 3), max_size=2)
 claims = st.sampled_from(((0,), (1,), (2,), (0, 1), (1, 2), None))
 MOST_PODS = 7
+SWAPPED = {
+    Mode.SHARE: Mode.CGPU,
+    Mode.CGPU: Mode.SHARE,
+    Mode.CORE_MEM: Mode.MPS,
+    Mode.MPS: Mode.CORE_MEM,
+}
+modes = st.sampled_from((None, *SWAPPED))
 
 
 class HonestCluster(RuleBasedStateMachine):
@@ -105,6 +112,12 @@ class HonestCluster(RuleBasedStateMachine):
         self.shows_node(replace(self.machines[name], placement=placement, closed=closed))
 
     @rule(name=names)
+    def a_node_changes_its_mode(self, name: str) -> None:
+        """To one that divides as much: a node that stops dividing compute over-commits what it gave."""
+        node = self.machines[name]
+        self.shows_node(replace(node, mode=SWAPPED[node.mode]))
+
+    @rule(name=names)
     def a_node_is_deleted(self, name: str) -> None:
         self.clerk.nodes.pop(name, None)
         self.happens(NodeGone(name))
@@ -145,7 +158,8 @@ class HonestCluster(RuleBasedStateMachine):
         assert isinstance(who.demand, Demand)
         shares = place(book, Seeker(who.uid, who.demand, who.priority, who.placement))
         if not isinstance(shares, Refusal):
-            self.clerk.reserves(who.uid, Held(name, who.demand, shares, settled=False))
+            mode = self.clerk.nodes[name].mode
+            self.clerk.reserves(who.uid, Held(name, who.demand, shares, settled=False, mode=mode))
             self.happens(Reserved(who, who.demand, name, shares))
 
     @precondition(some_pods)
@@ -169,7 +183,13 @@ class HonestCluster(RuleBasedStateMachine):
         held = self.clerk.held.get(who.uid)
         if held is not None:
             self.shows(
-                replace(who, node=held.node, claim=held.claim, terminating=who.terminating or terminating)
+                replace(
+                    who,
+                    node=held.node,
+                    claim=held.claim,
+                    mode=held.mode,
+                    terminating=who.terminating or terminating,
+                )
             )
 
     @precondition(some_pods)
@@ -179,8 +199,10 @@ class HonestCluster(RuleBasedStateMachine):
         self.shows(replace(who, terminating=who.terminating or terminating))
 
     @precondition(some_pods)
-    @rule(pick=picks, cards=claims, label=st.sampled_from(("1", "2", "3")))
-    def a_user_edits_a_bound_pod(self, pick: int, cards: tuple[int, ...] | None, label: str) -> None:
+    @rule(pick=picks, cards=claims, label=st.sampled_from(("1", "2", "3")), mode=modes)
+    def a_user_edits_a_bound_pod(
+        self, pick: int, cards: tuple[int, ...] | None, label: str, mode: Mode | None
+    ) -> None:
         who = self.picked(pick)
         held = self.clerk.held.get(who.uid)
         if who.node is None or held is None or not held.settled:
@@ -189,7 +211,8 @@ class HonestCluster(RuleBasedStateMachine):
         relabelled = demand_of(who.demand.containers, label)
         wanted = relabelled if isinstance(relabelled, Demand) else who.demand
         self.clerk.sees(replace(who, demand=wanted))
-        self.happens(PodSeen(replace(pod(who.uid, wanted, at=who.node, card=cards), priority=who.priority)))
+        edited = pod(who.uid, wanted, at=who.node, card=cards, mode=mode)
+        self.happens(PodSeen(replace(edited, priority=who.priority)))
 
     @precondition(some_pods)
     @rule(pick=picks)
@@ -214,6 +237,17 @@ class HonestCluster(RuleBasedStateMachine):
         for name, node in self.clerk.nodes.items():
             for card in node.cards:
                 assert min(self.clerk.free(name, card.index)) >= 0
+
+    @invariant()
+    def no_card_mixes_modes_users_of_mps_or_more_pods_than_it_may_hold(self) -> None:
+        for name, node in self.clerk.nodes.items():
+            for card in node.cards:
+                here = self.clerk.on_card(name, card.index)
+                assert len({held.mode for held in here}) <= 1
+                assert node.pods_per_card == 0 or len(here) <= node.pods_per_card
+                users = {c.user for held in here for c in held.demand.containers if c.mem}
+                of_mps = any(held.mode is Mode.MPS for held in here)
+                assert not of_mps or node.multi_user or len(users) <= 1
 
     @invariant()
     def the_rooms_are_what_a_recount_says(self) -> None:
@@ -263,23 +297,26 @@ class HostileCluster(HonestCluster):
         self.shows_node(node)
 
     @precondition(lambda self: self.few_pods())
-    @rule(wanted=small_demands(), name=names, cards=claims)
-    def somebody_else_binds_a_pod(self, wanted: Demand, name: str, cards: tuple[int, ...] | None) -> None:
-        self.shows(pod(self.a_new_uid(), wanted, at=name, card=cards))
+    @rule(wanted=small_demands(), name=names, cards=claims, mode=modes)
+    def somebody_else_binds_a_pod(
+        self, wanted: Demand, name: str, cards: tuple[int, ...] | None, mode: Mode | None
+    ) -> None:
+        self.shows(pod(self.a_new_uid(), wanted, at=name, card=cards, mode=mode))
 
     def unsettled(self) -> list[str]:
         return sorted(uid for uid, held in self.clerk.held.items() if not held.settled)
 
     @precondition(lambda self: self.unsettled())
-    @rule(pick=picks, elsewhere=st.none() | names, cards=claims)
+    @rule(pick=picks, elsewhere=st.none() | names, cards=claims, mode=modes)
     def the_api_has_another_word_on_our_bind(
-        self, pick: int, elsewhere: str | None, cards: tuple[int, ...] | None
+        self, pick: int, elsewhere: str | None, cards: tuple[int, ...] | None, mode: Mode | None
     ) -> None:
         uids = self.unsettled()
         who = self.pods[uids[pick % len(uids)]]
         assert isinstance(who.demand, Demand)
         name = elsewhere or self.clerk.held[who.uid].node
-        self.shows(replace(pod(who.uid, who.demand, at=name, card=cards), priority=who.priority))
+        seen = pod(who.uid, who.demand, at=name, card=cards, mode=mode)
+        self.shows(replace(seen, priority=who.priority))
 
     @precondition(lambda self: self.some_pods())
     @rule(pick=picks, name=names, cards=claims)
@@ -301,6 +338,10 @@ class HostileCluster(HonestCluster):
         said = dict.fromkeys(word, who.demand.per_card.mem) if right else word
         before = self.machines[name]
         self.shows_node(replace(before, assigned={**before.assigned, who.uid: said}))
+
+    @invariant()
+    def no_card_mixes_modes_users_of_mps_or_more_pods_than_it_may_hold(self) -> None:
+        """Others do; what they have mixed is closed, as ``is_open`` of the clerk says."""
 
     @invariant()
     def no_card_is_promised_more_than_it_has(self) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpushare.model.demand import Demand, Share
 from gpushare.model.objects import Mode
-from gpushare.scheduling.book import Book, Nominee, Reservation, with_reservation, without
+from gpushare.scheduling.book import Book, Nominee, Reservation, shares_of, with_reservation, without
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import Ledger
@@ -61,14 +61,38 @@ def test_an_explanation_is_given_exactly_where_no_node_fits(ledger: Ledger, who:
     assert (explain(ledger, who) is None) == bool(screen(ledger, who, NODES).passed)
 
 
+def unlike(book: Book, index: int, wanted: Demand) -> bool:
+    """Whether somebody who uses the card is not the one user whom the demand runs as."""
+    assert book.node is not None
+    others: set[int | None] = set()
+    for reservation in book.reservations.values():
+        shares = shares_of(reservation, book.node)
+        if shares is None or index in dict(shares):
+            others |= reservation.demand.users
+    return bool(wanted.users) and not others <= wanted.users
+
+
 @given(ledgers(nominees=0), seekers())
 def test_a_pod_is_placed_exactly_where_enough_cards_have_room(ledger: Ledger, who: Seeker) -> None:
     part = who.demand.per_card
     for name in NODES:
         book = ledger.books[name]
         assert book.node is not None
-        fitting = [r for r in book.rooms if r.open and r.free.mem >= part.mem and r.free.core >= part.core]
-        serves = book.node.closed is None and (book.node.mode is not Mode.CORE_MEM or who.demand.core > 0)
+        one_user = book.node.mode is Mode.MPS and not book.node.multi_user
+        fitting = [
+            room
+            for room in book.rooms
+            if room.open
+            and room.free.mem >= part.mem
+            and room.free.core >= part.core
+            and not (one_user and unlike(book, room.card.index, who.demand))
+        ]
+        serves = (
+            book.node.closed is None
+            and (book.node.mode is not Mode.CORE_MEM or who.demand.core > 0)
+            and (book.node.mode is not Mode.MPS or who.demand.cards == 1)
+            and not (one_user and None in who.demand.users)
+        )
         found = place(book, who)
         assert isinstance(found, Refusal) == (not serves or len(fitting) < who.demand.cards)
         if not isinstance(found, Refusal):
@@ -87,7 +111,11 @@ def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: Seeker, p
             continue
         sign = 1 if policy == "binpack" else -1
         taken = {index for index, _ in found}
-        keys = {r.card.index: (sign * r.free.mem, r.card.index) for r in book.rooms if r.holds(part)}
+        keys = {
+            r.card.index: (sign * r.free.mem, r.card.index)
+            for r in book.rooms
+            if r.holds(part, who.demand.users)
+        }
         best = sorted(keys, key=lambda index: keys[index])[: who.demand.cards]
         assert taken == set(best)
 

@@ -17,8 +17,12 @@ V16 = 16276
 """MiB of the 16 GiB cards in the source documents' pictures."""
 
 
-def main(mem: int, core: int = 0, name: str = "main") -> ContainerDemand:
-    return ContainerDemand(name, Kind.MAIN, mem, core)
+USER = 1000
+"""Whom the pods of these tests run as, where nothing else is said."""
+
+
+def main(mem: int, core: int = 0, name: str = "main", *, user: int | None = USER) -> ContainerDemand:
+    return ContainerDemand(name, Kind.MAIN, mem, core, user)
 
 
 def sidecar(mem: int, core: int = 0, name: str = "side") -> ContainerDemand:
@@ -35,12 +39,12 @@ def sound(found: Demand | Malformed) -> Demand:
     return found
 
 
-def demand(mem: int = 4, *, core: int = 0, cards: int = 1) -> Demand:
+def demand(mem: int = 4, *, core: int = 0, cards: int = 1, user: int | None = USER) -> Demand:
     """The demand of a pod with one container."""
-    return sound(demand_of([main(mem, core)], str(cards)))
+    return sound(demand_of([main(mem, core, user=user)], str(cards)))
 
 
-def node(
+def node(  # noqa: PLR0913 - as for a pod
     name: str,
     *units: int,
     mode: Mode = Mode.SHARE,
@@ -48,10 +52,12 @@ def node(
     closed: str | None = None,
     assigned: dict[str, dict[int, int]] | None = None,
     broken: tuple[int, ...] = (),
+    multi_user: bool = False,
+    pods_per_card: int = 0,
 ) -> Node:
     """A node with one card per size; ``broken`` are the cards that its agent calls unhealthy."""
     cards = tuple(Card(index, size, healthy=index not in broken) for index, size in enumerate(units))
-    return Node(name, cards, mode, placement, closed, assigned or {})
+    return Node(name, cards, mode, placement, closed, assigned or {}, multi_user, pods_per_card)
 
 
 def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test names the few it needs
@@ -66,8 +72,9 @@ def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test na
     finished: bool = False,
     nominated: str | None = None,
     placement: str | None = None,
+    mode: Mode | None = None,
 ) -> Pod:
-    """A pod: pending, or on the node ``at``; ``card`` is what its annotations claim."""
+    """A pod: pending, or on the node ``at``; ``card`` and ``mode`` are what its annotations claim."""
     wanted = demand(asks) if isinstance(asks, int) else asks
     cards = (card,) if isinstance(card, int) else card
     claim = even_shares(wanted, cards) if cards is not None and isinstance(wanted, Demand) else None
@@ -83,6 +90,7 @@ def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test na
         nominated=nominated,
         claim=claim,
         placement=placement,
+        mode=mode,
     )
 
 

@@ -16,19 +16,28 @@ from testbed.cuda import CudaStub
 from testbed.nvml import NvmlStub, cdi
 from tests.support import program_image
 
-_SOURCES: Final = Path(__file__).parents[1] / "isolation" / "native"
+SOURCES: Final = Path(__file__).parents[1] / "isolation" / "native"
 _NEEDED: Final = re.compile(r"(/\S+) \(0x")
 _BESIDE_LIBC: Final = ("libdl.so.2", "libpthread.so.0")
 """What the isolation library asks for too."""
 _INSIDE: Final = "/run/stub-cuda"
-_ENV: Final = (f"STUB_CUDA={_INSIDE}/cards", "STUB_NVML=/run/stub-nvml/state")
-PROGRAMS: Final = ("cuda_malloc", "nvml_memory")
+ENV: Final = (f"STUB_CUDA={_INSIDE}/cards", "STUB_NVML=/run/stub-nvml/state")
+_SHARED: Final = ("-shared", "-fPIC", "-DASIDE")
+PROGRAMS: Final = {
+    "cuda_malloc": (),
+    "nvml_memory": (),
+    "launch_kernels": (),
+    "aside_malloc": (),
+    "aside_malloc.so": _SHARED,
+}
+"""With the flags that each is compiled with, beside those of all."""
 
 
 def programs(folder: Path) -> dict[str, Path]:
     """The programs by name, compiled into ``folder``."""
-    for name in PROGRAMS:
-        command = ["gcc", "-std=c11", "-O2", "-o", str(folder / name), str(_SOURCES / f"{name}.c"), "-ldl"]
+    for name, flags in PROGRAMS.items():
+        source = SOURCES / f"{name.removesuffix('.so')}.c"
+        command = ["gcc", "-std=c11", "-O2", *flags, "-o", str(folder / name), str(source), "-ldl"]
         subprocess.run(command, check=True, timeout=60)  # noqa: S603 - our own programs
     return {name: folder / name for name in PROGRAMS}
 
@@ -48,16 +57,20 @@ def save(
     """
     contents = {f"bin/{name}": path for name, path in {**found, "busybox": busybox, "sh": busybox}.items()}
     contents |= {str(path): path for path in _userland(found["cuda_malloc"])}
-    program_image.save(archive, image, contents | more, command, _ENV)
+    program_image.save(archive, image, contents | more, command, ENV)
 
 
 def _userland(program: Path) -> list[Path]:
-    """The loader and the libraries of a program, by their places on this machine."""
+    """The loader and the libraries of a program, by their places on this machine.
+
+    ``dlmopen`` looks for the loader beside the C library.
+    """
     ldd = [shutil.which("ldd") or "ldd", str(program)]
     text = subprocess.run(ldd, check=True, capture_output=True, text=True, timeout=30).stdout  # noqa: S603
     found = [Path(path) for path in _NEEDED.findall(text)]
     libc = next(path for path in found if path.name.startswith("libc.so"))
-    return [*found, *(libc.with_name(name) for name in _BESIDE_LIBC)]
+    loader = next(path for path in found if path.name.startswith("ld-"))
+    return [*found, *(libc.with_name(name) for name in (*_BESIDE_LIBC, loader.name))]
 
 
 def cdi_text(nvml: NvmlStub, cuda: CudaStub) -> str:

@@ -56,13 +56,19 @@ LIBRARY = "libgpushare.so"
 LAUNCH_LIBRARY = "libgpushare-launch.so"
 
 
-def build(out: Path, folder: Path, *extra: str) -> Path:
+def build(out: Path, folder: Path, *extra: str, compiler: str = "gcc") -> Path:
     """Both libraries for containers whose files are in ``folder``, with compiler flags in ``extra``.
 
     Returns the one for memory; the other is beside it.
     """
     out.mkdir(parents=True, exist_ok=True)
-    given = [f"OUT={out}", f"FOLDER={folder}", f"OWNER={os.getuid()}", f"EXTRA={' '.join(extra)}"]
+    given = [
+        f"CC={compiler}",
+        f"OUT={out}",
+        f"FOLDER={folder}",
+        f"OWNER={os.getuid()}",
+        f"EXTRA={' '.join(extra)}",
+    ]
     done = subprocess.run(  # noqa: S603 - our own Makefile
         ["make", "-s", "-j2", "-C", str(NATIVE), *given],  # noqa: S607 - the make that PATH has
         capture_output=True,
@@ -74,11 +80,11 @@ def build(out: Path, folder: Path, *extra: str) -> Path:
     return out / LIBRARY
 
 
-class Container:
-    """One container on one card; files are in ``folder``, for which ``library`` was built."""
+class Preloaded:
+    """One container on the machine's own driver; files are in ``folder``, for which ``library`` was built."""
 
-    def __init__(self, folder: Path, library: Path, stub: CudaStub) -> None:
-        self.folder, self.library, self.stub = folder, library, stub
+    def __init__(self, folder: Path, library: Path) -> None:
+        self.folder, self.library = folder, library
 
     def limit(self, *cards: limits.CardLimit) -> None:
         """Give the container these limits, and a region that nobody has begun."""
@@ -112,7 +118,7 @@ class Container:
     @property
     def env(self) -> dict[str, str]:
         """What a process of the container has in its environment."""
-        return {"PATH": os.environ["PATH"], "LD_PRELOAD": str(self.library), **self.stub.env}
+        return {**os.environ, "LD_PRELOAD": str(self.library)}
 
     def run(self, command: Sequence[str], **env: str) -> "subprocess.CompletedProcess[str]":
         """Run a program to its end."""
@@ -140,6 +146,19 @@ class Container:
             stdout=subprocess.PIPE,
             text=True,
         )
+
+
+class Container(Preloaded):
+    """One container on cards of a stub driver."""
+
+    def __init__(self, folder: Path, library: Path, stub: CudaStub) -> None:
+        super().__init__(folder, library)
+        self.stub = stub
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What a process of the container has in its environment, and nothing of the test's own."""
+        return {"PATH": os.environ["PATH"], "LD_PRELOAD": str(self.library), **self.stub.env}
 
 
 def card(total_mib: int = 16130, context_mib: int = 0) -> CudaCard:

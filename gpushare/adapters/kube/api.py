@@ -14,7 +14,7 @@ from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY
 from gpushare.errors import ApiError
 from gpushare.model.demand import demand_of
 from gpushare.model.objects import Pod
-from gpushare.ports import LeaseRecord, Note, StoredKey
+from gpushare.ports import Fence, LeaseRecord, Note, StoredKey
 
 T = TypeVar("T")
 
@@ -57,7 +57,9 @@ class ExtenderApi:
         self._lease_name = lease_name
         self._identity = identity
 
-    async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float) -> None:
+    async def bind(
+        self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float, fence: Fence
+    ) -> None:
         """POST the Binding."""
         body = {
             "apiVersion": "v1",
@@ -71,7 +73,11 @@ class ExtenderApi:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         await self._client.request(
-            "POST", f"{_pod_path(pod.namespace, pod.name)}/binding", timeout_s=timeout_s, body=body
+            "POST",
+            f"{_pod_path(pod.namespace, pod.name)}/binding",
+            timeout_s=timeout_s,
+            body=body,
+            fence=fence,
         )
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:

@@ -12,10 +12,12 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
+from aiohttp.abc import AbstractStreamWriter
 
 from gpushare import __version__
 from gpushare.adapters.kube.access import Access
 from gpushare.errors import ApiError
+from gpushare.ports import Fence
 
 _CONNECT_TIMEOUT_S = 3.0
 _MAX_CONNECTIONS = 256
@@ -68,13 +70,17 @@ class KubeClient:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
+        fence: Fence | None = None,
     ) -> bytes:
         """The body of a 2xx answer. Raises ApiError for any other answer, or for none in time.
 
-        ``content_type`` is what ``body`` is, for a PATCH ``application/merge-patch+json``.
+        ``content_type`` is what ``body`` is, for a PATCH ``application/merge-patch+json``. ``fence`` is asked
+        in the moment before the first byte, when the connection stands: a refusal keeps a request with a
+        body from being sent (``ApiError.unsent``).
         """
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_TIMEOUT_S, timeout_s))
-        async with self._response(method, path, timeout, query, body, content_type) as response:
+        data = None if body is None else _Body(_encode(body), fence)
+        async with self._response(method, path, timeout, query, data, content_type) as response:
             with _translated(self.host, method, path):
                 return await response.read()
 
@@ -99,7 +105,7 @@ class KubeClient:
         path: str,
         patience: aiohttp.ClientTimeout,
         query: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None = None,
+        body: "_Body | None" = None,
         content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -108,7 +114,7 @@ class KubeClient:
                 method,
                 url,
                 headers=await self._headers(content_type),
-                data=None if body is None else _encode(body),
+                data=body,
                 timeout=patience,
                 proxy=self._access.proxy,
                 server_hostname=self._access.tls_server_name,
@@ -163,6 +169,23 @@ def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: s
     )
 
 
+class _Unsent(Exception):
+    """A fence has kept a request from being sent."""
+
+
+class _Body(aiohttp.BytesPayload):
+    """A body behind a fence. aiohttp keeps the head back until it has the body, and sends both at once."""
+
+    def __init__(self, content: bytes, fence: Fence | None) -> None:
+        super().__init__(content)
+        self._fence = fence
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if self._fence and (refusal := self._fence()):
+            raise _Unsent(refusal)
+        await super().write_with_length(writer, content_length)
+
+
 class _translated:  # noqa: N801 - reads as a statement
     """Turns what the transport raises into ApiError without a status: nobody knows what happened."""
 
@@ -177,6 +200,8 @@ class _translated:  # noqa: N801 - reads as a statement
     ) -> None:
         if isinstance(error, asyncio.TimeoutError):
             raise ApiError(f"{self._what}: no answer in time", reason="Timeout") from error
+        if error and isinstance(error.__cause__, _Unsent):
+            raise ApiError(str(error.__cause__), reason="Fenced", unsent=True) from error
         if isinstance(error, aiohttp.ClientError | OSError):
             raise ApiError(
                 f"{self._what}: {str(error) or type(error).__name__}", reason="Unreachable"

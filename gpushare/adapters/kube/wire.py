@@ -13,7 +13,7 @@ from gpushare import contract
 from gpushare.errors import InvalidRequest
 from gpushare.model.annotations import claim_of
 from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
-from gpushare.model.objects import Node, Pod, node_of
+from gpushare.model.objects import SHARING, Mode, Node, Pod, node_of
 from gpushare.model.quantity import parse_quantity
 from gpushare.scheduling.placement import POLICIES
 
@@ -66,6 +66,7 @@ class PodAnnotations(
         "allocation": contract.ANN_ALLOCATION,
         "core": contract.ANN_CORE_ALLOCATION,
         "seal": contract.ANN_SEAL,
+        "mode": contract.ANN_MODE,
         "placement": contract.ANN_PLACEMENT,
     },
 ):
@@ -76,6 +77,7 @@ class PodAnnotations(
     allocation: str | None = None
     core: str | None = None
     seal: str | None = None
+    mode: str | None = None
     placement: str | None = None
 
 
@@ -101,12 +103,17 @@ class _Resources(Struct):
     limits: _Limits | None = None
 
 
+class _Security(Struct, rename="camel"):
+    run_as_user: int | None = None
+
+
 class PodContainer(Struct, rename="camel"):
     """A container as its pod declares it."""
 
     name: str = ""
     restart_policy: str | None = None
     resources: _Resources | None = None
+    security_context: _Security | None = None
 
 
 class PodSpec(Struct, rename="camel"):
@@ -116,6 +123,8 @@ class PodSpec(Struct, rename="camel"):
     priority: int | None = None
     containers: tuple[PodContainer, ...] | None = None
     init_containers: tuple[PodContainer, ...] | None = None
+    security_context: _Security | None = None
+    host_users: bool | None = None
 
 
 class _Condition(Struct):
@@ -141,9 +150,17 @@ class WirePod(Struct):
     status: PodStatus = field(default_factory=PodStatus)
 
 
-class _NodeAnnotations(Struct, rename={"cards": contract.ANN_CARDS, "assigned": contract.ANN_ASSIGNED_NODE}):
+class _NodeAnnotations(
+    Struct,
+    rename={
+        "cards": contract.ANN_CARDS,
+        "assigned": contract.ANN_ASSIGNED_NODE,
+        "multi_user": contract.ANN_MPS_MULTI_USER,
+    },
+):
     cards: str | None = None
     assigned: str | None = None
+    multi_user: str | None = None
 
 
 class _NodeMeta(BareMeta, rename="camel"):
@@ -183,6 +200,7 @@ def pod_of(wire: WirePod) -> Pod | None:
     if demand is None:
         return None
     meta, spec, status = wire.metadata, wire.spec, wire.status
+    claim = _claim(meta.annotations, demand) if spec.node_name else None
     return Pod(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -193,11 +211,12 @@ def pod_of(wire: WirePod) -> Pod | None:
         terminating=meta.deletion_timestamp is not None,
         priority=spec.priority or 0,
         nominated=status.nominated_node_name or None,
-        claim=_claim(meta.annotations, demand) if spec.node_name else None,
+        claim=claim,
         placement=meta.annotations.placement if meta.annotations else None,
         unschedulable=_unschedulable(status),
         seal=meta.annotations.seal if meta.annotations else None,
         created=meta.creation_timestamp or "",
+        mode=_mode(meta.annotations) if claim else None,
     )
 
 
@@ -208,10 +227,10 @@ def _demand(wire: WirePod) -> Demand | Malformed | None:
     try:
         containers = [
             *(
-                _container(c, Kind.SIDECAR if c.restart_policy == "Always" else Kind.INIT)
+                _container(spec, c, Kind.SIDECAR if c.restart_policy == "Always" else Kind.INIT)
                 for c in spec.init_containers or ()
             ),
-            *(_container(c, Kind.MAIN) for c in spec.containers or ()),
+            *(_container(spec, c, Kind.MAIN) for c in spec.containers or ()),
         ]
     except InvalidRequest as error:
         return Malformed(str(error))
@@ -228,13 +247,23 @@ def _wants(container: PodContainer) -> bool:
     return bool(limits) and (limits.mem is not None or limits.core is not None)  # type: ignore[union-attr]
 
 
-def _container(container: PodContainer, kind: Kind) -> ContainerDemand:
+def _container(spec: PodSpec, container: PodContainer, kind: Kind) -> ContainerDemand:
     limits = (container.resources and container.resources.limits) or _Limits()
     try:
         mem, core = (parse_quantity(0 if value is None else value) for value in (limits.mem, limits.core))
     except InvalidRequest as error:
         raise InvalidRequest(f"{kind} {container.name}: {error}") from error
-    return ContainerDemand(container.name, kind, mem, core)
+    return ContainerDemand(container.name, kind, mem, core, _user(spec, container))
+
+
+def _user(spec: PodSpec, container: PodContainer) -> int | None:
+    """Who a container runs as on the node; with ``hostUsers: false`` that is the kubelet's to choose."""
+    if spec.host_users is False:
+        return None
+    for security in (container.security_context, spec.security_context):
+        if security and security.run_as_user is not None:
+            return security.run_as_user
+    return None
 
 
 def _claim(annotations: PodAnnotations | None, demand: Demand | Malformed) -> Any:
@@ -247,6 +276,11 @@ def _claim(annotations: PodAnnotations | None, demand: Demand | Malformed) -> An
         contract.ANN_CORE_ALLOCATION: annotations.core,
     }
     return claim_of({key: text for key, text in texts.items() if text is not None}, demand)
+
+
+def _mode(annotations: PodAnnotations | None) -> Mode | None:
+    text = annotations and annotations.mode
+    return next((mode for mode in SHARING if mode == text), None)
 
 
 def _unschedulable(status: PodStatus) -> str | None:
@@ -265,4 +299,5 @@ def core_node(wire: WireNode) -> Node:
         labels=wire.metadata.labels or {},
         cards_text=annotations.cards,
         assigned_text=annotations.assigned,
+        multi_user=annotations.multi_user == "true",
     )

@@ -1,4 +1,4 @@
-"""The cards of this machine, for daemons: the ports ``Gpus`` and ``Meters`` over one NVML thread."""
+"""The cards of this machine, for daemons: the ports of the driver over one NVML thread."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -12,11 +12,12 @@ import structlog
 from gpushare.adapters.nvml.events import Events
 from gpushare.adapters.nvml.library import Library
 from gpushare.adapters.nvml.meter import Meter
-from gpushare.adapters.nvml.reading import ailing, read_inventory
+from gpushare.adapters.nvml.processes import ProcessMeter
+from gpushare.adapters.nvml.reading import ailing, read_inventory, set_exclusive
 from gpushare.adapters.nvml.worker import Worker
 from gpushare.errors import GpuError
 from gpushare.model.hardware import Fault, Inventory
-from gpushare.model.readings import Readings
+from gpushare.model.readings import ProcessReading, Readings
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -25,7 +26,7 @@ _CLOSE_S: Final = 1.0
 
 
 class Nvml:
-    """Implements ``gpushare.ports.Gpus`` and ``gpushare.ports.Meters``. Use as an async context manager.
+    """Implements the driver of ``gpushare.ports``. Use as an async context manager.
 
     The library is opened by the first call, and again after it failed. ``timeout_s`` is how long one
     function of NVML may take, ``poll_s`` how often XID errors are asked for, ``reopen_s`` how long the
@@ -44,6 +45,7 @@ class Nvml:
         self._library = Library(self._worker.calling, reopen_s)
         self._events = Events()
         self._meter = Meter(self._events)
+        self._processes = ProcessMeter()
         self._poll_s = poll_s
         self._sysfs = sysfs
         self._known: tuple[str, ...] = ()
@@ -82,9 +84,17 @@ class Nvml:
         """Those cards of the last inventory that do not answer as they should."""
         return await self.ask(lambda library: ailing(library, self._known))
 
+    async def set_exclusive(self, uuid: str, *, exclusive: bool) -> None:
+        """Set the card's compute mode to Exclusive_Process, or to Default."""
+        await self.ask(lambda library: set_exclusive(library, uuid, exclusive=exclusive))
+
     async def readings(self) -> Readings:
         """What all cards do now. It takes the XID errors, so ``faults`` is for others."""
         return await self.ask(self._meter.read)
+
+    async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
+        """The processes of all cards that list them, and what each does. It leaves XID errors alone."""
+        return await self.ask(self._processes.read)
 
     async def faults(self) -> AsyncIterator[Fault]:
         """XID errors, in the order in which the driver reports them."""

@@ -14,15 +14,13 @@ import structlog
 
 from gpushare.adapters.nvml.events import Events
 from gpushare.adapters.nvml.library import Library, Refusal
-from gpushare.adapters.nvml.processes import read_processes
+from gpushare.adapters.nvml.processes import read_processes, since
 from gpushare.adapters.nvml.reading import usable_mib
 from gpushare.model.readings import CardReading, Readings
 
 log = structlog.get_logger()
 
 _MIB: Final = 1024 * 1024
-_SAMPLE_US: Final = 1_500_000
-"""Drivers sample the processes' shares once a second or more often; the clocks need not be the same."""
 
 _SENSORS: Final[Mapping[str, tuple[Any, ...]]] = {
     "minor": ("nvmlDeviceGetMinorNumber",),
@@ -71,7 +69,7 @@ class Meter:
     def read(self, library: Library) -> Readings:
         """All cards. Raises Refusal only where the driver cannot even be asked for their number."""
         now_us = time.time_ns() // 1000
-        since_us = min(self._looked_us or now_us, now_us - _SAMPLE_US)
+        since_us = since(self._looked_us, now_us)
         told = self._take_xids(library)
         cards, unreadable = [], {}
         for index in range(library.call("nvmlDeviceGetCount")):

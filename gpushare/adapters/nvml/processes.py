@@ -6,7 +6,9 @@ of processes that did something.
 """
 
 import ctypes
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import pynvml
@@ -24,6 +26,34 @@ _UNKNOWN_BYTES: Final = 2**64 - 1
 _SPARE: Final = 5
 """Room for processes that come between asking for their number and asking for them."""
 _MOST: Final = 100
+_SAMPLE_US: Final = 1_500_000
+"""Drivers sample the processes' shares once a second or more often; the clocks need not be the same."""
+
+
+class ProcessMeter:
+    """Lists the processes of all cards again and again; remembers when it looked last."""
+
+    def __init__(self) -> None:
+        self._looked_us = 0
+
+    def read(self, library: Library) -> dict[str, tuple[ProcessReading, ...]]:
+        """By UUID of each card that lists them. Raises Refusal where the driver cannot be asked at all."""
+        now_us = time.time_ns() // 1000
+        since_us = since(self._looked_us, now_us)
+        found = {}
+        for index in range(library.call("nvmlDeviceGetCount")):
+            with suppress(Refusal):
+                handle = library.call("nvmlDeviceGetHandleByIndex", index)
+                processes = read_processes(library, handle, since_us)
+                if processes is not None:
+                    found[library.call("nvmlDeviceGetUUID", handle)] = processes
+        self._looked_us = now_us
+        return found
+
+
+def since(looked_us: int, now_us: int) -> int:
+    """From when on samples count, in microseconds since 1970; ``looked_us`` is 0 before the first look."""
+    return min(looked_us or now_us, now_us - _SAMPLE_US)
 
 
 def read_processes(library: Library, handle: Any, since_us: int) -> tuple[ProcessReading, ...] | None:

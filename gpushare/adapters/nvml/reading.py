@@ -1,6 +1,7 @@
 """What NVML says of the cards, as values.
 
-What belongs here: reading one card and all cards. What does not: how cards are linked (``links``).
+What belongs here: reading one card and all cards, and the one thing that is set. What does not: how cards
+are linked (``links``).
 """
 
 from collections.abc import Iterable
@@ -53,6 +54,14 @@ def ailing(library: Library, uuids: Iterable[str]) -> dict[str, str]:
         except Refusal as refusal:
             found[uuid] = str(refusal)
     return found
+
+
+def set_exclusive(library: Library, uuid: str, *, exclusive: bool) -> None:
+    """Set the compute mode where it is another; that needs CAP_SYS_ADMIN. Raises Refusal."""
+    mode = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS if exclusive else pynvml.NVML_COMPUTEMODE_DEFAULT
+    handle = library.call("nvmlDeviceGetHandleByUUID", uuid)
+    if library.maybe("nvmlDeviceGetComputeMode", handle) != mode:
+        library.call("nvmlDeviceSetComputeMode", handle, mode)
 
 
 def usable_mib(library: Library, handle: Any) -> int:

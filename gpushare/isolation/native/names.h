@@ -49,6 +49,7 @@
     W(cuMemMap, "cuMemMap", 10020, 0)                                              \
     W(cuMemUnmap, "cuMemUnmap", 10020, 0)                                          \
     W(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000, 0)        \
+    W(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0)  \
     W(cuArrayCreate, "cuArrayCreate", 2000, 0)                                     \
     W(cuArrayCreate_v2, "cuArrayCreate", 3020, 0)                                  \
     W(cuArray3DCreate, "cuArray3DCreate", 2000, 0)                                 \

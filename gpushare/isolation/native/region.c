@@ -64,8 +64,9 @@ static struct region_slot *empty_slot(void)
 /* Before exec this process may have been another program, whose memory is gone. */
 static void bury_former_self(void)
 {
+    u64 self = (u64)getpid();
     for (int i = 0; i < REGION_SLOTS; i++)
-        if (region->slots[i].pid == (u64)getpid())
+        if (region->slots[i].pid == self)
             memset(&region->slots[i], 0, sizeof region->slots[i]);
     recount();
 }

@@ -1,7 +1,7 @@
 /* Virtual memory management: physical memory is charged until its last handle and its last mapping are
    gone. To create, map and release at once is legal and common, and so is a driver that gives a released
    handle's number to the next one; hence each allocation has a number of our own.
-   An imported handle is charged where it was made. */
+   Imported memory is charged where it was made. */
 #include <pthread.h>
 
 #include "wrappers.h"
@@ -138,6 +138,19 @@ API int cuMemRetainAllocationHandle(u64 *handle, void *pointer)
     int verdict = driver(handle, pointer);
     if (verdict == CUDA_OK && records_meeting(MAPPING, (u64)(uintptr_t)pointer, 1, &mapping))
         add_handle(*handle, mapping.other);
+    pthread_mutex_unlock(&lock);
+    return verdict;
+}
+
+/* Where the driver answers with a handle that this process has, it is one more of the same memory. */
+API int cuMemImportFromShareableHandle(u64 *handle, void *shared, u32 type)
+{
+    DRIVER(cuMemImportFromShareableHandle);
+    struct record known;
+    pthread_mutex_lock(&lock);
+    int verdict = driver(handle, shared, type);
+    if (verdict == CUDA_OK && records_get(HANDLE, *handle, &known))
+        add_handle(*handle, known.other);
     pthread_mutex_unlock(&lock);
     return verdict;
 }

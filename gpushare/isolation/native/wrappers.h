@@ -38,6 +38,7 @@ API int cuMemRelease(u64 handle);
 API int cuMemMap(u64 pointer, size_t bytes, size_t offset, u64 handle, unsigned long long flags);
 API int cuMemUnmap(u64 pointer, size_t bytes);
 API int cuMemRetainAllocationHandle(u64 *handle, void *pointer);
+API int cuMemImportFromShareableHandle(u64 *handle, void *shared, u32 type);
 
 API int cuArrayCreate(void **array, const struct array_v1 *shape);
 API int cuArrayCreate_v2(void **array, const struct array *shape);

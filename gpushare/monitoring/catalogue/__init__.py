@@ -14,6 +14,7 @@ from gpushare.monitoring.catalogue import (
     extender,
     installer,
     metrics_api,
+    mps,
     sources,
 )
 from gpushare.monitoring.catalogue.derived import *
@@ -24,6 +25,7 @@ from gpushare.monitoring.catalogue.installer import *
 from gpushare.monitoring.catalogue.metric import Kind as Kind
 from gpushare.monitoring.catalogue.metric import Metric as Metric
 from gpushare.monitoring.catalogue.metrics_api import *
+from gpushare.monitoring.catalogue.mps import *
 from gpushare.monitoring.catalogue.sources import *
 
 
@@ -37,6 +39,7 @@ DEVICE_PLUGIN: Final = _metrics(device_plugin)
 EXPORTER: Final = _metrics(sources, exporter)
 METRICS_API: Final = _metrics(metrics_api)
 ISOLATION: Final = _metrics(installer)
+MPS: Final = _metrics(mps)
 DERIVED: Final = _metrics(derived)
 
-ALL: Final = (*EXTENDER, *DEVICE_PLUGIN, *EXPORTER, *METRICS_API, *ISOLATION, *DERIVED)
+ALL: Final = (*EXTENDER, *DEVICE_PLUGIN, *EXPORTER, *METRICS_API, *ISOLATION, *MPS, *DERIVED)

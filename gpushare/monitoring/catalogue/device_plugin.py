@@ -69,3 +69,9 @@ PLUGIN_WATCH_STALE: Final = Metric(
 PLUGIN_PODS: Final = Metric(
     "gpushare_device_plugin_pods", "gauge", "Pods that hold a card, by state (running, leaving).", ("state",)
 )
+PLUGIN_SAMPLE_AGE: Final = Metric(
+    "gpushare_device_plugin_pacing_sample_age_seconds",
+    "gauge",
+    "Age of the last sample of NVML by which containers are held to their part of a card's time; their last "
+    "rates stay until there is another. 0 where no container has such a part.",
+)

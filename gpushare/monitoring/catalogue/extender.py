@@ -67,7 +67,7 @@ CARD_FREE_UNITS: Final = Metric(
 CARDS_CLOSED: Final = Metric(
     "gpushare_cards_closed",
     "gauge",
-    "Cards on which nothing is placed: unhealthy or over-committed.",
+    "Cards on which nothing is placed: unhealthy, over-committed, or closed by a rule of their mode.",
     ("node",),
 )
 CARDS_OVERCOMMITTED: Final = Metric(

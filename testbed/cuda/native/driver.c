@@ -44,6 +44,15 @@ struct thing *thing_at(enum kind kind, u64 address)
     return thing;
 }
 
+struct thing *thing_after(enum kind kind, u64 address)
+{
+    struct thing *first = NULL;
+    for (struct thing *thing = things; thing; thing = thing->next)
+        if (thing->kind == kind && thing->address >= address && (!first || thing->address < first->address))
+            first = thing;
+    return first;
+}
+
 struct thing *thing_is(enum kind kind, const void *handle)
 {
     struct thing *thing = things;

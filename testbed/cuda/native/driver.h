@@ -6,15 +6,15 @@
 
 #include "machine.h"
 
-enum kind { NOTHING, LINEAR, ARRAY, PHYSICAL, CONTEXT, POOL };
+enum kind { NOTHING, LINEAR, ARRAY, PHYSICAL, MAPPED, OPENED, CONTEXT, POOL };
 
 /* A thing of the driver's. Its address is its handle, but for memory, which has one of its own. */
 struct thing {
     enum kind kind;
     int card, handles, maps, released;
     u64 address, bytes;
-    u64 reserved, used; /* of a pool */
-    struct thing *pool, *context;
+    u64 reserved, used; /* of a pool; of memory that is mapped or another process's, `used` is its size */
+    struct thing *pool, *context, *physical;
     struct thing *next;
 };
 
@@ -38,6 +38,10 @@ int driver_device(void);
 struct thing *thing_new(enum kind kind, int card, u64 bytes);
 struct thing *thing_at(enum kind kind, u64 address);
 struct thing *thing_is(enum kind kind, const void *handle);
+struct thing *thing_after(enum kind kind, u64 address); /* the first one there or behind */
 void thing_end(struct thing *thing);
+
+/* Before a graph runs: what its nodes take of a card. */
+int graph_take(int card);
 
 #endif

@@ -54,10 +54,17 @@ API int cuLaunchKernelEx_ptsz(const struct launch_config *config, void *function
     return cuLaunchKernelEx(config, function, parameters, extra);
 }
 
+static int take_for_graph(void)
+{
+    ENTER();
+    return driver_device() < 0 ? INVALID_CONTEXT : graph_take(driver_device());
+}
+
 API int cuGraphLaunch(void *graph, void *stream)
 {
     (void)stream;
-    return run((u64)(uintptr_t)graph);
+    int verdict = take_for_graph();
+    return verdict == OK ? run((u64)(uintptr_t)graph) : verdict;
 }
 
 API int cuGraphLaunch_ptsz(void *graph, void *stream) { return cuGraphLaunch(graph, stream); }

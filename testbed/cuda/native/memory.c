@@ -1,4 +1,4 @@
-/* FAKE, for tests. Memory with an address, arrays, and virtual memory management. */
+/* FAKE, for tests. Memory with an address, and arrays. */
 #include "driver.h"
 
 static int allocate(u64 *pointer, u64 bytes)
@@ -111,66 +111,4 @@ API int cuArrayDestroy(void *array)
 {
     ENTER();
     return destroy_array(array);
-}
-
-/* Physical memory lives until its last handle and its last mapping are gone. A mapping is at a fixed
-   address that the caller chose: here it is kept as the thing's own. */
-static void end_unheld(struct thing *thing)
-{
-    if (thing->handles == 0 && thing->maps == 0)
-        thing_end(thing);
-}
-
-API int cuMemCreate(u64 *handle, size_t bytes, const struct prop *prop, unsigned long long flags)
-{
-    ENTER();
-    if (flags || !prop || !machine_card(prop->location.id))
-        return INVALID_VALUE;
-    struct thing *thing = thing_new(PHYSICAL, prop->location.id, bytes);
-    *handle = (u64)(uintptr_t)thing;
-    return thing ? OK : OUT_OF_MEMORY;
-}
-
-API int cuMemRelease(u64 handle)
-{
-    ENTER();
-    struct thing *thing = thing_is(PHYSICAL, (void *)(uintptr_t)handle);
-    if (!thing || !thing->handles)
-        return INVALID_VALUE;
-    thing->handles--;
-    end_unheld(thing);
-    return OK;
-}
-
-API int cuMemMap(u64 pointer, size_t bytes, size_t offset, u64 handle, unsigned long long flags)
-{
-    ENTER();
-    struct thing *thing = thing_is(PHYSICAL, (void *)(uintptr_t)handle);
-    if (!thing || !thing->handles || offset || flags || bytes != thing->bytes || thing_at(PHYSICAL, pointer))
-        return INVALID_VALUE;
-    thing->maps++;
-    thing->address = pointer;
-    return OK;
-}
-
-API int cuMemUnmap(u64 pointer, size_t bytes)
-{
-    ENTER();
-    struct thing *thing = thing_at(PHYSICAL, pointer);
-    if (!thing || !thing->maps || thing->bytes != bytes)
-        return INVALID_VALUE;
-    thing->maps--;
-    end_unheld(thing);
-    return OK;
-}
-
-API int cuMemRetainAllocationHandle(u64 *handle, void *pointer)
-{
-    ENTER();
-    struct thing *thing = thing_at(PHYSICAL, (u64)(uintptr_t)pointer);
-    if (!thing || !thing->maps)
-        return INVALID_VALUE;
-    thing->handles++;
-    *handle = (u64)(uintptr_t)thing;
-    return OK;
 }

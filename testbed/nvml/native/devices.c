@@ -96,7 +96,6 @@ NUMBER_OF(nvmlDeviceGetMinorNumber, minor, u32)
 NUMBER_OF(nvmlDeviceGetBrand, brand, u32)
 NUMBER_OF(nvmlDeviceGetArchitecture, arch, u32)
 NUMBER_OF(nvmlDeviceGetNumaNodeId, numa_id, u32)
-NUMBER_OF(nvmlDeviceGetComputeMode, compute_mode, u32)
 NUMBER_OF(nvmlDeviceGetPersistenceMode, persistence, u32)
 
 API u32 nvmlDeviceGetCudaComputeCapability(const void *device, int *major, int *minor)

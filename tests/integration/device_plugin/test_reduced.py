@@ -54,7 +54,7 @@ metadata: {{name: {USER}}}
 roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {USER}}}
 subjects: [{{kind: User, name: {USER}, apiGroup: rbac.authorization.k8s.io}}]
 """
-MISSING = {"cgroups", "isolation", "pod-resources"}
+MISSING = {"cgroups", "isolation", "mps", "pod-resources"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="package")

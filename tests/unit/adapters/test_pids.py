@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.pids import inner_pids
+from gpushare.adapters.pids import command_of, hosts_proc, inner_pids
 
 
 def test_a_process_in_no_namespace_of_its_own_calls_itself_as_the_host_does() -> None:
@@ -25,3 +25,31 @@ def test_the_innermost_number_is_what_it_calls_itself(
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "status").write_text(status)
     assert inner_pids([7, 8], tmp_path) == found
+
+
+@pytest.mark.parametrize(("namespace", "seen"), [("pid:[4026531836]", True), ("pid:[4026532198]", False)])
+def test_the_hosts_processes_are_seen_from_the_first_namespace_alone(
+    tmp_path: Path,
+    namespace: str,
+    seen: bool,  # noqa: FBT001
+) -> None:
+    assert hosts_proc(tmp_path) is None
+    (tmp_path / "self" / "ns").mkdir(parents=True)
+    (tmp_path / "self" / "ns" / "pid").symlink_to(namespace)
+    assert hosts_proc(tmp_path) == (tmp_path if seen else None)
+
+
+@pytest.mark.parametrize(
+    ("comm", "found"),
+    [(b"two words\n", "two words"), (b"a\nb\x1b[2J\xff\n", "a?b?[2J\ufffd"), (b"\n", "?")],
+)
+def test_a_process_is_called_by_what_can_be_printed_of_its_name(
+    tmp_path: Path, comm: bytes, found: str
+) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "comm").write_bytes(comm)
+    assert command_of(7, tmp_path) == found
+
+
+def test_a_process_that_has_ended_is_called_nothing(tmp_path: Path) -> None:
+    assert command_of(7, tmp_path) == "?"

@@ -126,7 +126,7 @@ async def test_one_pod_is_asked_of_its_own_node(api: Api) -> None:
         (pod("a", None, 4), HELD, "it has no node"),
         (pod("a", "n1", 4, phase="Succeeded"), HELD, "it has ended"),
         (pod("a", "n1", 4), {}, "node n1 shares without isolation: its mode is share, and "),
-        (pod("a", "n1", 4), {LABEL_MODE: "mps"}, "node n1 shares without isolation: its mode is mps, and "),
+        (pod("a", "n1", 4), {LABEL_MODE: "mps"}, "the exporter of node n1 knows of no limit: "),
         (pod("a", "n1", 4), {LABEL_MODE: "default"}, "node n1: label ack.node.gpu.schedule=default gives"),
         (
             pod("a", "n1", 4),

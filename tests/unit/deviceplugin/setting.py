@@ -8,6 +8,7 @@ from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.deviceplugin.allocator import Allocator, Manners
 from gpushare.deviceplugin.answer import Strategy, Style
 from gpushare.deviceplugin.asking import Kubelet
+from gpushare.deviceplugin.controls import Controls
 from gpushare.deviceplugin.departures import Departures
 from gpushare.deviceplugin.household import Household
 from gpushare.deviceplugin.joining import Served
@@ -23,6 +24,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.isolation.layout import Folders
 from gpushare.model.facts import NodeFacts
 from gpushare.model.tenants import Tenant
+from gpushare.mps.layout import Folders as MpsFolders
 from gpushare.ports import Note
 from tests.support.tenants import NODE, cards
 from tests.unit.deviceplugin.nodeapi import FakeNodeApi
@@ -38,6 +40,7 @@ class Setting:
         poison: bool = False,
         alive: Iterable[str] = (),
         patience_s: float = 0.3,
+        paces: bool = False,
     ) -> None:
         self.named: tuple[Served, ...] | None = ()
         self.names: frozenset[str] | None = None
@@ -54,8 +57,11 @@ class Setting:
         self.household.settle()
         self.departures = Departures(self.household, lambda uids: uids & self.alive, beginning_s=0)
         folders = Folders(folder / "libraries", folder / "state")
-        self.keeper = Keeper(self.household, self.record, Places(folders), self.metrics)
-        style = Style(Strategy.ENV, folders=folders)
+        mps = MpsFolders(folder / "mps", folder / "shm")
+        self.keeper = Keeper(
+            self.household, self.record, Places(folders), Controls(mps), self.metrics, paces=paces
+        )
+        style = Style(Strategy.ENV, folders=folders, mps=mps)
         self.allocator = Allocator(
             self.household,
             self.departures,

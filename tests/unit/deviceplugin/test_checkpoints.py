@@ -9,7 +9,7 @@ from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResp
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM, VISIBLE_BY_MOUNTS
 from gpushare.deviceplugin.checkpoints import Checkpoints, served_by_name
 from gpushare.deviceplugin.joining import Served
-from gpushare.isolation.layout import Folders, binds
+from gpushare.isolation.layout import Bound, Folders, binds
 from gpushare.model.devices import ContainerDevices
 from tests.support.tenants import cards, tenancy, tenant, with_tenants
 
@@ -51,11 +51,11 @@ def test_the_originals_answer_names_a_card_by_index(path: Path) -> None:
 
 
 def test_the_kept_answer_tells_what_holds_a_container(path: Path) -> None:
-    given = binds(Folders(), "0123456789abcdef", "00000000000000aa")
+    given = binds(Folders(), Bound("0123456789abcdef", "00000000000000aa"))
     mounts = [Mount(container_path=bind.inside, host_path=bind.host) for bind in given]
     write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"}, mounts=mounts)))
     (found,) = read(path) or ()
-    assert found.bound == ("0123456789abcdef", "00000000000000aa")
+    assert found.bound == Bound("0123456789abcdef", "00000000000000aa")
     assert found.cards == ("GPU-1",)
 
 

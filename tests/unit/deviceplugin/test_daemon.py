@@ -9,12 +9,14 @@ from structlog.testing import capture_logs
 
 from gpushare.adapters.kube.access import Access
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.deviceplugin import daemon
 from gpushare.deviceplugin.daemon import Agent, _kubeconfig
 from gpushare.deviceplugin.main import command, settings_of
 from gpushare.deviceplugin.settings import Settings
 from gpushare.errors import ApiError
 from gpushare.model.facts import NodeFacts
 from gpushare.model.hardware import Fault, Inventory
+from gpushare.model.readings import ProcessReading
 
 
 class NoGpus:
@@ -24,6 +26,9 @@ class NoGpus:
         return Inventory("", None, ())
 
     async def ailing(self) -> Mapping[str, str]:
+        return {}
+
+    async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
         return {}
 
     async def faults(self) -> AsyncIterator[Fault]:
@@ -44,8 +49,8 @@ def agent(folder: Path, *flags: str) -> Agent:
 @pytest.fixture
 def ready(tmp_path: Path) -> Agent:
     found = agent(tmp_path)
-    found._pods.synced("pods")
-    found._node.synced("nodes")
+    found._watches.pods.synced("pods")
+    found._watches.node.synced("nodes")
     found.household.take_node(NodeFacts("node-a"), None)
     found._mem.registered(up=True)
     assert found.unready() is None
@@ -57,8 +62,8 @@ def sample(found: Agent, name: str, **labels: str) -> float | None:
 
 
 def lose(found: Agent, for_s: float) -> None:
-    found._pods.troubled("pods", ApiError("cannot connect"), 1)
-    found._pod_follower._lost_at = time.monotonic() - for_s
+    found._watches.pods.troubled("pods", ApiError("cannot connect"), 1)
+    found._watches.pod_follower._lost_at = time.monotonic() - for_s
 
 
 def test_a_short_outage_of_the_api_leaves_the_agent_ready(ready: Agent) -> None:
@@ -75,7 +80,7 @@ def test_a_long_outage_of_the_api_is_told_with_its_reason(ready: Agent) -> None:
 
 def test_an_outage_that_is_over_is_forgotten(ready: Agent) -> None:
     lose(ready, 100)
-    ready._pod_follower._lost_at = None
+    ready._watches.pod_follower._lost_at = None
     assert ready.unready() is None
     assert sample(ready, "watch_stale_seconds", resource="pods") == 0
 
@@ -87,11 +92,26 @@ def test_each_missing_mount_is_one_line_and_one_metric(tmp_path: Path) -> None:
             f"--cgroup-root={tmp_path}/none",
             f"--pod-resources-socket={tmp_path}/none/kubelet.sock",
             f"--isolation-libraries={tmp_path}/none",
+            f"--mps-state={tmp_path}/none",
             f"--kubeconfig={tmp_path}/none",
         )
     told = [entry["right"] for entry in logs if entry["event"] == "reduced_mode"]
-    assert told == ["cgroups", "pod-resources", "isolation", "kubeconfig"]
-    assert [sample(found, "reduced_mode", right=right) for right in told] == 4 * [1]
+    assert told == ["cgroups", "pod-resources", "isolation", "mps", "kubeconfig"]
+    assert [sample(found, "reduced_mode", right=right) for right in told] == 5 * [1]
+
+
+def test_without_the_hosts_processes_parts_of_a_cards_time_are_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "hosts_proc", lambda: None)
+    flags = [f"--isolation-libraries={tmp_path}", f"--isolation-state={tmp_path}"]
+    with capture_logs() as logs:
+        found = agent(tmp_path, *flags)
+    told = [each["right"] for each in logs if each["event"] == "reduced_mode"]
+    assert ("compute" in told, sample(found, "reduced_mode", right="compute")) == (True, 1)
+    with capture_logs() as logs:
+        agent(tmp_path, *flags, "--proc-root=/proc")
+    assert "compute" not in [each["right"] for each in logs if each["event"] == "reduced_mode"]
 
 
 def test_a_kubeconfig_that_is_not_there_means_the_service_account(tmp_path: Path) -> None:

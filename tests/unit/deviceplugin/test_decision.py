@@ -4,6 +4,8 @@ from gpushare.deviceplugin.decision import Granted, unmatched, with_grant
 from gpushare.deviceplugin.interface import Refused
 from gpushare.deviceplugin.joining import Served, join, marked, retained
 from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy
+from gpushare.isolation.layout import Bound
+from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
 from gpushare.model.objects import Mode
 from tests.support.builders import demand, init, main, sound
@@ -164,6 +166,24 @@ def test_what_another_plugin_gave_is_taken_over() -> None:
     assert known.grants["a", "main"].astray
 
 
+def test_what_holds_a_container_is_taken_over_with_it() -> None:
+    node = with_tenants(tenancy(14, 14, mode=Mode.CGPU), tenant("a", 4, card=0))
+    entry = Served("a", "main", "x", 4, cards=("GPU-1",), bound=Bound("0123456789abcdef", "00000000000000aa"))
+    hold = join(node, [entry]).grants["a", "main"].hold
+    assert hold
+    assert (hold.place, hold.library) == ("00000000000000aa", "0123456789abcdef")
+    assert parse(hold.limit)[0].units == 4
+
+
+def test_a_limit_that_cannot_be_said_again_gives_out_nothing() -> None:
+    node = with_tenants(tenancy(14, mode=Mode.CGPU), tenant("a", 4, card=0))
+    odd = replace(node, cards=(replace(node.cards[0], mib=1 << 30),))
+    entry = Served("a", "main", "x", 4, cards=("GPU-0",), bound=Bound("0123456789abcdef", "00000000000000aa"))
+    hold = join(odd, [entry]).grants["a", "main"].hold
+    assert hold
+    assert hold.limit == ""
+
+
 def test_what_another_plugin_gave_without_telling_is_left_to_the_annotations() -> None:
     node = with_tenants(tenancy(14, 14), tenant("a", 4, card=0))
     assert join(node, [Served("a", "main", "x", 4)]) is node
@@ -195,6 +215,13 @@ def test_a_pod_that_is_gone_keeps_its_compute_too_while_it_has_processes() -> No
     node = served(with_tenants(node, tenant("a", sound(demand_of([main(1, 100)])), card=0)), "a", 1, "x")
     leaving = with_tenants(replace(node, tenants={}), tenant("b", sound(demand_of([main(2, 50)]))))
     assert isinstance(asked(leaving, 2, "y"), Refused)
+
+
+def test_users_are_told_apart_at_the_bind_and_not_here() -> None:
+    node = served(with_tenants(tenancy(14, mode=Mode.MPS), tenant("a", 4, card=0)), "a", 4, "x")
+    for user in (2000, None):
+        other = with_tenants(node, tenant("b", demand(2, user=user)))
+        assert granted(other, 2, "y").cards == (("GPU-0", 2),)
 
 
 def test_who_is_elsewhere_than_told_once_cards_have_changed_places_is_marked() -> None:

@@ -26,7 +26,7 @@ def limits(node: Tenancy, of: Grant, asks: Demand | None = None) -> tuple[CardLi
 
 @pytest.mark.parametrize(
     ("mode", "held"),
-    [(Mode.SHARE, False), (Mode.CGPU, True), (Mode.CORE_MEM, True), (Mode.MPS, False)],
+    [(Mode.SHARE, False), (Mode.CGPU, True), (Mode.CORE_MEM, True), (Mode.MPS, True)],
 )
 def test_the_nodes_mode_says_whether_containers_are_held(mode: Mode, held: bool) -> None:  # noqa: FBT001
     assert is_held(tenancy(14, mode=mode)) is held

@@ -14,6 +14,7 @@ from gpushare.deviceplugin.tenancy import Hold
 from gpushare.isolation.layout import Owner, folder_of
 from gpushare.isolation.limits import parse
 from gpushare.model.facts import NodeFacts
+from tests.support.builders import demand
 from tests.support.tenants import NODE, tenant
 from tests.unit.deviceplugin.setting import Setting, ids
 
@@ -21,12 +22,13 @@ VERSION = "0123456789abcdef"
 LABELS = {LABEL_MODE: "cgpu"}
 
 
-def install(folder: Path, version: str = VERSION) -> None:
-    """A library as the installer would leave it."""
+def install(folder: Path, version: str = VERSION, *, launches: bool = True) -> None:
+    """Both libraries as the installer would leave them, or the one for memory alone."""
     library = folder / "libraries" / version
     library.mkdir(parents=True)
     (folder / "state").mkdir(exist_ok=True)
-    for name in ("libgpushare.so", "ld.so.preload"):
+    names = ["libgpushare.so", "ld.so.preload", "libgpushare-launch.so"]
+    for name in names if launches else names[:2]:
         (library / name).write_text("")
     current = folder / "libraries" / "current"
     current.unlink(missing_ok=True)
@@ -261,8 +263,7 @@ async def test_without_its_record_the_agent_knows_the_places_from_the_kubelets_c
     (tmp_path / "grants.json").unlink()
     after = held(tmp_path, 14)
     after.come(tenant("a", 4, card=0))
-    bound = (grant.hold.library, grant.hold.place)
-    after.named = (Served("a", "main", "GPU-0-_-0", 4, ("GPU-0",), bound),)
+    after.named = (Served("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.hold.given),)
     after.keeper.settle()
     (found,) = after.household.tenancy.grants.values()
     assert found.hold == grant.hold
@@ -309,6 +310,73 @@ async def test_places_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
     with capture_logs() as logs:
         assert not here.keeper.settle()
     assert [each["event"] for each in logs] == ["places_not_kept"]
+    assert reduced(here) == 1
+
+
+# --- launches -----------------------------------------------------------------------------------
+
+
+def library(answer: object) -> str:
+    return source(answer, "/opt/gpushare/libgpushare.so").name
+
+
+@pytest.mark.parametrize(
+    ("mode", "core", "paces", "name"),
+    [
+        ("core_mem", 25, True, "libgpushare-launch.so"),
+        ("core_mem", 25, False, "libgpushare.so"),
+        ("core_mem", 100, True, "libgpushare.so"),
+        ("cgpu", 0, True, "libgpushare.so"),
+    ],
+)
+async def test_a_part_of_a_cards_time_is_held_where_somebody_sets_the_rates(
+    tmp_path: Path,
+    mode: str,
+    core: int,
+    paces: bool,  # noqa: FBT001
+    name: str,
+) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14, labels={LABEL_MODE: mode}, paces=paces)
+    here.come(tenant("a", demand(1, core=core), card=0))
+    answer = await here.mem.allocate(ids(0, 0))
+    assert library(answer) == name
+    assert isinstance(answer, Answer)
+    assert files_of(answer)
+
+
+async def test_a_container_that_asks_again_keeps_its_build(tmp_path: Path) -> None:
+    install(tmp_path)
+    labels = {LABEL_MODE: "core_mem"}
+    here = held(tmp_path, 14, labels=labels, paces=True)
+    here.come(tenant("a", demand(1, core=25), card=0))
+    first = await here.mem.allocate(ids(0, 0))
+    here.confirm("a", 1, "GPU-0-_-0")
+    after = held(tmp_path, 14, labels=labels, paces=False)
+    after.come(tenant("a", demand(1, core=25), card=0))
+    again = await after.mem.allocate(ids(0, 5))
+    assert library(again) == library(first) == "libgpushare-launch.so"
+    assert source(again, "/opt/gpushare/region") == source(first, "/opt/gpushare/region")
+
+
+async def test_a_version_without_the_build_for_launches_holds_memory_and_it_is_told(tmp_path: Path) -> None:
+    install(tmp_path, launches=False)
+    here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
+    here.come(tenant("a", demand(1, core=25), card=0))
+    with capture_logs() as logs:
+        assert library(await here.mem.allocate(ids(0, 0))) == "libgpushare.so"
+    assert [each["version"] for each in logs if each["event"] == "launches_not_held"] == [VERSION]
+
+
+async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
+    here.come(tenant("a", demand(1, core=25), card=0))
+    await here.mem.allocate(ids(0, 0))
+    here.keeper.settle()
+    assert reduced(here) == 0
+    (tmp_path / "libraries" / VERSION / "libgpushare-launch.so").unlink()
+    here.keeper.settle()
     assert reduced(here) == 1
 
 

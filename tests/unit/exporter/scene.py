@@ -8,9 +8,10 @@ from typing import Any
 
 from gpushare.adapters.cgroups import Home
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
-from gpushare.exporter.regions import NOTHING, Held, Isolation
+from gpushare.exporter.regions import Held, Isolation
 from gpushare.exporter.series import series_of
 from gpushare.exporter.snapshot import Snapshot
+from gpushare.isolation.files import NOTHING
 from gpushare.isolation.layout import Owner
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region

@@ -8,6 +8,7 @@ import pytest
 
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.model.readings import Readings
+from tests.support.builders import main
 from tests.unit.exporter.scene import (
     MIB,
     held,
@@ -140,6 +141,18 @@ def test_processes_that_nobody_holds_are_counted(where: object, inner: int | Non
         residents=(tenant("a"), tenant("b"), tenant("free")),
         homes={11: where},
         isolation=known,
+    )
+    assert values(found, UNHELD, "card") == {"0": count}
+
+
+@pytest.mark.parametrize(("namespace", "count"), [("kube-system", 0), ("ml", 1)])
+def test_servers_of_mps_are_no_strangers_and_nobody_else_passes_for_one(namespace: str, count: int) -> None:
+    daemon = replace(tenant("mps", main(0, name="gpushare-mps")), namespace=namespace)
+    found = busy(
+        readings=Readings((reading(0, process(11, 5)),)),
+        residents=(tenant("a"), daemon),
+        homes={11: home("mps", "gpushare-mps")},
+        isolation=isolation(held("a", use(1)), inner_pids={11: 11}),
     )
     assert values(found, UNHELD, "card") == {"0": count}
 

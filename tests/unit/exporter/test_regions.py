@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpushare.errors import SourceError
-from gpushare.exporter.regions import NOTHING, Held, Isolation, isolation_of
+from gpushare.exporter.regions import Held, Isolation, isolation_of
+from gpushare.isolation.files import NOTHING
 from gpushare.isolation.layout import LIMIT, REGION, Owner, folder_of
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import SIZE, CardUse, empty

@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpushare.contract import ANN_SEAL
+from gpushare.contract import ANN_MODE, ANN_SEAL
 from gpushare.errors import ApiError
 from gpushare.model.annotations import claim_of
 from gpushare.model.demand import Demand
-from gpushare.model.objects import Pod
-from gpushare.ports import LeaseRecord, Note, StoredKey
+from gpushare.model.objects import Mode, Pod
+from gpushare.ports import Fence, LeaseRecord, Note, StoredKey
 
 
 def refused(status: int, text: str = "no") -> ApiError:
@@ -85,12 +85,18 @@ class FakeApi:
     def place(self, pod: Pod, node: str, annotations: Mapping[str, str]) -> Pod:
         demand = pod.demand
         claim = claim_of(annotations, demand) if isinstance(demand, Demand) else None
-        bound = replace(pod, node=node, claim=claim, seal=annotations.get(ANN_SEAL))
+        mode = Mode(annotations[ANN_MODE]) if ANN_MODE in annotations else None
+        bound = replace(pod, node=node, claim=claim, seal=annotations.get(ANN_SEAL), mode=mode)
         self.has(bound)
         return bound
 
-    async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float) -> None:
+    async def bind(
+        self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float, fence: Fence
+    ) -> None:
         assert timeout_s > 0
+        await asyncio.sleep(0)  # as long as it takes to have a connection
+        if refusal := fence():
+            raise ApiError(refusal, unsent=True)
         post = Post(pod, node, dict(annotations))
         self.posts.append(post)
         await (self.script.popleft() if self.script else carry_out)(self, post)

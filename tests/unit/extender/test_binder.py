@@ -13,8 +13,8 @@ from gpushare.extender.binder import Binder, BindRequest, Outcome
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.seal import Sealer
 from gpushare.extender.settings import Deadlines
-from gpushare.model.demand import Malformed
-from gpushare.model.objects import Node, Pod
+from gpushare.model.demand import Malformed, Share
+from gpushare.model.objects import Mode, Node, Pod
 from gpushare.ports import KubeApi, Note
 from tests.support.builders import demand, free, node, pod
 from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence, until
@@ -97,6 +97,7 @@ async def test_a_bind_posts_once_with_all_annotations_and_takes_the_units() -> N
             contract.ANN_POD: "4",
             contract.ANN_ASSIGNED: "false",
             contract.ANN_ALLOCATION: '{"0":{"0":4}}',
+            contract.ANN_MODE: "share",
         }
         assert r.free() == [10, 14]
 
@@ -107,7 +108,18 @@ async def test_a_bind_with_a_key_carries_a_seal_that_is_believed() -> None:
         await r.bind("a")
         found = r.api.pods["default/a"]
         assert found.seal
-        assert r.cluster.sealer.checked(found).claim == found.claim
+        assert r.cluster.sealer.checked(found) == found
+        assert (found.claim, found.mode) == (((0, Share(4)),), Mode.SHARE)
+
+
+async def test_a_second_attempt_says_the_mode_of_the_first() -> None:
+    async with rig(node("n", 14, 14), pod("a", 4)) as r:
+        r.api.script.append(fail(silence()))
+        await r.bind("a")
+        r.knows(node("n", 14, 14, mode=Mode.CGPU))
+        assert await r.bind("a") == Outcome()
+        assert [post.annotations[contract.ANN_MODE] for post in r.api.posts] == ["share", "share"]
+        assert [room.open for room in r.cluster.ledger.books["n"].rooms] == [False, True]
 
 
 async def test_the_note_of_each_bind_shows_what_is_left_after_it() -> None:
@@ -160,6 +172,18 @@ async def test_behind_the_fence_nothing_is_posted_and_nothing_reserved() -> None
         assert r.api.posts == []
         assert r.free() == [14]
         assert r.cluster.ledger.reservation("a") is None
+
+
+async def test_a_fence_that_closes_while_a_connection_is_made_keeps_the_post_back() -> None:
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        binding = asyncio.create_task(r.bind("a"))
+        await until(lambda: r.free() == [10])
+        r.fenced = "this extender does not hold the Lease"
+        outcome = await binding
+        assert outcome.reason == "fenced"
+        assert "does not hold the Lease" in outcome.error
+        assert r.api.posts == []
+        assert r.free() == [14]
 
 
 async def test_the_fence_holds_back_a_second_attempt_and_keeps_its_reservation() -> None:

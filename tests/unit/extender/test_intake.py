@@ -1,10 +1,14 @@
-"""What is said about resources that are not listed yet."""
+"""What is said about resources that are not listed yet, and how nodes are taken in."""
 
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.extender.intake import Feeds
+from gpushare.adapters.kube.watch import Deleted, Upserted
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.intake import Feeds, NodeIntake
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.model.objects import Mode
+from tests.support.builders import node
 from tests.unit.extender.fakes import refused
 
 
@@ -60,3 +64,32 @@ def test_trouble_after_the_list_makes_nothing_missing(feeds: Feeds) -> None:
     feeds.synced("pods")
     feeds.troubled("pods", refused(500, "etcd is away"), 1.0)
     assert feeds.missing() is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "most"), [(Mode.CGPU, 3), (Mode.SHARE, 0), (Mode.CORE_MEM, 0), (Mode.MPS, 0)]
+)
+def test_only_cards_of_mode_cgpu_hold_so_many_pods_at_most(feeds: Feeds, mode: Mode, most: int) -> None:
+    cluster = Cluster()
+    NodeIntake(cluster, feeds, cgpu_pods=3).changed([Upserted("n", node("n", 14, mode=mode))])
+    found = cluster.ledger.books["n"].node
+    assert found is not None
+    assert found.pods_per_card == most
+
+
+def test_a_node_that_changes_its_mode_changes_how_many_pods_its_cards_hold(feeds: Feeds) -> None:
+    cluster = Cluster()
+    intake = NodeIntake(cluster, feeds, cgpu_pods=3)
+    for mode in (Mode.CGPU, Mode.SHARE):
+        intake.changed([Upserted("n", node("n", 14, mode=mode))])
+    assert cluster.ledger.books["n"].node == node("n", 14)
+    intake.changed([Deleted("n")])
+    assert "n" not in cluster.ledger.books
+
+
+def test_what_is_odd_about_a_node_is_said_once(feeds: Feeds) -> None:
+    intake = NodeIntake(Cluster(), feeds, cgpu_pods=3)
+    with capture_logs() as logs:
+        for _ in range(2):
+            intake.changed([Upserted("n", node("n", 14, mode=Mode.CGPU, placement="odd"))])
+    assert [entry["event"] for entry in logs] == ["placement_unknown"]

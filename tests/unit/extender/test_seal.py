@@ -8,7 +8,7 @@ from gpushare.adapters.kube.watch import Upserted
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.seal import Sealer
 from gpushare.model.annotations import even_shares
-from gpushare.model.objects import Pod
+from gpushare.model.objects import SHARING, Mode, Pod
 from tests.support.builders import demand, free, node, pod
 
 KEY_MADE = "2026-01-01T00:00:00Z"
@@ -16,11 +16,11 @@ LATER = "2026-01-02T00:00:00Z"
 SEALER = Sealer(b"k" * 32, KEY_MADE)
 
 
-def bound(*, card: int = 0, created: str = LATER, sealer: Sealer = SEALER) -> Pod:
+def bound(*, card: int = 0, created: str = LATER, sealer: Sealer = SEALER, mode: Mode | None = None) -> Pod:
     """A pod as the API shows it after a bind of ours."""
-    plain = replace(pod("a", 4, at="n", card=card), created=created)
+    plain = replace(pod("a", 4, at="n", card=card, mode=mode), created=created)
     assert plain.claim is not None
-    return replace(plain, seal=sealer.seal("a", "n", plain.claim))
+    return replace(plain, seal=sealer.seal("a", "n", plain.claim, mode))
 
 
 def test_a_sealed_claim_is_believed() -> None:
@@ -35,6 +35,39 @@ def test_a_claim_that_was_edited_is_void() -> None:
 def test_only_the_claim_is_taken_from_a_pod_whose_seal_is_wrong() -> None:
     edited = replace(bound(), claim=pod("a", 4, at="n", card=1).claim)
     assert SEALER.checked(edited) == replace(edited, claim=None)
+
+
+@pytest.mark.parametrize("mode", sorted(SHARING))
+def test_a_sealed_mode_is_believed(mode: Mode) -> None:
+    assert SEALER.checked(bound(mode=mode)) == bound(mode=mode)
+
+
+@pytest.mark.parametrize("said", [None, Mode.CGPU])
+def test_the_seal_knows_the_mode_whatever_the_annotation_says(said: Mode | None) -> None:
+    assert SEALER.checked(replace(bound(mode=Mode.SHARE), mode=said)) == bound(mode=Mode.SHARE)
+
+
+def test_a_claim_that_was_edited_takes_no_mode_with_it() -> None:
+    """Nor does one that the node agent has corrected."""
+    edited = replace(bound(mode=Mode.SHARE), claim=pod("a", 4, at="n", card=1).claim)
+    assert SEALER.checked(edited) == replace(edited, claim=None)
+    assert SEALER.checked(replace(edited, claim=None, mode=None)).mode is Mode.SHARE
+
+
+@pytest.mark.parametrize("seal", [None, "", ".", f"{'0' * 32}.{'0' * 32}"])
+def test_a_mode_without_a_sound_seal_is_not_known(seal: str | None) -> None:
+    found = SEALER.checked(replace(bound(mode=Mode.SHARE), seal=seal))
+    assert (found.claim, found.mode) == (None, None)
+
+
+def test_the_cards_of_a_pod_whose_mode_is_not_sealed_are_believed_and_its_mode_is_not() -> None:
+    found = SEALER.checked(replace(bound(), mode=Mode.SHARE))
+    assert found == bound()
+
+
+def test_pods_older_than_the_key_keep_their_mode_without_a_seal() -> None:
+    old = replace(bound(created="2025-12-31T23:59:59Z", mode=Mode.MPS), seal=None)
+    assert SEALER.checked(old) == old
 
 
 @pytest.mark.parametrize("stolen", [{"node": "m"}, {"uid": "b"}])
@@ -84,10 +117,11 @@ def test_a_seal_fits_an_annotation_and_depends_on_every_part() -> None:
         SEALER.seal("a", "n", even_shares(demand(4), (1,))),
         SEALER.seal("a", "n", even_shares(demand(4, core=5), (0,))),
         SEALER.seal("an", "", shares),
+        *(SEALER.seal("a", "n", shares, mode) for mode in (Mode.SHARE, Mode.CGPU)),
         Sealer(b"x" * 32, KEY_MADE).seal("a", "n", shares),
     }
-    assert len(seals) == 7
-    assert all(seal is not None and len(seal) == 32 and seal.isalnum() for seal in seals)
+    assert len(seals) == 9
+    assert all(seal and all(len(part) == 32 and part.isalnum() for part in seal.split(".")) for seal in seals)
 
 
 def test_in_the_cluster_an_edited_claim_counts_on_every_card_and_a_sealed_one_on_its_own() -> None:

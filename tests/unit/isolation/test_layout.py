@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from gpushare.isolation.layout import (
+    Bound,
     Folders,
     Owner,
     binds,
@@ -33,7 +34,7 @@ def test_a_version_is_the_beginning_of_a_digest() -> None:
 
 
 def test_a_container_can_write_nothing_but_its_region() -> None:
-    found = binds(FOLDERS, VERSION, PLACE)
+    found = binds(FOLDERS, Bound(VERSION, PLACE))
     assert [bind.inside for bind in found if not bind.read_only] == ["/opt/gpushare/region"]
     assert {bind.inside for bind in found} == {
         "/etc/ld.so.preload",
@@ -44,8 +45,8 @@ def test_a_container_can_write_nothing_but_its_region() -> None:
 
 
 def test_what_a_container_was_given_is_read_from_its_mounts() -> None:
-    mounts = {bind.inside: bind.host for bind in binds(FOLDERS, VERSION, PLACE)}
-    assert bound(mounts) == (VERSION, PLACE)
+    mounts = {bind.inside: bind.host for bind in binds(FOLDERS, Bound(VERSION, PLACE))}
+    assert bound(mounts) == Bound(VERSION, PLACE)
     assert bound({**mounts, "/opt/gpushare/limit": "/data/limit"}) is None
     assert bound({"/opt/gpushare/limit": "/run/gpushare/x/limit", "/dev/null": "/dev/null"}) is None
     assert bound({}) is None
@@ -55,3 +56,11 @@ def test_a_place_is_nobodys_by_its_name_and_a_link_is_no_place() -> None:
     assert is_place(PLACE)
     assert owner_of(PLACE) is None
     assert not is_place(folder_of(STATE, OWNER).name)
+
+
+def test_the_build_for_launches_has_the_same_place_inside() -> None:
+    memory, launches = (binds(FOLDERS, Bound(VERSION, PLACE, each)) for each in (False, True))
+    assert [bind.inside for bind in launches] == [bind.inside for bind in memory]
+    changed = [Path(bind.host).name for bind in launches if bind not in memory]
+    assert changed == ["libgpushare-launch.so"]
+    assert bound({bind.inside: bind.host for bind in launches}) == Bound(VERSION, PLACE, launches=True)

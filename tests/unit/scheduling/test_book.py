@@ -66,7 +66,8 @@ def test_a_closer_look_is_needed_where_memory_is_not_all_that_counts() -> None:
     assert book_of(node("n", T4, mode=Mode.CORE_MEM)).widest == -1
     assert book_of(node("n", T4), pod("a", 4, nominated="n")).widest == -1
     assert book_of(pod("a", 4, at="n", card=0)).widest == -1
-    assert book_of(node("n", T4, mode=Mode.MPS)).widest == T4
+    assert book_of(node("n", T4, mode=Mode.MPS)).widest == -1
+    assert book_of(node("n", T4, mode=Mode.MPS, multi_user=True)).widest == T4
 
 
 def test_largest_is_the_size_of_the_largest_card_whatever_is_free() -> None:
@@ -83,6 +84,67 @@ def test_closed_cards_are_told_with_it() -> None:
     book = book_of(node("n", T4, 8, T4, broken=(0, 2)))
     assert book.most == "at most 8 of 8 free on card 1 (closed: card 0,2)"
     assert book_of(node("n", T4, broken=(0,))).most == "no card is usable (closed: card 0)"
+
+
+def test_a_card_with_pods_of_another_mode_is_closed_until_they_are_gone() -> None:
+    things = node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.SHARE)
+    book = book_of(*things)
+    assert [room.open for room in book.rooms] == [False, True]
+    assert book.most == "at most 14 of 14 free on card 1 (closed: card 0 until pods of mode share are gone)"
+    assert without(book, frozenset({"a"})).rooms[0].open
+
+
+def test_pods_of_the_nodes_own_mode_and_of_an_unknown_one_close_nothing() -> None:
+    book = book_of(
+        node("n", T4, T4, mode=Mode.CGPU),
+        pod("a", 4, at="n", card=0, mode=Mode.CGPU),
+        pod("b", 4, at="n", card=1),
+    )
+    assert all(room.open for room in book.rooms)
+
+
+def test_a_pod_of_another_mode_whose_card_is_not_known_closes_every_card() -> None:
+    book = book_of(node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", mode=Mode.MPS))
+    assert book.most == "no card is usable (closed: card 0,1 until pods of mode mps are gone)"
+
+
+def test_all_modes_that_a_card_waits_for_are_told() -> None:
+    modes = {"a": Mode.MPS, "b": Mode.SHARE, "c": Mode.CGPU}
+    book = book_of(
+        node("n", T4, mode=Mode.CGPU), *(pod(uid, 2, at="n", card=0, mode=m) for uid, m in modes.items())
+    )
+    assert book.most.endswith("(closed: card 0 until pods of mode mps and share are gone)")
+
+
+def test_a_card_with_as_many_pods_as_it_may_hold_is_closed_with_the_numbers() -> None:
+    things = node("n", T4, T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "ab")
+    book = book_of(*things)
+    assert [room.open for room in book.rooms] == [False, True]
+    assert book.most == "at most 14 of 14 free on card 1 (closed: card 0 with 2 of 2 pods)"
+    assert book.widest == T4
+    assert book.overcommitted == ()
+
+
+def test_more_pods_than_a_card_may_hold_are_told_as_they_are() -> None:
+    book = book_of(node("n", T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "abc"))
+    assert book.most == "no card is usable (closed: card 0 with 3 of 2 pods)"
+
+
+def test_an_unhealthy_card_is_told_as_one_whoever_is_on_it() -> None:
+    book = book_of(
+        node("n", T4, T4, mode=Mode.CGPU, broken=(0,)),
+        pod("a", 4, at="n", card=0, mode=Mode.SHARE),
+        pod("b", 4, at="n", card=1, mode=Mode.SHARE),
+    )
+    assert book.most == "no card is usable (closed: card 0; card 1 until pods of mode share are gone)"
+
+
+def test_where_a_card_serves_one_user_its_users_are_known() -> None:
+    pods = pod("a", demand(2, user=7), at="n", card=0), pod("b", demand(2, user=None), at="n", card=0)
+    assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).rooms[0].users == {7, None}
+    assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).rooms[1].users == frozenset()
+    assert book_of(node("n", T4, mode=Mode.MPS, multi_user=True), *pods).rooms[0].users == frozenset()
+    assert book_of(node("n", T4), *pods).rooms[0].users == frozenset()
 
 
 def test_a_book_without_a_pod_is_as_if_the_pod_had_never_been() -> None:

@@ -3,11 +3,24 @@
 import pytest
 
 from gpushare.model.annotations import Shares
-from gpushare.model.demand import Demand, Share
-from gpushare.model.objects import Mode
+from gpushare.model.demand import Demand, Share, demand_of
+from gpushare.model.objects import Mode, Node
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 from gpushare.scheduling.ledger import Ledger, PodGone, UnhealthySeen, apply
-from tests.support.builders import T4, V16, cluster, decided, demand, node, pod, reserved, seeker
+from tests.support.builders import (
+    T4,
+    V16,
+    cluster,
+    decided,
+    demand,
+    main,
+    node,
+    pod,
+    reserved,
+    seeker,
+    seen,
+    sound,
+)
 
 
 def placed(ledger: Ledger, who: Seeker, name: str = "n") -> Shares:
@@ -127,6 +140,14 @@ def test_an_mps_node_takes_both_kinds() -> None:
     assert placed(ledger, seeker(demand(4, core=10)))
 
 
+def test_an_mps_node_gives_a_pod_one_card() -> None:
+    ledger = cluster(node("n", T4, T4, mode=Mode.MPS))
+    assert refused(ledger, seeker(demand(4, cards=2))) == Refusal(
+        "node mode mps gives a pod one card, not 2: take the label aliyun.com/gpu-count out of it",
+        hopeless=True,
+    )
+
+
 def test_a_card_without_compute_left_is_full_whatever_its_memory() -> None:
     ledger = cluster(
         node("n", T4, T4, mode=Mode.CORE_MEM),
@@ -138,6 +159,146 @@ def test_a_card_without_compute_left_is_full_whatever_its_memory() -> None:
         "Insufficient GPU Memory in one device: asked 2 and 40 % of compute,"
         " at most 12 of 14 free on card 0; % of compute free: 20 on card 0, 35 on card 1"
     )
+
+
+# --- cards never mix modes ------------------------------------------------------------------------
+
+RELABELLED = (
+    node("n", T4, T4, mode=Mode.CGPU),
+    pod("a", 4, at="n", card=0, mode=Mode.SHARE),
+)
+
+
+def test_a_pod_goes_to_a_card_without_pods_of_another_mode() -> None:
+    assert placed(cluster(*RELABELLED), seeker(4)) == ((1, Share(4)),)
+
+
+def test_a_pod_for_which_only_a_card_of_another_mode_has_room_is_told_so_and_may_preempt() -> None:
+    ledger = cluster(*RELABELLED, pod("b", 10, at="n", card=1, mode=Mode.CGPU))
+    assert refused(ledger, seeker(6)) == Refusal(
+        "Insufficient GPU Memory in one device: asked 6, at most 4 of 14 free on card 1"
+        " (closed: card 0 until pods of mode share are gone)"
+    )
+
+
+def test_a_card_opens_when_its_pods_of_another_mode_are_gone_or_the_mode_is_back() -> None:
+    ledger = cluster(*RELABELLED)
+    assert placed(apply(ledger, PodGone("a")), seeker(4)) == ((0, Share(4)),)
+    assert placed(seen(ledger, node("n", T4, T4)), seeker(4)) == ((0, Share(4)),)
+
+
+def test_a_pod_that_we_bind_is_of_the_mode_that_the_node_has_then() -> None:
+    ledger = reserved(cluster(node("n", T4)), pod("a", 4), "n")
+    ledger = seen(ledger, node("n", T4, mode=Mode.CGPU))
+    assert "card 0 until pods of mode share are gone" in refused(ledger, seeker(4)).text
+
+
+def test_room_is_held_for_a_nominee_once_the_pods_of_another_mode_have_gone() -> None:
+    ledger = cluster(
+        node("n", T4, T4, mode=Mode.CGPU),
+        pod("old", 4, at="n", card=0, mode=Mode.SHARE, terminating=True),
+        pod("full", 10, at="n", card=1),
+        pod("nominee", 12, priority=10, nominated="n"),
+    )
+    cleared = apply(ledger, PodGone("old"))
+    assert "held for a pod that preempts" in refused(cleared, seeker(5)).text
+    assert placed(cleared, seeker(12, uid="nominee", priority=10)) == ((0, Share(12)),)
+
+
+# --- as many pods on a card as it may hold ---------------------------------------------------------
+
+
+def test_a_pod_goes_to_a_card_that_may_hold_one_more() -> None:
+    ledger = cluster(
+        node("n", T4, T4, mode=Mode.CGPU, pods_per_card=2),
+        *(pod(uid, 2, at="n", card=0) for uid in ("a", "b")),
+        pod("c", 2, at="n", card=1),
+    )
+    assert placed(ledger, seeker(2)) == ((1, Share(2)),)
+    assert refused(seen(ledger, pod("d", 2, at="n", card=1)), seeker(2)) == Refusal(
+        "Insufficient GPU Memory in one device: asked 2,"
+        " no card is usable (closed: card 0,1 with 2 of 2 pods)"
+    )
+
+
+def test_a_nominee_takes_its_place_among_the_pods_of_a_card() -> None:
+    ledger = cluster(
+        node("n", T4, pods_per_card=2),
+        pod("a", 2, at="n", card=0),
+        pod("nominee", 2, priority=10, nominated="n"),
+    )
+    assert "held for a pod that preempts" in refused(ledger, seeker(2)).text
+
+
+# --- one user on a card of MPS ---------------------------------------------------------------------
+
+OTHER = 2000
+
+
+def test_pods_of_one_user_share_a_card_and_those_of_another_get_one_of_their_own() -> None:
+    ledger = cluster(node("n", T4, T4, mode=Mode.MPS), pod("a", 4, at="n", card=0))
+    assert placed(ledger, seeker(4)) == ((0, Share(4)),)
+    assert placed(ledger, seeker(demand(4, user=OTHER))) == ((1, Share(4)),)
+
+
+def test_where_every_card_serves_somebody_else_the_refusal_names_them() -> None:
+    ledger = cluster(
+        node("n", T4, T4, T4, mode=Mode.MPS),
+        pod("a", 4, at="n", card=0),
+        pod("b", demand(6, user=None), at="n", card=1),
+        pod("c", demand(12, user=OTHER), at="n", card=2),
+    )
+    assert refused(ledger, seeker(demand(4, user=OTHER))) == Refusal(
+        "Insufficient GPU Memory in one device: asked 4, at most 10 of 14 free on card 0;"
+        " the pod runs as user 2000, card 0 serves 1000, card 1 serves an unknown one"
+    )
+
+
+def test_a_pod_of_unknown_card_keeps_other_users_from_every_card() -> None:
+    ledger = cluster(node("n", T4, T4, mode=Mode.MPS), pod("a", 4, at="n"))
+    assert refused(ledger, seeker(demand(4, user=OTHER)))
+    assert placed(ledger, seeker(4))
+
+
+def test_a_pod_whose_user_the_image_decides_is_refused_with_the_way_out() -> None:
+    ledger = cluster(node("n", T4, mode=Mode.MPS))
+    assert refused(ledger, seeker(demand(4, user=None))) == Refusal(
+        "node mode mps serves one user on a card, and that of container main is not known:"
+        " set securityContext.runAsUser, without hostUsers: false",
+        hopeless=True,
+    )
+
+
+def test_a_pod_whose_containers_run_as_several_users_is_refused_by_their_names() -> None:
+    listed = main(2), main(2, name="side", user=OTHER), main(0, name="idle", user=None)
+    assert refused(cluster(node("n", T4, mode=Mode.MPS)), seeker(sound(demand_of(listed)))) == Refusal(
+        "node mode mps serves one user on a card, and the pod's containers run as several"
+        " (main 1000, side 2000): give them one securityContext.runAsUser",
+        hopeless=True,
+    )
+
+
+def test_containers_that_use_no_card_may_run_as_anybody() -> None:
+    listed = main(2), main(0, name="idle", user=None), main(0, name="other", user=OTHER)
+    assert placed(cluster(node("n", T4, mode=Mode.MPS)), seeker(sound(demand_of(listed))))
+
+
+@pytest.mark.parametrize("place_", [node("n", T4, mode=Mode.MPS, multi_user=True), node("n", T4)])
+def test_elsewhere_users_share_cards(place_: Node) -> None:
+    ledger = cluster(place_, pod("a", 4, at="n", card=0))
+    assert placed(ledger, seeker(demand(4, user=OTHER)))
+    assert placed(ledger, seeker(demand(4, user=None)))
+
+
+def test_room_is_held_for_a_nominee_against_other_users_too() -> None:
+    ledger = cluster(node("n", T4, mode=Mode.MPS), pod("nominee", 4, priority=10, nominated="n"))
+    assert "held for a pod that preempts" in refused(ledger, seeker(demand(4, user=OTHER))).text
+    assert placed(ledger, seeker(4))
+
+
+def test_a_nominee_that_the_node_takes_no_more_holds_nothing() -> None:
+    nominee = pod("nominee", demand(T4, user=None), priority=10, nominated="n")
+    assert placed(cluster(node("n", T4, mode=Mode.MPS), nominee), seeker(T4))
 
 
 # --- several cards --------------------------------------------------------------------------------

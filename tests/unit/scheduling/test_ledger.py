@@ -6,6 +6,7 @@ import pytest
 
 from gpushare.model.annotations import even_shares
 from gpushare.model.demand import Malformed, demand_of
+from gpushare.model.objects import Mode
 from gpushare.scheduling.ledger import (
     EMPTY_LEDGER,
     Confirmed,
@@ -149,6 +150,24 @@ def test_an_edit_after_our_own_bind_moves_and_frees_nothing() -> None:
 def test_a_pod_once_seen_without_a_card_gains_none_by_an_edit() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n"), pod("a", 4, at="n", card=1))
     assert free(ledger, "n") == [10, 10]
+
+
+def test_an_edit_of_the_mode_after_bind_opens_no_card() -> None:
+    ledger = cluster(node("n", T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.SHARE))
+    for edited in (Mode.CGPU, None):
+        ledger = seen(ledger, pod("a", 4, at="n", card=0, mode=edited))
+        assert not ledger.books["n"].rooms[0].open
+
+
+def test_an_edit_of_the_mode_after_our_own_bind_opens_no_card() -> None:
+    ledger = apply(reserved(cluster(node("n", T4)), pod("a", 4), "n"), Confirmed("a"))
+    ledger = seen(ledger, node("n", T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.CGPU))
+    assert not ledger.books["n"].rooms[0].open
+
+
+def test_a_pod_once_seen_without_a_mode_closes_no_card_by_an_edit() -> None:
+    ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
+    assert seen(ledger, pod("a", 4, at="n", card=0, mode=Mode.MPS)).books["n"].rooms[0].open
 
 
 def test_of_a_bind_without_a_clear_answer_the_api_has_the_word() -> None:

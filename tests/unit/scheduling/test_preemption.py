@@ -271,6 +271,49 @@ def test_a_card_that_one_pod_keeps_from_computing_is_cheaper_than_one_that_two_d
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "a")
 
 
+def test_a_card_of_another_mode_is_cleared_of_all_its_pods_and_of_no_other() -> None:
+    ledger = cluster(
+        node("n", T4, T4, mode=Mode.CGPU),
+        *(pod(uid, 2, at="n", card=0, mode=Mode.SHARE) for uid in ("a", "b")),
+        pod("c", T4, at="n", card=1, priority=HIGH, mode=Mode.CGPU),
+    )
+    assert victims_on(ledger.books["n"], seeker(4, priority=HIGH), ("a",)) == ("a", "b")
+
+
+def test_a_card_that_a_pod_of_another_mode_may_not_leave_is_not_cleared() -> None:
+    ledger = cluster(
+        node("n", T4, T4, mode=Mode.CGPU),
+        pod("a", 2, at="n", card=0, mode=Mode.SHARE, priority=HIGH),
+        pod("b", 2, at="n", card=0, mode=Mode.SHARE),
+        pod("c", T4, at="n", card=1, priority=5, mode=Mode.CGPU),
+    )
+    assert victims_on(ledger.books["n"], seeker(4, priority=HIGH), ("b",)) == ("c",)
+
+
+def test_a_card_is_cleared_of_the_users_that_it_does_not_serve_together() -> None:
+    ledger = cluster(
+        node("n", T4, mode=Mode.MPS),
+        pod("a", demand(2, user=2000), at="n", card=0),
+        pod("b", demand(2, user=None), at="n", card=0),
+        pod("c", 2, at="n", card=0),
+    )
+    assert victims_on(ledger.books["n"], seeker(4, priority=HIGH), ("x",)) == ("x", "a", "b")
+
+
+def test_of_too_many_pods_on_a_card_one_has_to_go() -> None:
+    ledger = cluster(
+        node("n", T4, mode=Mode.CGPU, pods_per_card=2),
+        pod("a", 2, at="n", card=0, priority=1),
+        pod("b", 2, at="n", card=0, priority=2),
+    )
+    assert victims_on(ledger.books["n"], seeker(4, priority=HIGH), ("x",)) == ("x", "a")
+
+
+def test_a_pod_of_unknown_user_makes_nobody_go_on_an_mps_node() -> None:
+    ledger = cluster(node("n", T4, mode=Mode.MPS), pod("a", T4, at="n", card=0))
+    assert victims_on(ledger.books["n"], seeker(demand(4, user=None), priority=HIGH), ("a",)) is None
+
+
 def test_preempt_changes_nothing() -> None:
     ledger = cluster(node("n", T4), pod("a", 12, at="n", card=0))
     preempt(ledger, seeker(8, priority=HIGH), {"n": ["a"]})

@@ -178,6 +178,23 @@ def test_a_score_is_not_remembered_for_other_compute_or_more_cards() -> None:
     assert [score(ledger, seeker(wanted), "n") for wanted in asked] == [6, 6, 0, 0]
 
 
+def test_a_score_is_not_remembered_for_another_user() -> None:
+    ledger = cluster(node("n", 100, mode=Mode.MPS), pod("p", 20, at="n", card=0))
+    asked = [demand(40), demand(40, user=2000), demand(40, user=None)]
+    assert [score(ledger, seeker(wanted), "n") for wanted in asked] == [6, 0, 0]
+
+
+def test_filter_says_the_same_before_and_after_the_scores_are_known() -> None:
+    ledger = cluster(
+        *(node(name, T4, mode=Mode.MPS) for name in ("n", "m")),
+        pod("p", demand(4, user=2000), at="m", card=0),
+    )
+    before = screen(ledger, seeker(4), ["n", "m"])
+    assert [score(ledger, seeker(4), name) > 0 for name in ("n", "m")] == [True, False]
+    assert screen(ledger, seeker(4), ["n", "m"]) == before
+    assert before.passed == ["n"]
+
+
 def test_a_nominee_scores_by_its_own_room() -> None:
     ledger = cluster(node("n", 100), pod("nominee", 60, priority=10, nominated="n"))
     assert score(ledger, seeker(60), "n") == 0

@@ -1,5 +1,6 @@
 """Answers and silences of the API server in our own terms."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,28 @@ async def test_a_body_is_sent_as_what_it_is() -> None:
         await served.client.request("PUT", "/x", timeout_s=5, body={"a": None})
         await served.client.request("PATCH", "/x", timeout_s=5, body={"a": None}, content_type=merge)
     assert seen == [("application/json", {"a": None}), (merge, {"a": None})]
+
+
+async def test_a_fence_is_asked_when_the_connection_stands_and_its_refusal_sends_nothing() -> None:
+    async def heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.set_result(await reader.read())
+        writer.close()
+
+    came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    async with await asyncio.start_server(heard, "127.0.0.1") as server:
+        host, port = server.sockets[0].getsockname()
+        async with KubeClient(Access(host=f"http://{host}:{port}")) as client:
+            with pytest.raises(ApiError, match="too late") as caught:
+                await client.request("POST", "/x", timeout_s=5, body={}, fence=lambda: "too late")
+        assert caught.value.unsent
+        assert caught.value.clear
+        assert await asyncio.wait_for(came, 5) == b""
+
+
+async def test_an_open_fence_is_no_hindrance() -> None:
+    async with serving() as served:
+        served.script.append(fixed(201, b"{}"))
+        assert await served.client.request("POST", "/x", timeout_s=5, body={}, fence=lambda: None) == b"{}"
 
 
 async def test_the_authorization_is_asked_for_at_each_request() -> None:

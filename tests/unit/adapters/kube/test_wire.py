@@ -10,7 +10,7 @@ from gpushare.adapters.kube.wire import WireNode, WirePod, core_node, pod_of
 from gpushare.model.annotations import Shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, Kind, Malformed, Share
-from gpushare.model.objects import Pod
+from gpushare.model.objects import Mode, Pod
 
 MEM, CORE = contract.RESOURCE_MEM, contract.RESOURCE_CORE
 CLAIM = {contract.ANN_IDX: "1", contract.ANN_POD: "4", contract.ANN_ALLOCATION: '{"0":{"1":4}}'}
@@ -214,6 +214,51 @@ def test_seal_and_time_of_creation_are_read() -> None:
     assert (sound().seal, sound().created) == (None, "")
 
 
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [("share", Mode.SHARE), ("cgpu", Mode.CGPU), ("default", None), ("odd", None), ("", None)],
+)
+def test_the_mode_at_the_time_of_the_bind_is_read(text: str, mode: Mode | None) -> None:
+    meta = {"annotations": {**CLAIM, contract.ANN_MODE: text}}
+    assert sound(meta=meta, spec={"nodeName": "n"}).mode is mode
+
+
+@pytest.mark.parametrize(
+    ("annotations", "spec"),
+    [({}, {"nodeName": "n"}), ({contract.ANN_IDX: "x"}, {"nodeName": "n"}), (CLAIM, {})],
+)
+def test_a_mode_without_a_claim_is_none(annotations: dict[str, str], spec: dict[str, str]) -> None:
+    assert sound(meta={"annotations": {**annotations, contract.ANN_MODE: "share"}}, spec=spec).mode is None
+
+
+def test_a_container_runs_as_its_own_user_else_as_its_pods() -> None:
+    own = {"securityContext": {"runAsUser": 0}}
+    spec = {"securityContext": {"runAsUser": 1000}}
+    found = demand(container("a", "2", **own), container("b", "2"), container("c"), spec=spec)
+    assert [each.user for each in found.containers] == [0, 1000, 1000]
+    assert found.users == {0, 1000}
+
+
+@pytest.mark.parametrize("security", [None, {}, {"runAsUser": None}, {"runAsNonRoot": True}])
+def test_without_a_user_the_image_decides(security: Any) -> None:
+    assert demand(spec={"securityContext": security}).users == {None}
+    assert demand(container("a", "2", securityContext=security)).users == {None}
+
+
+def test_init_containers_and_sidecars_have_users_too() -> None:
+    side = container("side", "1", restartPolicy="Always", securityContext={"runAsUser": 7})
+    spec = {"initContainers": [container("first", "2"), side], "securityContext": {"runAsUser": 1000}}
+    assert demand(spec=spec).users == {7, 1000}
+
+
+@pytest.mark.parametrize(("host_users", "users"), [(False, {None}), (True, {1000}), (None, {1000})])
+def test_in_a_user_namespace_the_user_on_the_node_is_not_known(
+    host_users: bool | None,  # noqa: FBT001 - a table
+    users: set[int | None],
+) -> None:
+    assert demand(spec={"securityContext": {"runAsUser": 1000}, "hostUsers": host_users}).users == users
+
+
 def test_nulls_are_as_good_as_nothing() -> None:
     meta = {"annotations": None, "labels": None, "deletionTimestamp": None}
     found = sound(meta=meta, spec={"initContainers": None, "priority": None}, status={"conditions": None})
@@ -246,6 +291,12 @@ def test_a_node_of_our_agent() -> None:
 def test_labels_of_a_node() -> None:
     found = node({}, labels={contract.LABEL_MODE: "core_mem", contract.LABEL_PLACEMENT: "spread"})
     assert (found.mode, found.placement) == ("core_mem", "spread")
+
+
+@pytest.mark.parametrize(("text", "seen"), [("true", True), ("false", False), ("True", False), ("", False)])
+def test_only_true_says_that_mps_serves_several_users(text: str, seen: bool) -> None:  # noqa: FBT001 - a table
+    assert node({}, annotations={contract.ANN_MPS_MULTI_USER: text}).multi_user is seen
+    assert node({}).multi_user is False
 
 
 def test_a_node_without_anything_is_a_node_without_cards() -> None:

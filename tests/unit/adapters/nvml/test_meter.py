@@ -1,5 +1,6 @@
 """What cards and processes do, on the drivers of every era: the real pynvml over the stub."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -182,3 +183,27 @@ async def test_a_driver_that_hangs_is_an_error_in_time(stub: NvmlStub, gpus: Nvm
     stub.hang()
     with pytest.raises(GpuError, match="does not answer"):
         await gpus.readings()
+
+
+# --- processes alone ----------------------------------------------------------------------------
+
+
+async def test_processes_are_told_by_card_and_xids_are_left_to_others(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.processes(0, [BUSY, IDLING])
+    faults = gpus.faults()
+    waiting = asyncio.ensure_future(anext(faults))
+    await asyncio.sleep(0.05)
+    stub.xid(0, 79)
+    for _ in range(3):
+        assert await gpus.processes() == {stub.uuid(0): SHOWN, stub.uuid(1): ()}
+    async with asyncio.timeout(10):
+        assert (await waiting).xid == 79
+    await faults.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_card_that_does_not_tell_its_processes_is_left_out(stub: NvmlStub, gpus: Nvml) -> None:
+    stub.processes(1, [BUSY])
+    stub.lose(0)
+    assert await gpus.processes() == {stub.uuid(1): SHOWN[:1]}
+    stub.fail("nvmlDeviceGetProcessUtilization", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert await gpus.processes() == {stub.uuid(1): (ProcessReading(10, 1000 * MIB, None),)}

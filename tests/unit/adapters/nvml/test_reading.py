@@ -6,6 +6,7 @@ import pynvml
 import pytest
 
 from gpushare.adapters.nvml import Nvml
+from gpushare.errors import GpuError
 from gpushare.model.hardware import Inventory, Link
 from testbed.nvml import ERAS, NvmlStub, Pair, card
 from tests.support.nvml import load, needs_compiler
@@ -175,3 +176,24 @@ async def test_cards_on_an_nvswitch_reach_each_other_by_nvlink(
 async def test_a_driver_that_does_not_tell_how_cards_are_linked_has_no_links(stub: NvmlStub) -> None:
     stub.fail("nvmlDeviceGetTopologyCommonAncestor", pynvml.NVML_ERROR_NOT_SUPPORTED)
     assert (await read(stub)).links == {}
+
+
+# --- compute modes ------------------------------------------------------------------------------
+
+
+async def test_a_card_is_left_to_one_process_and_opened_again(stub: NvmlStub) -> None:
+    async with Nvml(sysfs=stub.sysfs) as gpus:
+        await gpus.set_exclusive(stub.uuid(1), exclusive=True)
+        modes = [gpu.compute_mode for gpu in (await gpus.inventory()).gpus]
+        assert modes == ["Default", "Exclusive_Process", "Default"]
+        await gpus.set_exclusive(stub.uuid(1), exclusive=False)
+        assert (await gpus.inventory()).gpus[1].compute_mode == "Default"
+
+
+async def test_who_may_not_set_a_mode_needs_no_right_where_it_is_set_already(stub: NvmlStub) -> None:
+    stub.set(0, compute_mode=pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
+    stub.fail("nvmlDeviceSetComputeMode", pynvml.NVML_ERROR_NO_PERMISSION)
+    async with Nvml(sysfs=stub.sysfs) as gpus:
+        await gpus.set_exclusive(stub.uuid(0), exclusive=True)
+        with pytest.raises(GpuError, match="nvmlDeviceSetComputeMode"):
+            await gpus.set_exclusive(stub.uuid(0), exclusive=False)

@@ -1,0 +1,17 @@
+"""The MPS daemon's metrics, on a registry of their own. Names come from ``gpushare.monitoring.catalogue``."""
+
+from prometheus_client import CollectorRegistry
+
+from gpushare.monitoring import catalogue
+from gpushare.monitoring.families import counter, gauge
+
+
+class MpsMetrics:
+    """All families of ``catalogue.MPS``."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        self.up = gauge(catalogue.MPS_UP, registry)
+        self.starts = counter(catalogue.MPS_STARTS, registry)
+        self.clients = gauge(catalogue.MPS_CLIENTS, registry)
+        self.exclusive = gauge(catalogue.MPS_EXCLUSIVE, registry)

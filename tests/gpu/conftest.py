@@ -1,0 +1,64 @@
+"""What tests on a real card share. Without one each of them is skipped, and says why."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gpushare.adapters.nvml import Nvml
+from gpushare.errors import GpuError
+from gpushare.isolation.limits import CardLimit
+from gpushare.model.hardware import Gpu
+from tests.support.isolation import LAUNCH_LIBRARY, Preloaded, build, needs_compiler
+
+LIMIT_MIB = 4096
+GUESS_MIB = 500
+"""Of a context: recent data-centre cards take 300 to 600 MiB for one."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(needs_compiler)
+
+
+async def _first_card() -> Gpu:
+    async with Nvml() as driver:
+        found = (await driver.inventory()).gpus
+    if not found:
+        raise GpuError("the driver has no card")
+    return found[0]
+
+
+@pytest.fixture(scope="session")
+def gpu() -> Gpu:
+    try:
+        found = asyncio.run(_first_card())
+    except GpuError as reason:
+        pytest.skip(f"needs a real NVIDIA card: {reason}")
+    if found.mib < 2 * LIMIT_MIB:
+        pytest.skip(f"needs a card of {2 * LIMIT_MIB} MiB, {found.model} has {found.mib}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def built(gpu: Gpu, tmp_path_factory: pytest.TempPathFactory) -> Preloaded:
+    del gpu  # without a card nothing is built
+    folder = tmp_path_factory.mktemp("container")
+    return Preloaded(folder, build(tmp_path_factory.mktemp("library"), folder))
+
+
+def _limited(container: Preloaded, gpu: Gpu, core_percent: int = 0) -> Preloaded:
+    container.limit(CardLimit(gpu.uuid, gpu.mib, LIMIT_MIB, gpu.mib, GUESS_MIB, core_percent))
+    return container
+
+
+@pytest.fixture
+def container(built: Preloaded, gpu: Gpu) -> Preloaded:
+    return _limited(built, gpu)
+
+
+@pytest.fixture
+def quarter(built: Preloaded, gpu: Gpu) -> Preloaded:
+    launching = Preloaded(built.folder, built.library.with_name(LAUNCH_LIBRARY))
+    return _limited(launching, gpu, core_percent=25)

@@ -1,0 +1,211 @@
+"""A node of mode mps: real kubelet, containerd, agent, library and MPS daemon.
+
+The control daemon is the FAKE of ``testbed.mps``, the card a stub of NVML and of the CUDA driver: what MPS
+itself does on a card is not shown here.
+"""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpushare import contract
+from gpushare.isolation.install import install
+from gpushare.mps.control import environment
+from gpushare.mps.layout import logs_of, mark_of, pipes_of
+from gpushare.mps.mark import is_held
+from testbed import Bed, TestbedError, mps, until
+from testbed.agent import GpuNode, add_card_node, start_agent
+from testbed.api import read_text
+from testbed.cuda import CudaCard, CudaStub
+from testbed.kubelets import KubeletSpec, needs
+from testbed.nvml import card, cdi
+from testbed.process import Process
+from tests.support import cuda_image
+from tests.support.gpunodes import GpuBed, clear, container, failed, gpu_bed, pod, remove, running
+from tests.support.installer import packaged
+from tests.support.isolation import build, needs_compiler
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), needs_compiler]
+
+try:
+    FOUND = needs.look()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+ERA = 418
+IMAGE = "docker.io/testbed/cuda:1"
+EXCLUSIVE_PROCESS = "3"
+FLAGS = ("--interval-seconds=0.2", f"--shm={contract.MPS_SHM}")
+"""What is a mount where the daemon is a container is the node's own folder here."""
+REFUSED = "cudaErrorMemoryAllocation"
+ONE_USER: dict[str, Any] = {"securityContext": {"runAsUser": 0}}
+"""Without one, no node of mode mps takes a pod."""
+
+
+@dataclass
+class Node:
+    """The node, and the MPS daemon on it."""
+
+    gpu: GpuNode
+    mps: Process
+
+    @property
+    def state(self) -> Path:
+        """The folder of pipes and logs as seen from outside."""
+        return self.gpu.kubelet.path(contract.MPS_STATE)
+
+    @property
+    def uuid(self) -> str:
+        return self.gpu.stub.uuid(0)
+
+    @property
+    def up(self) -> bool:
+        return is_held(mark_of(self.state, self.uuid))
+
+    @property
+    def compute_mode(self) -> str:
+        """As the stub keeps what programs have set."""
+        return Path(f"{self.gpu.stub.state}.compute-mode.{self.uuid}").read_text().strip()
+
+    async def metric(self, name: str) -> float:
+        """One of the daemon's numbers of the card."""
+        text = await read_text(f"http://{self.gpu.kubelet.address}:{contract.MPS_PORT}/metrics")
+        line = next(each for each in text.splitlines() if each.startswith(f"{name}{{"))
+        return float(line.split()[-1])
+
+    async def tell(self, command: str, program: Path) -> None:
+        """Say something to the card's control daemon, as an administrator on the node would."""
+        env = environment({}, Path(contract.MPS_STATE), self.uuid)
+        words = [f"{name}={value}" for name, value in env.items()]
+        await self.gpu.kubelet.run_text(["sh", "-c", f"echo {command} | env {' '.join(words)} {program}"])
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gpus() -> AsyncIterator[GpuBed]:
+    async with gpu_bed() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bed(gpus: GpuBed) -> Bed:
+    return gpus.bed
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("library")
+    build(folder, Path(contract.ISOLATION_INSIDE))
+    return packaged(folder)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("image")
+    cuda_image.save(folder / "cuda.tar", IMAGE, cuda_image.programs(folder), FOUND.busybox)
+    return folder / "cuda.tar"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The fake of the control daemon."""
+    return mps.install(tmp_path_factory.mktemp("bin"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node(bed: Bed, package: Path, archive: Path, program: Path) -> AsyncIterator[Node]:
+    """One V100, with all that a node of mode mps needs."""
+    spec = KubeletSpec("v100", labels={contract.LABEL_MODE: "mps"}, runtime="nvidia")
+    found = await add_card_node(bed, spec, [card("V100")], era=ERA)
+    cuda = CudaStub(bed.folder / "cuda", era=ERA, cards=[CudaCard(found.stub.uuid(0), 16130)])
+    found.kubelet.path(cdi.FILE).write_text(cuda_image.cdi_text(found.stub, cuda))
+    await found.kubelet.load_images(archive)
+    for folder in (contract.ISOLATION_STATE, contract.MPS_STATE):
+        found.kubelet.path(folder).mkdir()
+    install(package, found.kubelet.path(contract.ISOLATION_LIBRARIES))
+    daemon = await found.kubelet.spawn(
+        contract.MPS_NAME,
+        [sys.executable, "-m", "gpushare", "mps", *FLAGS],
+        env={**found.stub.env, "PATH": f"{program.parent}:{os.environ['PATH']}"},
+        ready=f"http://{found.kubelet.address}:{contract.MPS_PORT}/readyz",
+    )
+    gpu = await start_agent(found, ["--proc-root=/proc"])
+    yield Node(gpu, daemon)
+    await clear(bed, gpu)
+
+
+async def inside(bed: Bed, name: str, command: str) -> str:
+    """What a command prints in a container."""
+    return await bed.kubectl("exec", name, "--", "sh", "-c", f"({command}) 2>&1; true")
+
+
+async def test_a_container_is_given_its_part_of_the_card_by_mps_and_by_the_library(
+    bed: Bed, node: Node
+) -> None:
+    await bed.create_pods([pod("part", container(4, core=25, image=IMAGE), **ONE_USER)])
+    await running(bed, "part", 60)
+    env = (await inside(bed, "part", "env")).splitlines()
+    for line in (
+        f"{contract.ENV_MPS_PIPES}={contract.MPS_INSIDE}",
+        f"{contract.ENV_MPS_PERCENT}=25",
+        f"{contract.ENV_MPS_MEMORY}=0=4301M",
+    ):
+        assert line in env
+    assert "limit_mib=4301 " in await inside(bed, "part", f"cat {contract.ISOLATION_INSIDE}/limit")
+    assert REFUSED in await inside(bed, "part", "cuda_malloc -size=5000")
+    # The way to the control daemon, and memory that both see.
+    assert "is there" in await inside(bed, "part", f"test -S {contract.MPS_INSIDE}/control && echo is there")
+    await inside(bed, "part", f"echo from inside >{contract.SHM}/word")
+    word = node.gpu.kubelet.path(contract.MPS_SHM) / "word"
+    assert word.read_text() == "from inside\n"
+    assert f"Start for card {node.uuid}" in (logs_of(node.state, node.uuid) / "control.log").read_text()
+    assert node.compute_mode == EXCLUSIVE_PROCESS
+    await remove(bed, "part")
+
+
+async def test_a_control_daemon_that_dies_is_started_again_where_containers_find_it(
+    bed: Bed, node: Node, program: Path
+) -> None:
+    await bed.create_pods([pod("stays", container(1, core=5, image=IMAGE), **ONE_USER)])
+    await running(bed, "stays", 60)
+    before = await node.metric("gpushare_mps_starts_total")
+    await node.tell("fake_client 4711", program)
+    await until(lambda: has(node, "gpushare_mps_clients", 1), "the client to be counted")
+    await node.tell("fake_die 1", program)
+    await until(lambda: has(node, "gpushare_mps_starts_total", before + 1), "a new start")
+    await until(lambda: has(node, "gpushare_mps_up", 1), "the control daemon to be up")
+    assert "control_down" in node.mps.command.log.read_text()
+    assert "is there" in await inside(bed, "stays", f"test -S {contract.MPS_INSIDE}/control && echo is there")
+    await remove(bed, "stays")
+
+
+async def has(node: Node, name: str, value: float) -> bool:
+    return await node.metric(name) == value
+
+
+async def test_while_the_daemon_is_down_a_pod_is_refused_by_name_and_later_ones_run(
+    bed: Bed, node: Node
+) -> None:
+    node.mps.kill()
+    await node.mps.wait()
+
+    async def down() -> bool:
+        return not node.up
+
+    await until(down, "the mark to be dropped")
+    await bed.create_pods([pod("refused", container(4, core=25, image=IMAGE), **ONE_USER)])
+    status = (await failed(bed, "refused", 60))["status"]
+    assert status["reason"] == "UnexpectedAdmissionError"
+    for part in ("container main", f"node {node.gpu.name}", f"card {node.uuid}", contract.MPS_NAME):
+        assert part in status["message"]
+    await remove(bed, "refused")
+    await node.mps.start()
+    await bed.create_pods([pod("served", container(4, core=25, image=IMAGE), **ONE_USER)])
+    await running(bed, "served", 60)
+    assert (pipes_of(node.state, node.uuid) / "control").exists()
+    await remove(bed, "served")

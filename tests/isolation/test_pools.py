@@ -1,0 +1,107 @@
+from tests.isolation.test_memory import told
+from tests.support.isolation import Container, needs_compiler
+
+pytestmark = needs_compiler
+
+POOLS = """
+class Prop(c.Structure):
+    _fields_ = [(n, c.c_uint) for n in ("type", "handles", "where", "id")] + [("rest", c.c_char * 72)]
+context()
+def take(mib, pool=None):
+    at = c.c_uint64()
+    if pool is None: return cuda.cuMemAllocAsync(c.byref(at), c.c_size_t(mib * MIB), None), at
+    return cuda.cuMemAllocFromPoolAsync(c.byref(at), c.c_size_t(mib * MIB), pool, None), at
+def give(at): return cuda.cuMemFreeAsync(at, None)
+def pool():
+    made = c.c_void_p(); cuda.cuMemPoolCreate(c.byref(made), c.byref(Prop(1, 0, 1, 0))); return made
+def room(): return left()[1]
+"""
+# A graph of the stub's is the ns that it takes.
+GRAPHS = """
+class Node(c.Structure):
+    _fields_ = [(n, c.c_uint) for n in ("type", "handles", "where", "id")] + [("rest", c.c_char * 72)]
+    _fields_ += [("access", c.c_void_p), ("count", c.c_size_t), ("bytes", c.c_size_t), ("at", c.c_uint64)]
+context()
+def node(mib):
+    made = c.c_void_p()
+    return cuda.cuGraphAddMemAllocNode(
+        c.byref(made), None, None, c.c_size_t(0), c.byref(Node(1, 0, 1, 0, b"", None, 0, mib * MIB, 0))
+    )
+def run(): return cuda.cuGraphLaunch(c.c_void_p(1), None)
+def room(): return left()[1]
+"""
+
+
+def test_a_pool_is_charged_by_what_it_holds(container: Container) -> None:
+    code = f"{POOLS}v, at = take(100); say(v, room()); say(give(at), room())"
+    assert told(container, code) == [[0, 4301 - 128], [0, 4301 - 128]]
+
+
+def test_what_a_pool_holds_and_nobody_uses_goes_before_a_refusal(container: Container) -> None:
+    code = f"{POOLS}v, at = take(4000); give(at); say(alloc(4200)[0], room())"
+    assert told(container, code) == [[0, 101]]
+
+
+def test_a_pool_gives_again_what_it_holds(container: Container) -> None:
+    code = f"{POOLS}\nfor i in range(20):\n v, at = take(4000); say(v, give(at))"
+    assert told(container, code) == [[0, 0]] * 20
+
+
+def test_a_pool_beyond_the_limit_is_refused(container: Container) -> None:
+    code = f"{POOLS}say(take(4302)[0], take(6000)[0], room()); say(take(4000)[0], take(400)[0])"
+    assert told(container, code) == [[2, 2, 4301], [0, 2]]
+
+
+def test_the_blocks_of_a_pool_must_fit_as_well(container: Container) -> None:
+    code = f"{POOLS}v, at = alloc(4290); say(take(1)[0], room()); free(at); say(take(1)[0], room())"
+    assert told(container, code) == [[2, 11], [0, 4301 - 32]]
+
+
+def test_pools_of_one_s_own_count_and_end(container: Container) -> None:
+    code = (
+        POOLS
+        + """
+p = pool()
+v, at = take(1000, p)
+say(v, room()); say(take(4000, p)[0])
+say(give(at), cuda.cuMemPoolDestroy(p), room())
+"""
+    )
+    assert told(container, code) == [[0, 4301 - 1024], [2], [0, 0, 4301]]
+
+
+def test_trimming_a_pool_shows(container: Container) -> None:
+    code = (
+        POOLS
+        + """
+p = pool()
+v, at = take(1000, p); give(at)
+say(room(), cuda.cuMemPoolTrimTo(p, c.c_size_t(0)), room())
+"""
+    )
+    assert told(container, code) == [[4301 - 1024, 0, 4301]]
+
+
+def test_memory_of_either_kind_may_be_freed_either_way(container: Container) -> None:
+    code = f"{POOLS}v, a = take(64); w, b = alloc(1000); say(free(a), give(b), room())"
+    assert told(container, code) == [[0, 0, 4301 - 64]]
+
+
+def test_a_graph_that_cannot_fit_is_refused(container: Container) -> None:
+    assert told(container, f"{GRAPHS}say(node(4302), room()); say(node(4301), room())") == [
+        [2, 4301],
+        [0, 4301],
+    ]
+    assert container.seen().cards[0].refusals == 1
+
+
+def test_what_graphs_hold_is_charged_at_the_next_look(container: Container) -> None:
+    code = f"{GRAPHS}say(node(1000), run(), room()); say(alloc(3302)[0])"
+    code += "; say(cuda.cuDeviceGraphMemTrim(0), room())"
+    assert told(container, code) == [[0, 0, 3301], [0], [0, 4301 - 3302]]
+
+
+def test_what_graphs_hold_and_do_not_use_goes_before_a_refusal(container: Container) -> None:
+    code = f"{GRAPHS}say(node(4000), run(), room(), alloc(4000)[0], room())"
+    assert told(container, code) == [[0, 0, 301, 0, 301]]
+    assert container.stub.peak(0) == 4000 << 20

@@ -1,0 +1,105 @@
+"""Memory that one process of a container makes and another one uses."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from subprocess import Popen
+from typing import Any
+
+from tests.isolation.test_vmm import SHARE, VMM
+from tests.support.isolation import MIB, Container, needs_compiler
+
+pytestmark = needs_compiler
+
+GIVES = f"{VMM}{SHARE}v, h = create(1000); say(give(h)); sys.stdin.readline()\n"
+IPC = """
+class Handle(c.Structure): _fields_ = [("bytes", c.c_ubyte * 64)]
+def open_memory(text):
+    at = c.c_uint64()
+    return cuda.cuIpcOpenMemHandle_v2(c.byref(at), Handle.from_buffer_copy(bytes.fromhex(text)), 1), at
+def room(): return left()[1]
+context()
+"""
+GIVES_IPC = f"""{IPC}
+v, at = alloc(1000); h = Handle(); v = cuda.cuIpcGetMemHandle(c.byref(h), at)
+say(bytes(h).hex()); sys.stdin.readline()
+"""
+
+
+@contextmanager
+def maker(container: Container, code: str) -> Iterator[tuple["Popen[str]", Any]]:
+    """A process that has made something, and what it told of it."""
+    with container.start(code) as process:
+        assert process.stdout is not None
+        yield process, json.loads(process.stdout.readline())[0]
+        process.kill()
+
+
+def answers(process: "Popen[str]", count: int) -> list[Any]:
+    assert process.stdout is not None
+    return [json.loads(process.stdout.readline()) for _ in range(count)]
+
+
+def used(container: Container) -> int:
+    return container.seen().cards[0].used // MIB
+
+
+def test_what_is_imported_is_charged_once(container: Container) -> None:
+    with maker(container, GIVES) as (process, number):
+        code = f"""{VMM}{SHARE}
+h = take(file_of({process.pid}, {number}))
+say(room(), map_at(0x10000000, 1000, h), room(), create(3302)[0], create(3301)[0])
+say(unmap(0x10000000, 1000), cuda.cuMemRelease(h), room())
+"""
+        done = container.python(code)
+        assert [json.loads(line) for line in done.stdout.splitlines()] == [[3301, 0, 3301, 2, 0], [0, 0, 0]]
+        assert container.python(f"{VMM}say(room())").stdout == "[3301]\n"
+
+
+def test_what_its_maker_lets_go_of_is_nobodys_and_the_importers_own_stays(container: Container) -> None:
+    code = GIVES + "say(cuda.cuMemRelease(h), room()); sys.stdin.readline()"
+    with maker(container, code) as (process, number):
+        imports = f"""{VMM}{SHARE}
+h = take(file_of({process.pid}, {number})); map_at(0x10000000, 1000, h); v, own = create(500)
+say(room()); sys.stdin.readline(); say(unmap(0x10000000, 1000), cuda.cuMemRelease(h), room())
+"""
+        with container.start(imports) as importer:
+            assert answers(importer, 1) == [[2801]]
+            process.communicate("\n\n")
+            assert used(container) == 500
+            assert importer.communicate("\n")[0] == "[0, 0, 3801]\n"
+
+
+def test_a_maker_that_is_killed_leaves_no_charge_behind(container: Container) -> None:
+    with maker(container, GIVES) as (process, number):
+        imports = f"""{VMM}{SHARE}
+h = take(file_of({process.pid}, {number})); map_at(0x10000000, 1000, h); v, own = create(500)
+say(room()); sys.stdin.readline(); say(room(), unmap(0x10000000, 1000), cuda.cuMemRelease(h), room())
+"""
+        with container.start(imports) as importer:
+            assert answers(importer, 1) == [[2801]]
+            process.kill()
+            process.wait()
+            assert importer.communicate("\n")[0] == "[3801, 0, 0, 3801]\n"
+
+
+def test_a_handle_that_is_given_to_oneself_is_one_more(container: Container) -> None:
+    code = f"""{VMM}{SHARE}
+v, h = create(1000); again = take(give(h))
+say(again.value == h.value, cuda.cuMemRelease(h), room())
+say(cuda.cuMemRelease(again), room())
+"""
+    assert container.python(code).stdout == "[true, 0, 3301]\n[0, 4301]\n"
+
+
+def test_what_is_opened_by_a_handle_of_another_process_is_charged_once(container: Container) -> None:
+    with maker(container, GIVES_IPC) as (process, text):
+        code = f"""{IPC}
+v, at = open_memory({text!r})
+say(v, room(), free(at) != 0, room(), alloc(3302)[0])
+say(cuda.cuIpcCloseMemHandle(at), room())
+"""
+        assert container.python(code).stdout == "[0, 3301, true, 3301, 2]\n[0, 3301]\n"
+        assert used(container) == 1000
+        process.communicate("\n")
+    assert container.python(f"{IPC}say(room())").stdout == "[4301]\n"

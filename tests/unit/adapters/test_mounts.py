@@ -1,0 +1,39 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from gpushare.adapters.mounts import Source, source_of
+
+INSIDE = "/opt/gpushare/region"
+TEXT = f"""\
+21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
+36 21 0:25 /gpushare/aa/limit /opt/gpushare/limit ro - tmpfs tmpfs rw
+37 21 0:25 /gpushare/aa/region {INSIDE} rw,nosuid master:2 - tmpfs tmpfs rw
+38 37 0:99 /other/region {INSIDE} rw - tmpfs tmpfs rw
+39 21 0:99 {INSIDE} /elsewhere rw - tmpfs tmpfs rw
+"""
+
+
+def test_the_first_mount_at_a_path_tells_what_of_the_node_is_there(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "mountinfo").write_text(TEXT)
+    assert source_of(INSIDE, 7, tmp_path) == Source("0:25", "/gpushare/aa/region")
+    assert source_of("/opt/gpushare", 7, tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "/opt/gpushare/region", "1 2 /opt/gpushare/region\n", "\x00\xff"])
+def test_what_is_no_list_of_mounts_tells_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "mountinfo").write_text(text)
+    assert source_of(INSIDE, 7, tmp_path) is None
+
+
+def test_a_process_that_has_ended_has_nothing_mounted(tmp_path: Path) -> None:
+    assert source_of(INSIDE, 7, tmp_path) is None
+
+
+def test_the_kernel_tells_the_device_as_stat_does() -> None:
+    found = source_of("/", os.getpid(), Path("/proc"))
+    device = Path("/").stat().st_dev
+    assert found is None or found.device == f"{os.major(device)}:{os.minor(device)}"

@@ -1,0 +1,59 @@
+"""What the agent writes into a region, and when it writes nothing; reading is in the exporter's tests."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpushare.errors import SourceError
+from gpushare.isolation.files import write_region
+from gpushare.isolation.region import SIZE, Write, empty
+
+WRITES = [Write(8, b"new"), Write(9, b"E")]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "region"
+    found.write_bytes(empty())
+    return found
+
+
+def test_words_are_written_in_their_order_and_nothing_else_changes(path: Path) -> None:
+    write_region(path, WRITES)
+    content = path.read_bytes()
+    assert content[8:11] == b"nEw"
+    assert content[:8] + content[11:] == bytes(SIZE - 3)
+
+
+@pytest.mark.parametrize("size", [0, SIZE - 1, SIZE + 1])
+def test_a_file_of_another_size_is_left_alone(path: Path, size: int) -> None:
+    os.truncate(path, size)
+    with pytest.raises(SourceError, match=f"a region has {SIZE} bytes, this one has {size}"):
+        write_region(path, WRITES)
+    assert path.read_bytes() == bytes(size)
+
+
+def linked(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("spoil", [linked, piped, as_folder, Path.unlink])
+def test_what_is_no_file_is_not_written(path: Path, spoil: Callable[[Path], None]) -> None:
+    spoil(path)
+    with pytest.raises((OSError, SourceError)):
+        write_region(path, WRITES)
+    elsewhere = path.with_name("elsewhere")
+    assert not elsewhere.exists() or elsewhere.read_bytes() == empty()
