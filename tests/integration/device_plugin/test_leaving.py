@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from testbed import until
 from testbed.agent import GpuNode
 from tests.support.gpunodes import (
-    PODS,
     T4,
     GpuBed,
     container,
@@ -82,23 +82,33 @@ async def test_a_card_whose_last_container_is_about_to_end_is_waited_for(gpus: G
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_card_is_not_given_on_while_the_kubelet_still_starts_a_pod_that_is_gone(
+@contextmanager
+def busy(volume: Path) -> Iterator[None]:
+    """A tmpfs that the kubelet cannot unmount, and so does not drop the control group of its pod."""
+    with (volume / "held").open("w"):
+        yield
+
+
+async def test_a_card_is_not_given_on_while_the_kubelet_keeps_the_control_group_of_a_pod_that_is_gone(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     bed = gpus.bed
     await bed.create_pods([pod("stays", container(T4))])
     await running(bed, "stays")
-    # Without containerd a pod has its card and its control group, and no process yet.
-    await node.kubelet.pause("containerd")
-    (starts,) = await bed.create_pods([pod("starts", container(10))])
+    # A pod whose volumes are not all there has its card and its control group, and no process yet.
+    scratch = {"name": "scratch", "emptyDir": {"medium": "Memory"}}
+    absent = {"name": "absent", "configMap": {"name": "absent"}}
+    (starts,) = await bed.create_pods([pod("starts", container(10), volumes=[scratch, absent])])
+    uid = starts["metadata"]["uid"]
+    volume = node.kubelet.path(f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/scratch")
 
-    async def granted() -> bool:
-        return starts["metadata"]["uid"] in recorded(node)
+    async def waits() -> bool:
+        return uid in recorded(node) and volume.is_mount()
 
-    await until(granted, "the pod to have its card")
-    await bed.api.delete(f"{PODS}/starts")
-    await bed.create_pods([pod("comes", container(10), nodeName=node.name)])
-    assert "asked 10, at most 4 of 14 free" in (await failed(bed, "comes"))["status"]["message"]
-    await node.kubelet.resume("containerd")
+    await until(waits, "the pod to have its card and its first volume")
+    with busy(volume):
+        await force_off(gpus, "starts")
+        await bed.create_pods([pod("comes", container(10), nodeName=node.name)])
+        assert "asked 10, at most 4 of 14 free" in (await failed(bed, "comes"))["status"]["message"]
     await bed.create_pods([pod("comes-later", container(10))])
     await running(bed, "comes-later")

@@ -15,31 +15,19 @@ import pytest
 import pytest_asyncio
 
 from gpushare import contract
-from gpushare.isolation.install import install
 from gpushare.mps.control import environment
 from gpushare.mps.layout import logs_of, mark_of, pipes_of
 from gpushare.mps.mark import is_held
-from testbed import Bed, TestbedError, mps, until
-from testbed.agent import GpuNode, add_card_node, start_agent
+from testbed import Bed, mps, until
+from testbed.agent import GpuNode, start_agent
 from testbed.api import read_text
-from testbed.cuda import CudaCard, CudaStub
-from testbed.kubelets import KubeletSpec, needs
-from testbed.nvml import card, cdi
 from testbed.process import Process
-from tests.support import cuda_image
-from tests.support.gpunodes import GpuBed, clear, container, failed, gpu_bed, pod, remove, running
-from tests.support.installer import packaged
-from tests.support.isolation import build, needs_compiler
+from tests.support.gpunodes import clear, container, failed, pod, remove, running
+from tests.support.held import IMAGE, add_held_node
+from tests.support.isolation import needs_compiler
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), needs_compiler]
 
-try:
-    FOUND = needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
-
-ERA = 418
-IMAGE = "docker.io/testbed/cuda:1"
 EXCLUSIVE_PROCESS = "3"
 FLAGS = ("--interval-seconds=0.2", f"--shm={contract.MPS_SHM}")
 """What is a mount where the daemon is a container is the node's own folder here."""
@@ -86,31 +74,6 @@ class Node:
         await self.gpu.kubelet.run_text(["sh", "-c", f"echo {command} | env {' '.join(words)} {program}"])
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gpus() -> AsyncIterator[GpuBed]:
-    async with gpu_bed() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def bed(gpus: GpuBed) -> Bed:
-    return gpus.bed
-
-
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("library")
-    build(folder, Path(contract.ISOLATION_INSIDE))
-    return packaged(folder)
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("image")
-    cuda_image.save(folder / "cuda.tar", IMAGE, cuda_image.programs(folder), FOUND.busybox)
-    return folder / "cuda.tar"
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The fake of the control daemon."""
@@ -120,14 +83,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archive: Path, program: Path) -> AsyncIterator[Node]:
     """One V100, with all that a node of mode mps needs."""
-    spec = KubeletSpec("v100", labels={contract.LABEL_MODE: "mps"}, runtime="nvidia")
-    found = await add_card_node(bed, spec, [card("V100")], era=ERA)
-    cuda = CudaStub(bed.folder / "cuda", era=ERA, cards=[CudaCard(found.stub.uuid(0), 16130)])
-    found.kubelet.path(cdi.FILE).write_text(cuda_image.cdi_text(found.stub, cuda))
-    await found.kubelet.load_images(archive)
-    for folder in (contract.ISOLATION_STATE, contract.MPS_STATE):
-        found.kubelet.path(folder).mkdir()
-    install(package, found.kubelet.path(contract.ISOLATION_LIBRARIES))
+    found, _ = await add_held_node(bed, (contract.LABEL_MODE, "mps"), package, [archive])
+    found.kubelet.path(contract.MPS_STATE).mkdir()
     daemon = await found.kubelet.spawn(
         contract.MPS_NAME,
         [sys.executable, "-m", "gpushare", "mps", *FLAGS],

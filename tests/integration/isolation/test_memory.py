@@ -15,44 +15,32 @@ import yaml
 
 from gpushare import contract
 from gpushare.isolation import layout, region
-from gpushare.isolation.install import install
-from gpushare.isolation.layout import Owner
 from testbed import Bed, TestbedError, until
-from testbed.agent import GpuNode, add_card_node, start_agent
+from testbed.agent import GpuNode, start_agent
 from testbed.api import Object
-from testbed.cuda import CudaCard, CudaStub
 from testbed.exporter import grant_exporter, start_exporter
-from testbed.kubelets import KubeletSpec, needs
-from testbed.nvml import Process, card, cdi
+from testbed.kubelets import needs
+from testbed.nvml import Process
 from testbed.stories import manifest
 from tests.support import cuda_image, program_image, userlands
 from tests.support.gpunodes import (
     PODS,
-    GpuBed,
     clear,
     container,
     failed,
-    gpu_bed,
     pod,
     remove,
     replicas_run,
     running,
     until_registered,
 )
-from tests.support.installer import packaged
-from tests.support.isolation import MIB, build, needs_compiler
+from tests.support.held import IMAGE, add_held_node, counted, place, region_of
+from tests.support.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), needs_compiler]
 
-try:
-    FOUND = needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
-
-ERA = 418
 CONTEXT_MIB = 121
-IMAGE = "docker.io/testbed/cuda:1"
 WITH_PRELOAD = "docker.io/testbed/cuda-with-preload:1"
 OLD_IMAGE = "docker.io/testbed/cuda-bullseye:1"
 STRANGE_IMAGE = "docker.io/testbed/strangers:1"
@@ -61,24 +49,6 @@ REFUSED = (
     "CUDA error at cgpu_cuda_malloc.cu:119 code=2(cudaErrorMemoryAllocation) "
     '"cudaMalloc( (void**)&dev_c, malloc_size)"'
 )
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gpus() -> AsyncIterator[GpuBed]:
-    async with gpu_bed() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def bed(gpus: GpuBed) -> Bed:
-    return gpus.bed
-
-
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("library")
-    build(folder, Path(contract.ISOLATION_INSIDE))
-    return packaged(folder)
 
 
 @pytest.fixture(scope="module")
@@ -98,24 +68,15 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         (WITH_PRELOAD, [], {contract.PRELOAD: own}),
     ]
     for number, (name, command, more) in enumerate(images):
-        cuda_image.save(folder / f"{number}.tar", name, programs, FOUND.busybox, command, **more)
+        cuda_image.save(folder / f"{number}.tar", name, programs, needs.look().busybox, command, **more)
     return sorted(folder.glob("*.tar"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archives: list[Path]) -> GpuNode:
     """S2's node: one V100 of 16130 MiB, 15 units, with the label that the source gives it."""
-    spec = KubeletSpec("v100", labels={contract.LABEL_CGPU: "true"}, runtime="nvidia")
-    found = await add_card_node(bed, spec, [card("V100")], era=ERA)
-    cards = [CudaCard(found.stub.uuid(0), 16130, CONTEXT_MIB, "Tesla V100-SXM2-16GB")]
-    cuda = CudaStub(bed.folder / "cuda", era=ERA, cards=cards)
-    for path in (bed.folder / "cuda").iterdir():
-        path.chmod(0o666)
-    found.kubelet.path(cdi.FILE).write_text(cuda_image.cdi_text(found.stub, cuda))
-    for archive in archives:
-        await found.kubelet.load_images(archive)
-    found.kubelet.path(contract.ISOLATION_STATE).mkdir()
-    install(package, found.kubelet.path(contract.ISOLATION_LIBRARIES))
+    label = (contract.LABEL_CGPU, "true")
+    found, _ = await add_held_node(bed, label, package, archives, context_mib=CONTEXT_MIB)
     return await start_agent(found)
 
 
@@ -157,12 +118,6 @@ async def logs(bed: Bed, name: str) -> str:
     return await bed.kubectl("logs", name)
 
 
-def place(node: GpuNode, found: Object) -> Path:
-    """Where limit and region of a pod's container are, as seen from outside."""
-    owner = Owner(found["metadata"]["uid"], found["spec"]["containers"][0]["name"])
-    return layout.folder_of(node.kubelet.path(contract.ISOLATION_STATE), owner)
-
-
 def real_place(node: GpuNode, found: Object) -> Path:
     """The place itself: not by ``resolve``, which would follow the way out of the node."""
     link = place(node, found)
@@ -171,17 +126,14 @@ def real_place(node: GpuNode, found: Object) -> Path:
 
 def seen(node: GpuNode, found: Object) -> region.CardUse:
     """What the container's region says of its card."""
-    read = region.read((place(node, found) / layout.REGION).read_bytes)
-    assert read is not None
-    return read.cards[0]
+    return region_of(node, found).cards[0]
 
 
 async def until_holds(node: GpuNode, found: Object, mib: int) -> None:
     """Wait until the container's processes have so much, as the isolation library counts it."""
 
     async def held() -> bool:
-        read = region.read((place(node, found) / layout.REGION).read_bytes)
-        return read is not None and read.cards[0].used == mib * MIB
+        return counted(node, found) == mib * MIB
 
     await until(held, f"{found['metadata']['name']} to hold {mib} MiB", 60)
 
@@ -354,7 +306,7 @@ async def unpacked(userland: userlands.Userland) -> Path:
 async def load(node: GpuNode, folder: Path, image: str, files: dict[str, Path]) -> None:
     """Give the node an image of these files and a shell."""
     archive = folder / "image.tar"
-    program_image.save(archive, image, {"bin/sh": FOUND.busybox, **files}, env=cuda_image.ENV)
+    program_image.save(archive, image, {"bin/sh": needs.look().busybox, **files}, env=cuda_image.ENV)
     await node.kubelet.load_images(archive)
 
 

@@ -18,68 +18,30 @@ import pytest_asyncio
 
 from gpushare import contract
 from gpushare.isolation import layout, region
-from gpushare.isolation.install import install
-from gpushare.isolation.layout import Owner
 from testbed import Bed, TestbedError, until
-from testbed.agent import GpuNode, add_card_node, start_agent
+from testbed.agent import GpuNode, start_agent
 from testbed.api import Object
-from testbed.cuda import CudaCard, CudaStub
-from testbed.kubelets import KubeletSpec, needs
-from testbed.nvml import Process, card, cdi
-from tests.support import cuda_image
+from testbed.cuda import CudaStub
+from testbed.nvml import Process
 from tests.support.gpunodes import (
-    GpuBed,
     clear,
     container,
     events_of,
-    gpu_bed,
     metric,
     pod,
     running,
     until_event,
 )
-from tests.support.installer import packaged
-from tests.support.isolation import MIB, build, needs_compiler
+from tests.support.held import IMAGE, add_held_node, counted, place, region_of
+from tests.support.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), needs_compiler]
 
-try:
-    FOUND = needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
-
-ERA = 418
 CONTEXT_MIB = 300
-IMAGE = "docker.io/testbed/cuda:1"
 WINDOW_S = 10.0
 NOT_SUPPORTED = 3
 AGE = "gpushare_device_plugin_pacing_sample_age_seconds"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gpus() -> AsyncIterator[GpuBed]:
-    async with gpu_bed() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def bed(gpus: GpuBed) -> Bed:
-    return gpus.bed
-
-
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("library")
-    build(folder, Path(contract.ISOLATION_INSIDE))
-    return packaged(folder)
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("image")
-    cuda_image.save(folder / "cuda.tar", IMAGE, cuda_image.programs(folder), FOUND.busybox)
-    return folder / "cuda.tar"
 
 
 class Node:
@@ -111,13 +73,8 @@ class Node:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archive: Path) -> AsyncIterator[Node]:
-    spec = KubeletSpec("v100", labels={contract.LABEL_MODE: "core_mem"}, runtime="nvidia")
-    found = await add_card_node(bed, spec, [card("V100")], era=ERA)
-    cuda = CudaStub(bed.folder / "cuda", era=ERA, cards=[CudaCard(found.stub.uuid(0), 16130, CONTEXT_MIB)])
-    found.kubelet.path(cdi.FILE).write_text(cuda_image.cdi_text(found.stub, cuda))
-    await found.kubelet.load_images(archive)
-    found.kubelet.path(contract.ISOLATION_STATE).mkdir()
-    install(package, found.kubelet.path(contract.ISOLATION_LIBRARIES))
+    label = (contract.LABEL_MODE, "core_mem")
+    found, cuda = await add_held_node(bed, label, package, [archive], context_mib=CONTEXT_MIB)
     # The node is a PID namespace of its own.
     gpu = await start_agent(found, ["--proc-root=/proc"])
     yield Node(gpu, cuda)
@@ -138,18 +95,6 @@ async def start(bed: Bed, node: Node, name: str, core: int) -> Object:
     return found
 
 
-def region_file(node: Node, found: Object) -> Path:
-    owner = Owner(found["metadata"]["uid"], found["spec"]["containers"][0]["name"])
-    return layout.folder_of(node.gpu.kubelet.path(contract.ISOLATION_STATE), owner) / layout.REGION
-
-
-def seen(node: Node, found: Object) -> region.Region:
-    """What the container's region says."""
-    read = region.read(region_file(node, found).read_bytes)
-    assert read is not None
-    return read
-
-
 async def test_two_containers_have_their_parts_of_a_card_and_keep_them_without_samples(
     bed: Bed, node: Node
 ) -> None:
@@ -161,7 +106,7 @@ async def test_two_containers_have_their_parts_of_a_card_and_keep_them_without_s
     measuring = asyncio.create_task(node.measure())
     try:
         await until_parts(node, 25, 75)
-        uses = [seen(node, each).cards[0] for each in (small, large)]
+        uses = [region_of(node.gpu, each).cards[0] for each in (small, large)]
         assert all(use.rate > 0 for use in uses)
         assert await metric(node.gpu, AGE) < 10
         await until_measured(node, small)
@@ -193,12 +138,12 @@ async def until_parts(node: Node, *percents: int) -> None:
 
 async def until_measured(node: Node, found: Object) -> None:
     """Wait until the agent has written what the container's context takes."""
-    (process,) = seen(node, found).processes
+    (process,) = region_of(node.gpu, found).processes
     sizes, number = region.context_writes(process, [CONTEXT_MIB * MIB])
     expected = number.content + sizes.content[len(number.content) :]
 
     async def written() -> bool:
-        return region_file(node, found).read_bytes()[sizes.at :].startswith(expected)
+        return (place(node.gpu, found) / layout.REGION).read_bytes()[sizes.at :].startswith(expected)
 
     await until(written, "the size of the context to be written", 30)
 
@@ -223,7 +168,7 @@ async def test_programs_that_go_past_the_library_are_told_on_their_pods_and_stra
     await until(lambda: printed(bed, "aside", "taken: 0"), "more than its limit to be taken", 30)
     used_mib = {"held": 1000 + CONTEXT_MIB, "aside": 5000 + CONTEXT_MIB, "static": 100}
     pids = {name: pid_of(node.gpu, name) for name in scripts}
-    before = seen(node, held).cards[0].used
+    before = region_of(node.gpu, held).cards[0].used
     told = [Process(pids[name], used_mib=mib) for name, mib in used_mib.items()]
     node.gpu.stub.processes(0, [*told, Process(1, used_mib=7)])
 
@@ -244,12 +189,11 @@ async def test_programs_that_go_past_the_library_are_told_on_their_pods_and_stra
     assert len(await events_of(bed, "aside", contract.EVENT_NOT_HELD)) == 1
     assert not await events_of(bed, "held", contract.EVENT_NOT_HELD)
     assert not await events_of(bed, "held", contract.EVENT_UNCOUNTED)
-    assert seen(node, held).cards[0].used == before
+    assert region_of(node.gpu, held).cards[0].used == before
 
 
 async def holds(node: Node, found: Object, size: int) -> bool:
-    read = region.read(region_file(node, found).read_bytes)
-    return bool(read and read.cards[0].used > size)
+    return counted(node.gpu, found) > size
 
 
 async def printed(bed: Bed, name: str, line: str) -> bool:

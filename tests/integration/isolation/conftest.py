@@ -1,0 +1,40 @@
+"""Clusters, the library and an image for nodes that hold their containers; each module has its own node.
+
+What belongs here: what is shared. What does not: nodes and their modes.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from testbed import Bed, TestbedError
+from testbed.kubelets import needs
+from tests.support import held
+from tests.support.gpunodes import GpuBed, gpu_bed
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gpus() -> AsyncIterator[GpuBed]:
+    try:
+        needs.look()
+    except TestbedError as reason:
+        pytest.skip(str(reason))
+    async with gpu_bed() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bed(gpus: GpuBed) -> Bed:
+    return gpus.bed
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return held.library(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return held.image(tmp_path_factory.mktemp("image"))
