@@ -6,6 +6,7 @@ returns: rounded up (away from zero), capped at the largest int64.
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from gpushare.errors import InvalidRequest
@@ -32,10 +33,7 @@ def parse_quantity(text: object) -> int:
         return _clamp(Fraction(text))
     if not isinstance(text, str) or len(text) > _MAX_LENGTH:
         raise InvalidRequest(f"quantity {text!r:.80} is not a Kubernetes quantity such as 4 or 10G")
-    match = _PATTERN.fullmatch(text)
-    if match is None or not (match["whole"] or match["part"]):
-        raise InvalidRequest(f"quantity {text!r} is not a Kubernetes quantity such as 4 or 10G")
-    return _clamp(_fraction(match))
+    return _parsed(text)
 
 
 def parse_small(text: str | None) -> int | None:
@@ -43,6 +41,15 @@ def parse_small(text: str | None) -> int | None:
     if text is None or not text.isascii() or not text.isdigit() or len(text) > _SMALL_DIGITS:
         return None
     return int(text)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> int:
+    """Remembered: a cluster's pods say few different amounts, again and again."""
+    match = _PATTERN.fullmatch(text)
+    if match is None or not (match["whole"] or match["part"]):
+        raise InvalidRequest(f"quantity {text!r} is not a Kubernetes quantity such as 4 or 10G")
+    return _clamp(_fraction(match))
 
 
 def _fraction(match: re.Match[str]) -> Fraction:

@@ -78,7 +78,6 @@ class Book:
     of one card and memory only that asks for no more than this many units fits for sure (-1 where
     that takes a closer look); ``largest``: the size of the largest card; ``most``: the most free
     card in words, for refusals; ``overcommitted``: the cards that are promised beyond their size.
-    ``scores`` remembers what ``screen`` worked out from this very book.
     """
 
     name: str
@@ -91,7 +90,6 @@ class Book:
     largest: int = field(default=-1, compare=False)
     most: str = field(default="", compare=False)
     overcommitted: tuple[Room, ...] = field(default=(), compare=False)
-    scores: dict[str, int] = field(default_factory=dict, compare=False)
 
 
 def make_book(

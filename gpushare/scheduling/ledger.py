@@ -14,6 +14,7 @@ from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.book import Book, Nominee, Reservation, make_book
+from gpushare.scheduling.memo import Memo
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Ledger:
     books: Map[str, Book] = field(default_factory=Map)
     home: Map[str, str] = field(default_factory=Map)
     nominated: Map[str, str] = field(default_factory=Map)
+    memo: Memo = field(default_factory=Memo, compare=False, repr=False)
 
     def reservation(self, uid: str) -> tuple[str, Reservation] | None:
         """The node and the reservation of a pod."""
@@ -133,18 +135,23 @@ class _Draft:
 
     def __init__(self, ledger: Ledger) -> None:
         self._books = ledger.books
+        self._memo = ledger.memo
         self._home = ledger.home.mutate()
         self._nominated = ledger.nominated.mutate()
         self._pages: dict[str, _Page] = {}
 
     def finish(self) -> Ledger:
         books = self._books.mutate()
+        changed: dict[str, Book | None] = {}
         for name, page in self._pages.items():
             if not page.blank:
                 books[name] = page.book()
             elif name in self._books:
                 del books[name]
-        return Ledger(books.finish(), self._home.finish(), self._nominated.finish())
+            if page.recount:
+                changed[name] = books.get(name)
+        memo = self._memo.handed_on(changed)
+        return Ledger(books.finish(), self._home.finish(), self._nominated.finish(), memo)
 
     def take(self, event: Event) -> None:
         match event:

@@ -4,9 +4,10 @@ Nothing is reserved here. The usual case (one card, memory only, nobody nominate
 comparison per node, because the scheduler asks about thousands of nodes at a time.
 """
 
-import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from types import MappingProxyType
 from typing import Final
 
 from gpushare.contract import MAX_EXTENDER_SCORE
@@ -15,10 +16,10 @@ from gpushare.model.models import is_listed
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import Refusal, Seeker, asked, place, too_large
 from gpushare.scheduling.ledger import Ledger
+from gpushare.scheduling.memo import UNFIT, Scores
 from gpushare.scheduling.placement import policy_of
 
-_REMEMBERED: Final = 64
-"""Scores that a book remembers: more different demands than one cluster's workloads usually have."""
+_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -42,15 +43,18 @@ def screen(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> Verdict:
     verdict = Verdict()
     demand = seeker.demand
     simple = demand.cards == 1 and not demand.core
-    units, prefix, key = demand.mem, asked(demand), _key(seeker)
+    units, prefix = demand.mem, asked(demand)
+    widest = ledger.memo.widest(ledger.books) if simple else _NOTHING
+    known = ledger.memo.scores(_key(seeker))
     for name in names:
+        if units <= widest.get(name, UNFIT) or known.get(name, UNFIT) > UNFIT:
+            verdict.passed.append(name)
+            continue
         book = ledger.books.get(name)
         if book is None:
             verdict.refuse(name, Refusal(f'node "{name}" not found'))
         elif not simple or book.widest < 0:
-            _judge(verdict, book, seeker, key)
-        elif units <= book.widest:
-            verdict.passed.append(name)
+            _judge(verdict, book, seeker)
         elif units > book.largest:
             verdict.hopeless[name] = f"{prefix}, {too_large(book)}"
         else:
@@ -58,9 +62,9 @@ def screen(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> Verdict:
     return verdict
 
 
-def _judge(verdict: Verdict, book: Book, seeker: Seeker, key: str) -> None:
-    """A closer look; where a score is remembered, the book is one that has room."""
-    result = None if book.scores.get(key) else place(book, seeker)
+def _judge(verdict: Verdict, book: Book, seeker: Seeker) -> None:
+    """A closer look."""
+    result = place(book, seeker)
     if isinstance(result, Refusal):
         verdict.refuse(book.name, result)
     else:
@@ -86,8 +90,10 @@ def shortlisted(ledger: Ledger, seeker: Seeker, verdict: Verdict, most: int) -> 
     """
     if not 0 < most < len(verdict.passed):
         return verdict
-    known = scores(ledger, seeker, verdict.passed)
-    return replace(verdict, passed=heapq.nlargest(most, verdict.passed, key=known.__getitem__))
+    ranks: list[list[str]] = [[] for _ in range(MAX_EXTENDER_SCORE + 1)]
+    for name, points in zip(verdict.passed, _points(ledger, seeker, verdict.passed), strict=True):
+        ranks[points].append(name)
+    return replace(verdict, passed=list(islice(chain.from_iterable(reversed(ranks)), most)))
 
 
 def score(ledger: Ledger, seeker: Seeker, name: str) -> int:
@@ -99,19 +105,21 @@ def score(ledger: Ledger, seeker: Seeker, name: str) -> int:
     return scores(ledger, seeker, (name,))[name]
 
 
-def scores(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> dict[str, int]:
+def scores(ledger: Ledger, seeker: Seeker, names: Sequence[str]) -> dict[str, int]:
     """The score of every named node."""
-    key = _key(seeker)
-    find = ledger.books.get
-    result: dict[str, int] = {}
-    for name in names:
-        book = find(name)
-        if book is None:
-            result[name] = 0
-        else:
-            known = book.scores.get(key)
-            result[name] = _score(book, seeker, key) if known is None else known
-    return result
+    points = _points(ledger, seeker, names)
+    if UNFIT in points:
+        points = [max(0, each) for each in points]
+    return dict(zip(names, points, strict=True))
+
+
+def _points(ledger: Ledger, seeker: Seeker, names: Sequence[str]) -> list[int]:
+    """The scores in the order of the names, or UNFIT."""
+    known = ledger.memo.scores(_key(seeker))
+    return [
+        _score(ledger.books.get(name), seeker, known) if points is None else points
+        for name, points in zip(names, map(known.get, names), strict=True)
+    ]
 
 
 def _key(seeker: Seeker) -> str:
@@ -121,13 +129,15 @@ def _key(seeker: Seeker) -> str:
     return f"{demand.mem}/{demand.core}/{demand.cards}/{users}/{seeker.placement}"
 
 
-def _score(book: Book, seeker: Seeker, key: str) -> int:
-    """One node's score. The book remembers it, unless nominated pods make it depend on who asks."""
+def _score(book: Book | None, seeker: Seeker, known: Scores) -> int:
+    """One node's score, remembered unless nominated pods make it depend on who asks."""
+    if book is None:
+        return UNFIT
     shares = place(book, seeker)
-    value = 0 if isinstance(shares, Refusal) else _fullness(book, seeker, shares)
-    if not book.nominees and len(book.scores) < _REMEMBERED:
-        book.scores[key] = value
-    return value
+    points = UNFIT if isinstance(shares, Refusal) else _fullness(book, seeker, shares)
+    if not book.nominees:
+        known[book.name] = points
+    return points
 
 
 def _fullness(book: Book, seeker: Seeker, shares: Shares) -> int:

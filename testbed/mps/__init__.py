@@ -11,10 +11,10 @@ from gpushare.mps.control import PROGRAM
 _SCRIPT = Path(__file__).with_name("control.py")
 
 
-def install(folder: Path) -> Path:
-    """Put the fake into ``folder``, which is to be in PATH, and return its file."""
+def install(folder: Path, python: str = sys.executable) -> Path:
+    """Put the fake into ``folder``, which is to be in PATH, and return its file; ``python`` runs it."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / PROGRAM
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {_SCRIPT} "$@"\n')
+    program.write_text(f"#!{python}\n{_SCRIPT.read_text()}")
     program.chmod(0o755)
     return program

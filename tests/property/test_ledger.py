@@ -32,9 +32,11 @@ from gpushare.scheduling.ledger import (
     apply,
     overcommitted,
 )
+from gpushare.scheduling.memo import Memo
+from gpushare.scheduling.screen import scores, screen
 from tests.property.naive import Clerk, Held
 from tests.property.strategies import NODES, PLACEMENTS, nodes, small_demands
-from tests.support.builders import pod
+from tests.support.builders import demand, pod
 
 pytestmark = pytest.mark.timeout(900)
 """A failure may take hypothesis five minutes to shrink; a test that passes takes seconds."""
@@ -43,6 +45,11 @@ names = st.sampled_from(NODES)
 picks = st.integers(0, 50)
 some_cards = st.frozensets(st.integers(0, 3), max_size=2)
 claims = st.sampled_from(((0,), (1,), (2,), (0, 1), (1, 2), None))
+ASKERS = (
+    Seeker("asker", demand(4)),
+    Seeker("asker", demand(2, user=1000), placement="spread"),
+    Seeker("asker", demand(4, core=30)),
+)
 MOST_PODS = 7
 SWAPPED = {
     Mode.SHARE: Mode.CGPU,
@@ -267,6 +274,13 @@ class HonestCluster(RuleBasedStateMachine):
             if book.widest >= 0:
                 assert fits(book.name, self.ledger, book.widest)
                 assert not fits(book.name, self.ledger, book.widest + 1)
+
+    @invariant()
+    def answers_are_those_of_a_ledger_that_was_never_asked(self) -> None:
+        fresh = replace(self.ledger, memo=Memo())
+        for who in ASKERS:
+            assert screen(self.ledger, who, NODES) == screen(fresh, who, NODES)
+            assert scores(self.ledger, who, NODES) == scores(fresh, who, NODES)
 
     @invariant()
     def the_indices_agree_with_the_books(self) -> None:

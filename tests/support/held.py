@@ -69,7 +69,7 @@ def place(node: CardNode, found: Object) -> Path:
 def region_of(node: CardNode, found: Object) -> region.Region:
     """What the region of a pod's container says, once a program of it has used the card."""
     read = _read(node, found)
-    assert read is not None, "no program has used the card"  # noqa: S101 - for tests
+    assert read is not None, "no program has used the card"
     return read
 
 

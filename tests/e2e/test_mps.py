@@ -1,0 +1,132 @@
+"""The MPS daemon as the stack deploys it: from its image, by its DaemonSet, with its powers and no more.
+
+The control daemon is the FAKE of ``testbed.mps``, which comes into the container as the real one does: by
+NVIDIA's runtime. The card is a stub of NVML.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from components.config import Mps
+from components.manifests import mps as manifests
+from components.render import as_yaml
+from gpushare import contract
+from gpushare.mps.control import PROGRAM
+from gpushare.mps.layout import mark_of, pipes_of
+from gpushare.mps.mark import is_held
+from testbed import Bed, SchedulerSpec, Testbed, TestbedError, mps, until
+from testbed.images import Images, ensure, load
+from testbed.images import look as look_for_podman
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed.nvml import NvmlStub, card, cdi
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+
+try:
+    needs.look()
+    look_for_podman()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+
+PODS = "/api/v1/namespaces/kube-system/pods"
+DEFAULT, EXCLUSIVE_PROCESS = "0", "3"
+SLOW_S = 60
+
+
+@dataclass
+class Node:
+    """One V100 of mode mps, without an agent: nobody but MPS uses it."""
+
+    bed: Bed
+    kubelet: KubeletNode
+    stub: NvmlStub
+
+    @property
+    def uuid(self) -> str:
+        return self.stub.uuid(0)
+
+    @property
+    def up(self) -> bool:
+        """What the agent asks before it gives the card out."""
+        return is_held(mark_of(self.kubelet.path(contract.MPS_STATE), self.uuid))
+
+    @property
+    def compute_mode(self) -> str:
+        return Path(f"{self.stub.state}.compute-mode.{self.uuid}").read_text().strip()
+
+    async def pod(self) -> str:
+        """The name of the DaemonSet's only pod."""
+        (found,) = await self.bed.api.items(PODS)
+        return str(found["metadata"]["name"])
+
+    async def metric(self, name: str) -> float:
+        """One of the daemon's numbers of the card."""
+        path = f"{PODS}/{await self.pod()}:{contract.MPS_PORT}/proxy/metrics"
+        text = await self.bed.kubectl("get", "--raw", path)
+        return float(next(line for line in text.splitlines() if line.startswith(f"{name}{{")).split()[-1])
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def images() -> Images:
+    return await ensure()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node(images: Images, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Node]:
+    program = mps.install(tmp_path_factory.mktemp("bin"), "/usr/bin/env python3")
+    async with Testbed(kwok=False, scheduler=SchedulerSpec()) as bed:
+        stub = NvmlStub(bed.folder / "nvml", era=580, cards=[card("V100")])
+        labels = {contract.LABEL_MODE: "mps"}
+        files = {cdi.FILE: with_control(stub, program)}
+        kubelet = await add_kubelet(bed, KubeletSpec("v100", labels=labels, runtime="nvidia", files=files))
+        await load(kubelet, images)
+        yield Node(bed, kubelet, stub)
+
+
+def with_control(stub: NvmlStub, program: Path) -> str:
+    """The toolkit's specification, with the control daemon and a stub that keeps compute modes."""
+    spec = json.loads(cdi.specification(stub))
+    mounts = spec["containerEdits"]["mounts"]
+    for mount in mounts:
+        mount["options"] = ["rw", *mount["options"][1:]]
+    mounts.append({**mounts[0], "hostPath": str(program), "containerPath": f"/usr/bin/{PROGRAM}"})
+    return json.dumps(spec)
+
+
+async def test_the_daemon_set_opens_a_card_to_mps_keeps_its_daemon_up_and_gives_the_card_back(
+    node: Node, images: Images
+) -> None:
+    objects = manifests.objects(Mps(image=images.references["device-plugin"]))
+    await node.bed.apply(as_yaml(objects))
+    await until(lambda: is_up(node), "the control daemon to be up", SLOW_S)
+    assert node.compute_mode == EXCLUSIVE_PROCESS
+    assert (pipes_of(node.kubelet.path(contract.MPS_STATE), node.uuid) / "control").is_socket()
+    assert await node.metric("gpushare_mps_starts_total") == 1
+
+    pipes = pipes_of(Path(contract.MPS_STATE), node.uuid)
+    die = f"echo fake_die 1 | CUDA_MPS_PIPE_DIRECTORY={pipes} {PROGRAM}"
+    await node.bed.kubectl(
+        "exec", "--namespace=kube-system", await node.pod(), "--", "sh", "-c", f"{die}; true"
+    )
+    await until(lambda: has(node, "gpushare_mps_starts_total", 2), "a new start", SLOW_S)
+    await until(lambda: is_up(node), "the control daemon to be up again", SLOW_S)
+
+    await node.bed.kubectl("delete", "daemonset", "--namespace=kube-system", contract.MPS_NAME)
+    await until(lambda: is_given_back(node), "the card to be given back", SLOW_S)
+
+
+async def is_up(node: Node) -> bool:
+    return node.up
+
+
+async def has(node: Node, name: str, value: float) -> bool:
+    return await node.metric(name) == value
+
+
+async def is_given_back(node: Node) -> bool:
+    return not node.up and node.compute_mode == DEFAULT
