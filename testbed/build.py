@@ -21,7 +21,7 @@ from testbed.binaries import SOURCES, Beside, Installed, Tool
 from testbed.errors import TestbedError
 from testbed.folders import cache_root
 from testbed.golang import find_go
-from testbed.locks import exclusive
+from testbed.locks import POLL_S, exclusive
 from testbed.process import run_text, tail
 
 _BUILD_S = 3600.0
@@ -65,10 +65,14 @@ def _present(item: Tool, root: Path) -> Installed | None:
 
 async def _build_all(missing: list[Tool], root: Path) -> None:
     (root / "bin").mkdir(parents=True, exist_ok=True)
-    async with exclusive(root / "bin" / ".build.lock", _LOCK_S, "another testbed build"):
-        for position, item in enumerate(missing):
-            if not binaries.cached(item, root).path.exists():
+    lock = root / "bin" / ".build.lock"
+    for position, item in enumerate(missing):
+        there = binaries.cached(item, root).path.exists
+        async with exclusive(lock, _LOCK_S, "another testbed build", unless=there):
+            if not there():
                 await _build(item, root, missing[position:])
+        # Those who wait for one tool come in between those of who builds them all.
+        await asyncio.sleep(2 * POLL_S)
 
 
 async def _build(item: Tool, root: Path, remaining: list[Tool]) -> None:

@@ -7,13 +7,14 @@ import asyncio
 import fcntl
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from testbed.errors import TestbedError
 
-_POLL_S = 0.1
+POLL_S = 0.1
+"""Seconds between two tries of those who wait."""
 
 
 class FileLock:
@@ -43,14 +44,19 @@ class FileLock:
 
 
 @asynccontextmanager
-async def exclusive(path: Path, timeout_s: float, holder: str) -> AsyncIterator[None]:
-    """Hold the lock on ``path``; raise TestbedError where ``holder`` keeps it for ``timeout_s``."""
+async def exclusive(
+    path: Path, timeout_s: float, holder: str, *, unless: Callable[[], bool] = lambda: False
+) -> AsyncIterator[None]:
+    """Hold the lock on ``path``; raise TestbedError where ``holder`` keeps it for ``timeout_s``.
+
+    Nobody waits for it who needs it no more, as ``unless`` tells: the block then runs without it.
+    """
     lock = FileLock(path)
     deadline = time.monotonic() + timeout_s
-    while not lock.try_acquire():
+    while not lock.try_acquire() and not unless():
         if time.monotonic() > deadline:
             raise TestbedError(f"{holder} has kept {path} locked for {timeout_s:g} s: wait for it, or end it")
-        await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(POLL_S)
     try:
         yield
     finally:

@@ -58,6 +58,25 @@ async def test_two_that_miss_the_same_tool_build_it_once(folder: Path) -> None:
     assert len(calls(folder)) == 1
 
 
+async def test_who_waits_for_a_tool_does_not_wait_for_the_others_that_are_built_with_it(folder: Path) -> None:
+    fake_go(folder, work=f'case "$*" in *kubectl*) until [ -e {folder}/end ]; do sleep 0.01; done ;; esac')
+    both = asyncio.create_task(build.ensure(["etcd", "kubectl"]))
+    try:
+        async with asyncio.timeout(30):
+            assert (await build.ensure(["etcd"]))["etcd"].path.exists()
+        assert not both.done()
+    finally:
+        (folder / "end").touch()
+        await both
+    assert len(calls(folder)) == 2
+
+
+async def test_who_needs_another_tool_comes_in_between(folder: Path) -> None:
+    fake_go(folder, work="sleep 0.1")
+    await asyncio.gather(build.ensure(["etcd", "kubectl", "kube-scheduler"]), build.ensure(["kubelet"]))
+    assert "/kubelet" in calls(folder)[1]
+
+
 async def test_a_failing_build_shows_its_last_lines_and_its_log(folder: Path) -> None:
     fake_go(folder, work="echo undefined: thing; exit 1")
     with pytest.raises(
