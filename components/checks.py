@@ -128,7 +128,7 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
             f"extender.lease: false does not go with {extender.replicas} replicas, of which the holder of "
             "the Lease binds; use true, or extender.replicas: 1"
         )
-    if extender.shortlist < 0:
+    if extender.shortlist is not None and extender.shortlist < 0:
         raise ConfigError(f"extender.shortlist: {extender.shortlist} is not a number of nodes; use 0 for all")
     if extender.cgpu_pods_per_card is not None and extender.cgpu_pods_per_card < 0:
         raise ConfigError(

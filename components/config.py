@@ -106,8 +106,9 @@ class Extender:
     """Secret of kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt``: mutual TLS with the scheduler."""
     log_level: LogLevel = LogLevel.INFO
     """The least that is logged."""
-    shortlist: int = 0
-    """How many of the nodes that fit the scheduler is told at most, the best ones; 0 tells all."""
+    shortlist: int | None = None
+    """How many of the nodes that fit the scheduler is told at most, the best ones; 0 tells all. Not set: 100
+    for ``sidecar``, whose scheduler asks no other extender, and all elsewhere."""
     cgpu_pods_per_card: int | None = None
     """How many pods one card of a node of mode ``cgpu`` takes at most, 0 for any number. Not set: 20."""
     cpu: str = "1"

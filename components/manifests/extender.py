@@ -186,10 +186,16 @@ def _container(settings: Extender) -> Object:
 _TLS_MOUNT: Final[Object] = {"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}
 
 
+_SIDECAR_SHORTLIST: Final = 100
+"""What kube-scheduler itself looks at, at the least, of a large cluster (``minFeasibleNodesToFind``)."""
+
+
 def _placement_flags(settings: Extender) -> list[str]:
     pods = settings.cgpu_pods_per_card
+    default = _SIDECAR_SHORTLIST if settings.exposure is Exposure.SIDECAR else 0
+    shortlist = default if settings.shortlist is None else settings.shortlist
     return [
-        *([f"--shortlist={settings.shortlist}"] if settings.shortlist else []),
+        *([f"--shortlist={shortlist}"] if shortlist else []),
         *([f"--cgpu-pods-per-card={pods}"] if pods is not None else []),
     ]
 

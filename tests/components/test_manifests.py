@@ -223,6 +223,24 @@ def test_what_is_not_set_is_the_extenders_own_default(monkeypatch: pytest.Monkey
     assert (settings.shortlist, settings.cgpu_pods_per_card) == (0, 20)
 
 
+@pytest.mark.parametrize(
+    ("extender", "flags"),
+    [
+        ({}, []),
+        ({"shortlist": 50}, ["--shortlist=50"]),
+        (sidecar(), ["--shortlist=100"]),
+        (sidecar(shortlist=0), []),
+        (sidecar(shortlist=7), ["--shortlist=7"]),
+    ],
+)
+def test_a_scheduler_that_asks_no_other_extender_is_told_of_the_best_nodes_only(
+    extender: dict[str, Any], flags: list[str]
+) -> None:
+    containers = pod(pick(made(extender=extender), "Deployment"))["containers"]
+    command = next(each["command"] for each in containers if "gpushare" in each["command"])
+    assert [each for each in command if each.startswith("--shortlist")] == flags
+
+
 def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
