@@ -16,6 +16,7 @@ from typing import Final
 from gpushare.model.cards import Card
 from gpushare.model.hardware import Gpu, Inventory
 from gpushare.model.models import is_listed
+from gpushare.model.objects import Mode
 
 _MIB_PER_GIB: Final = 1024
 _PROHIBITED: Final = "Prohibited"
@@ -117,8 +118,8 @@ def _reason_against(gpu: Gpu, unit: Unit, *, refuse_unlisted: bool) -> str | Non
 
 def _remark(gpu: Gpu) -> str:
     return (
-        f"{_name(gpu.index, gpu.model)} is in compute mode {gpu.compute_mode}: without MPS a second pod "
-        f"cannot use it; nvidia-smi -i {gpu.index} -c DEFAULT"
+        f"{_name(gpu.index, gpu.model)} is in compute mode {gpu.compute_mode}, in which pods share it by MPS "
+        f"only; on a node whose mode is not {Mode.MPS}: nvidia-smi -i {gpu.index} -c DEFAULT"
     )
 
 

@@ -96,9 +96,12 @@ async def test_a_card_is_not_given_on_while_the_kubelet_keeps_the_control_group_
     await bed.create_pods([pod("stays", container(T4))])
     await running(bed, "stays")
     # A pod whose volumes are not all there has its card and its control group, and no process yet.
-    scratch = {"name": "scratch", "emptyDir": {"medium": "Memory"}}
-    absent = {"name": "absent", "configMap": {"name": "absent"}}
-    (starts,) = await bed.create_pods([pod("starts", container(10), volumes=[scratch, absent])])
+    volumes = [
+        {"name": "scratch", "emptyDir": {"medium": "Memory"}},
+        {"name": "absent", "configMap": {"name": "absent"}},
+    ]
+    mounts = [{"name": each["name"], "mountPath": f"/{each['name']}"} for each in volumes]
+    (starts,) = await bed.create_pods([pod("starts", container(10, volumeMounts=mounts), volumes=volumes)])
     uid = starts["metadata"]["uid"]
     volume = node.kubelet.path(f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/scratch")
 

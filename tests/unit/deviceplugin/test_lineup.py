@@ -70,8 +70,9 @@ def test_a_card_that_no_program_may_use_is_left_out() -> None:
 def test_a_card_for_one_process_at_a_time_is_shared_with_a_notice() -> None:
     found = lineup(machine(replace(T4, compute_mode="Exclusive_Process")))
     assert [card.units for card in found.cards] == [14]
-    text = "card 0 (Tesla T4) is in compute mode Exclusive_Process: without MPS a second pod cannot use it"
-    assert found.notices == (f"{text}; nvidia-smi -i 0 -c DEFAULT",)
+    text = "card 0 (Tesla T4) is in compute mode Exclusive_Process, in which pods share it by MPS only"
+    way_out = "on a node whose mode is not mps: nvidia-smi -i 0 -c DEFAULT"
+    assert found.notices == (f"{text}; {way_out}",)
     assert lineup(machine(replace(T4, compute_mode="Default"))).notices == ()
 
 
