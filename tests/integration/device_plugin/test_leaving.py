@@ -1,5 +1,6 @@
 """Pods that do not go when they should; on real parts."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,9 @@ from tests.support.gpunodes import (
 from tests.support.recount import cards_of, live, never_overcommitted, recorded, until_agreed
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+
+BEGINNING_S = 10.0
+"""For so long after its card was given a pod may be before its control group."""
 
 
 async def gone_from(node: GpuNode, name: str, timeout_s: float = 30) -> None:
@@ -109,8 +113,14 @@ async def test_a_card_is_not_given_on_while_the_kubelet_keeps_the_control_group_
         return uid in recorded(node) and volume.is_mount()
 
     await until(waits, "the pod to have its card and its first volume")
+    given = time.monotonic()
+
+    async def has_begun() -> bool:
+        return time.monotonic() - given > BEGINNING_S
+
     with busy(volume):
         await force_off(gpus, "starts")
+        await until(has_begun, "the time to pass in which an absent group says nothing")
         await bed.create_pods([pod("comes", container(10), nodeName=node.name)])
         assert "asked 10, at most 4 of 14 free" in (await failed(bed, "comes"))["status"]["message"]
     await bed.create_pods([pod("comes-later", container(10))])
