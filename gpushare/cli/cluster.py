@@ -12,7 +12,8 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import DEFAULT_KUBECONFIG, load_access, user_kubeconfig
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Deleted, Resource, Upserted
-from gpushare.adapters.kube.wire import Bare, Page, WireNode
+from gpushare.adapters.kube.wire import Bare, Page
+from gpushare.adapters.kube.wire_nodes import WireNode
 from gpushare.cli.records import PodRecord, read_node, read_pod
 from gpushare.errors import ApiError
 from gpushare.model.demand import Malformed

@@ -24,8 +24,8 @@ from gpushare.model.demand import Demand, Malformed
 from gpushare.model.objects import Pod
 from gpushare.ports import Fence, KubeApi, Note, pod_note
 from gpushare.scheduling.book import Book
+from gpushare.scheduling.events import Confirmed, Released, Reserved
 from gpushare.scheduling.fitting import Refusal, Seeker, place
-from gpushare.scheduling.ledger import Confirmed, Released, Reserved
 
 log = structlog.get_logger()
 

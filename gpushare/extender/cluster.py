@@ -10,17 +10,8 @@ from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
 from gpushare.model.objects import Node, Pod
-from gpushare.scheduling.ledger import (
-    EMPTY_LEDGER,
-    Event,
-    Ledger,
-    NodeGone,
-    NodeSeen,
-    PodGone,
-    PodSeen,
-    UnhealthySeen,
-    apply,
-)
+from gpushare.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, UnhealthySeen
+from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
 Observer = Callable[[Pod], None]
 

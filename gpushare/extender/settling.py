@@ -14,7 +14,7 @@ from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.model.objects import Pod
 from gpushare.ports import KubeApi
-from gpushare.scheduling.ledger import PodGone, Released
+from gpushare.scheduling.events import PodGone, Released
 
 log = structlog.get_logger()
 

@@ -16,12 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, demand_of
 from gpushare.model.objects import Mode, Node, Pod
-from gpushare.scheduling.fitting import Refusal, Seeker, place
-from gpushare.scheduling.ledger import (
-    EMPTY_LEDGER,
+from gpushare.scheduling.events import (
     Confirmed,
     Event,
-    Ledger,
     NodeGone,
     NodeSeen,
     PodGone,
@@ -29,9 +26,9 @@ from gpushare.scheduling.ledger import (
     Released,
     Reserved,
     UnhealthySeen,
-    apply,
-    overcommitted,
 )
+from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted
 from gpushare.scheduling.memo import Memo
 from gpushare.scheduling.screen import scores, screen
 from tests.property.naive import Clerk, Held

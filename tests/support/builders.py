@@ -8,8 +8,9 @@ from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
 from gpushare.model.objects import Mode, Node, Pod
+from gpushare.scheduling.events import NodeSeen, PodSeen, Reserved
 from gpushare.scheduling.fitting import Refusal, Seeker, place
-from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, NodeSeen, PodSeen, Reserved, apply
+from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
 T4 = 14
 """Units of the T4 in the source documents: 15079 MiB, in whole GiB."""

@@ -10,9 +10,8 @@ import msgspec
 from msgspec import Struct, field
 
 from gpushare.adapters.kube.watch import Resource
-from gpushare.adapters.kube.wire import (
-    BareMeta,
-    Page,
+from gpushare.adapters.kube.wire import BareMeta, Page
+from gpushare.adapters.kube.wire_pods import (
     PodAnnotations,
     PodContainer,
     PodMeta,

@@ -5,8 +5,9 @@ import pytest
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand, Share, demand_of
 from gpushare.model.objects import Mode, Node
+from gpushare.scheduling.events import PodGone, UnhealthySeen
 from gpushare.scheduling.fitting import Refusal, Seeker, place
-from gpushare.scheduling.ledger import Ledger, PodGone, UnhealthySeen, apply
+from gpushare.scheduling.ledger import Ledger, apply
 from tests.support.builders import (
     T4,
     V16,

@@ -3,8 +3,9 @@
 import pytest
 
 from gpushare.model.objects import Mode
+from gpushare.scheduling.events import NodeGone
 from gpushare.scheduling.inspection import explain, inspect
-from gpushare.scheduling.ledger import EMPTY_LEDGER, NodeGone, apply
+from gpushare.scheduling.ledger import EMPTY_LEDGER, apply
 from tests.support.builders import T4, cluster, demand, node, pod, reserved, seeker
 
 

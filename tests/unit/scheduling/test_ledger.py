@@ -7,11 +7,9 @@ import pytest
 from gpushare.model.annotations import even_shares
 from gpushare.model.demand import Malformed, demand_of
 from gpushare.model.objects import Mode
-from gpushare.scheduling.ledger import (
-    EMPTY_LEDGER,
+from gpushare.scheduling.events import (
     Confirmed,
     Event,
-    Ledger,
     NodeGone,
     NodeSeen,
     PodGone,
@@ -19,10 +17,8 @@ from gpushare.scheduling.ledger import (
     Released,
     Reserved,
     UnhealthySeen,
-    apply,
-    overcommitted,
-    sharing,
 )
+from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted, sharing
 from tests.support.builders import T4, cluster, demand, free, main, node, pod, reserved, seen
 
 

@@ -1,6 +1,7 @@
 """What was worked out of books is used as long as it holds, and no longer."""
 
-from gpushare.scheduling.ledger import Confirmed, Ledger, NodeGone, PodGone, Reserved, apply
+from gpushare.scheduling.events import Confirmed, NodeGone, PodGone, Reserved
+from gpushare.scheduling.ledger import Ledger, apply
 from gpushare.scheduling.memo import Memo
 from tests.support.builders import cluster, demand, node, pod
 

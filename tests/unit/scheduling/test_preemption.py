@@ -3,7 +3,8 @@
 import pytest
 
 from gpushare.model.objects import Mode
-from gpushare.scheduling.ledger import Confirmed, UnhealthySeen, apply
+from gpushare.scheduling.events import Confirmed, UnhealthySeen
+from gpushare.scheduling.ledger import apply
 from gpushare.scheduling.preemption import preempt, victims_on
 from tests.support.builders import T4, cluster, demand, node, pod, reserved, seeker
 

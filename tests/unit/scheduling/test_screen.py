@@ -4,7 +4,8 @@ import pytest
 
 from gpushare.model.cards import Card
 from gpushare.model.objects import Mode, Node
-from gpushare.scheduling.ledger import Confirmed, Ledger, PodGone, apply
+from gpushare.scheduling.events import Confirmed, PodGone
+from gpushare.scheduling.ledger import Ledger, apply
 from gpushare.scheduling.screen import Verdict, score, screen
 from tests.support.builders import T4, V16, cluster, demand, node, pod, reserved, seeker
 

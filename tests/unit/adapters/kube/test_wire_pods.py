@@ -1,4 +1,4 @@
-"""From API JSON to pods and nodes."""
+"""From API JSON to pods."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from gpushare import contract
-from gpushare.adapters.kube.wire import WireNode, WirePod, core_node, pod_of
+from gpushare.adapters.kube.wire_pods import WirePod, pod_of
 from gpushare.model.annotations import Shares
-from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, Kind, Malformed, Share
 from gpushare.model.objects import Mode, Pod
 
@@ -56,9 +55,6 @@ def problem(*containers: dict[str, Any], **parts: Any) -> str:
     wanted = sound(*containers, **parts).demand
     assert isinstance(wanted, Malformed)
     return wanted.problem
-
-
-# --- pods ----------------------------------------------------------------------------------------
 
 
 def test_a_plain_pending_pod() -> None:
@@ -263,41 +259,3 @@ def test_nulls_are_as_good_as_nothing() -> None:
     meta = {"annotations": None, "labels": None, "deletionTimestamp": None}
     found = sound(meta=meta, spec={"initContainers": None, "priority": None}, status={"conditions": None})
     assert found == sound()
-
-
-# --- nodes ---------------------------------------------------------------------------------------
-
-
-def node(capacity: dict[str, Any] | None = None, **meta: Any) -> Any:
-    raw = {"metadata": {"name": "n", **meta}, "status": {"capacity": capacity}}
-    return core_node(msgspec.json.decode(msgspec.json.encode(raw), type=WireNode))
-
-
-def test_a_node_of_the_original_plugin() -> None:
-    found = node({MEM: "28", contract.RESOURCE_COUNT: "2", "cpu": "8"})
-    assert found.cards == (Card(0, 14), Card(1, 14))
-
-
-def test_a_node_of_our_agent() -> None:
-    annotations = {
-        contract.ANN_CARDS: '[{"index":0,"units":22}]',
-        contract.ANN_ASSIGNED_NODE: '{"u":{"main":{"0":4}}}',
-    }
-    found = node({MEM: "28", contract.RESOURCE_COUNT: "2"}, annotations=annotations)
-    assert found.cards == (Card(0, 22),)
-    assert found.assigned == {"u": {0: 4}}
-
-
-def test_labels_of_a_node() -> None:
-    found = node({}, labels={contract.LABEL_MODE: "core_mem", contract.LABEL_PLACEMENT: "spread"})
-    assert (found.mode, found.placement) == ("core_mem", "spread")
-
-
-@pytest.mark.parametrize(("text", "seen"), [("true", True), ("false", False), ("True", False), ("", False)])
-def test_only_true_says_that_mps_serves_several_users(text: str, seen: bool) -> None:  # noqa: FBT001 - a table
-    assert node({}, annotations={contract.ANN_MPS_MULTI_USER: text}).multi_user is seen
-    assert node({}).multi_user is False
-
-
-def test_a_node_without_anything_is_a_node_without_cards() -> None:
-    assert node(None, labels=None, annotations=None).cards == ()

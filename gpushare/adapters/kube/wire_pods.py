@@ -1,0 +1,195 @@
+"""Pods as the API writes them, as far as we read them, and as the core sees them."""
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from gpushare import contract
+from gpushare.adapters.kube.wire import BareMeta, Condition
+from gpushare.errors import InvalidRequest
+from gpushare.model.annotations import claim_of
+from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
+from gpushare.model.objects import SHARING, Mode, Pod
+from gpushare.model.quantity import parse_quantity
+from gpushare.scheduling.placement import POLICIES
+
+
+class PodAnnotations(
+    Struct,
+    rename={
+        "idx": contract.ANN_IDX,
+        "pod": contract.ANN_POD,
+        "allocation": contract.ANN_ALLOCATION,
+        "core": contract.ANN_CORE_ALLOCATION,
+        "seal": contract.ANN_SEAL,
+        "mode": contract.ANN_MODE,
+        "placement": contract.ANN_PLACEMENT,
+    },
+):
+    """The annotations of a placement."""
+
+    idx: str | None = None
+    pod: str | None = None
+    allocation: str | None = None
+    core: str | None = None
+    seal: str | None = None
+    mode: str | None = None
+    placement: str | None = None
+
+
+class _PodLabels(Struct, rename={"cards": contract.LABEL_CARDS_PER_POD}):
+    cards: str | None = None
+
+
+class PodMeta(BareMeta, rename="camel"):
+    """A pod's metadata."""
+
+    annotations: PodAnnotations | None = None
+    labels: _PodLabels | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Limits(Struct, rename={"mem": contract.RESOURCE_MEM, "core": contract.RESOURCE_CORE}):
+    mem: str | int | None = None
+    core: str | int | None = None
+
+
+class _Resources(Struct):
+    limits: _Limits | None = None
+
+
+class _Security(Struct, rename="camel"):
+    run_as_user: int | None = None
+
+
+class PodContainer(Struct, rename="camel"):
+    """A container as its pod declares it."""
+
+    name: str = ""
+    restart_policy: str | None = None
+    resources: _Resources | None = None
+    security_context: _Security | None = None
+
+
+class PodSpec(Struct, rename="camel"):
+    """What a pod asks for."""
+
+    node_name: str | None = None
+    priority: int | None = None
+    containers: tuple[PodContainer, ...] | None = None
+    init_containers: tuple[PodContainer, ...] | None = None
+    security_context: _Security | None = None
+    host_users: bool | None = None
+
+
+class PodStatus(Struct, rename="camel"):
+    """What the kubelet and the scheduler say of a pod."""
+
+    phase: str = ""
+    nominated_node_name: str | None = None
+    conditions: list[Condition] | None = None
+
+
+class WirePod(Struct):
+    """A pod as the API writes it, trimmed."""
+
+    metadata: PodMeta = field(default_factory=PodMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+def pod_of(wire: WirePod) -> Pod | None:
+    """The pod as the core sees it; None for a pod that asks for nothing of ours."""
+    demand = _demand(wire)
+    if demand is None:
+        return None
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    claim = _claim(meta.annotations, demand) if spec.node_name else None
+    return Pod(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        demand=demand,
+        node=spec.node_name or None,
+        finished=status.phase in ("Succeeded", "Failed"),
+        terminating=meta.deletion_timestamp is not None,
+        priority=spec.priority or 0,
+        nominated=status.nominated_node_name or None,
+        claim=claim,
+        placement=meta.annotations.placement if meta.annotations else None,
+        unschedulable=_unschedulable(status),
+        seal=meta.annotations.seal if meta.annotations else None,
+        created=meta.creation_timestamp or "",
+        mode=_mode(meta.annotations) if claim else None,
+    )
+
+
+def _demand(wire: WirePod) -> Demand | Malformed | None:
+    spec = wire.spec
+    if not any(_wants(c) for c in (*(spec.containers or ()), *(spec.init_containers or ()))):
+        return None
+    try:
+        containers = [
+            *(
+                _container(spec, c, Kind.SIDECAR if c.restart_policy == "Always" else Kind.INIT)
+                for c in spec.init_containers or ()
+            ),
+            *(_container(spec, c, Kind.MAIN) for c in spec.containers or ()),
+        ]
+    except InvalidRequest as error:
+        return Malformed(str(error))
+    demand = demand_of(containers, wire.metadata.labels.cards if wire.metadata.labels else None)
+    wish = wire.metadata.annotations.placement if wire.metadata.annotations else None
+    if isinstance(demand, Demand) and wish is not None and wish not in POLICIES:
+        problem = f"annotation {contract.ANN_PLACEMENT}={wish!r} is not one of {', '.join(POLICIES)}"
+        return Malformed(problem, demand)
+    return demand
+
+
+def _wants(container: PodContainer) -> bool:
+    limits = container.resources and container.resources.limits
+    return bool(limits) and (limits.mem is not None or limits.core is not None)  # type: ignore[union-attr]
+
+
+def _container(spec: PodSpec, container: PodContainer, kind: Kind) -> ContainerDemand:
+    limits = (container.resources and container.resources.limits) or _Limits()
+    try:
+        mem, core = (parse_quantity(0 if value is None else value) for value in (limits.mem, limits.core))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{kind} {container.name}: {error}") from error
+    return ContainerDemand(container.name, kind, mem, core, _user(spec, container))
+
+
+def _user(spec: PodSpec, container: PodContainer) -> int | None:
+    """Who a container runs as on the node; with ``hostUsers: false`` that is the kubelet's to choose."""
+    if spec.host_users is False:
+        return None
+    for security in (container.security_context, spec.security_context):
+        if security and security.run_as_user is not None:
+            return security.run_as_user
+    return None
+
+
+def _claim(annotations: PodAnnotations | None, demand: Demand | Malformed) -> Any:
+    if annotations is None or isinstance(demand, Malformed):
+        return None
+    texts = {
+        contract.ANN_IDX: annotations.idx,
+        contract.ANN_POD: annotations.pod,
+        contract.ANN_ALLOCATION: annotations.allocation,
+        contract.ANN_CORE_ALLOCATION: annotations.core,
+    }
+    return claim_of({key: text for key, text in texts.items() if text is not None}, demand)
+
+
+def _mode(annotations: PodAnnotations | None) -> Mode | None:
+    text = annotations and annotations.mode
+    return next((mode for mode in SHARING if mode == text), None)
+
+
+def _unschedulable(status: PodStatus) -> str | None:
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.message
+    return None
