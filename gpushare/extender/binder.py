@@ -8,7 +8,6 @@ What happens to a POST of unknown outcome is ``settling``'s.
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -17,13 +16,22 @@ import structlog
 from gpushare.contract import ANN_MODE, ANN_SEAL, EVENT_MALFORMED, EVENT_PLACED, EVENT_REFUSED
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
+from gpushare.extender.decision import (
+    BOUND,
+    BindRequest,
+    Decision,
+    Outcome,
+    bound_already,
+    decided,
+    reason_of,
+    units_of_lowest,
+)
 from gpushare.extender.settings import Deadlines
 from gpushare.extender.settling import Settling
-from gpushare.model.annotations import Shares, bind_annotations
-from gpushare.model.demand import Demand, Malformed
+from gpushare.model.annotations import bind_annotations
+from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
 from gpushare.ports import Fence, KubeApi, Note, pod_note
-from gpushare.scheduling.book import Book
 from gpushare.scheduling.events import Confirmed, Released, Reserved
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 
@@ -32,43 +40,6 @@ log = structlog.get_logger()
 _WRONG_UID: Final = (
     "The pod {pod.name} in ns {pod.namespace}'s uid is {pod.uid}, and it's not equal with expected {expected}"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class BindRequest:
-    """What the scheduler asks: this pod, by UID, on this node."""
-
-    namespace: str
-    name: str
-    uid: str
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The answer: no error means bound. ``reason`` is the failure's class for the metrics."""
-
-    error: str = ""
-    reason: str = "bound"
-
-
-BOUND: Final = Outcome()
-
-
-@dataclass(frozen=True, slots=True)
-class _Decision:
-    """Where a pod goes. ``text`` tells users."""
-
-    pod: Pod
-    node: str
-    demand: Demand
-    shares: Shares
-    text: str
-
-    @property
-    def what(self) -> str:
-        """For errors."""
-        return f"binding pod {self.pod.full_name} to node {self.node}"
 
 
 class Binder:
@@ -142,7 +113,7 @@ class Binder:
         if held is not None:
             return await self._again(pod, held[0], request.node)
         if pod.node is not None:
-            return _bound_already(pod, request.node)
+            return bound_already(pod, request.node)
         return await self._place(pod, request.node)
 
     async def _again(self, pod: Pod, home: str, node: str) -> Outcome:
@@ -152,7 +123,7 @@ class Binder:
         if home == node and reservation.settled:
             return BOUND
         if home == node:
-            return await self._post(_decision(pod, book, reservation.demand, reservation.claim or ()))
+            return await self._post(decided(pod, book, reservation.demand, reservation.claim or ()))
         if not reservation.settled:
             await self.unclear.look(pod)
             if self._cluster.ledger.reservation(pod.uid) is None:
@@ -179,9 +150,9 @@ class Binder:
             text = f"node {node} cannot take pod {pod.full_name}: {shares.text}"
             self._note(pod_note(pod, EVENT_REFUSED, text, warning=True))
             return Outcome(text, "no_fit")
-        return await self._post(_decision(pod, book, pod.demand, shares))
+        return await self._post(decided(pod, book, pod.demand, shares))
 
-    async def _post(self, decision: _Decision) -> Outcome:
+    async def _post(self, decision: Decision) -> Outcome:
         fenced = self._fence()
         if fenced:
             return Outcome(fenced, "fenced")
@@ -196,10 +167,10 @@ class Binder:
             return await self._failed(decision, error)
         return self._succeeded(decision)
 
-    def _annotations(self, decision: _Decision) -> dict[str, str]:
+    def _annotations(self, decision: Decision) -> dict[str, str]:
         uid, node, shares = decision.pod.uid, decision.node, decision.shares
         book = self._cluster.ledger.books[node]
-        annotations = bind_annotations(decision.demand, shares, _units(book, shares), time.time_ns())
+        annotations = bind_annotations(decision.demand, shares, units_of_lowest(book, shares), time.time_ns())
         mode = book.reservations[uid].mode
         if mode:
             annotations[ANN_MODE] = mode
@@ -208,13 +179,13 @@ class Binder:
             annotations[ANN_SEAL] = seal
         return annotations
 
-    def _succeeded(self, decision: _Decision) -> Outcome:
+    def _succeeded(self, decision: Decision) -> Outcome:
         self.unclear.known(decision.pod.uid)
         self._cluster.apply(Confirmed(decision.pod.uid))
         self._note(pod_note(decision.pod, EVENT_PLACED, decision.text))
         return BOUND
 
-    async def _failed(self, decision: _Decision, error: ApiError) -> Outcome:
+    async def _failed(self, decision: Decision, error: ApiError) -> Outcome:
         pod = decision.pod
         if not error.clear:
             self.unclear.keep(pod)
@@ -225,9 +196,9 @@ class Binder:
             # An earlier POST of the same decision may still take effect.
             return Outcome(f"{decision.what}: {error}; an earlier attempt has no clear outcome", "unclear")
         self._cluster.apply(Released(pod.uid))
-        return Outcome(f"{decision.what}: {error}", _reason(error))
+        return Outcome(f"{decision.what}: {error}", reason_of(error))
 
-    async def _conflict(self, decision: _Decision, error: ApiError) -> Outcome:
+    async def _conflict(self, decision: Decision, error: ApiError) -> Outcome:
         """409: somebody bound it first (perhaps our own earlier POST), or the UID is another's."""
         pod = decision.pod
         try:
@@ -240,34 +211,3 @@ class Binder:
         if held is not None and bound and held[1].claim == decision.shares:
             return self._succeeded(decision)
         return Outcome(f"{decision.what}: {error}", "conflict")
-
-
-def _bound_already(pod: Pod, node: str) -> Outcome:
-    if pod.node == node:
-        return BOUND
-    return Outcome(f"pod {pod.full_name} is already bound to node {pod.node}", "elsewhere")
-
-
-def _reason(error: ApiError) -> str:
-    if error.unsent:
-        return "fenced"
-    return "not_found" if error.status == HTTPStatus.NOT_FOUND else f"api_{error.status}"
-
-
-def _units(book: Book, shares: Shares) -> int:
-    """The size of the lowest card, for the original's DEV annotation."""
-    return next((room.total.mem for room in book.rooms if room.card.index == shares[0][0]), 0)
-
-
-def _decision(pod: Pod, book: Book, demand: Demand, shares: Shares) -> _Decision:
-    """``book`` may hold the reservation already or not yet: what is left is said for after it."""
-    taken = pod.uid in book.reservations
-    rooms = {room.card.index: room for room in book.rooms}
-    parts = []
-    for index, share in shares:
-        room = rooms.get(index)
-        left = room.free.mem - (0 if taken else share.mem) if room else 0
-        of = f" ({left} of {room.total.mem} left)" if room else ""
-        parts.append(f"{share.mem} units on card {index}{of}")
-    text = f"placed on node {book.name}: {', '.join(parts)}"
-    return _Decision(pod, book.name, demand, shares, text)

@@ -17,8 +17,9 @@ from gpushare.adapters.peer import Peers
 from gpushare.contract import EXTENDER_PREFIX
 from gpushare.errors import ApiError, InvalidRequest
 from gpushare.extender import codec, verbs
-from gpushare.extender.binder import Binder, Outcome
+from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
+from gpushare.extender.decision import Outcome
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.verbs import Judged

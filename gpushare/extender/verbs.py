@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpushare.adapters.kube.wire_pods import WirePod, pod_of
 from gpushare.errors import InvalidRequest
 from gpushare.extender import codec
-from gpushare.extender.binder import BindRequest
+from gpushare.extender.decision import BindRequest
 from gpushare.model.demand import Malformed, demand_of
 from gpushare.model.objects import Pod
 from gpushare.scheduling.fitting import Seeker

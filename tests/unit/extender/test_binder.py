@@ -9,8 +9,9 @@ import pytest
 
 from gpushare import contract
 from gpushare.adapters.kube.watch import Deleted, Upserted
-from gpushare.extender.binder import Binder, BindRequest, Outcome
+from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
+from gpushare.extender.decision import BindRequest, Outcome
 from gpushare.extender.seal import Sealer
 from gpushare.extender.settings import Deadlines
 from gpushare.model.demand import Malformed, Share

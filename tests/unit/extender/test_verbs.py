@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.errors import InvalidRequest
-from gpushare.extender.binder import BindRequest
 from gpushare.extender.codec import bind_answer
+from gpushare.extender.decision import BindRequest
 from gpushare.extender.verbs import (
     Judged,
     bind_request,

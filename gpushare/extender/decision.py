@@ -1,0 +1,84 @@
+"""What a bind is asked, decides and answers. Values and their words; nothing is reserved or sent here."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from gpushare.errors import ApiError
+from gpushare.model.annotations import Shares
+from gpushare.model.demand import Demand
+from gpushare.model.objects import Pod
+from gpushare.scheduling.book import Book
+
+
+@dataclass(frozen=True, slots=True)
+class BindRequest:
+    """What the scheduler asks: this pod, by UID, on this node."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer: no error means bound. ``reason`` is the failure's class for the metrics."""
+
+    error: str = ""
+    reason: str = "bound"
+
+
+BOUND: Final = Outcome()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a pod goes. ``text`` tells users."""
+
+    pod: Pod
+    node: str
+    demand: Demand
+    shares: Shares
+    text: str
+
+    @property
+    def what(self) -> str:
+        """For errors."""
+        return f"binding pod {self.pod.full_name} to node {self.node}"
+
+
+def decided(pod: Pod, book: Book, demand: Demand, shares: Shares) -> Decision:
+    """The decision for these cards.
+
+    ``book`` may hold the reservation already or not yet: what is left is said for after it.
+    """
+    taken = pod.uid in book.reservations
+    rooms = {room.card.index: room for room in book.rooms}
+    parts = []
+    for index, share in shares:
+        room = rooms.get(index)
+        left = room.free.mem - (0 if taken else share.mem) if room else 0
+        of = f" ({left} of {room.total.mem} left)" if room else ""
+        parts.append(f"{share.mem} units on card {index}{of}")
+    text = f"placed on node {book.name}: {', '.join(parts)}"
+    return Decision(pod, book.name, demand, shares, text)
+
+
+def units_of_lowest(book: Book, shares: Shares) -> int:
+    """The size of the lowest card, for the original's DEV annotation."""
+    return next((room.total.mem for room in book.rooms if room.card.index == shares[0][0]), 0)
+
+
+def bound_already(pod: Pod, node: str) -> Outcome:
+    """The answer for a pod that has a node."""
+    if pod.node == node:
+        return BOUND
+    return Outcome(f"pod {pod.full_name} is already bound to node {pod.node}", "elsewhere")
+
+
+def reason_of(error: ApiError) -> str:
+    """The class of a bind that the API refused for sure."""
+    if error.unsent:
+        return "fenced"
+    return "not_found" if error.status == HTTPStatus.NOT_FOUND else f"api_{error.status}"
