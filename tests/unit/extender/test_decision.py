@@ -1,0 +1,52 @@
+"""What a bind tells: users of the cards, the scheduler of errors, operators of reasons."""
+
+import pytest
+
+from gpushare.errors import ApiError
+from gpushare.extender.decision import BOUND, Decision, bound_already, decided, reason_of, units_of_lowest
+from gpushare.model.annotations import Shares
+from gpushare.model.demand import Share
+from gpushare.scheduling.events import Reserved
+from gpushare.scheduling.ledger import Ledger, apply
+from tests.support.builders import cluster, demand, node, pod
+
+SHARES: Shares = ((0, Share(4)), (1, Share(4)))
+WANTED = demand(8, cards=2)
+
+
+def told(ledger: Ledger) -> Decision:
+    return decided(pod("p", WANTED), ledger.books["n"], WANTED, SHARES)
+
+
+def test_what_is_left_on_each_card_is_the_same_before_and_after_the_reservation() -> None:
+    before = cluster(node("n", 14, 22), pod("q", 3, at="n", card=0))
+    text = "placed on node n: 4 units on card 0 (7 of 14 left), 4 units on card 1 (18 of 22 left)"
+    assert told(before).text == text
+    assert told(apply(before, Reserved(pod("p", WANTED), WANTED, "n", SHARES))).text == text
+
+
+def test_a_card_that_the_node_has_lost_is_named_without_numbers() -> None:
+    assert told(cluster(node("n", 14))).text.endswith("4 units on card 0 (10 of 14 left), 4 units on card 1")
+
+
+def test_the_size_that_the_original_tells_is_that_of_the_lowest_card() -> None:
+    assert units_of_lowest(cluster(node("n", 14, 22)).books["n"], SHARES) == 14
+    assert units_of_lowest(cluster(node("n")).books["n"], SHARES) == 0
+
+
+def test_a_pod_that_is_where_it_is_wanted_is_bound() -> None:
+    there = pod("p", 4, at="n", card=0)
+    assert bound_already(there, "n") is BOUND
+    assert bound_already(there, "m").error == "pod default/p is already bound to node n"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ApiError("gone", status=404), "not_found"),
+        (ApiError("no", status=403), "api_403"),
+        (ApiError("kept back", unsent=True), "fenced"),
+    ],
+)
+def test_the_reason_of_a_refusal_is_a_class_for_metrics(error: ApiError, reason: str) -> None:
+    assert reason_of(error) == reason
