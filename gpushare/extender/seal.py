@@ -8,7 +8,6 @@ Pods older than the key were bound before there were seals, and are believed whe
 themselves. Without the right to the Secret everything consistent is believed: a reduced mode.
 """
 
-import hashlib
 import hmac
 from dataclasses import dataclass, replace
 from typing import Final
@@ -52,4 +51,4 @@ class Sealer:
 
     def _digest(self, uid: str, node: str, fact: Shares | Mode) -> str:
         message = msgspec.json.encode([uid, node, fact])
-        return hmac.new(self.key, message, hashlib.sha256).hexdigest()[:_DIGITS]
+        return hmac.digest(self.key, message, "sha256").hex()[:_DIGITS]
