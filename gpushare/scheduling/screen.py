@@ -54,7 +54,7 @@ def screen(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> Verdict:
         if book is None:
             verdict.refuse(name, Refusal(f'node "{name}" not found'))
         elif not simple or book.widest < 0:
-            _judge(verdict, book, seeker)
+            _judge(verdict, book, seeker, known)
         elif units > book.largest:
             verdict.hopeless[name] = f"{prefix}, {too_large(book)}"
         else:
@@ -62,9 +62,10 @@ def screen(ledger: Ledger, seeker: Seeker, names: Iterable[str]) -> Verdict:
     return verdict
 
 
-def _judge(verdict: Verdict, book: Book, seeker: Seeker) -> None:
+def _judge(verdict: Verdict, book: Book, seeker: Seeker, known: Scores) -> None:
     """A closer look."""
     result = place(book, seeker)
+    _remember(known, book, seeker, result)
     if isinstance(result, Refusal):
         verdict.refuse(book.name, result)
     else:
@@ -130,11 +131,12 @@ def _key(seeker: Seeker) -> str:
 
 
 def _score(book: Book | None, seeker: Seeker, known: Scores) -> int:
-    """One node's score, remembered unless nominated pods make it depend on who asks."""
-    if book is None:
-        return UNFIT
-    shares = place(book, seeker)
-    points = UNFIT if isinstance(shares, Refusal) else _fullness(book, seeker, shares)
+    return _remember(known, book, seeker, place(book, seeker)) if book else UNFIT
+
+
+def _remember(known: Scores, book: Book, seeker: Seeker, result: Shares | Refusal) -> int:
+    """The score of a placement, remembered unless nominated pods make it depend on who asks."""
+    points = UNFIT if isinstance(result, Refusal) else _fullness(book, seeker, result)
     if not book.nominees:
         known[book.name] = points
     return points
