@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from gpushare.errors import ConfigError, GpuShareError
 
@@ -52,6 +53,12 @@ class LazyGroup(click.Group):
         with _libraries_of(lazy.extra):
             command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands, from the table, and options."""
+        known = ((name, lazy.help) for name, lazy in self._lazy.items() if name.startswith(incomplete))
+        commands = [CompletionItem(name, help=text) for name, text in known]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in ``--help``, from the table."""

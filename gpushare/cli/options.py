@@ -10,10 +10,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from gpushare.cli import candidates
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: Final = (
-    click.argument("node", required=False, metavar="[NODE]"),
+    click.argument("node", required=False, metavar="[NODE]", shell_complete=candidates.nodes),
     click.option(
         "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format."
     ),
@@ -21,7 +23,12 @@ _OPTIONS: Final = (
     click.option("-w", "--watch", is_flag=True, help="Show again after every change, until interrupted."),
 )
 _CONNECTION: Final = (
-    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use (else KUBECONFIG, ~/.kube/config)."),
+    click.option(
+        "--kubeconfig",
+        type=click.Path(),
+        metavar="FILE",
+        help="Kubeconfig to use (else KUBECONFIG, ~/.kube/config).",
+    ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
 )
 

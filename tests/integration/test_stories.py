@@ -36,6 +36,12 @@ async def card_of(bed: Bed, name: str) -> tuple[str, dict[int, int]]:
     return pod["spec"]["nodeName"], cards_of(pod)
 
 
+async def completed(bed: Bed, words: str) -> tuple[list[str], str]:
+    """What kubectl offers its shell after these words, and how it is to go on."""
+    *candidates, end = (await show(bed, f"kubectl __complete {words} '' 2>/dev/null")).splitlines()
+    return candidates, end
+
+
 @SETUPS
 async def test_s0_three_notebooks_fill_12_of_14_and_the_fourth_is_told_why(setup) -> None:  # type: ignore[no-untyped-def]
     extender, scheduler = setup()
@@ -53,6 +59,8 @@ async def test_s2_two_replicas_share_card_0(setup) -> None:  # type: ignore[no-u
     extender, scheduler = setup()
     async with stage(replicas(), extender=extender, scheduler=scheduler) as bed:
         await played(replicas(), bed)
+        (name, *_), end = await completed(bed, "inspect cgpu")
+        assert (name, end) == (replicas().nodes[0].name, ":4")
         text = await show(bed, "kubectl inspect cgpu -d")
         assert [line.split() for line in text.splitlines() if line.startswith("app-3g")] == [
             ["app-3g-v1-0", "default", "4"],

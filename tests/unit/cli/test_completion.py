@@ -1,0 +1,61 @@
+"""What a shell is offered while a plugin's command line is typed."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gpushare.cli.completion import complete
+from gpushare.cli.inspect import command as inspect
+from gpushare.cli.main import plugin
+from tests.unit.cli.api import Api, kubeconfig
+from tests.unit.cli.objects import node, pod, share, whole
+
+NOTHING = [":4"]
+
+
+def offered(*words: str) -> list[str]:
+    return complete(plugin, words).splitlines()
+
+
+def test_commands_are_offered_with_their_help() -> None:
+    assert offered("to") == ["top\tShow cards by node, as arena top does.", ":4"]
+    assert [line.partition("\t")[0] for line in offered("top", "")] == ["node", "pod", ":4"]
+
+
+def test_flags_and_their_values_are_offered() -> None:
+    assert "--selector\tOnly nodes with these labels." in complete(inspect, ["--"]).splitlines()
+    assert complete(inspect, ["-o", ""]).splitlines() == ["wide", "json", "yaml", "name", ":4"]
+
+
+def test_for_a_file_the_shell_looks_itself() -> None:
+    assert complete(inspect, ["--kubeconfig", ""]).splitlines() == [":0"]
+
+
+def test_no_words_are_as_one_that_is_empty() -> None:
+    assert complete(plugin, []) == complete(plugin, [""])
+
+
+async def test_nodes_with_cards_are_offered(api: Api) -> None:
+    api.nodes = [node("a1", share(15)), node("a2", {}), node("b", share(15)), node("a3", whole(2))]
+    words = ["inspect", "--kubeconfig", api.kubeconfig, "a"]
+    assert await asyncio.to_thread(offered, *words) == ["a1", "a3", ":4"]
+
+
+async def test_pods_that_hold_cards_are_offered_by_namespace(api: Api) -> None:
+    api.nodes = [node("n", share(15))]
+    api.pods = [pod("mine", "n", 2, index="0"), pod("idle", "n", 0)]
+    api.pods[0]["metadata"]["namespace"] = "team"
+    words = ["limits", "--kubeconfig", api.kubeconfig]
+    assert await asyncio.to_thread(offered, *words, "-n", "team", "") == ["mine", ":4"]
+    assert await asyncio.to_thread(offered, *words, "-n", "other", "") == NOTHING
+
+
+@pytest.mark.parametrize("server", ["http://127.0.0.1:1", "not a url"])
+def test_where_nobody_answers_nothing_is_offered_nor_said(
+    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["top", "node", "--kubeconfig", kubeconfig(tmp_path, server), ""]
+    assert offered(*words) == NOTHING
+    assert offered("top", "node", "--kubeconfig", str(tmp_path / "none"), "") == NOTHING
+    assert capsys.readouterr() == ("", "")
