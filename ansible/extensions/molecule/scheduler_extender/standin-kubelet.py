@@ -4,12 +4,15 @@ No container is made, so the pod's mounts are the host's own files. YAML is read
 needs, for the host has no parser.
 """
 
+import hashlib
 import subprocess
 import time
 from pathlib import Path
 
 MANIFEST = Path("/etc/kubernetes/manifests/kube-scheduler.yaml")
 LOG = Path("/var/log/pods/kube-system_kube-scheduler-standin/kube-scheduler/0.log")
+STARTS = Path("/root/starts")
+"""When which manifest's scheduler was started: seconds since the epoch, and the manifest's checksum."""
 
 
 def words(text: str) -> list[str]:
@@ -35,6 +38,8 @@ def main() -> None:
             time.sleep(1)
         if child is None:
             text = wanted
+            with STARTS.open("a") as starts:
+                starts.write(f"{time.time()} {hashlib.sha256(text.encode()).hexdigest()}\n")
             with LOG.open("a") as log:
                 child = subprocess.Popen(words(text), stdout=log, stderr=log)  # noqa: S603 - the manifest's
         time.sleep(0.2)
