@@ -79,8 +79,17 @@ def record_of(pid: int) -> Record:
 
 
 def state_of(pid: int) -> str:
-    """Return the state letter of a process that runs now: "T" is stopped by a signal."""
+    """Return the state letter of a process that runs now."""
     return _stat(pid).state
+
+
+def stands_still(pid: int) -> bool:
+    """Whether all threads of a process are stopped by a signal, which they heed one after the other."""
+    stats = (_PROC / str(pid) / "task").glob("*/stat")
+    try:
+        return all(parse_stat(each.read_text()).state == "T" for each in stats)
+    except (FileNotFoundError, ProcessLookupError):  # a thread has ended, so not all of them stood still
+        return False
 
 
 def write(path: Path, record: Record) -> None:

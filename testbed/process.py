@@ -175,7 +175,7 @@ class Process:
             raise kind(f"{self.name} ended with {self._child().returncode}; {self._log_text()}")
 
     async def _stands_still(self, *, wanted: bool) -> bool:
-        return self._over() or (pids.state_of(self.pid) == "T") is wanted
+        return self._over() or pids.stands_still(self.pid) is wanted
 
     def _log_text(self) -> str:
         return f"its log is {self.command.log} and ends with:\n{tail(self.command.log)}"

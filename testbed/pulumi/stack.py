@@ -5,8 +5,6 @@ What belongs here: running ``pulumi``, waiting for it, ending it. What does not:
 """
 
 import json
-import os
-import signal
 from collections.abc import Mapping
 from functools import partial
 from itertools import count
@@ -147,12 +145,19 @@ class Stack:
 
     async def _halted(self, process: Process) -> bool:
         """Whether the engine stands still with its state whole; it goes on otherwise."""
-        os.kill(process.pid, signal.SIGSTOP)
-        files = list((self.folder / "state").rglob(f"stacks/**/{self.name}.json"))
-        if all(file.stat().st_size for file in files):
+        await process.pause()
+        if all(map(_is_whole, (self.folder / "state").rglob(f"stacks/**/{self.name}.json"))):
             return True
-        os.kill(process.pid, signal.SIGCONT)
+        await process.resume()
         return False
 
     def _events(self, name: str) -> Path:
         return self.folder / f"{name}.events"
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        json.loads(file.read_bytes())
+    except ValueError:
+        return False
+    return True

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,17 @@ def test_a_session_ends_with_children_that_left_its_process_group(tmp_path: Path
         pids.end_session(shell.pid, tmp_path)
         assert shell.wait() == -signal.SIGKILL
     assert not Path(f"/proc/{child}").exists() or pids.state_of(child) == "Z"
+
+
+def test_a_process_stands_still_when_all_its_threads_do() -> None:
+    program = (
+        "import threading as t, time; t.Thread(target=time.sleep, args=(60,)).start(); print(1, flush=True)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:  # noqa: S603
+        assert child.stdout
+        child.stdout.readline()
+        assert not pids.stands_still(child.pid)
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        assert pids.stands_still(child.pid)
+        child.kill()
