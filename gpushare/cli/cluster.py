@@ -20,9 +20,9 @@ from gpushare.model.demand import Malformed
 
 T = TypeVar("T")
 
-_NODES: Final = "/api/v1/nodes"
-_PODS: Final = "/api/v1/pods"
-_RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+NODES: Final = "/api/v1/nodes"
+PODS: Final = "/api/v1/pods"
+RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _TIMEOUT_S: Final = 30.0
 _PAGE_SIZE: Final = 1000
 _SETTLE_S: Final = 0.5
@@ -88,12 +88,12 @@ async def _show_cluster(
 async def look(client: KubeClient, name: str | None) -> Objects:
     """All nodes and their pods, or one node and its pods. Raises ApiError; 404 for an unknown node."""
     if name:
-        path = f"{_NODES}/{quote(name, safe='')}"
+        path = f"{NODES}/{quote(name, safe='')}"
         nodes = [msgspec.Raw(await client.request("GET", path, timeout_s=_TIMEOUT_S))]
     else:
-        nodes = await listed(client, _NODES, {})
+        nodes = await listed(client, NODES, {})
     bound = f"spec.nodeName={name}" if name else "spec.nodeName!="
-    pods = await listed(client, _PODS, {"fieldSelector": f"{bound},{_RUNNING}"})
+    pods = await listed(client, PODS, {"fieldSelector": f"{bound},{RUNNING}"})
     return objects_of(map(read_node, nodes), map(read_pod, pods))
 
 
@@ -155,8 +155,8 @@ class _Mirror(Mirror[T]):
 async def follow(client: KubeClient, show: Callable[[Objects], None], report: Callable[[str], None]) -> None:
     """Show the cluster now and after every change, until cancelled or until ``show`` raises."""
     news = asyncio.Event()
-    nodes = _Mirror[WireNode | Malformed](client, _resource("nodes", _NODES, read_node), news, report)
-    pods = _Mirror[PodRecord | Malformed](client, _resource("pods", _PODS, read_pod), news, report)
+    nodes = _Mirror[WireNode | Malformed](client, _resource("nodes", NODES, read_node), news, report)
+    pods = _Mirror[PodRecord | Malformed](client, _resource("pods", PODS, read_pod), news, report)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(nodes.run())
