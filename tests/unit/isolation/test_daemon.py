@@ -1,20 +1,17 @@
 import asyncio
 import json
 import re
-import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from gpushare.isolation.install import install
 from gpushare.isolation.versions import current, found
+from tests.support.daemons import DEADLINE_S, Daemon, until
 from tests.support.installer import packaged
-
-DEADLINE_S = 20.0
 
 
 def package(folder: Path, content: str = "one") -> Path:
@@ -23,52 +20,21 @@ def package(folder: Path, content: str = "one") -> Path:
     return packaged(folder)
 
 
-class Installer:
-    """The daemon as a process; ``url`` is where its health is."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.url = ""
-
-    async def line(self, event: str) -> dict[str, object]:
-        """The next line of its log that tells of the event."""
-        assert self.process.stderr is not None
-        while line := await asyncio.wait_for(self.process.stderr.readline(), DEADLINE_S):
-            told: dict[str, object] = json.loads(line)
-            if told["event"] == event:
-                return told
-        raise AssertionError(f"it ended without {event}")
-
-    async def get(self, path: str) -> httpx2.Response:
-        async with httpx2.AsyncClient() as client:
-            return await client.get(self.url + path)
-
-    async def end(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return await asyncio.wait_for(self.process.wait(), DEADLINE_S)
-
-
 @asynccontextmanager
-async def running(verb: str, *flags: str, node: Path) -> AsyncIterator[Installer]:
+async def running(verb: str, *flags: str, node: Path) -> AsyncIterator[Daemon]:
     argv = ["-m", "gpushare", "isolation", verb, "--wait", "--interval-seconds=0.1"]
     own = [f"--folder={node}", f"--record={node.parent}/grants.json", "--ops-host=127.0.0.1", "--ops-port=0"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *argv, *own, *flags, stderr=asyncio.subprocess.PIPE
     )
-    installer = Installer(process)
+    installer = Daemon(process)
     try:
-        installer.url = f"http://127.0.0.1:{(await installer.line('started'))['ops_port']}"
+        await installer.started()
         yield installer
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-
-
-async def until(there: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not there():
-            await asyncio.sleep(0.02)
 
 
 def record(tmp_path: Path, *versions: str) -> None:

@@ -1,15 +1,13 @@
 """The daemon as a process of its own, over the stub of NVML and the FAKE of the control daemon."""
 
 import asyncio
-import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from gpushare.errors import ConfigError
@@ -20,45 +18,27 @@ from gpushare.mps.mark import is_held
 from gpushare.mps.settings import Settings
 from testbed.mps import install
 from testbed.nvml import NvmlStub, card
+from tests.support.daemons import DEADLINE_S, Daemon, until
 from tests.support.nvml import needs_compiler
 
-DEADLINE_S = 20.0
 NO_PERMISSION = 4
 EXCLUSIVE_PROCESS = "3"
 DEFAULT = "0"
 
 
-class Daemon:
-    """The daemon as a process; ``url`` is where its health is."""
+class MpsDaemon(Daemon):
+    """Knows where its marks are."""
 
     def __init__(self, process: asyncio.subprocess.Process, state: Path) -> None:
-        self.process = process
+        super().__init__(process)
         self.state = state
-        self.url = ""
-
-    async def line(self, event: str) -> dict[str, object]:
-        """The next line of its log that tells of the event."""
-        assert self.process.stderr is not None
-        while line := await asyncio.wait_for(self.process.stderr.readline(), DEADLINE_S):
-            told: dict[str, object] = json.loads(line)
-            if told["event"] == event:
-                return told
-        raise AssertionError(f"it ended without {event}")
-
-    async def get(self, path: str) -> httpx2.Response:
-        async with httpx2.AsyncClient() as client:
-            return await client.get(self.url + path)
 
     def up(self, uuid: str) -> bool:
         return is_held(mark_of(self.state, uuid))
 
-    async def end(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return await asyncio.wait_for(self.process.wait(), DEADLINE_S)
-
 
 @asynccontextmanager
-async def running(folder: Path, stub: NvmlStub) -> AsyncIterator[Daemon]:
+async def running(folder: Path, stub: NvmlStub) -> AsyncIterator[MpsDaemon]:
     state, shm = folder / "state", folder / "shm"
     argv = ["-m", "gpushare", "mps", "--interval-seconds=0.1", "--ops-host=127.0.0.1", "--ops-port=0"]
     path = f"{install(folder / 'bin').parent}:{os.environ['PATH']}"
@@ -71,9 +51,9 @@ async def running(folder: Path, stub: NvmlStub) -> AsyncIterator[Daemon]:
         stderr=asyncio.subprocess.PIPE,
         process_group=0,
     )
-    daemon = Daemon(process, state)
+    daemon = MpsDaemon(process, state)
     try:
-        daemon.url = f"http://127.0.0.1:{(await daemon.line('started'))['ops_port']}"
+        await daemon.started()
         yield daemon
     finally:
         if process.returncode is None:
@@ -81,13 +61,7 @@ async def running(folder: Path, stub: NvmlStub) -> AsyncIterator[Daemon]:
             await process.wait()
 
 
-async def until(there: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not there():
-            await asyncio.sleep(0.02)
-
-
-async def ready(daemon: Daemon) -> None:
+async def ready(daemon: MpsDaemon) -> None:
     async with asyncio.timeout(DEADLINE_S):
         while (await daemon.get("/readyz")).status_code != 200:
             await asyncio.sleep(0.05)
