@@ -6,6 +6,11 @@ ANSIBLE := ansible/.venv/bin
 SOURCES := gpushare testbed components policy tests docs ansible/extensions ansible/plugins __main__.py
 PROSE := *.md ansible/*.md ansible/playbooks ansible/roles inventories
 
+# The tests start thousands of Python processes. What they import is compiled once, whatever the caller prefers,
+# and kept in one folder.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
+
 .PHONY: help
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,5 +143,5 @@ soak-device-plugin: setup ## Five minutes of pods that come and go on a real kub
 
 .PHONY: clean
 clean: ## Remove what the commands made in the checkout; the cache outside stays
-	@rm -rf .venv policy/.venv ansible/.venv ansible/.ansible ansible/legacy/.venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .pycache .venv policy/.venv ansible/.venv ansible/.ansible ansible/legacy/.venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

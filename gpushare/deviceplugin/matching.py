@@ -9,10 +9,10 @@ container of that amount are told apart by the list of pods of the kubelet, whic
 it admits it, and not earlier (``HandlePodAdditions``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy
+from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy, has_room_beside
 from gpushare.model.demand import ContainerDemand, Demand
 from gpushare.model.tenants import Tenant
 
@@ -48,7 +48,8 @@ def match(tenancy: Tenancy, call: Call) -> Match | None:
     """The likeliest container; None where no pod of this node waits for that amount."""
     found = _waiting(tenancy, call)
     known = [each for each in found if call.known is None or each.tenant.pod.full_name in call.known]
-    return min(known or found, key=lambda each: _rank(tenancy, each, call), default=None)
+    ranked = sorted(known or found, key=lambda each: _rank(tenancy, each, call))
+    return next((each for each in ranked if not _robs(tenancy, each, ranked, call)), None)
 
 
 def contested(tenancy: Tenancy, call: Call) -> bool:
@@ -126,6 +127,21 @@ def _shape(found: Match) -> Shape:
     containers = tuple((c.kind, c.mem, c.core) for c in _containers(tenant))
     cards = tenant.demand.cards if tenant.demand else 0
     return cards, containers, found.container.name in tenant.picks_devices
+
+
+def _robs(tenancy: Tenancy, found: Match, all_found: Sequence[Match], call: Call) -> bool:
+    """Whether what this one has may be meant for one who has nothing, with no room on its cards for both.
+
+    Who has nothing was refused before, else it would come first. The refusal may have been its twin's.
+    """
+    grant = tenancy.grants.get((found.tenant.uid, found.container.name))
+    if grant is None or _under_way(found.tenant, call):
+        return False
+    return any(
+        not tenancy.grants_of(other.tenant.uid)
+        and not has_room_beside(tenancy, grant, other.container.mem, other.container.core)
+        for other in all_found
+    )
 
 
 def _under_way(tenant: Tenant, call: Call) -> bool:

@@ -213,3 +213,10 @@ def core_fits(tenancy: Tenancy, grant: Grant, percent: int) -> bool:
     book = book_of(tenancy, asking=grant.uid, claims=False)
     places = {tenancy.index_of(uuid) for uuid, _ in grant.cards}
     return all(room.free.core * len(places) >= percent for room in book.rooms if room.card.index in places)
+
+
+def has_room_beside(tenancy: Tenancy, grant: Grant, units: int, percent: int) -> bool:
+    """Whether the grant's cards have that much left, in equal parts, besides all that was given."""
+    places = {tenancy.index_of(uuid) for uuid, _ in grant.cards}
+    rooms = [room.free for room in book_of(tenancy, claims=False).rooms if room.card.index in places]
+    return all(free.mem * len(places) >= units and free.core * len(places) >= percent for free in rooms)

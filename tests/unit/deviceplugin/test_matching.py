@@ -1,7 +1,7 @@
 from dataclasses import replace
 from typing import Any
 
-from gpushare.deviceplugin.decision import Granted
+from gpushare.deviceplugin.decision import Granted, with_grant
 from gpushare.deviceplugin.matching import Call, core_only, match, match_core
 from gpushare.deviceplugin.tenancy import Key, Tenancy
 from gpushare.model.demand import demand_of
@@ -110,3 +110,26 @@ def test_a_container_that_was_refused_comes_last() -> None:
         "a",
         "main",
     )
+
+
+def test_what_a_pod_has_is_not_given_again_where_another_may_be_meant_that_does_not_fit_beside_it() -> None:
+    """The kubelet has lost its checkpoint. The refusal may have been that of a twin of the pod that waits."""
+    node = served(with_tenants(tenancy(6), tenant("has", 4, bound=1)), "has", 4, "lead")
+    node = with_tenants(node, tenant("waits", 4, bound=2))
+    assert who(node, 4, refused=frozenset({("waits", "main")})) == ("waits", "main")
+
+
+def test_what_a_pod_has_is_given_again_where_another_that_may_be_meant_fits_beside_it() -> None:
+    node = served(with_tenants(tenancy(8), tenant("has", 4, bound=1)), "has", 4, "lead")
+    node = with_tenants(node, tenant("waits", 4, bound=2))
+    assert who(node, 4, refused=frozenset({("waits", "main")})) == ("has", "main")
+
+
+def test_a_pod_under_way_is_meant_whoever_else_waits() -> None:
+    asks = sound(demand_of([main(2), main(2, name="second")]))
+    node = served(with_tenants(tenancy(4), tenant("has", asks, bound=1)), "has", 2, "x")
+    done = frozenset({("has", "main")})
+    second = asked(node, 2, "y", done)
+    assert isinstance(second, Granted)
+    node = with_tenants(with_grant(node, second.grant), tenant("waits", 2, bound=2))
+    assert who(node, 2, done=done, refused=frozenset({("waits", "main")})) == ("has", "second")
