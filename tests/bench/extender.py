@@ -45,17 +45,25 @@ _WARM_UP = 50
 @click.option("--pods", default=50_000, show_default=True, help="Pods of the large cluster.")
 @click.option("--rounds", default=3, show_default=True, help="Rounds of both throughput arms.")
 @click.option("--shortlist", default=50, show_default=True, help="Nodes of the arm with a shortlist.")
+@click.option("--arm", "wanted", multiple=True, help="Only arms with this in their name; may be repeated.")
 @click.option("--skip-large", is_flag=True, help="Only the throughput part.")
 @click.option("--skip-throughput", is_flag=True, help="Only the large cluster.")
 def main(
-    nodes: int, pods: int, rounds: int, shortlist: int, *, skip_large: bool, skip_throughput: bool
+    nodes: int,
+    pods: int,
+    rounds: int,
+    shortlist: int,
+    wanted: tuple[str, ...],
+    *,
+    skip_large: bool,
+    skip_throughput: bool,
 ) -> None:
     """Print the results as Markdown."""
     click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}")
     if not skip_large:
         asyncio.run(large(nodes, pods))
     if not skip_throughput:
-        asyncio.run(throughput(rounds, shortlist))
+        asyncio.run(throughput(rounds, shortlist, wanted))
 
 
 async def large(nodes: int, pods: int) -> None:
@@ -162,7 +170,9 @@ def _read_answer(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-async def throughput(rounds: int, shortlist: int, *, nodes: int = 1000, pods: int = 3000) -> None:
+async def throughput(
+    rounds: int, shortlist: int, wanted: tuple[str, ...] = (), *, nodes: int = 1000, pods: int = 3000
+) -> None:
     """Pods per second without and with the extender, on the same control plane and scheduler binary.
 
     The arm "unused extender" names one that wants other pods: kube-scheduler 1.35 and later switch off
@@ -179,6 +189,7 @@ async def throughput(rounds: int, shortlist: int, *, nodes: int = 1000, pods: in
         ),
         UNUSED: (SchedulerSpec(extenders=[other]), None),
     }
+    arms = {name: arm for name, arm in arms.items() if not wanted or any(each in name for each in wanted)}
     results: dict[str, list[_Round]] = {name: [] for name in arms}
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
@@ -201,8 +212,9 @@ def _report(results: dict[str, list["_Round"]]) -> None:
         each = ", ".join(f"{rate:.1f}" for rate in rates)
         click.echo(f"| {name} | {each} | {statistics.median(rates):.1f} | {shares} |")
     click.echo()
-    for name, base in product(results, (PLAIN, UNUSED)):
-        if name not in (PLAIN, UNUSED):
+    bases = [base for base in (PLAIN, UNUSED) if base in results]
+    for name, base in product(results, bases):
+        if name not in bases:
             ratios = [e.rate / p.rate for e, p in zip(results[name], results[base], strict=True)]
             each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
             click.echo(f"ratio {name} / {base}, each round: {each}; median {statistics.median(ratios):.2f}")
