@@ -23,6 +23,7 @@ from gpushare.isolation.versions import current, found
 from gpushare.model.scheduler_config import KubernetesVersion
 from testbed import Bed, Testbed, TestbedError, images, until
 from testbed.api import Object, read_text
+from testbed.folders import cache_root
 from testbed.images import Images, Order, build
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
 from testbed.pki import Authority
@@ -277,9 +278,10 @@ async def test_absent_takes_the_link_and_leaves_what_containers_may_have(
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A real registry with TLS, and the trust in it."""
-    program = shutil.which("docker-registry")
+    unpacked = cache_root() / "docker-registry" / "usr" / "bin" / "docker-registry"
+    program = shutil.which("docker-registry") or shutil.which(unpacked)
     if program is None or shutil.which("skopeo") is None:
-        pytest.skip("no docker-registry or skopeo here (apt-get install docker-registry skopeo)")
+        pytest.skip("no docker-registry or skopeo here (.ci/bootstrap puts them here on Debian)")
     authority = Authority.create("registry-ca")
     authority.pair().write(tmp_path, "ca")
     authority.server("registry", ["127.0.0.1"]).write(tmp_path, "server")
