@@ -1,12 +1,10 @@
 """A real Prometheus as a process of a bed: it scrapes what a test names and works out its rules.
 
-What belongs here: finding Debian's programs, Prometheus' configuration, asking it. What does not: rules
+What belongs here: Prometheus' configuration, asking it. What does not: rules
 and queries (``gpushare.monitoring``).
 """
 
 import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,29 +13,13 @@ from urllib.parse import quote
 
 from testbed.api import read_text
 from testbed.bed import Bed
-from testbed.binaries import runnable, variable_of
-from testbed.errors import TestbedError
-from testbed.folders import cache_root
+from testbed.debian import program
 from testbed.ports import LOOPBACK, free_ports
 from testbed.process import Process
 from testbed.waiting import until
 
 _EVERY = "1s"
 _FIRST_SCRAPE_S = 20.0
-
-
-def program(name: str, env: Mapping[str, str] = os.environ) -> Path:
-    """``prometheus`` or ``promtool``: of ``TESTBED_<NAME>``, of PATH, or what ``.ci/bootstrap`` unpacked.
-
-    Raises ConfigError where the variable names no program, TestbedError where there is none at all.
-    """
-    variable = variable_of(name)
-    if given := env.get(variable):
-        return runnable(Path(given), variable)
-    unpacked = cache_root(env) / "prometheus" / "usr" / "bin" / name
-    if found := shutil.which(name, path=env.get("PATH")) or shutil.which(unpacked):
-        return Path(found)
-    raise TestbedError(f"there is no {name}: run .ci/bootstrap on Debian, or name one in {variable}")
 
 
 @dataclass(frozen=True)

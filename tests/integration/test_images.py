@@ -23,7 +23,7 @@ from gpushare.isolation.versions import current, found
 from gpushare.model.scheduler_config import KubernetesVersion
 from testbed import Bed, Testbed, TestbedError, images, until
 from testbed.api import Object, read_text
-from testbed.folders import cache_root
+from testbed.debian import program
 from testbed.images import Images, Order, build
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
 from testbed.pki import Authority
@@ -278,10 +278,12 @@ async def test_absent_takes_the_link_and_leaves_what_containers_may_have(
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A real registry with TLS, and the trust in it."""
-    unpacked = cache_root() / "docker-registry" / "usr" / "bin" / "docker-registry"
-    program = shutil.which("docker-registry") or shutil.which(unpacked)
-    if program is None or shutil.which("skopeo") is None:
-        pytest.skip("no docker-registry or skopeo here (.ci/bootstrap puts them here on Debian)")
+    try:
+        server = str(program("docker-registry"))
+    except TestbedError as error:
+        pytest.skip(str(error))
+    if shutil.which("skopeo") is None:
+        pytest.skip("no skopeo here (apt-get install skopeo)")
     authority = Authority.create("registry-ca")
     authority.pair().write(tmp_path, "ca")
     authority.server("registry", ["127.0.0.1"]).write(tmp_path, "server")
@@ -297,7 +299,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     }
     (tmp_path / "config.yml").write_text(json.dumps(config))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    argv = [program, "serve", str(tmp_path / "config.yml")]
+    argv = [server, "serve", str(tmp_path / "config.yml")]
     process = subprocess.Popen(argv, stderr=sys.stderr)  # noqa: S603 - found on PATH
     yield f"127.0.0.1:{port}"
     process.terminate()

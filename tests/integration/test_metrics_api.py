@@ -14,9 +14,10 @@ from gpushare.errors import ApiError
 from testbed import TestbedError, until
 from testbed.aggregation import until_available
 from testbed.api import Object
+from testbed.debian import program
 from testbed.kubelets import needs
 from testbed.metricsapi import ACCOUNT, MetricsApi, start_metrics_api
-from testbed.prometheus import program, start_prometheus
+from testbed.prometheus import start_prometheus
 from tests.support.autoscaling import APP, USED_MIB, Scene, autoscaling_bed, deploy
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

@@ -12,8 +12,9 @@ from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
 from testbed import TestbedError, until
+from testbed.debian import program
 from testbed.kubelets import needs
-from testbed.prometheus import Prometheus, program
+from testbed.prometheus import Prometheus
 from tests.support.monitoring_files import FOLDER
 from tests.support.promtool import FILES
 from tests.support.scrapes import BUSY_MIB, IDLE_MIB, USED_MIB, Scene, scraped

@@ -8,8 +8,9 @@ import pytest_asyncio
 
 from testbed import TestbedError, until
 from testbed.api import Object
+from testbed.debian import program
 from testbed.kubelets import needs
-from testbed.prometheus import program, start_prometheus
+from testbed.prometheus import start_prometheus
 from testbed.prometheus_adapter import start_adapter
 from tests.support.autoscaling import autoscaling_bed, follows_the_load
 from tests.support.monitoring_files import FOLDER

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from testbed import TestbedError
-from testbed.prometheus import program
+from testbed.debian import program
 from tests.support.monitoring_files import FOLDER
 
 FILES = [FOLDER / "rules.yaml", FOLDER / "alerts.yaml"]

@@ -1,4 +1,4 @@
-"""Which Prometheus runs."""
+"""Which program runs."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.errors import ConfigError
 from testbed import TestbedError
-from testbed.prometheus import program
+from testbed.debian import program
 
 
 def made(folder: Path, name: str = "promtool") -> Path:
