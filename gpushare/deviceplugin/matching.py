@@ -132,7 +132,8 @@ def _shape(found: Match) -> Shape:
 def _robs(tenancy: Tenancy, found: Match, all_found: Sequence[Match], call: Call) -> bool:
     """Whether what this one has may be meant for one who has nothing, with no room on its cards for both.
 
-    Who has nothing was refused before, else it would come first. The refusal may have been its twin's.
+    Who has nothing comes later only where it was refused, which may have been meant for its twin, or where
+    somebody else has served it.
     """
     grant = tenancy.grants.get((found.tenant.uid, found.container.name))
     if grant is None or _under_way(found.tenant, call):

@@ -210,13 +210,18 @@ def _fits(book: Book, claim: Shares) -> bool:
 
 def core_fits(tenancy: Tenancy, grant: Grant, percent: int) -> bool:
     """Whether the grant's cards have that share of compute left, whoever the grant's pod is."""
-    book = book_of(tenancy, asking=grant.uid, claims=False)
-    places = {tenancy.index_of(uuid) for uuid, _ in grant.cards}
-    return all(room.free.core * len(places) >= percent for room in book.rooms if room.card.index in places)
+    return all(free.core * len(grant.cards) >= percent for free in _left(tenancy, grant, asking=grant.uid))
 
 
 def has_room_beside(tenancy: Tenancy, grant: Grant, units: int, percent: int) -> bool:
     """Whether the grant's cards have that much left, in equal parts, besides all that was given."""
+    parts = len(grant.cards)
+    free = _left(tenancy, grant)
+    return all(each.mem * parts >= units and each.core * parts >= percent for each in free)
+
+
+def _left(tenancy: Tenancy, grant: Grant, *, asking: str | None = None) -> list[Share]:
+    """What each of the grant's cards has left of what was given, less than nothing where it was too much."""
+    book = book_of(tenancy, asking=asking, claims=False)
     places = {tenancy.index_of(uuid) for uuid, _ in grant.cards}
-    rooms = [room.free for room in book_of(tenancy, claims=False).rooms if room.card.index in places]
-    return all(free.mem * len(places) >= units and free.core * len(places) >= percent for free in rooms)
+    return [room.free for room in book.rooms if room.card.index in places]
