@@ -43,7 +43,7 @@ _WARM_UP = 50
 @click.command()
 @click.option("--nodes", default=5000, show_default=True, help="Nodes of the large cluster.")
 @click.option("--pods", default=50_000, show_default=True, help="Pods of the large cluster.")
-@click.option("--rounds", default=3, show_default=True, help="Rounds of both throughput arms.")
+@click.option("--rounds", default=3, show_default=True, help="Rounds of each throughput arm.")
 @click.option("--shortlist", default=50, show_default=True, help="Nodes of the arm with a shortlist.")
 @click.option("--arm", "wanted", multiple=True, help="Only arms with this in their name; may be repeated.")
 @click.option("--skip-large", is_flag=True, help="Only the throughput part.")
@@ -189,8 +189,10 @@ async def throughput(
         ),
         UNUSED: (SchedulerSpec(extenders=[other]), None),
     }
-    arms = {name: arm for name, arm in arms.items() if not wanted or any(each in name for each in wanted)}
-    results: dict[str, list[_Round]] = {name: [] for name in arms}
+    chosen = {name: arm for name, arm in arms.items() if not wanted or any(each in name for each in wanted)}
+    if not chosen:
+        raise click.BadParameter(f"no arm is called so: there are {'; '.join(arms)}", param_hint="--arm")
+    results: dict[str, list[_Round]] = {name: [] for name in chosen}
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
         for spec in (whole, short):
@@ -198,7 +200,7 @@ async def throughput(
         _say(f"creating {nodes} nodes")
         await bed.add_nodes([_node(i) for i in range(nodes)])
         for number in range(rounds):
-            for name, (scheduler, extender) in arms.items():
+            for name, (scheduler, extender) in chosen.items():
                 results[name].append(await _round(bed, scheduler, extender, pods))
                 _say(f"round {number + 1}, {name}: {results[name][-1].rate:.1f} pods/s")
     _report(results)
