@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import DEFAULT_KUBECONFIG, load_access, user_kubeconfig
+from gpushare.adapters.kube.config import load_access, user_kubeconfig
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Deleted, Resource, Upserted
 from gpushare.adapters.kube.wire import Bare, Page
@@ -41,9 +41,7 @@ class Source:
 
     def path(self) -> str | None:
         """What kubectl would read; None, for the service account, in a pod that has nothing of it."""
-        path = user_kubeconfig(self.kubeconfig)
-        default = DEFAULT_KUBECONFIG.expanduser()
-        return None if path == str(default) and not default.exists() else path
+        return user_kubeconfig(self.kubeconfig)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import structlog
 from gpushare.adapters.cgroups import Cgroups
 from gpushare.adapters.kube.agent import AgentApi
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_access
+from gpushare.adapters.kube.config import kubeconfig_in_pod, load_access
 from gpushare.adapters.kubelet.folder import check_folder
 from gpushare.adapters.kubelet.pods import check_access
 from gpushare.adapters.nvml import Nvml
@@ -61,7 +61,7 @@ async def run(settings: Settings) -> None:
     check_folder(settings.folder)
     if settings.kubelet:
         check_access(settings.kubelet)
-    access = await load_access(_kubeconfig(settings))
+    access = await load_access(kubeconfig_in_pod(settings.kubeconfig))
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         async with Nvml() as gpus, KubeClient(access) as client, asyncio.TaskGroup() as tasks:
             agent = Agent(settings, client, gpus)
@@ -154,7 +154,7 @@ class Agent:
             self._reduced(COMPUTE, f"{effect} the isolation library: hostPID is missing")
         if not controls.visible:
             self._reduced(MPS, f"containers of a node of mode {Mode.MPS} go past MPS")
-        if self._settings.kubeconfig and not _kubeconfig(self._settings):
+        if self._settings.kubeconfig and not kubeconfig_in_pod(self._settings.kubeconfig):
             self._reduced(
                 "kubeconfig", f"{self._settings.kubeconfig} is no file: the service account is used"
             )
@@ -239,9 +239,3 @@ class Agent:
         self.publisher.node_seen(facts)
         self.cards.see_node(facts)
         self.household.take_node(facts, refusal)
-
-
-def _kubeconfig(settings: Settings) -> str | None:
-    """The kubeconfig, if it is there: where a node has none, container runtimes mount an empty folder."""
-    path = settings.kubeconfig
-    return path if path and Path(path).is_file() else None

@@ -167,6 +167,14 @@ async def test_the_sample_runs_on_the_first_card_alone(installed: Installed) -> 
     assert "1/88 (1%)" in await show(node.bed, "kubectl inspect gpushare -d")
 
 
+async def test_the_originals_command_works_in_the_originals_pod(installed: Installed) -> None:
+    pod = (await installed.agent.pod())["metadata"]["name"]
+    shown = await installed.node.bed.kubectl(
+        "--namespace=kube-system", "exec", pod, "--", "kubectl-inspect-gpushare-v2", "-d"
+    )
+    assert "1/88 (1%)" in shown
+
+
 async def test_what_is_missing_is_one_line_and_one_metric_each(installed: Installed) -> None:
     missing = {"leases", "secrets"}
     assert await installed.extender.told() == Counter(missing)

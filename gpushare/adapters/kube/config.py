@@ -8,13 +8,11 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gpushare.adapters.kube.access import Access, text_of
-from gpushare.adapters.kube.service_account import from_service_account
+from gpushare.adapters.kube.service_account import HOST_VARIABLE, from_service_account
 from gpushare.errors import ConfigError
 
 if TYPE_CHECKING:
     from kubernetes.aio.client.configuration import Configuration
-
-DEFAULT_KUBECONFIG = Path("~/.kube/config")
 
 
 async def load_access(kubeconfig: str | None = None, context: str | None = None) -> Access:
@@ -26,9 +24,29 @@ async def load_access(kubeconfig: str | None = None, context: str | None = None)
     return _through_proxy_of_environment(found)
 
 
-def user_kubeconfig(flag: str | None) -> str:
-    """The kubeconfig that kubectl would take: the flag, else KUBECONFIG, else ~/.kube/config."""
-    return flag or os.environ.get("KUBECONFIG") or str(DEFAULT_KUBECONFIG.expanduser())
+def user_kubeconfig(flag: str | None) -> str | None:
+    """The kubeconfig that kubectl would take: the flag, else KUBECONFIG, else ~/.kube/config.
+
+    None, for the service account, where a variable or the default names nothing that is there.
+    """
+    if flag:
+        return flag
+    named = os.environ.get("KUBECONFIG")
+    if named:
+        return kubeconfig_in_pod(named)
+    default = Path("~/.kube/config").expanduser()
+    return str(default) if default.exists() else None
+
+
+def kubeconfig_in_pod(paths: str | None) -> str | None:
+    """The kubeconfig of a pod's manifest; None, for the service account, where none of its paths is a file.
+
+    Where a host lacks a file, container runtimes mount an empty folder in its place: nodes of kubeadm have no
+    ``kubelet.kubeconfig``. Outside of pods the paths are returned as they are, so that a typo is an error.
+    """
+    if not paths or HOST_VARIABLE not in os.environ:
+        return paths
+    return paths if any(Path(path).is_file() for path in paths.split(os.pathsep)) else None
 
 
 def _through_proxy_of_environment(access: Access) -> Access:

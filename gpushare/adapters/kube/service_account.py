@@ -16,7 +16,8 @@ from gpushare.errors import ConfigError
 
 log = structlog.get_logger()
 
-_HOST: Final = "KUBERNETES_SERVICE_HOST"
+HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
+"""The kubelet sets it in every container."""
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
 _FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _REREAD_S: Final = 60.0
@@ -33,7 +34,7 @@ def from_service_account(
         token = _Token(folder / "token", clock)
         text_of(ca_file)
     except ConfigError as error:
-        if _HOST in environ:
+        if HOST_VARIABLE in environ:
             raise ConfigError(f"service account of this pod: {error}") from error
         raise ConfigError(
             f"no kubeconfig given and not in a cluster ({error}); set KUBECONFIG or --kubeconfig"
@@ -42,10 +43,10 @@ def from_service_account(
 
 
 def _url(environ: Mapping[str, str]) -> str:
-    for name in (_HOST, _PORT):
+    for name in (HOST_VARIABLE, _PORT):
         if not environ.get(name):
             raise ConfigError(f"{name} is not set")
-    host, port = environ[_HOST], environ[_PORT]
+    host, port = environ[HOST_VARIABLE], environ[_PORT]
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 

@@ -9,8 +9,9 @@ from structlog.testing import capture_logs
 
 from gpushare.adapters.kube.access import Access
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.service_account import HOST_VARIABLE
 from gpushare.deviceplugin import daemon
-from gpushare.deviceplugin.daemon import Agent, _kubeconfig
+from gpushare.deviceplugin.daemon import Agent
 from gpushare.deviceplugin.main import command, settings_of
 from gpushare.deviceplugin.settings import Settings
 from gpushare.errors import ApiError
@@ -85,7 +86,10 @@ def test_an_outage_that_is_over_is_forgotten(ready: Agent) -> None:
     assert sample(ready, "watch_stale_seconds", resource="pods") == 0
 
 
-def test_each_missing_mount_is_one_line_and_one_metric(tmp_path: Path) -> None:
+def test_each_missing_mount_is_one_line_and_one_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOST_VARIABLE, "10.0.0.1")
     with capture_logs() as logs:
         found = agent(
             tmp_path,
@@ -112,15 +116,3 @@ def test_without_the_hosts_processes_parts_of_a_cards_time_are_not_held(
     with capture_logs() as logs:
         agent(tmp_path, *flags, "--proc-root=/proc")
     assert "compute" not in [each["right"] for each in logs if each["event"] == "reduced_mode"]
-
-
-def test_a_kubeconfig_that_is_not_there_means_the_service_account(tmp_path: Path) -> None:
-    path = tmp_path / "kubelet.conf"
-    found = settings(tmp_path, f"--kubeconfig={path}")
-    assert _kubeconfig(found) is None
-    path.mkdir()
-    assert _kubeconfig(found) is None
-    path.rmdir()
-    path.write_text("")
-    assert _kubeconfig(found) == str(path)
-    assert _kubeconfig(settings(tmp_path)) is None

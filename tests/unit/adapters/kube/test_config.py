@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpushare.adapters.kube.config import load_access, user_kubeconfig
+from gpushare.adapters.kube.service_account import HOST_VARIABLE
 from gpushare.errors import ConfigError
 
 
@@ -164,9 +165,38 @@ async def test_neither_file_nor_cluster(monkeypatch: pytest.MonkeyPatch) -> None
     assert text.endswith("set KUBECONFIG or --kubeconfig")
 
 
-def test_the_flag_beats_the_variable_which_beats_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_flag_beats_the_variable_which_beats_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(HOST_VARIABLE, raising=False)
     monkeypatch.setenv("KUBECONFIG", "/a:/b")
     assert user_kubeconfig("/flag") == "/flag"
     assert user_kubeconfig(None) == "/a:/b"
     monkeypatch.delenv("KUBECONFIG")
-    assert user_kubeconfig(None).endswith("/.kube/config")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert user_kubeconfig(None) is None
+    default = tmp_path / ".kube" / "config"
+    default.parent.mkdir()
+    default.touch()
+    assert user_kubeconfig(None) == str(default)
+
+
+def test_in_a_pod_a_variable_that_names_a_folder_selects_the_service_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOST_VARIABLE, "10.0.0.1")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+    assert user_kubeconfig(None) is None
+    assert user_kubeconfig(str(tmp_path)) == str(tmp_path)
+    written(tmp_path / "config", {}, {})
+    both = f"{tmp_path}:{tmp_path / 'config'}"
+    monkeypatch.setenv("KUBECONFIG", both)
+    assert user_kubeconfig(None) == both
+
+
+def test_outside_of_pods_a_variable_that_names_no_file_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(HOST_VARIABLE, raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+    assert user_kubeconfig(None) == str(tmp_path)
