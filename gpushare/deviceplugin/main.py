@@ -30,7 +30,7 @@ from gpushare.deviceplugin.settings import Settings
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import Folders
 from gpushare.mps.layout import Folders as MpsFolders
-from gpushare.runtime.flags import daemon_options, run_daemon
+from gpushare.runtime.flags import PORT, SECONDS, daemon_options, run_daemon
 
 _CHATTY: Final = 8
 """From this ``--v`` on the original logs what we call debug."""
@@ -158,7 +158,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 @daemon_options(12347)
 @_switch("query-kubelet", default=False, help="Ask the kubelet for pods that the API does not show.")
 @_option("kubelet-address", default=_ANY_ADDRESS, help="Where the kubelet answers; 0.0.0.0 is this host.")
-@_option("kubelet-port", type=int, default=10250, help="The kubelet's port.")
+@_option("kubelet-port", type=PORT, default=10250, help="The kubelet's port.")
 @click.option(
     "--kubelet-ca",
     type=click.Path(path_type=Path),
@@ -169,7 +169,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 @_option("client-cert", type=click.Path(path_type=Path), help="Certificate to show the kubelet.")
 @_option("client-key", type=click.Path(path_type=Path), help="Its key.")
 @_option("token", default="", help="Token to show the kubelet.  [default: the service account's]")
-@_option("timeout", type=float, default=10.0, help="Seconds for an answer of the kubelet.")
+@_option("timeout", type=SECONDS, default=10.0, help="Seconds for an answer of the kubelet.")
 @_switch("mps", default=False, help="Accepted for compatibility; the node's label decides.", hidden=True)
 @_switch("logtostderr", default=True, help="Accepted for compatibility.", hidden=True)
 @_option("v", type=int, default=0, hidden=True, help="Verbosity as the original has it: 8 and more is debug.")

@@ -2,24 +2,22 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from gpushare.contract import EXPORTER_PORT, ISOLATION_STATE, POD_RESOURCES_SOCKET
 from gpushare.errors import ConfigError
 from gpushare.exporter.settings import Settings
-from gpushare.runtime.flags import daemon_options, run_daemon
-
-_SECONDS: Final = click.FloatRange(min=0, min_open=True)
+from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 @click.option("--node-name", envvar="NODE_NAME", help="Name of this node; NODE_NAME in the manifests.")
-@click.option("--interval-seconds", type=_SECONDS, default=15.0, help="How often everything is read.")
-@click.option("--deadline-seconds", type=_SECONDS, default=5.0, help="How long one source may take.")
+@click.option("--interval-seconds", type=SECONDS, default=15.0, help="How often everything is read.")
+@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="How long one source may take.")
 @click.option(
-    "--stale-seconds", type=_SECONDS, default=60.0, help="How old what is shown may be; older is not shown."
+    "--stale-seconds", type=SECONDS, default=60.0, help="How old what is shown may be; older is not shown."
 )
 @click.option(
     "--process-ids",

@@ -11,32 +11,36 @@ from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, SYSTEM_NAMES
 from gpushare.errors import ConfigError
 from gpushare.extender.lease import Terms
 from gpushare.extender.settings import CGPU_PODS, Deadlines, Settings
-from gpushare.runtime.flags import daemon_options, run_daemon
+from gpushare.runtime.flags import LISTENING_PORT, SECONDS, daemon_options, run_daemon
 from gpushare.runtime.tls import TlsFiles
 
 _TERMS = Terms()
 _DEADLINES = Deadlines()
+_PORT_VARIABLE = "PORT"
 
 
-class _Port(click.ParamType[int]):
-    """The original's PORT: what is not an integer selects the default."""
+class _PortOrDefault(click.ParamType[int]):
+    """The original's PORT: a variable that is not an integer selects the default. A flag must be a port."""
 
     name = "port"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002 - click's signature
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return int(value)
+            number = int(value)
         except ValueError:
+            if value != os.environ.get(_PORT_VARIABLE):
+                self.fail(f"{value!r} is not a number", param, ctx)
             click.echo(f"PORT={value!r} is not a number, listening on {EXTENDER_DEFAULT_PORT}", err=True)
             return EXTENDER_DEFAULT_PORT
+        return LISTENING_PORT.convert(number, param, ctx)
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 @click.option("--host", default="0.0.0.0", help="Address for the scheduler's requests.")  # noqa: S104 - as the original
 @click.option(
     "--port",
-    envvar="PORT",
-    type=_Port(),
+    envvar=_PORT_VARIABLE,
+    type=_PortOrDefault(),
     default=EXTENDER_DEFAULT_PORT,
     help="Port for the scheduler's requests; 0 takes a free one.",
 )
@@ -79,7 +83,7 @@ class _Port(click.ParamType[int]):
 )
 @click.option(
     "--api-request-timeout",
-    type=float,
+    type=SECONDS,
     default=_DEADLINES.api_request_s,
     help="The API server's own --request-timeout, in seconds.",
 )

@@ -14,14 +14,13 @@ from gpushare.contract import (
     ISOLATION_LIBRARIES,
 )
 from gpushare.isolation.settings import Settings
-from gpushare.runtime.flags import daemon_options, run_daemon
+from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGED: Final = Path("/usr/local/lib/gpushare")
 """Where images have it."""
 _PATH: Final = click.Path(path_type=Path)
-_SECONDS: Final = click.FloatRange(min=0, min_open=True)
 
 
 def _node_options(function: F) -> F:
@@ -44,7 +43,7 @@ def _staying_options(function: F) -> F:
     for option in (
         daemon_options(ISOLATION_INSTALLER_PORT, asks_api=False),
         click.option(
-            "--interval-seconds", type=_SECONDS, default=60.0, help="How often all is looked at, with --wait."
+            "--interval-seconds", type=SECONDS, default=60.0, help="How often all is looked at, with --wait."
         ),
         click.option(
             "--wait/--once", help="Stay until SIGTERM and see to it, as a DaemonSet's container must."

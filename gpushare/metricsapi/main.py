@@ -1,7 +1,7 @@
 """``gpushare metrics-api``: flags and environment to settings, errors to exit codes."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -16,9 +16,7 @@ from gpushare.contract import (
 from gpushare.errors import ConfigError, InvalidRequest
 from gpushare.metricsapi.settings import Settings
 from gpushare.model.selector import Selector, parse_selector
-from gpushare.runtime.flags import daemon_options, run_daemon
-
-_SECONDS: Final = click.FloatRange(min=0, min_open=True)
+from gpushare.runtime.flags import LISTENING_PORT, PORT, SECONDS, daemon_options, run_daemon
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
@@ -26,7 +24,7 @@ _SECONDS: Final = click.FloatRange(min=0, min_open=True)
 @click.option(
     "--port",
     envvar="PORT",
-    type=int,
+    type=LISTENING_PORT,
     default=METRICS_API_PORT,
     help="Port for the API server's requests; 0 takes a free one.",
 )
@@ -43,11 +41,9 @@ _SECONDS: Final = click.FloatRange(min=0, min_open=True)
 @click.option(
     "--exporter-selector", default=f"component={EXPORTER_NAME}", help="Labels of the exporter's pods."
 )
-@click.option(
-    "--exporter-port", type=click.IntRange(1, 65535), default=EXPORTER_PORT, help="Their port for metrics."
-)
-@click.option("--deadline-seconds", type=_SECONDS, default=5.0, help="How long one scrape or query may take.")
-@click.option("--keep-seconds", type=_SECONDS, default=5.0, help="How long what was read is used.")
+@click.option("--exporter-port", type=PORT, default=EXPORTER_PORT, help="Their port for metrics.")
+@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="How long one scrape or query may take.")
+@click.option("--keep-seconds", type=SECONDS, default=5.0, help="How long what was read is used.")
 @daemon_options(METRICS_API_OPS_PORT)
 def command(**flags: Any) -> None:
     """Serve custom.metrics.k8s.io: what cards, nodes and pods do, to autoscalers."""

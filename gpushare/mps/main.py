@@ -8,7 +8,7 @@ import click
 
 from gpushare.contract import MPS_PORT, MPS_STATE, SHM
 from gpushare.mps.settings import Settings
-from gpushare.runtime.flags import daemon_options, run_daemon
+from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 
 _PATH: Final = click.Path(path_type=Path)
 
@@ -20,7 +20,7 @@ _PATH: Final = click.Path(path_type=Path)
 @click.option("--shm", type=_PATH, default=Path(SHM), help="The memory that they share with programs.")
 @click.option(
     "--interval-seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=5.0,
     help="How often all is looked at.",
 )

@@ -14,6 +14,10 @@ from gpushare.errors import ConfigError, GpuShareError, first_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PORT: Final = click.IntRange(1, 65535)
+LISTENING_PORT: Final = click.IntRange(0, 65535)
+"""0 takes a free port."""
+SECONDS: Final = click.FloatRange(min=0, min_open=True)
 _LEVELS: Final = ("debug", "info", "warn", "error")
 _FAILED: Final = 1
 _WRONG_SETTINGS: Final = 2
@@ -41,7 +45,7 @@ def daemon_options(ops_port: int, *, log_level: str = "info", asks_api: bool = T
         click.option(
             "--ops-port",
             envvar="OPS_PORT",
-            type=int,
+            type=LISTENING_PORT,
             default=ops_port,
             help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
         ),
