@@ -6,6 +6,9 @@ ANSIBLE := ansible/.venv/bin
 SOURCES := gpushare testbed components policy tests docs ansible/extensions ansible/plugins __main__.py
 PROSE := *.md ansible/*.md ansible/playbooks ansible/roles inventories
 
+# A virtual environment needs packages that another prerequisite installs.
+.NOTPARALLEL:
+
 # The tests start thousands of Python processes. What they import is compiled once, whatever the caller prefers,
 # and kept in one folder.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,7 +22,7 @@ help: ## List the commands
 	@.ci/bootstrap
 
 .PHONY: setup
-setup: .venv/.synced ## Make .venv with all tools and the console scripts
+setup: .venv/.synced ## Make .venv with all tools and the console scripts; installs no system package
 
 ansible/.venv/.synced: .venv/.synced ansible/pyproject.toml ansible/uv.lock ansible/legacy/pyproject.toml ansible/legacy/uv.lock
 	@.ci/bootstrap ansible
@@ -27,8 +30,15 @@ ansible/.venv/.synced: .venv/.synced ansible/pyproject.toml ansible/uv.lock ansi
 .PHONY: setup-ansible
 setup-ansible: ansible/.venv/.synced ## Make ansible/.venv: ansible-core 2.19 and its tools, and 2.16 beside it
 
+.PHONY: packages packages-demo
+packages: ## Install the system packages of the tests (apt, never removing one)
+	@.ci/packages test
+
+packages-demo:
+	@.ci/packages demo
+
 .PHONY: demo
-demo: setup ## Play the stories of the source documents on a real control plane
+demo: packages-demo setup ## Play the stories of the source documents on a real control plane
 	@$(BIN)/python -m testbed.demo
 
 .PHONY: lint
@@ -50,7 +60,7 @@ check: lint setup-ansible ## The quick loop: lint, types, layers, unit and prope
 	@$(ANSIBLE)/pytest -q -n 2 -p no:cacheprovider tests/ansible
 
 .PHONY: native
-native: setup ## The isolation library under programs that know nothing of it, on a stub of the driver
+native: packages setup ## The isolation library under programs that know nothing of it, on a stub of the driver
 	@$(BIN)/pytest -q -n 2 tests/isolation
 
 .PHONY: gpu
@@ -62,7 +72,7 @@ role-docs: setup ## Make the README of each role from its argument_specs.yml
 	@$(BIN)/python -m tests.support.role_docs
 
 .PHONY: molecule
-molecule: setup setup-ansible ## The roles on real systemd hosts; SCENARIO=<names> for some of them
+molecule: packages setup setup-ansible ## The roles on real systemd hosts; SCENARIO=<names> for some of them
 	@$(BIN)/python -m tests.support.molecule $(SCENARIO)
 
 .PHONY: docs
@@ -70,39 +80,39 @@ docs: setup ## Build the documentation, warnings are errors
 	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
 .PHONY: integration
-integration: setup ## Tests on real control planes, and of the whole system from images
+integration: packages setup ## Tests on real control planes, and of the whole system from images
 	@$(BIN)/pytest -q -n 2 --dist loadfile --durations=15 tests/integration tests/e2e
 
 .PHONY: test
-test: setup ## Everything; tools are built in the background meanwhile
+test: packages setup ## Everything; tools are built in the background meanwhile
 	@.ci/test
 
 .PHONY: bench-extender
-bench-extender: setup ## Filter latency, memory, cold start, pods per second against a plain scheduler
+bench-extender: packages setup ## Filter latency, memory, cold start, pods per second against a plain scheduler
 	@$(BIN)/python -m tests.bench.extender
 
 .PHONY: bench-device-plugin
-bench-device-plugin: setup ## Allocate latency, start, memory and idle cost of the node agent
+bench-device-plugin: packages setup ## Allocate latency, start, memory and idle cost of the node agent
 	@$(BIN)/python -m tests.bench.device_plugin
 
 .PHONY: bench-isolation
-bench-isolation: setup ## What the preloaded library costs, and the parts of a card's time that it gives
+bench-isolation: packages setup ## What the preloaded library costs, and the parts of a card's time that it gives
 	@$(BIN)/python -m tests.bench.isolation
 
 .PHONY: bench-exporter
-bench-exporter: setup ## Scrape time, memory and cost of the exporter
+bench-exporter: packages setup ## Scrape time, memory and cost of the exporter
 	@$(BIN)/python -m tests.bench.exporter
 
 .PHONY: bench-metrics-api
-bench-metrics-api: setup ## Time until an HPA has the numbers of 512 pods
+bench-metrics-api: packages setup ## Time until an HPA has the numbers of 512 pods
 	@$(BIN)/python -m tests.bench.metrics_api
 
 .PHONY: bench-pulumi
-bench-pulumi: setup ## Preview, up and destroy of the full stack under the real engine, import time
+bench-pulumi: packages setup ## Preview, up and destroy of the full stack under the real engine, import time
 	@$(BIN)/python -m tests.bench.pulumi
 
 .PHONY: bench-preflight
-bench-preflight: setup setup-ansible ## The preflight of 200 hosts against a bare `ansible -m setup` of the same
+bench-preflight: packages setup setup-ansible ## The preflight of 200 hosts against a bare `ansible -m setup` of the same
 	@$(BIN)/python -m tests.bench.preflight
 
 .PHONY: images
@@ -138,7 +148,7 @@ generate: setup ## Make the kubelet's gRPC messages and stubs from their .proto 
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. gpushare/adapters/kubelet/api/*.proto
 
 .PHONY: soak-device-plugin
-soak-device-plugin: setup ## Five minutes of pods that come and go on a real kubelet, all books compared
+soak-device-plugin: packages setup ## Five minutes of pods that come and go on a real kubelet, all books compared
 	@GPUSHARE_SOAK_S=300 $(BIN)/pytest -q -s tests/integration/test_device_plugin_churn.py
 
 .PHONY: clean

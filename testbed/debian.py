@@ -1,11 +1,11 @@
-"""Programs of Debian's packages that ``.ci/bootstrap`` only unpacks: installed, they would start services.
+"""Programs of Debian's packages that ``.ci/packages`` only unpacks: installed, they would start services.
 
 What belongs here: finding them. What does not: programs that are built (``testbed.binaries``).
 """
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,19 +13,32 @@ from testbed.binaries import runnable, variable_of
 from testbed.errors import TestbedError
 from testbed.folders import cache_root
 
-_PACKAGE_OF: Final = {"promtool": "prometheus"}
+_PACKAGE_OF: Final = {"busybox": "busybox-static", "promtool": "prometheus"}
 """Where it is not called as the program."""
+_DYNAMIC_MARK: Final = b"/ld-linux"
 
 
 def program(name: str, env: Mapping[str, str] = os.environ) -> Path:
-    """One of ``TESTBED_<NAME>``, of PATH, or of what ``.ci/bootstrap`` unpacked.
+    """One of ``TESTBED_<NAME>``, of PATH, or of what ``.ci/packages`` unpacked.
 
     Raises ConfigError where the variable names no program, TestbedError where there is none at all.
     """
-    variable = variable_of(name)
-    if given := env.get(variable):
-        return runnable(Path(given), variable)
-    unpacked = cache_root(env) / _PACKAGE_OF.get(name, name) / "usr" / "bin" / name
-    if found := shutil.which(name, path=env.get("PATH")) or shutil.which(unpacked):
-        return Path(found)
-    raise TestbedError(f"there is no {name}: run .ci/bootstrap on Debian, or name one in {variable}")
+    if found := next(_found(name, env), None):
+        return found
+    raise TestbedError(
+        f"there is no {name}: run .ci/packages test on Debian, or name one in {variable_of(name)}"
+    )
+
+
+def static_busybox(env: Mapping[str, str] = os.environ) -> Path | None:
+    """A busybox that runs where nothing else is; that of PATH may need libraries. Raises ConfigError."""
+    return next((path for path in _found("busybox", env) if _DYNAMIC_MARK not in path.read_bytes()), None)
+
+
+def _found(name: str, env: Mapping[str, str]) -> Iterator[Path]:
+    if given := env.get(variable_of(name)):
+        yield runnable(Path(given), variable_of(name))
+        return
+    unpacked = cache_root(env) / _PACKAGE_OF.get(name, name)
+    places = (env.get("PATH"), str(unpacked / "usr" / "bin"), str(unpacked / "bin"))
+    yield from (Path(path) for place in places if (path := shutil.which(name, path=place)))

@@ -1,7 +1,7 @@
 """What a real kubelet needs of the machine, and what to do where it is missing.
 
 What belongs here: looking, and saying what was not found. What does not: installing anything
-(``.ci/bootstrap``).
+(``.ci/packages``).
 """
 
 import os
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import cgroups
+from testbed import cgroups, debian
 from testbed.errors import TestbedError
 
 _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
@@ -22,7 +22,6 @@ _PROGRAMS = {
     "runc": "runc",
     "unshare": "util-linux",
 }
-_STATIC_MARK = b"/ld-linux"
 _CAPABILITIES = {12: "CAP_NET_ADMIN", 19: "CAP_SYS_PTRACE", 21: "CAP_SYS_ADMIN", 27: "CAP_MKNOD"}
 
 
@@ -37,11 +36,11 @@ class Found:
 def look() -> Found:
     """Return what was found; raise TestbedError that names everything that is missing."""
     missing = list(_missing())
-    cni, busybox = _cni_folder(), _busybox()
+    cni, busybox = _cni_folder(), debian.static_busybox()
     if cni is None:
         missing.append("CNI plugins (apt-get install containernetworking-plugins)")
     if busybox is None:
-        missing.append("a static busybox (apt-get install busybox-static)")
+        missing.append("a static busybox (.ci/packages demo)")
     if missing or cni is None or busybox is None:
         raise TestbedError(f"a node with a real kubelet cannot run here; missing: {'; '.join(missing)}")
     return Found(cni, busybox)
@@ -70,10 +69,3 @@ def _cni_folder() -> Path | None:
     return next(
         (folder for folder in _CNI_FOLDERS if all((folder / each).exists() for each in _CNI_PLUGINS)), None
     )
-
-
-def _busybox() -> Path | None:
-    found = shutil.which("busybox")
-    if found is None or _STATIC_MARK in Path(found).read_bytes():
-        return None
-    return Path(found)

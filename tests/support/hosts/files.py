@@ -64,7 +64,7 @@ def _card(card: Card) -> Iterator[tuple[str, str]]:
         yield f"{DEVICES}/{card.slot}/{name}", f"{value}\n"
 
 
-def ssh_config(addresses: Mapping[str, str], namespace: Path, folder: Path) -> str:
+def ssh_config(addresses: Mapping[str, str], namespace: Path, folder: Path, busybox: Path) -> str:
     """Return settings with which ``ssh -F`` reaches the hosts by name, through their network namespace."""
     hosts = "".join(f"Host {name}\n  HostName {address}\n" for name, address in addresses.items())
     return f"""\
@@ -77,7 +77,7 @@ Host *
   StrictHostKeyChecking yes
   LogLevel ERROR
   ConnectTimeout 5
-  ProxyCommand nsenter --net={namespace} busybox nc %h %p
+  ProxyCommand nsenter --net={namespace} {busybox} nc %h %p
 """
 
 

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from testbed import cgroups, kubelets
 from testbed.commands import API_ADDRESS
+from testbed.debian import program
 from testbed.errors import TestbedError
 from testbed.home import Home
 from testbed.ports import LOOPBACK
@@ -168,7 +169,9 @@ class Lab:
         known = {self.addresses[host.name]: bases[host.base] / _HOST_KEY for host in self.hosts}
         lines = [f"{address} {file.read_text()}" for address, file in known.items()]
         (self.folder / "known_hosts").write_text("".join(lines))
-        self.ssh_config.write_text(files.ssh_config(self.addresses, self.namespace, self.folder))
+        self.ssh_config.write_text(
+            files.ssh_config(self.addresses, self.namespace, self.folder, program("busybox"))
+        )
         self.inventory.write_text(files.inventory(self.hosts, self.addresses, self.folder))
 
     async def _boot(self, host: HostSpec, root: Path, packages: Path) -> None:

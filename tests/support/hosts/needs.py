@@ -1,17 +1,17 @@
 """What hosts need of the machine, and what to do where it is missing.
 
-What belongs here: looking. What does not: installing (``.ci/bootstrap``).
+What belongs here: looking. What does not: installing (``.ci/packages``).
 """
 
 import os
 import shutil
 from typing import Final
 
+from testbed.debian import static_busybox
 from testbed.errors import TestbedError
 
 _PROGRAMS: Final = {
     "apt-ftparchive": "apt-utils",
-    "busybox": "busybox-static",
     "dpkg-deb": "dpkg",
     "gpg": "gpg",
     "ip": "iproute2",
@@ -29,6 +29,8 @@ def look() -> None:
         for program, package in _PROGRAMS.items()
         if not shutil.which(program)
     ]
+    if static_busybox() is None:
+        missing.append("a static busybox (.ci/packages test)")
     if os.geteuid() != 0:
         missing.append("the rights of root")
     if missing:

@@ -1,0 +1,185 @@
+"""``.ci/packages`` and the make targets that call it: apt's own solver, on a made-up system and archive.
+
+apt is real; that it would ever install is excluded by its configuration, which names no dpkg.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / ".ci" / "packages"
+TOOLS = ("apt-get", "awk", "cat", "dirname", "dpkg", "grep", "mktemp", "rm", "sh", "uname")
+ARCHIVE = (
+    *(
+        "apt-utils",
+        "containernetworking-plugins",
+        "gcc",
+        "gcc-aarch64-linux-gnu",
+        "gpg",
+        "iproute2",
+        "iptables",
+    ),
+    *("libc6-dev", "libc6-dev-arm64-cross", "mmdebstrap", "openssh-client", "podman", "python3-venv"),
+    *("qemu-user", "runc", "skopeo", "systemd-container"),
+)
+DOCKER = (
+    "Package: containerd.io\nVersion: 1.7.27-1\nConflicts: containerd, runc\nProvides: containerd\n",
+    "Package: docker-ce\nVersion: 5:28.3.3-1\nDepends: containerd.io\n",
+)
+"""Docker's own packages, with the relations that they had when they provided no runc."""
+
+pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="no Debian: there is no apt to ask")
+
+
+@dataclass
+class Machine:
+    """A machine of which only apt's view and the programs on PATH are made up."""
+
+    folder: Path
+    installed: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    archive: tuple[str, ...] = ARCHIVE
+    env: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Exit code and standard error of the script, once apt has read the archive."""
+        self._write()
+        env = {
+            "PATH": str(self.folder / "bin"),
+            "APT_CONFIG": str(self.folder / "apt.conf"),
+            "GPUSHARE_CACHE": str(self.folder / "cache"),
+            **self.env,
+        }
+        subprocess.run(["apt-get", "update", "-qq"], env=env, check=True)  # noqa: S607 - that of PATH
+        ended = subprocess.run(  # noqa: S603 - our own script
+            ["/bin/sh", SCRIPT, *arguments], env=env, capture_output=True, text=True, check=False
+        )
+        return ended.returncode, ended.stderr
+
+    def _write(self) -> None:
+        programs = self.folder / "bin"
+        programs.mkdir()
+        for name in TOOLS:
+            (programs / name).symlink_to(shutil.which(name) or name)
+        for name in self.programs:
+            _program(programs / name, "true")
+        _program(programs / "id", "echo 0")
+        for name in (
+            "etc/apt.conf.d",
+            "etc/preferences.d",
+            "state/lists/partial",
+            "cache/archives/partial",
+            "archive",
+            "cache/busybox-static/bin",
+        ):
+            (self.folder / name).mkdir(parents=True)
+        _program(self.folder / "cache/busybox-static/bin/busybox", "true")
+        for package, program in (
+            ("prometheus", "promtool"),
+            ("prometheus", "prometheus"),
+            ("docker-registry", "docker-registry"),
+        ):
+            place = self.folder / "cache" / package / "usr" / "bin"
+            place.mkdir(parents=True, exist_ok=True)
+            _program(place / program, "true")
+        status = [_stanza(text) + "Status: install ok installed\n" for text in self.installed]
+        (self.folder / "status").write_text("\n".join(status))
+        archive = [
+            _stanza(f"Package: {name}\nVersion: 1\n") + f"Filename: {name}.deb\nSize: 1\n"
+            for name in self.archive
+        ]
+        (self.folder / "archive" / "Packages").write_text("\n".join(archive))
+        (self.folder / "sources.list").write_text(f"deb [trusted=yes] file:{self.folder}/archive ./\n")
+        (self.folder / "apt.conf").write_text(f"""\
+Dir "{self.folder}";
+Dir::Etc "{self.folder}/etc";
+Dir::Etc::SourceList "{self.folder}/sources.list";
+Dir::State "{self.folder}/state";
+Dir::State::Status "{self.folder}/status";
+Dir::Cache "{self.folder}/cache";
+Dir::Bin::dpkg "/bin/false";
+APT::Architecture "amd64";
+APT::Sandbox::User "{os.environ.get("USER", "root")}";
+""")
+
+
+def _program(path: Path, command: str) -> None:
+    path.write_text(f"#!/bin/sh\n{command}\n")
+    path.chmod(0o755)
+
+
+def _stanza(text: str) -> str:
+    return f"{text}Architecture: amd64\nMaintainer: x\nDescription: x\n"
+
+
+def test_where_apt_would_remove_docker_nothing_is_installed_and_both_names_are_said(tmp_path: Path) -> None:
+    code, said = Machine(tmp_path, DOCKER).run("demo")
+    assert code == 1
+    assert "apt would remove docker-ce containerd.io: nothing was installed" in said
+    assert 'GPUSHARE_WITHOUT_PACKAGES="' in said
+
+
+def test_a_runc_of_another_vendor_is_taken(tmp_path: Path) -> None:
+    code, said = Machine(tmp_path, DOCKER, programs=("runc",)).run("--print", "demo")
+    assert code == 0
+    assert "packages: not installing" in said
+    assert " podman" in said
+    assert " runc" not in said
+    assert "remove" not in said
+
+
+def test_packages_that_are_not_wanted_are_left_out(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, DOCKER, env={"GPUSHARE_WITHOUT_PACKAGES": "runc gcc"})
+    code, said = machine.run("--print", "demo")
+    assert (code, " runc" in said, " gcc" in said, " podman" in said) == (0, False, False, True)
+
+
+def test_the_demo_wants_less_than_the_tests(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    _, demo = Machine(tmp_path / "a").run("--print", "demo")
+    _, tests = Machine(tmp_path / "b").run("--print", "test")
+    assert " systemd-container" in tests
+    assert " systemd-container" not in demo
+
+
+def test_an_upgrade_is_announced(tmp_path: Path) -> None:
+    old = ("Package: runc\nVersion: 0\n",)
+    code, said = Machine(tmp_path, old).run("--print", "demo")
+    assert (code, "this upgrades runc" in said) == (0, True)
+
+
+def test_a_package_that_the_archive_lacks_is_an_error_with_the_way_out(tmp_path: Path) -> None:
+    code, said = Machine(tmp_path, archive=tuple({*ARCHIVE} - {"podman"})).run("demo")
+    assert (code, "podman" in said, "GPUSHARE_WITHOUT_PACKAGES" in said) == (1, True, True)
+
+
+def test_a_wrong_set_is_an_error() -> None:
+    argv = [str(SCRIPT), "everything"]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    assert (ended.returncode, "demo|test" in ended.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("target", ["setup", "docs", "preview", "up", "lint", "check", "monitoring"])
+def test_these_targets_install_no_system_package(target: str) -> None:
+    assert ".ci/packages" not in planned(target)
+    assert "apt" not in (ROOT / ".ci" / "bootstrap").read_text().replace("(apt-get install python3-venv)", "")
+
+
+@pytest.mark.parametrize(("target", "chosen"), [("demo", "demo"), ("test", "test"), ("integration", "test")])
+def test_these_targets_do_all_their_set_up_before_they_begin(target: str, chosen: str) -> None:
+    lines = planned(target).splitlines()
+    assert lines[0] == f".ci/packages {chosen}"
+    assert lines[1] == ".ci/bootstrap"
+
+
+def planned(target: str) -> str:
+    """The commands that make would run in a fresh clone."""
+    argv = ["make", "--dry-run", "--always-make", "--no-print-directory", target, "STACK=x"]
+    ended = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603 - as above
+    return ended.stdout
