@@ -39,7 +39,7 @@ from components.forms import (
 from components.images import with_images
 from gpushare.contract import LABEL_GPUSHARE, LABEL_PLACEMENT
 from gpushare.errors import ConfigError
-from gpushare.model.objects import mode_of
+from gpushare.model.modes import mode_of
 from gpushare.model.scheduler_config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
 
 _REPLICAS: Final = (1, 3)

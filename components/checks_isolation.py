@@ -4,7 +4,7 @@ from components.config import DevicePlugin, Isolation, Mps, Settings
 from components.forms import check_any_label, check_path, check_size
 from gpushare.contract import LABEL_NO_ISOLATION
 from gpushare.errors import ConfigError
-from gpushare.model.objects import HELD, Mode, mode_of
+from gpushare.model.modes import HELD, Mode, mode_of
 
 
 def check_isolation(settings: Settings) -> None:

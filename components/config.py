@@ -14,7 +14,7 @@ from typing import Final
 
 from components.config_monitoring import Monitoring
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
-from gpushare.model.objects import HELD, Mode
+from gpushare.model.modes import HELD, Mode
 from gpushare.model.scheduler_config import KubernetesVersion
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})

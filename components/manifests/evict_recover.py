@@ -12,7 +12,7 @@ from components.forms import modes_in
 from components.manifests.device_plugin import GPU_TAINT, named
 from components.manifests.parts import Object, container_security, host_path, labels, metadata, sizes
 from gpushare.contract import LABEL_MODE
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 
 EVICT: Final = "device-plugin-evict-ds"
 RECOVER: Final = "device-plugin-recover-ds"

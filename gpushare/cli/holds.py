@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpushare.cli.document import API_VERSION
 from gpushare.cli.use import Table, Wanted
 from gpushare.contract import LABEL_MODE, LABEL_NO_ISOLATION, RESOURCE_MEM
-from gpushare.model.objects import HELD, Mode, mode_of
+from gpushare.model.modes import HELD, Mode, mode_of
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.page import Sample
 

@@ -45,7 +45,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.deviceplugin.watches import Watches
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.facts import NodeFacts
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from gpushare.ports import Driver, node_note
 from gpushare.runtime.operators import operators_app, rendering
 from gpushare.runtime.serving import bind_socket, make_server, stop_event

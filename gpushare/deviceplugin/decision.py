@@ -20,7 +20,7 @@ from gpushare.deviceplugin.tenancy import Grant, Hold, Tenancy, choose
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import place_named
 from gpushare.model.demand import Demand, Malformed
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from gpushare.scheduling.fitting import Refusal
 
 NO_ROOM: Final = "no_room"

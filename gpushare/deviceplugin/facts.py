@@ -5,10 +5,9 @@ anew altogether: so what is shown is compared again at every change, and whateve
 again.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from gpushare.contract import (
     ANN_ASSIGNED_NODE,
@@ -22,11 +21,9 @@ from gpushare.contract import (
 from gpushare.deviceplugin.lineup import Lineup
 from gpushare.model.cards import format_cards
 from gpushare.model.facts import NodeFacts
+from gpushare.model.models import label_value
 
 T = TypeVar("T")
-
-_MAX_LABEL: Final = 63
-_NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +58,6 @@ def _labels(lineup: Lineup) -> dict[str, str | None]:
         LABEL_CARD_COUNT: str(len(lineup.cards) + len(lineup.left_out)),
         LABEL_UNLISTED: label_value(lineup.unlisted[0]) if lineup.unlisted else None,
     }
-
-
-def label_value(text: str) -> str | None:
-    """The text as a label value, ``Tesla-V100-SXM2-16GB``; None where nothing of it can stand there."""
-    value = _NOT_IN_LABELS.sub("-", text)
-    return value.strip("-_.")[:_MAX_LABEL].rstrip("-_.") or None
 
 
 def patch(shown: NodeFacts, want: Wanted, *, labels: bool = True) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from gpushare.deviceplugin.tenancy import Grant, Tenancy
 from gpushare.isolation.limits import CardLimit, parse, text
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
-from gpushare.model.objects import HELD, Mode
+from gpushare.model.modes import HELD, Mode
 
 _CONTEXT_MIB: Final = 121
 """The first guess of a CUDA context: on a V100 with driver 418, nvidia-smi shows 3193 MiB for 3072."""

@@ -16,7 +16,7 @@ from gpushare.deviceplugin.joining import Served, join, marked, retained
 from gpushare.deviceplugin.lineup import Lineup
 from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy
 from gpushare.model.facts import NodeFacts
-from gpushare.model.objects import mode_of
+from gpushare.model.modes import mode_of
 from gpushare.model.tenants import Tenant
 
 Checkpoint = Callable[[], tuple[Served, ...] | None]

@@ -28,7 +28,7 @@ from gpushare.deviceplugin.record import Record
 from gpushare.deviceplugin.tenancy import Grant, Hold
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, Owner
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 
 log = structlog.get_logger()
 

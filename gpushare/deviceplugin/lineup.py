@@ -16,7 +16,7 @@ from typing import Final
 from gpushare.model.cards import Card
 from gpushare.model.hardware import Gpu, Inventory
 from gpushare.model.models import is_listed
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 
 _MIB_PER_GIB: Final = 1024
 _PROHIBITED: Final = "Prohibited"

@@ -2,7 +2,7 @@
 
 from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.model.facts import NodeFacts
-from gpushare.model.objects import mode_of
+from gpushare.model.modes import mode_of
 
 
 def serving(facts: NodeFacts) -> str | None:

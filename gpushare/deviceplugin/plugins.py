@@ -11,7 +11,7 @@ from gpushare.deviceplugin.interface import Answer, Device, Refused
 from gpushare.deviceplugin.lineup import Lineup
 from gpushare.model.cards import Card
 from gpushare.model.demand import Malformed
-from gpushare.model.objects import WITH_CORE
+from gpushare.model.modes import WITH_CORE
 
 
 class _Plugin:

@@ -12,7 +12,8 @@ from gpushare.isolation.layout import Bound
 from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, Share
-from gpushare.model.objects import Mode, Node
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node
 from gpushare.model.tenants import Tenant
 from gpushare.scheduling.book import Book, Reservation, make_book
 from gpushare.scheduling.fitting import Refusal, Seeker, place, unfit

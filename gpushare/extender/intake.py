@@ -14,7 +14,8 @@ from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.notes import Notebook
-from gpushare.model.objects import Mode, Node, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node, Pod
 from gpushare.ports import node_note
 from gpushare.scheduling.placement import DEFAULT, POLICIES
 

@@ -15,7 +15,8 @@ from typing import Final
 import msgspec
 
 from gpushare.model.annotations import Shares
-from gpushare.model.objects import SHARING, Mode, Pod
+from gpushare.model.modes import SHARING, Mode
+from gpushare.model.objects import Pod
 
 _DIGITS: Final = 32
 

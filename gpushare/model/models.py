@@ -1,4 +1,4 @@
-"""The one table of card models: data-centre cards that sharing is made for.
+"""Names of card models: the one table of data-centre cards that sharing is made for, and names as labels.
 
 Others (GeForce, TITAN, unknown ones) are served too; they come last, and whoever wants can refuse
 them by name.
@@ -19,9 +19,17 @@ LISTED: Final = frozenset((*_PASCAL, *_VOLTA, *_TURING, *_AMPERE, *_ADA, *_HOPPE
 
 _SEPARATORS: Final = re.compile(r"[\s\-_/]+")
 _CONSUMER: Final = frozenset({"GEFORCE", "TITAN", "QUADRO", "RTX", "GTX"})
+_MAX_LABEL: Final = 63
+_NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 def is_listed(model: str) -> bool:
     """Whether a model name, as NVML gives it, is of the table."""
     words = {word.upper() for word in _SEPARATORS.split(model)}
     return bool(words & LISTED) and not words & _CONSUMER
+
+
+def label_value(text: str) -> str | None:
+    """The text as a label value, ``Tesla-V100-SXM2-16GB``; None where nothing of it can stand there."""
+    value = _NOT_IN_LABELS.sub("-", text)
+    return value.strip("-_.")[:_MAX_LABEL].rstrip("-_.") or None

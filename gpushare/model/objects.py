@@ -5,7 +5,6 @@ Adapters make these from API objects. Nothing here knows the API's JSON.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
@@ -13,9 +12,6 @@ from gpushare.contract import (
     ANN_ASSIGNED_NODE,
     ANN_CARDS,
     CORE_PER_CARD,
-    LABEL_CGPU,
-    LABEL_GPUSHARE,
-    LABEL_MODE,
     LABEL_PLACEMENT,
     RESOURCE_COUNT,
     RESOURCE_MEM,
@@ -24,28 +20,12 @@ from gpushare.errors import InvalidRequest
 from gpushare.model.annotations import Shares, parse_assigned
 from gpushare.model.cards import Card, equal_cards, parse_cards
 from gpushare.model.demand import Demand, Malformed
+from gpushare.model.modes import WITH_CORE, Mode, mode_of
 from gpushare.model.quantity import parse_quantity
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 _MAX_CARDS: Final = 1024
 """More than any machine has: a count beyond it is a mistake, and must not become that many objects."""
-
-
-class Mode(StrEnum):
-    """How a node shares its cards (label ``ack.node.gpu.schedule``)."""
-
-    WHOLE = "default"
-    TOPOLOGY = "topology"
-    SHARE = "share"
-    CGPU = "cgpu"
-    CORE_MEM = "core_mem"
-    MPS = "mps"
-
-
-SHARING = frozenset({Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
-WITH_CORE = frozenset({Mode.CORE_MEM, Mode.MPS})
-HELD = frozenset({Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
-"""Modes in which isolation holds containers to their limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,25 +107,6 @@ def node_of(
         closed = closed or f"its annotation {ANN_ASSIGNED_NODE} cannot be read"
     cards = () if isinstance(found, Malformed) else found
     return Node(name, cards, mode, labels.get(LABEL_PLACEMENT), closed, word or {}, multi_user)
-
-
-def mode_of(labels: Mapping[str, str]) -> tuple[Mode, str | None]:
-    """The mode, and why the node is closed to sharing if its labels close it."""
-    text = labels.get(LABEL_MODE)
-    if text is not None and text not in set(Mode):
-        return Mode.SHARE, f"label {LABEL_MODE}={text!r} is not one of {', '.join(Mode)}"
-    mode = Mode(text) if text else _mode_by_cgpu(labels)
-    if mode not in SHARING:
-        return mode, f"label {LABEL_MODE}={mode} gives out whole cards"
-    for key in (LABEL_GPUSHARE, LABEL_CGPU):
-        if text is None and labels.get(key) == "false":
-            return mode, f"label {key}=false"
-    return mode, None
-
-
-def _mode_by_cgpu(labels: Mapping[str, str]) -> Mode:
-    """ACK's older label is one for sharing with isolation."""
-    return Mode.CGPU if labels.get(LABEL_CGPU) == "true" else Mode.SHARE
 
 
 def _cards(capacity: Mapping[str, object], text: str | None) -> tuple[Card, ...] | Malformed:

@@ -11,7 +11,8 @@ from typing import Final
 from gpushare.model.annotations import Shares, shares_from_units
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, Share, Users
-from gpushare.model.objects import Mode, Node
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node
 
 NOBODY: Final[Users] = frozenset()
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from gpushare.contract import LABEL_CARDS_PER_POD, REASON_NO_CARD, REASON_NOT_SHARED, RESOURCE_CORE
 from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.demand import Demand, Users
-from gpushare.model.objects import Mode, Node
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, Nominee, Reservation, Room, with_reservation, without
 from gpushare.scheduling.placement import choose
 

@@ -26,7 +26,7 @@ from gpushare.isolation.main import settings_of as installer_settings
 from gpushare.isolation.main import uninstall_command as uninstall_library
 from gpushare.metricsapi.main import command as metrics_api_command
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
-from gpushare.model.objects import HELD, Mode, mode_of
+from gpushare.model.modes import HELD, Mode, mode_of
 from gpushare.mps.layout import Folders
 from gpushare.mps.main import command as mps_command
 from gpushare.mps.main import settings_of as mps_settings

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand
-from gpushare.model.objects import Mode, Node, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node, Pod
 
 
 @dataclass(frozen=True)

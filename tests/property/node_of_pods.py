@@ -20,7 +20,8 @@ from gpushare.model.annotations import parse_assigned
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
 from gpushare.model.devices import long_id
-from gpushare.model.objects import Mode, Node
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, Reservation, make_book
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 from tests.support.builders import sound

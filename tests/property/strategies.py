@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
-from gpushare.model.objects import Mode, Node, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.fitting import Seeker
 from gpushare.scheduling.ledger import Ledger
 from tests.support.builders import cluster, demand, main, node, pod

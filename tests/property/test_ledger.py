@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, demand_of
-from gpushare.model.objects import Mode, Node, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.events import (
     Confirmed,
     Event,

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpushare.model.demand import Demand, Share
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, Nominee, Reservation, shares_of, with_reservation, without
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 from gpushare.scheduling.inspection import explain, inspect

@@ -7,7 +7,8 @@ A node is told by its card sizes, ``node("n", 14, 14)``; a pod by what it asks f
 from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
-from gpushare.model.objects import Mode, Node, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.events import NodeSeen, PodSeen, Reserved
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply

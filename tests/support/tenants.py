@@ -13,7 +13,7 @@ from gpushare.deviceplugin.matching import Call, match
 from gpushare.deviceplugin.tenancy import Key, Tenancy
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, Malformed
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from gpushare.model.tenants import Tenant
 from tests.support.builders import pod
 

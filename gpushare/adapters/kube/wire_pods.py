@@ -9,7 +9,8 @@ from gpushare.adapters.kube.wire import BareMeta, Condition
 from gpushare.errors import InvalidRequest
 from gpushare.model.annotations import claim_of
 from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
-from gpushare.model.objects import SHARING, Mode, Pod
+from gpushare.model.modes import SHARING, Mode
+from gpushare.model.objects import Pod
 from gpushare.model.quantity import parse_quantity
 from gpushare.scheduling.placement import POLICIES
 

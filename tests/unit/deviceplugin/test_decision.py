@@ -7,7 +7,7 @@ from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy
 from gpushare.isolation.layout import Bound
 from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from tests.support.builders import demand, init, main, sound
 from tests.support.tenants import asked, cards, served, tenancy, tenant, with_tenants
 

@@ -1,9 +1,7 @@
 """What the node's object should say, and the patch that makes it so."""
 
 import json
-import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +14,7 @@ from gpushare.contract import (
     LABEL_UNLISTED,
     RESOURCE_COUNT,
 )
-from gpushare.deviceplugin.facts import Wanted, applied, label_value, patch, wanted, without_labels
+from gpushare.deviceplugin.facts import Wanted, applied, patch, wanted, without_labels
 from gpushare.deviceplugin.lineup import LeftOut, Lineup, Unit
 from gpushare.model.cards import Card, parse_cards
 from gpushare.model.facts import NodeFacts
@@ -147,26 +145,3 @@ def test_the_patch_touches_no_key_of_others(shown: NodeFacts, want: Wanted) -> N
     for key in shown.labels.keys() - want.labels.keys():
         assert after.labels[key] == shown.labels[key]
     assert after.capacity.keys() - want.resources.keys() == shown.capacity.keys() - want.resources.keys()
-
-
-@pytest.mark.parametrize(
-    ("model", "label"),
-    [
-        ("Tesla T4", "Tesla-T4"),
-        ("Tesla V100-SXM2-16GB", "Tesla-V100-SXM2-16GB"),
-        ("NVIDIA RTX 6000 Ada (Gen/2)", "NVIDIA-RTX-6000-Ada-Gen-2"),
-        ("  --x--  ", "x"),
-        ("x" * 70, "x" * 63),
-        ("x" * 62 + " y", "x" * 62),
-        ("显卡", None),
-        ("", None),
-    ],
-)
-def test_a_model_becomes_a_label_value_as_on_ack(model: str, label: str | None) -> None:
-    assert label_value(model) == label
-
-
-@given(st.text(max_size=200))
-def test_a_label_value_is_always_valid(text: str) -> None:
-    value = label_value(text)
-    assert value is None or re.fullmatch(r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]", value)

@@ -7,7 +7,7 @@ from gpushare.deviceplugin.tenancy import Grant, Tenancy
 from gpushare.isolation.limits import CardLimit, parse
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, demand_of
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from tests.support.builders import demand, main, sound
 from tests.support.tenants import tenancy
 

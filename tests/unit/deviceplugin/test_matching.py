@@ -5,7 +5,7 @@ from gpushare.deviceplugin.decision import Granted, with_grant
 from gpushare.deviceplugin.matching import Call, core_only, match, match_core
 from gpushare.deviceplugin.tenancy import Key, Tenancy
 from gpushare.model.demand import demand_of
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from tests.support.builders import init, main, sidecar, sound
 from tests.support.tenants import asked, served, tenancy, tenant, with_tenants
 

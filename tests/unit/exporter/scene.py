@@ -19,7 +19,8 @@ from gpushare.model.annotations import even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, Demand, demand_of
 from gpushare.model.devices import ContainerDevices, long_id
-from gpushare.model.objects import Mode, Node, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node, Pod
 from gpushare.model.readings import CardReading, Load, ProcessReading, Readings
 from gpushare.model.tenants import Resident, Tenant
 from tests.support.builders import main

@@ -9,7 +9,8 @@ from gpushare.exporter.holdings import Holder, Holding, holdings
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.model.cards import Card
 from gpushare.model.devices import ContainerDevices
-from gpushare.model.objects import Mode, Node
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node
 from tests.support.builders import init, main, sidecar
 from tests.unit.exporter.scene import MIB, T4, node, reading, shared, snapshot, tenant, whole
 

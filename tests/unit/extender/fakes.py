@@ -9,7 +9,8 @@ from gpushare.contract import ANN_MODE, ANN_SEAL
 from gpushare.errors import ApiError
 from gpushare.model.annotations import claim_of
 from gpushare.model.demand import Demand
-from gpushare.model.objects import Mode, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Pod
 from gpushare.ports import Fence, LeaseRecord, Note, StoredKey
 
 

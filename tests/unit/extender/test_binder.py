@@ -15,7 +15,8 @@ from gpushare.extender.decision import BindRequest, Outcome
 from gpushare.extender.seal import Sealer
 from gpushare.extender.settings import Deadlines
 from gpushare.model.demand import Malformed, Share
-from gpushare.model.objects import Mode, Node, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node, Pod
 from gpushare.ports import KubeApi, Note
 from tests.support.builders import demand, free, node, pod
 from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence, until

@@ -7,7 +7,7 @@ from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.intake import Feeds, NodeIntake
 from gpushare.extender.metrics import ExtenderMetrics
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from tests.support.builders import node
 from tests.unit.extender.fakes import refused
 

@@ -8,7 +8,8 @@ from gpushare.adapters.kube.watch import Upserted
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.seal import Sealer
 from gpushare.model.annotations import even_shares
-from gpushare.model.objects import SHARING, Mode, Pod
+from gpushare.model.modes import SHARING, Mode
+from gpushare.model.objects import Pod
 from tests.support.builders import demand, free, node, pod
 
 KEY_MADE = "2026-01-01T00:00:00Z"

@@ -1,7 +1,7 @@
 """One node's book: what is free, which cards are open, and the sums that filter relies on."""
 
 from gpushare.model.demand import Share
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, Reservation, Room, shares_of, with_reservation, without
 from tests.support.builders import T4, cluster, demand, free_core, node, pod
 

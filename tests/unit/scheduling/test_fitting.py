@@ -4,7 +4,8 @@ import pytest
 
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand, Share, demand_of
-from gpushare.model.objects import Mode, Node
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node
 from gpushare.scheduling.events import PodGone, UnhealthySeen
 from gpushare.scheduling.fitting import Refusal, Seeker, place
 from gpushare.scheduling.ledger import Ledger, apply

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from gpushare.scheduling.events import NodeGone
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import EMPTY_LEDGER, apply

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.model.annotations import even_shares
 from gpushare.model.demand import Malformed, demand_of
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from gpushare.scheduling.events import (
     Confirmed,
     Event,

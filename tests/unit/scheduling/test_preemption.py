@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.model.objects import Mode
+from gpushare.model.modes import Mode
 from gpushare.scheduling.events import Confirmed, UnhealthySeen
 from gpushare.scheduling.ledger import apply
 from gpushare.scheduling.preemption import preempt, victims_on

@@ -3,7 +3,8 @@
 import pytest
 
 from gpushare.model.cards import Card
-from gpushare.model.objects import Mode, Node
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node
 from gpushare.scheduling.events import Confirmed, PodGone
 from gpushare.scheduling.ledger import Ledger, apply
 from gpushare.scheduling.screen import Verdict, score, screen

@@ -9,7 +9,8 @@ from gpushare import contract
 from gpushare.adapters.kube.wire_pods import WirePod, pod_of
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand, Kind, Malformed, Share
-from gpushare.model.objects import Mode, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Pod
 
 MEM, CORE = contract.RESOURCE_MEM, contract.RESOURCE_CORE
 CLAIM = {contract.ANN_IDX: "1", contract.ANN_POD: "4", contract.ANN_ALLOCATION: '{"0":{"1":4}}'}
