@@ -52,7 +52,7 @@ lint: setup
 
 .PHONY: lint-ansible
 lint-ansible: setup-ansible ## Lint roles, playbooks and inventories; profile production
-	@cd ansible && PATH=$(CURDIR)/$(ANSIBLE):$$PATH ansible-lint -q
+	@cd ansible && ANSIBLE_COLLECTIONS_PATH=$(CURDIR) PATH=$(CURDIR)/$(ANSIBLE):$$PATH ansible-lint -q
 
 .PHONY: check
 check: lint setup-ansible ## The quick loop: lint, types, layers, unit and property tests
