@@ -16,7 +16,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 
 .PHONY: help
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv/.synced: pyproject.toml uv.lock .ci/bootstrap
 	@.ci/bootstrap
@@ -70,6 +70,14 @@ gpu: setup ## The library on a real card, under frameworks that GPU_PYTHON has; 
 .PHONY: role-docs
 role-docs: setup ## Make the README of each role from its argument_specs.yml
 	@$(BIN)/python -m tests.support.role_docs
+
+.PHONY: collection-modules
+collection-modules: setup ## Copy the modules of gpushare/ that the collection carries
+	@$(BIN)/python -m tests.support.collection_modules
+
+.PHONY: collection
+collection: setup-ansible collection-modules ## Build the tarball of the collection in dist/
+	@$(ANSIBLE)/ansible-galaxy collection build --force --output-path dist ansible
 
 .PHONY: molecule
 molecule: packages setup setup-ansible ## The roles on real systemd hosts; SCENARIO=<names> for some of them

@@ -1,15 +1,10 @@
-"""How checks of many hosts are told: table, document, failures; and the filters around them."""
+"""How checks of many hosts are told: table, document, failures; and verdicts on hosts that failed."""
 
 import json
 
 import pytest
 
-from ansible_collections.gpushare.nodes.plugins.filter.checks import (
-    FilterModule,
-    preflight_verdict,
-    validate_verdict,
-    with_lost,
-)
+from ansible_collections.gpushare.nodes.plugins.plugin_utils import verdicts
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     Check,
     Level,
@@ -88,20 +83,16 @@ def test_versions_are_numbers_up_to_what_is_none(text: str | None, numbers: tupl
 
 
 def test_a_host_that_could_not_be_looked_at_fails_with_what_was_said() -> None:
-    lost = preflight_verdict({"unreachable": True, "msg": "connect to host x:\n refused"}, {})
+    lost = verdicts.of_preflight({"unreachable": True, "msg": "connect to host x:\n refused"}, {})
     assert failures(lost) == [
         "report: unreachable (connect to host x: refused): see ansible_host, the SSH key and the network"
     ]
-    broken = validate_verdict({"msg": "boom", "module_stderr": "no python"}, {}, {}, {})
+    broken = verdicts.of_validation({"msg": "boom", "module_stderr": "no python"}, {}, {}, {})
     assert "(boom no python)" in failures(broken)[0]
 
 
 def test_hosts_that_failed_earlier_are_not_forgotten() -> None:
-    known = with_lost(VERDICTS, ["cp-1", "early"])
+    known = verdicts.with_lost(VERDICTS, ["cp-1", "early"])
     assert known["cp-1"] == VERDICTS["cp-1"]
     assert known["early"]["level"] == "fail"
     assert "early" not in VERDICTS
-
-
-def test_every_filter_is_registered_by_name() -> None:
-    assert all(callable(made) for made in FilterModule().filters().values())

@@ -1,16 +1,14 @@
 """What the role scheduler_extender asks of a manifest, and the texts that it writes."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import scheduler
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.probes import health_urls
-from gpushare.errors import ConfigError
 from tests.support import kubeadm
 
 EXTENDER = {"url": "http://127.0.0.1:32766/gpushare-scheduler", "weight": 5, "http_timeout_s": 5, "tls": {}}
@@ -89,15 +87,3 @@ def test_probes_without_a_host_are_asked_where_the_program_listens() -> None:
     container["command"] = ["kube-scheduler", "--bind-address=fd00::1", "--secure-port=0"]
     container["livenessProbe"] = {"httpGet": {"path": "/healthz", "port": 10251}}
     assert health_urls(made, "kube-scheduler") == [["http://[fd00::1]:10251/healthz"]]
-
-
-def test_a_controller_without_the_package_is_told_the_way_out() -> None:
-    code = (
-        "import sys; sys.modules['gpushare.errors'] = None\n"
-        "from ansible_collections.gpushare.nodes.plugins.plugin_utils.package import filtered\n"
-        "filtered('scheduler', 'state_of')('')\n"
-    )
-    python = [sys.executable, "-c", code]
-    done = subprocess.run(python, capture_output=True, text=True, check=False)  # noqa: S603 - our own code
-    assert "cannot import gpushare" in done.stderr
-    assert "`pip install gpushare pyyaml` or `uv sync --frozen --directory ansible`" in done.stderr

@@ -8,7 +8,6 @@ import pytest
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check, Level
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import Terms, checks
 from gpushare.contract import ANN_CARDS, RESOURCE_MEM, RESOURCE_WHOLE_GPU
-from gpushare.model.cards import equal_cards, format_cards
 from tests.ansible.reports import report
 
 TERMS: dict[str, Any] = {
@@ -24,11 +23,15 @@ TERMS: dict[str, Any] = {
 ANSWERS = {"status": 200}
 
 
+def published(cards: int) -> str:
+    return json.dumps([{"index": index, "units": 31} for index in range(cards)])
+
+
 def node(
     *,
     ready: str = "True",
     labels: dict[str, str] | None = None,
-    cards: str | None = format_cards(equal_cards(62, 2)),
+    cards: str | None = published(2),
     spec: dict[str, Any] | None = None,
     **allocatable: str,
 ) -> dict[str, Any]:
@@ -193,7 +196,7 @@ def test_a_node_that_is_not_there_or_not_as_labelled_fails(of_node: dict[str, An
         ({}, node(whole="2"), f"offers no {RESOURCE_MEM}"),
         ({}, node(mem="62", whole="2"), "cards are given twice"),
         ({"node": "whole"}, node(mem="62"), f"offers no {RESOURCE_WHOLE_GPU}"),
-        ({}, node(cards=format_cards(equal_cards(31, 1))), "shares 1 of 2 cards"),
+        ({}, node(cards=published(1)), "shares 1 of 2 cards"),
         ({}, node(cards="{"), "cannot be read"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.package import filtered
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import lazy
 
 
 class FilterModule:
@@ -14,6 +14,6 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name to function."""
         return {
-            "node_mode_plan": filtered("node_mode", "plan"),
-            "node_mode_cards": filtered("node_mode", "cards_of"),
+            "node_mode_plan": lazy("node_mode", "plan", plain=True),
+            "node_mode_cards": lazy("node_mode", "cards_of", plain=True),
         }

@@ -1,11 +1,11 @@
-"""Filters of the role scheduler_extender, over the package's own renderer and edit of static pods."""
+"""Filters of the role scheduler_extender, over the renderer and the edit of static pods of gpushare."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.package import filtered
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import lazy
 
 
 class FilterModule:
@@ -14,8 +14,8 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name to function."""
         return {
-            "scheduler_state": filtered("scheduler", "state_of"),
-            "scheduler_install": filtered("scheduler", "install"),
-            "scheduler_remove": filtered("scheduler", "remove"),
-            "scheduler_configuration": filtered("scheduler", "configuration"),
+            "scheduler_state": lazy("scheduler", "state_of", plain=True),
+            "scheduler_install": lazy("scheduler", "install", plain=True),
+            "scheduler_remove": lazy("scheduler", "remove", plain=True),
+            "scheduler_configuration": lazy("scheduler", "configuration", plain=True),
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gpushare.contract import (
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import (
     ANN_CARDS,
     LABEL_CARD_COUNT,
     LABEL_CARD_MIB,
@@ -22,8 +22,8 @@ from gpushare.contract import (
     RESOURCE_MEM,
     RESOURCE_WHOLE_GPU,
 )
-from gpushare.deviceplugin.facts import label_value
-from gpushare.model.objects import Mode, mode_of
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.models import label_value
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.modes import Mode, mode_of
 
 Object = dict[str, Any]
 

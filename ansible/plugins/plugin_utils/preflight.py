@@ -17,6 +17,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     judged,
     version,
 )
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.models import is_listed
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import card_name
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     UNITS,
@@ -24,7 +25,6 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     runtime_of,
     unit_state,
 )
-from gpushare.model.models import is_listed
 
 Problems = Iterator[tuple[Level, str]]
 _OLDEST_PYTHON: Final = (3, 8)

@@ -11,9 +11,8 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.probes import health_urls
-from gpushare.errors import ConfigError
-from gpushare.model.scheduler_config import (
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.scheduler_config import (
     ExtenderConfig,
     KubernetesVersion,
     SchedulerOptions,
@@ -21,7 +20,15 @@ from gpushare.model.scheduler_config import (
     parse_version,
     render,
 )
-from gpushare.model.static_pod import FOLDER, base_of, installed, is_installed, removed, version_of
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.static_pod import (
+    FOLDER,
+    base_of,
+    installed,
+    is_installed,
+    removed,
+    version_of,
+)
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.probes import health_urls
 
 Object = dict[str, Any]
 

@@ -8,7 +8,7 @@ here: creating and removing it. Pure.
 from typing import Final
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check, Document, Level
-from gpushare.contract import RESOURCE_MEM
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import RESOURCE_MEM
 
 CARDS: Final = 1000
 """As the probe's label in the role's variables says."""

@@ -5,6 +5,7 @@ kubernetes.core), and what a host must have before anything is changed (``prefli
 not hold is a failure, and names the role or command that puts it right.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,15 +17,17 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     judged,
     version,
 )
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import (
+    ANN_CARDS,
+    RESOURCE_MEM,
+    RESOURCE_WHOLE_GPU,
+)
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.quantity import parse_quantity
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     UNITS,
     runtime_of,
     unit_state,
 )
-from gpushare.contract import ANN_CARDS, RESOURCE_MEM, RESOURCE_WHOLE_GPU
-from gpushare.model.cards import parse_cards
-from gpushare.model.demand import Malformed
-from gpushare.model.quantity import parse_quantity
 
 Problems = Iterator[tuple[Level, str]]
 _SETTINGS: Final = (
@@ -197,12 +200,32 @@ def _offer_problems(report: Document, terms: Terms, node: Document, amounts: dic
 
 
 def _published_problems(published: str, present: int) -> Problems:
-    cards = parse_cards(published)
-    if isinstance(cards, Malformed):
-        yield Level.FAIL, f"annotation {ANN_CARDS} cannot be read: {cards.problem}"
-    elif len(cards) != present:
-        text = f"the node agent shares {len(cards)} of {present} cards: its log and events say why"
-        yield Level.FAIL, text
+    count = published_cards(published)
+    if count is None:
+        text = f"annotation {ANN_CARDS} cannot be read as a list of cards: {published!r:.80}"
+        yield Level.FAIL, f"{text}; see the log of the node agent, which writes it"
+    elif count != present:
+        yield Level.FAIL, f"the node agent shares {count} of {present} cards: its log and events say why"
+
+
+def published_cards(text: str) -> int | None:
+    """Return how many cards the annotation lists, None where the extender could not use it.
+
+    ``gpushare.model.cards`` defines the format. Its decoder is no part of ansible-core, so here only the
+    required keys are checked.
+    """
+    try:
+        cards = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(cards, list) or not all(map(_is_card, cards)):
+        return None
+    return len(cards) if len({card["index"] for card in cards}) == len(cards) else None
+
+
+def _is_card(card: object) -> bool:
+    values = [card.get(key) for key in ("index", "units")] if isinstance(card, dict) else [None]
+    return all(type(value) is int and value >= 0 for value in values)
 
 
 def _extender(answer: Document) -> Check:

@@ -1,0 +1,169 @@
+# Copied from gpushare/contract.py by `make collection-modules`; change it there.
+"""Every name that crosses the wire: resources, labels, annotations, routes, objects.
+
+What belongs here: literal strings and numbers that other programs (schedulers, kubelets, users'
+manifests, dashboards, the original gpushare pair) know us by. What does not: defaults of our own
+settings, logic, and anything that only one module needs.
+
+Names of the original pair are kept letter for letter; names that are ours start with
+``gpushare.io/``.
+"""
+
+from typing import Final
+
+# --- extended resources -------------------------------------------------------------------------
+RESOURCE_MEM: Final = "aliyun.com/gpu-mem"
+"""Units of GPU memory (GiB by default, MiB by flag), summed over the cards of a node."""
+RESOURCE_COUNT: Final = "aliyun.com/gpu-count"
+"""Number of cards of a node. Node information only: a pod cannot ask for it."""
+RESOURCE_CORE: Final = "aliyun.com/gpu-core.percentage"
+"""Compute share, 100 per card, asked for in steps of ``CORE_STEP``."""
+RESOURCE_WHOLE_GPU: Final = "nvidia.com/gpu"
+"""Whole cards, served by NVIDIA's own plugin on nodes that do not share."""
+MANAGED_RESOURCES: Final = (RESOURCE_MEM, RESOURCE_CORE)
+"""What makes kube-scheduler call the extender."""
+
+CORE_PER_CARD: Final = 100
+CORE_STEP: Final = 5
+
+# --- pod annotations, written at bind -----------------------------------------------------------
+ANN_IDX: Final = "ALIYUN_COM_GPU_MEM_IDX"
+ANN_DEV: Final = "ALIYUN_COM_GPU_MEM_DEV"
+ANN_POD: Final = "ALIYUN_COM_GPU_MEM_POD"
+ANN_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
+ANN_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+ANN_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
+"""JSON ``{"<containerIdx>": {"<gpuIdx>": <units>}}``; holds the truth for several cards."""
+ANN_CORE_ALLOCATION: Final = "gpushare.alibabacloud.com/core-percentage"
+"""Same shape as ``ANN_ALLOCATION``, in core percent."""
+ANN_SEAL: Final = "gpushare.io/seal"
+"""Keyed digest of a placement, written at bind: annotations without it are not believed."""
+ANN_PLACEMENT: Final = "gpushare.io/placement"
+"""A pod's own choice of placement policy; beats the node's label."""
+ANN_MODE: Final = "gpushare.io/mode"
+"""The mode of the node when the pod was bound to it, for people; the proof of it is in the seal."""
+
+# --- node annotations, written by the node agent -----------------------------------------------
+ANN_CARDS: Final = "gpushare.io/cards"
+"""JSON list of every card of the node; see ``gpushare.model.cards``."""
+ANN_ASSIGNED_NODE: Final = "gpushare.io/assigned"
+"""JSON ``{"<podUID>": {"<container>": {"<gpuIdx>": <units>}}}``; outranks pod annotations."""
+
+# --- labels -------------------------------------------------------------------------------------
+LABEL_CARDS_PER_POD: Final = "aliyun.com/gpu-count"
+"""Pod label: spread the pod's units evenly over that many cards of one node."""
+LABEL_GPUSHARE: Final = "gpushare"
+LABEL_CGPU: Final = "cgpu"
+LABEL_MODE: Final = "ack.node.gpu.schedule"
+LABEL_PLACEMENT: Final = "ack.node.gpu.placement"
+
+LABEL_NO_ISOLATION: Final = "cgpu.disable.isolation"
+LABEL_CARD_MODEL: Final = "aliyun.accelerator/nvidia_name"
+LABEL_CARD_MIB: Final = "aliyun.accelerator/nvidia_mem"
+LABEL_CARD_COUNT: Final = "aliyun.accelerator/nvidia_count"
+LABEL_UNLISTED: Final = "gpushare.io/unlisted-model"
+"""On nodes with a card that is not in the table of models."""
+ANN_CORDONED_CARDS: Final = "gpushare.io/cordoned-cards"
+"""Node annotation, written by people: indices of cards that are to take nothing, ``0,2``."""
+ANN_MPS_MULTI_USER: Final = "gpushare.io/mps-multi-user"
+"""``true`` where somebody has seen the node's MPS servers serve several users at once; set by hand."""
+
+# --- containers, as the device plugin makes them ------------------------------------------------
+ENV_IDX: Final = "ALIYUN_COM_GPU_MEM_IDX"
+ENV_POD: Final = "ALIYUN_COM_GPU_MEM_POD"
+ENV_CONTAINER: Final = "ALIYUN_COM_GPU_MEM_CONTAINER"
+ENV_DEV: Final = "ALIYUN_COM_GPU_MEM_DEV"
+ENV_NO_ISOLATION: Final = "CGPU_DISABLE"
+ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+VISIBLE_BY_MOUNTS: Final = "/var/run/nvidia-container-devices"
+"""Value of ``NVIDIA_VISIBLE_DEVICES``, and folder of mounts, of the toolkit's volume-mount strategy."""
+CDI_KIND: Final = "nvidia.com/gpu"
+
+# --- isolation ----------------------------------------------------------------------------------
+ISOLATION_LIBRARIES: Final = "/usr/local/gpushare"
+"""Folder of nodes: the library, in a folder for each version."""
+ISOLATION_STATE: Final = "/run/gpushare"
+"""Folder of nodes, in memory: limit and region of each container."""
+ISOLATION_INSIDE: Final = "/opt/gpushare"
+"""Folder of containers: the library, the limit and the region."""
+PRELOAD: Final = "/etc/ld.so.preload"
+"""What the loader of glibc loads before a program's own libraries."""
+ISOLATION_INSTALLER_NAME: Final = "cgpu-installer"
+ISOLATION_INSTALLER_PORT: Final = 12350
+
+# --- MPS -----------------------------------------------------------------------------------------
+MPS_NAME: Final = "gpushare-mps"
+MPS_PORT: Final = 12351
+MPS_STATE: Final = "/run/gpushare-mps"
+"""Folder of nodes, in memory: pipes and logs of each card's MPS control daemon."""
+MPS_SHM: Final = "/dev/shm/gpushare-mps"  # noqa: S108 - not a name that we make up at run time
+"""Folder of nodes, in memory: what the control daemons and all their clients have as ``SHM``."""
+MPS_INSIDE: Final = f"{ISOLATION_INSIDE}/mps"
+"""Folder of containers: the pipes of their card."""
+SHM: Final = "/dev/shm"  # noqa: S108 - where the C library looks
+ENV_MPS_PIPES: Final = "CUDA_MPS_PIPE_DIRECTORY"
+ENV_MPS_LOGS: Final = "CUDA_MPS_LOG_DIRECTORY"
+ENV_MPS_PERCENT: Final = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+ENV_MPS_MEMORY: Final = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+"""Like ``0=4308M``: by a card's place among those that the program sees, of each of its processes."""
+
+# --- the kubelet's folders ----------------------------------------------------------------------
+DEVICE_PLUGIN_FOLDER: Final = "/var/lib/kubelet/device-plugins"
+KUBELET_SOCKET: Final = "kubelet.sock"
+KUBELET_CHECKPOINT: Final = "kubelet_internal_checkpoint"
+POD_RESOURCES_SOCKET: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
+AGENT_RECORD: Final = "gpushare/grants.json"
+"""Below the folder of device plugins: what the agent gave to whom, and the library of each container."""
+MEM_SOCKET: Final = "aliyungpushare.sock"
+CORE_SOCKET: Final = "gpushare-core.sock"
+
+# --- unhealthy cards ----------------------------------------------------------------------------
+UNHEALTHY_PREFIX: Final = "unhealthy-gpu-"
+UNHEALTHY_KEY: Final = "gpus"
+SYSTEM_NAMESPACE: Final = "kube-system"
+
+# --- the extender's HTTP interface --------------------------------------------------------------
+EXTENDER_PREFIX: Final = "/gpushare-scheduler"
+EXTENDER_VERSION: Final = "0.1.0"
+"""Body of ``GET /version``: the protocol version that the original answers with."""
+EXTENDER_DEFAULT_PORT: Final = 39999
+EXTENDER_SERVICE_PORT: Final = 12345
+EXTENDER_NODE_PORT: Final = 32766
+EXTENDER_NAME: Final = "gpushare-schd-extender"
+SEAL_SECRET: Final = "gpushare-schd-extender-seal"  # noqa: S105 - a name
+SEAL_SECRET_KEY: Final = "key"  # noqa: S105 - a name
+MAX_EXTENDER_SCORE: Final = 10
+
+REASON_NOT_SHARED: Final = "The node {node} is not for GPU share, need skip"
+REASON_NO_CARD: Final = "Insufficient GPU Memory in one device"
+
+# --- the exporter -------------------------------------------------------------------------------
+EXPORTER_NAME: Final = "gpushare-exporter"
+EXPORTER_PORT: Final = 12348
+
+# --- the metrics API ----------------------------------------------------------------------------
+METRICS_API_NAME: Final = "gpushare-metrics-api"
+METRICS_API_PORT: Final = 6443
+METRICS_API_OPS_PORT: Final = 12349
+METRICS_API_GROUP: Final = "custom.metrics.k8s.io"
+METRICS_API_VERSIONS: Final = ("v1beta2", "v1beta1")
+AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
+"""ConfigMap in ``kube-system``: how API servers behind the API server know it."""
+
+# --- events -------------------------------------------------------------------------------------
+AGENT_NAME: Final = "gpushare-device-plugin"
+"""The node agent, as the component of its events; the extender's is ``EXTENDER_NAME``."""
+EVENT_PLACED: Final = "GPUSharePlaced"
+EVENT_REFUSED: Final = "GPUShareRefused"
+EVENT_MALFORMED: Final = "GPUShareMalformed"
+EVENT_OVERCOMMIT: Final = "GPUShareOverCommitted"
+EVENT_ASSIGNED: Final = "GPUShareAssigned"
+"""A pod got a card that its annotations did not name."""
+EVENT_CARD_UNHEALTHY: Final = "GPUShareCardUnhealthy"
+EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"
+EVENT_CARDS_CHANGED: Final = "GPUShareCardsChanged"
+EVENT_NOT_SERVING: Final = "GPUShareNotServing"
+EVENT_NOT_HELD: Final = "GPUShareProcessNotHeld"
+"""A process on a card with held containers that no limit holds."""
+EVENT_UNCOUNTED: Final = "GPUShareMemoryUncounted"
+"""A held container has clearly more of a card than the isolation library has counted."""

@@ -1,0 +1,60 @@
+"""Filters that import their function when they are used.
+
+Ansible skips a filter plugin that cannot be imported and then says only that there is no such filter. Here
+what keeps a function from being imported, and what the function refuses, fails the task with a message.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible.module_utils.common.text.converters import to_native
+
+_HERE = "ansible_collections.gpushare.nodes.plugins.plugin_utils"
+_OLDEST_PYTHON = (3, 11)
+
+
+def lazy(module: str, name: str, *, plain: bool = False) -> Callable[..., Any]:
+    """Return a filter over a function of a module beside this one.
+
+    ``plain`` takes off the arguments what Ansible adds to its values, which PyYAML would not write.
+    """
+
+    def run(*arguments: Any, **options: Any) -> Any:
+        function, refusal = _import(module, name), _import("gpushare.errors", "GpuShareError")
+        if plain:
+            arguments, options = _plain(arguments), _plain(options)
+        try:
+            return function(*arguments, **options)
+        except refusal as problem:
+            raise AnsibleFilterError(str(problem)) from problem
+
+    return run
+
+
+def _import(module: str, name: str) -> Any:
+    if sys.version_info < _OLDEST_PYTHON:
+        raise AnsibleFilterError(
+            f"{sys.executable} on the controller is Python {_dotted(sys.version_info[:2])}: "
+            f"gpushare.nodes needs Ansible on Python {_dotted(_OLDEST_PYTHON)} or later"
+        )
+    try:
+        return getattr(import_module(f"{_HERE}.{module}"), name)
+    except ImportError as error:
+        raise AnsibleFilterError(
+            f"the collection gpushare.nodes is incomplete on the controller ({to_native(error)}): "
+            "install its tarball again, with --force"
+        ) from error
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))

@@ -1,0 +1,167 @@
+"""The tarball of the collection on a controller that has ansible-core and nothing of this checkout."""
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils import (
+    checks,
+    node_mode,
+    scheduler,
+    scheduler_probe,
+    validation,
+)
+from tests.ansible.reports import report
+from tests.support import collection_modules, controllers, kubeadm
+from tests.support.controllers import ROOT, Controller
+
+ENVIRONMENTS = {"2.19": ROOT / "ansible/.venv", "2.16": ROOT / "ansible/legacy/.venv"}
+PLAYBOOKS = sorted(f"gpushare.nodes.{path.stem}" for path in (ROOT / "ansible/playbooks").glob("*.yml"))
+LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+INVENTORY = {
+    "all": {
+        "children": {
+            "kube_control_plane": {"hosts": {"cp-1": LOCAL}},
+            "gpu_nodes": {"hosts": {"gpu-1": LOCAL}},
+        }
+    }
+}
+EXTENDER = {"url": "http://127.0.0.1:32766/gpushare-scheduler", "weight": 5, "http_timeout_s": 5, "tls": {}}
+NODE = {
+    "metadata": {"labels": {"gpushare": "true"}, "annotations": {"gpushare.io/cards": "[]"}},
+    "status": {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "allocatable": {"aliyun.com/gpu-mem": "62"},
+    },
+}
+TERMS: dict[str, Any] = {
+    "node": "share",
+    "driver_minimum": "418.87.01",
+    "driver_version": "",
+    "container_runtime": "auto",
+    "services": ["kubelet"],
+    "labels": {"gpushare": "true"},
+    "node_name": "gpu-1",
+    "cluster": True,
+}
+WANTED = {
+    "mode": "whole",
+    "keys": ["gpushare"],
+    "schedule": "share",
+    "placement": "",
+    "labels": {},
+    "taints": [],
+    "removed_taints": [],
+}
+CARDS = [{"model": "Tesla V100-SXM2-32GB", "mib": 32510}]
+PROBE = {
+    "refused": "",
+    "events": [{"reason": "FailedScheduling", "message": "1 cannot be spread: 1000 cards"}],
+}
+FILTERS = """{{ {
+    "installed": manifest | gpushare.nodes.scheduler_install(extender),
+    "plan": node | gpushare.nodes.node_mode_plan(wanted, cards),
+    "node": {"report": report} | gpushare.nodes.validate_verdict(terms, node, {}),
+    "cluster": {"resources": [node]} | gpushare.nodes.cluster_verdict(probe),
+} | to_json }}"""
+
+
+@pytest.fixture(scope="module")
+def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return controllers.build(tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="module", params=ENVIRONMENTS)
+def controller(
+    request: pytest.FixtureRequest, tarball: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Controller:
+    environment = ENVIRONMENTS[request.param]
+    if not environment.exists():
+        pytest.skip(f"{environment} is not there: `make setup-ansible` makes it")
+    return controllers.make(tmp_path_factory.mktemp("controller"), environment, tarball)
+
+
+def inventory_of(folder: Path, **variables: object) -> Path:
+    file = folder / "hosts.json"
+    file.write_text(json.dumps({"all": {**INVENTORY["all"], "vars": variables}}))
+    return file
+
+
+@pytest.mark.parametrize("module", ["gpushare", "msgspec", "tomlkit", "kubernetes"])
+def test_the_controller_has_nothing_but_ansible_core(controller: Controller, module: str) -> None:
+    assert f"No module named '{module}'" in controller.run("-c", f"import {module}").stderr
+
+
+def test_every_playbook_of_the_tarball_can_be_read(controller: Controller, tmp_path: Path) -> None:
+    done = controller.ansible(
+        "playbook", "--syntax-check", f"--inventory={inventory_of(tmp_path)}", *PLAYBOOKS
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_inventory_check_finds_a_misspelt_variable(controller: Controller, tmp_path: Path) -> None:
+    good, bad = inventory_of(tmp_path), "--extra-vars=nvidia_driver_versoin=580"
+    check = ("playbook", f"--inventory={good}", "gpushare.nodes.check_inventory")
+    groups = '--extra-vars={"check_inventory_groups": ["kube_control_plane", "gpu_nodes"]}'
+    passed, failed = controller.ansible(*check, groups), controller.ansible(*check, groups, bad)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert failed.returncode != 0
+    assert "nvidia_driver_versoin" in failed.stdout + failed.stderr
+
+
+def test_preflight_reports_on_this_host(controller: Controller, tmp_path: Path) -> None:
+    written = tmp_path / "report.json"
+    inventory = inventory_of(tmp_path, preflight_report_path=str(written))
+    done = controller.ansible("playbook", f"--inventory={inventory}", "gpushare.nodes.preflight")
+    assert written.exists(), done.stdout + done.stderr
+    hosts = json.loads(written.read_text())["hosts"]
+    assert set(hosts) == {"cp-1", "gpu-1"}
+    assert {"system", "kernel", "cards", "driver"} <= {each["name"] for each in hosts["gpu-1"]["checks"]}
+
+
+def test_the_filters_answer_as_those_of_the_checkout(controller: Controller, tmp_path: Path) -> None:
+    variables: dict[str, Any] = {
+        "manifest": kubeadm.scheduler("1.36"),
+        "extender": EXTENDER,
+        "node": NODE,
+        "wanted": WANTED,
+        "cards": CARDS,
+        "report": report(),
+        "terms": TERMS,
+        "probe": PROBE,
+    }
+    written, play = tmp_path / "answers.json", tmp_path / "play.yml"
+    copy = {"content": FILTERS, "dest": str(written), "mode": "0644"}
+    task = {"name": "Ask each filter", "ansible.builtin.copy": copy}
+    play.write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}])
+    )
+    done = controller.ansible("playbook", play)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(written.read_text()) == {
+        "installed": scheduler.install(variables["manifest"], EXTENDER),
+        "plan": node_mode.plan(NODE, WANTED, CARDS),
+        "node": checks.verdict(
+            validation.checks(report(), validation.Terms(**TERMS), NODE, {}),
+            report(),
+        ),
+        "cluster": checks.verdict(scheduler_probe.checks({"resources": [NODE]}, PROBE)),
+    }
+
+
+def test_the_tarball_has_the_licence(tarball: Path) -> None:
+    with tarfile.open(tarball) as archive:
+        text = archive.extractfile("LICENSE")
+        assert text is not None
+        assert text.read() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_copies_of_modules_are_up_to_date() -> None:
+    copies = collection_modules.copies()
+    stale = [str(path) for path, text in copies.items() if not path.exists() or path.read_text() != text]
+    others = {path for path in collection_modules.COPIES.rglob("*") if path.is_file()} - copies.keys()
+    assert (stale, others) == ([], set()), "run `make collection-modules`"

@@ -1,0 +1,41 @@
+"""Filters on a controller that cannot run them: a failed task says why, and what to do about it."""
+
+import sys
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.gpushare.nodes.plugins.filter import checks, node_mode, scheduler
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import lazy
+
+FILTERS = {
+    name: function
+    for plugin in (checks, node_mode, scheduler)
+    for name, function in plugin.FilterModule().filters().items()
+}
+UTILS = "ansible_collections.gpushare.nodes.plugins.plugin_utils"
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_every_filter_has_a_function(name: str) -> None:
+    with pytest.raises(TypeError, match=r"missing .* required positional argument"):
+        FILTERS[name]()
+
+
+def test_what_a_function_refuses_is_the_message_of_the_task() -> None:
+    with pytest.raises(AnsibleFilterError, match="the static pod of kube-scheduler is not a mapping"):
+        lazy("scheduler", "state_of", plain=True)("- a")
+
+
+def test_an_incomplete_collection_is_to_be_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, f"{UTILS}.gpushare.errors", None)
+    with pytest.raises(AnsibleFilterError, match=r"incomplete .*\.errors.*: install its tarball again"):
+        lazy("checks", "table")({})
+
+
+def test_an_old_python_on_the_controller_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    with pytest.raises(AnsibleFilterError, match=r"is Python 3\.10: .* Python 3\.11 or later"):
+        lazy("checks", "table")({})
