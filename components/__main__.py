@@ -14,4 +14,4 @@ from pulumi.provider.experimental import component_provider_host
 from components.resources import GpuShare
 
 if __name__ == "__main__":
-    component_provider_host([GpuShare], "gpushare", version=version("gpushare"))
+    component_provider_host([GpuShare], "gpushare", version=version("gpushare-kubernetes"))

@@ -75,7 +75,10 @@ def _libraries_of(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "gpushare":
             raise
-        raise ConfigError(f"{error.name} is not installed: pip install 'gpushare[{extra}]'") from error
+        raise ConfigError(
+            f"{error.name} is not installed: it comes with the extra {extra}, "
+            f"in a checkout by `uv sync --extra {extra}`"
+        ) from error
 
 
 def program_name(argv0: str) -> str | None:
