@@ -1,7 +1,8 @@
 """The modules of ``gpushare/`` that the Ansible collection carries: ``make collection-modules`` copies them.
 
 A controller with the collection has ansible-core and no package of ours. The copies differ from their sources
-in a first line that names the source, and in where they import each other from.
+in a first line that names the source, and in where they import each other from. They are no links to the sources:
+``ansible-galaxy`` follows a link when it builds a tarball, and breaks it when it installs from git.
 """
 
 from collections.abc import Mapping
@@ -9,8 +10,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-COLLECTION: Final = ROOT / "ansible"
-COPIES: Final = COLLECTION / "plugins/plugin_utils/gpushare"
+COPIES: Final = ROOT / "ansible/plugins/plugin_utils/gpushare"
 MODULES: Final = (
     "contract.py",
     "errors.py",
@@ -26,9 +26,8 @@ _IMPORT_OF_COPY: Final = "from ansible_collections.gpushare.nodes.plugins.plugin
 
 
 def copies() -> Mapping[Path, str]:
-    """Return the text of each file that is a copy, by its path; the licence is one too."""
-    modules = {COPIES / name: _copy(name) for name in MODULES}
-    return {COLLECTION / "LICENSE": (ROOT / "LICENSE").read_text(), **modules}
+    """Return the text of each copy by its path."""
+    return {COPIES / name: _copy(name) for name in MODULES}
 
 
 def _copy(name: str) -> str:
