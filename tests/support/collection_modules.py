@@ -1,8 +1,8 @@
 """The modules of ``gpushare/`` that the Ansible collection carries: ``make collection-modules`` copies them.
 
 A controller with the collection has ansible-core and no package of ours. The copies differ from their sources
-in a first line that names the source, and in where they import each other from. They are no links to the sources:
-``ansible-galaxy`` follows a link when it builds a tarball, and breaks it when it installs from git.
+in a first line that names the source, and in where they import each other from. They are no links:
+``ansible-galaxy`` follows one when it builds a tarball, and breaks it when it installs from git.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ MODULES: Final = (
     "model/scheduler_merge.py",
     "model/static_pod.py",
 )
+"""They import the standard library and each other, nothing else."""
 _IMPORT: Final = "from gpushare."
 _IMPORT_OF_COPY: Final = "from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare."
 
