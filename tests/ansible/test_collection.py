@@ -69,6 +69,17 @@ FILTERS = """{{ {
     "cluster": {"resources": [node]} | gpushare.nodes.cluster_verdict(probe),
 } | to_json }}"""
 
+IMPORT_ALL = """
+import importlib, sys
+from ansible.plugins.loader import init_plugin_loader
+init_plugin_loader()
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        print(name, error.name)
+"""
+
 
 @pytest.fixture(scope="module")
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -94,6 +105,17 @@ def inventory_of(folder: Path, **variables: object) -> Path:
 @pytest.mark.parametrize("module", ["gpushare", "msgspec", "tomlkit", "kubernetes"])
 def test_the_controller_has_nothing_but_ansible_core(controller: Controller, module: str) -> None:
     assert f"No module named '{module}'" in controller.run("-c", f"import {module}").stderr
+
+
+def test_only_what_edits_toml_needs_a_library_beside_ansible_core(controller: Controller) -> None:
+    plugins = controller.collection / "plugins"
+    files = [*plugins.glob("filter/*.py"), *plugins.glob("plugin_utils/**/*.py")]
+    root = controller.folder / "collections"
+    names = sorted(".".join(file.relative_to(root).with_suffix("").parts) for file in files)
+    done = controller.run("-c", IMPORT_ALL, *names)
+    assert done.returncode == 0, done.stderr
+    missing = dict(line.rpartition(".")[2].split() for line in done.stdout.splitlines())
+    assert missing == {"config_text": "tomlkit", "containerd": "tomlkit"}
 
 
 def test_every_playbook_of_the_tarball_can_be_read(controller: Controller, tmp_path: Path) -> None:
