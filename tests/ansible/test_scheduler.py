@@ -1,24 +1,16 @@
 """What the role scheduler_extender asks of a manifest, and the texts that it writes."""
 
 import json
-from typing import Any
 
 import pytest
 import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import scheduler
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.probes import health_urls
 from tests.support import kubeadm
 
 EXTENDER = {"url": "http://127.0.0.1:32766/gpushare-scheduler", "weight": 5, "http_timeout_s": 5, "tls": {}}
 POLICY_FILE = "/etc/kubernetes/scheduler-policy-config.json"
-OWN = "https://127.0.0.1:10259"
-
-
-def pod(version: str = "1.36", *flags: str) -> dict[str, Any]:
-    made: dict[str, Any] = yaml.safe_load(kubeadm.scheduler(version, *flags))
-    return made
 
 
 @pytest.mark.parametrize("version", kubeadm.VERSIONS)
@@ -73,17 +65,3 @@ def test_a_second_scheduler_has_a_name_and_a_lease_of_its_own() -> None:
     assert document["profiles"] == [{"schedulerName": "gpushare-scheduler"}]
     assert document["leaderElection"]["resourceName"] == "gpushare-scheduler"
     assert "clientConnection" not in document
-
-
-def test_health_is_the_programs_own_and_each_probe_of_the_manifest() -> None:
-    own = [f"{OWN}/livez", f"{OWN}/healthz"]
-    assert health_urls(pod("1.22"), "kube-scheduler") == [own, [f"{OWN}/healthz"]]
-    assert health_urls(pod("1.36"), "kube-scheduler") == [own, [f"{OWN}/livez"], [f"{OWN}/readyz"]]
-
-
-def test_probes_without_a_host_are_asked_where_the_program_listens() -> None:
-    made = pod("1.29")
-    container = made["spec"]["containers"][0]
-    container["command"] = ["kube-scheduler", "--bind-address=fd00::1", "--secure-port=0"]
-    container["livenessProbe"] = {"httpGet": {"path": "/healthz", "port": 10251}}
-    assert health_urls(made, "kube-scheduler") == [["http://[fd00::1]:10251/healthz"]]

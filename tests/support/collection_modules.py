@@ -16,6 +16,7 @@ MODULES: Final = (
     "errors.py",
     "model/models.py",
     "model/modes.py",
+    "model/pod_health.py",
     "model/quantity.py",
     "model/scheduler_config.py",
     "model/scheduler_merge.py",

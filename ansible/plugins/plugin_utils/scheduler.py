@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.pod_health import health_urls
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.scheduler_config import (
     ExtenderConfig,
     KubernetesVersion,
@@ -28,7 +29,6 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.stat
     removed,
     version_of,
 )
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.probes import health_urls
 
 Object = dict[str, Any]
 

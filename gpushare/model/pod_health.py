@@ -1,7 +1,5 @@
 """The addresses under which a static pod says that it is well. Pure: from its manifest to URLs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Object = dict[str, Any]
