@@ -190,13 +190,16 @@ class GpuShare(pulumi.ComponentResource):
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
         version = settings.kubernetes_version
         inside = pulumi.ResourceOptions(parent=self, transformations=[_localizer(settings)])
+        extending = SchedulerExtender(f"{name}-extender", settings.extender, version, inside)
+        # The installer edits nothing before the extender answers, so it need not start before that.
+        behind = pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(depends_on=[extending]))
         parts = [
-            SchedulerExtender(f"{name}-extender", settings.extender, version, inside),
+            extending,
             DevicePlugin(f"{name}-device-plugin", settings.device_plugins, inside),
             EvictRecover(f"{name}-evict-recover", settings.device_plugins, inside),
             NodePools(f"{name}-nodes", settings.node_pools, inside),
             *(
-                [Installer(f"{name}-installer", settings.installer, version, inside)]
+                [Installer(f"{name}-installer", settings.installer, version, behind)]
                 if settings.installer
                 else []
             ),

@@ -129,6 +129,8 @@ EXTENDER_DEFAULT_PORT: Final = 39999
 EXTENDER_SERVICE_PORT: Final = 12345
 EXTENDER_NODE_PORT: Final = 32766
 EXTENDER_NAME: Final = "gpushare-schd-extender"
+INSTALLER_NAME: Final = "gpushare-installer"
+"""The Job that edits kube-scheduler, the component of its events and a label of its pods."""
 SEAL_SECRET: Final = "gpushare-schd-extender-seal"  # noqa: S105 - a name
 SEAL_SECRET_KEY: Final = "key"  # noqa: S105 - a name
 MAX_EXTENDER_SCORE: Final = 10

@@ -11,8 +11,9 @@ from typing import Any, Final
 Object = Mapping[str, Any]
 Rule = Callable[[Object], Iterator[str]]
 
-HOST_NETWORK: Final = ("gpushare-schd-extender", "gpushare-device-plugin-ds")
-"""Reached before the pod network is there, or from the control plane's own network."""
+HOST_NETWORK: Final = ("gpushare-schd-extender", "gpushare-device-plugin-ds", "gpushare-installer")
+"""Reached before the pod network is there, or from the control plane's own network, or asking as
+kube-scheduler does, which is on the host's network."""
 NODE_FILES: Final = (
     "gpushare-device-plugin-ds",
     "device-plugin-evict-ds",
@@ -23,8 +24,13 @@ NODE_FILES: Final = (
     "gpushare-mps",
 )
 """They work on files of the node, which belong to root: sockets of the kubelet, static pods, libraries."""
-HOST_PROCESSES: Final = ("gpushare-exporter", "gpushare-device-plugin-ds", "gpushare-mps")
-"""The driver tells processes by the pids of the host."""
+HOST_PROCESSES: Final = (
+    "gpushare-exporter",
+    "gpushare-device-plugin-ds",
+    "gpushare-installer",
+    "gpushare-mps",
+)
+"""The driver tells processes by the pids of the host, and the installer waits for a process of its node."""
 POWERS: Final[Mapping[str, tuple[str, ...]]] = {"gpushare-mps": ("SYS_ADMIN", "SETUID", "SETGID")}
 """It sets the compute mode of cards, and MPS runs its servers as the users of their clients."""
 NO_PROBES: Final = ("device-plugin-evict-ds", "device-plugin-recover-ds")

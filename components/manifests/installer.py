@@ -1,7 +1,9 @@
-"""The Job that edits the static pod of kube-scheduler on the control plane's nodes.
+"""The Job that edits the static pod of kube-scheduler on the control plane's nodes, one after the other.
 
-It runs ``gpushare scheduler-manifest``, which does the work and can be run by hand too. It changes files
-of its node and asks nobody, so it has no rights in the API.
+It runs ``gpushare scheduler-manifest``, which does the work and can be run by hand too. Its pods start
+together, one on each node, and take turns: each lists the pods of the Job, which is all that it may do in
+the API but write events. A pod that was killed half-way is started again by the kubelet of its node, without
+a scheduler, and finishes or restores.
 """
 
 from typing import Final
@@ -9,6 +11,7 @@ from typing import Final
 from components.config import Installer, State
 from components.manifests.parts import (
     Object,
+    account,
     apart,
     container_security,
     control_plane_terms,
@@ -17,23 +20,33 @@ from components.manifests.parts import (
     host_path,
     labels,
     metadata,
+    role,
+    role_binding,
+    rule,
     sizes,
 )
+from gpushare.contract import INSTALLER_NAME as NAME
 from gpushare.model.scheduler_config import KubernetesVersion
 
-NAME: Final = "gpushare-installer"
 _FOLDER: Final = "/etc/kubernetes"
+_LOGS: Final = "/var/log/pods"
 _ROOT: Final = "/host"
 _LABELS: Final = labels(NAME)
-_TRIES: Final = 3
-_STAY_S: Final = 30
-"""A pod that is gone keeps no other off its node."""
+_RESTARTS: Final = 3
+"""Of all pods together: a pod that was killed finishes, one that failed says so again and gives up."""
+_EXTENDER_S: Final = 300
+"""Until the extender's image is pulled and it answers, where nothing else waits for it."""
+_GRACE_S: Final = 150
+"""An installer that is to end in the middle restores the manifest and waits for the scheduler."""
 _VERBS: Final = {State.PRESENT: "install", State.ABSENT: "restore"}
 
 
 def objects(settings: Installer, version: KubernetesVersion) -> list[Object]:
-    """A Job with one pod for each node of the control plane: they start together and keep apart."""
+    """A Job with one pod for each node of the control plane, and what it may do."""
     return [
+        account(NAME),
+        role(NAME, [rule("", ["pods"], ["list"]), rule("", ["events"], ["create"])]),
+        role_binding(NAME, NAME, NAME),
         {
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -41,26 +54,33 @@ def objects(settings: Installer, version: KubernetesVersion) -> list[Object]:
             "spec": {
                 "parallelism": settings.control_planes,
                 "completions": settings.control_planes,
-                "backoffLimit": _TRIES * settings.control_planes,
+                "backoffLimit": _RESTARTS,
                 "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod(settings, version)},
             },
-        }
+        },
     ]
 
 
 def _pod(settings: Installer, version: KubernetesVersion) -> Object:
+    """It sees the processes, the loopback and the routes of its node, as kube-scheduler has them."""
     terms = {"nodeSelectorTerms": control_plane_terms()}
     return {
-        "automountServiceAccountToken": False,
+        "serviceAccountName": NAME,
         "priorityClassName": "system-node-critical",
+        "hostNetwork": True,
+        "hostPID": True,
         "restartPolicy": "OnFailure",
+        "terminationGracePeriodSeconds": _GRACE_S,
         "tolerations": control_plane_tolerations(),
         "affinity": {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms},
             "podAntiAffinity": apart(_LABELS),
         },
         "containers": [_container(settings, version)],
-        "volumes": [host_path("kubernetes", _FOLDER, "Directory")],
+        "volumes": [
+            host_path("kubernetes", _FOLDER, "Directory"),
+            host_path("logs", _LOGS, "DirectoryOrCreate"),
+        ],
     }
 
 
@@ -69,18 +89,22 @@ def _container(settings: Installer, version: KubernetesVersion) -> Object:
         "name": NAME,
         "image": settings.image,
         "command": ["gpushare", "scheduler-manifest", _VERBS[settings.state], *_flags(settings, version)],
-        "env": [field_env("HOST_IP", "status.hostIP")],
+        "env": [field_env("HOST_IP", "status.hostIP"), field_env("POD_NAME", "metadata.name")],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": sizes("100m", "128Mi"),
         # The files of the control plane belong to root.
         "securityContext": {"runAsUser": 0, **container_security()},
-        "volumeMounts": [{"name": "kubernetes", "mountPath": f"{_ROOT}{_FOLDER}"}],
+        "volumeMounts": [
+            {"name": "kubernetes", "mountPath": f"{_ROOT}{_FOLDER}"},
+            {"name": "logs", "mountPath": f"{_ROOT}{_LOGS}", "readOnly": True},
+        ],
     }
 
 
 def _flags(settings: Installer, version: KubernetesVersion) -> list[str]:
     """Where NodePorts are not served on loopback, they are on the node's own address."""
-    common = [f"--root={_ROOT}", f"--stay={_STAY_S}"]
+    common = [f"--root={_ROOT}", f"--control-planes={settings.control_planes}"]
     if settings.state is State.ABSENT:
         return common
     url = f"--url={settings.url}" if settings.url else "--address=$(HOST_IP)"
-    return [*common, url, f"--kubernetes-version={version}"]
+    return [*common, url, f"--extender-wait={_EXTENDER_S}", f"--kubernetes-version={version}"]

@@ -138,7 +138,7 @@ def account_with_rights(name: str, cluster: Sequence[Object], system: Sequence[O
     return [
         account(name),
         *cluster_rights(name, cluster),
-        {"apiVersion": _RBAC_V1, "kind": "Role", "metadata": metadata(name), "rules": list(system)},
+        role(name, system),
         role_binding(name, name, name),
     ]
 
@@ -159,6 +159,11 @@ def cluster_rights(name: str, rules: Sequence[Object]) -> list[Object]:
         },
         cluster_role_binding(name, name, name),
     ]
+
+
+def role(name: str, rules: Sequence[Object]) -> Object:
+    """Rights in the system's namespace."""
+    return {"apiVersion": _RBAC_V1, "kind": "Role", "metadata": metadata(name), "rules": list(rules)}
 
 
 def cluster_role_binding(name: str, role: str, account: str) -> Object:

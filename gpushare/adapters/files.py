@@ -42,6 +42,18 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
         raise ConfigError(f"cannot write {path}: {error.strerror}") from error
 
 
+def remove_file(path: Path) -> bool:
+    """Remove a file, off the disk when this returns; False where there is none. Raises ConfigError."""
+    try:
+        path.unlink()
+        _sync_folder(path.parent)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ConfigError(f"cannot remove {path}: {error.strerror}") from error
+    return True
+
+
 def rename_file(path: Path, target: Path) -> None:
     """Move a file within its folder. Raises ConfigError where that fails."""
     try:

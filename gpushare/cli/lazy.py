@@ -17,6 +17,8 @@ from click.shell_completion import CompletionItem
 from gpushare.errors import ConfigError, GpuShareError
 
 CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
+FAILURE: Final = "Failed due to "
+"""What an error's line on stderr begins with."""
 _EXTRA: Final = "cli"
 _FAILED: Final = 1
 _INTERRUPTED: Final = 130
@@ -98,6 +100,6 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
         error.show()
         sys.exit(error.exit_code)
     except GpuShareError as error:
-        click.echo(f"Failed due to {error}", err=True)
+        click.echo(f"{FAILURE}{error}", err=True)
         sys.exit(_FAILED)
     sys.exit(result if isinstance(result, int) else 0)

@@ -1,20 +1,27 @@
 """``gpushare scheduler-manifest``: edits the static pod of kube-scheduler on a node of the control plane.
 
 ``install`` puts the extender into the scheduler's configuration, ``restore`` takes it out again. The
-kubelet starts the pod again by itself. What is edited, and how, is ``model.static_pod``'s; here are files.
+kubelet starts the pod again by itself. What is edited, and how, is ``model.static_pod``'s; writing, waiting
+and going back is ``cli.scheduler_edit``'s; whose turn it is among control planes ``cli.installer_turns``'s.
 """
 
 import difflib
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import fcntl
+import os
+import signal
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from gpushare.adapters.files import read_file, replace_file
+from gpushare.adapters.files import read_file
+from gpushare.adapters.static_pods import problem_of, unverified
+from gpushare.cli.installer_turns import in_turn
 from gpushare.cli.lazy import CONTEXT
+from gpushare.cli.scheduler_edit import Ask, Edit, Limits, Node, parse, perform, running
 from gpushare.contract import EXTENDER_NODE_PORT, EXTENDER_PREFIX
 from gpushare.errors import ConfigError
 from gpushare.model.scheduler_config import (
@@ -25,26 +32,26 @@ from gpushare.model.scheduler_config import (
     Tls,
     parse_version,
 )
-from gpushare.model.static_pod import FOLDER, Object, base_of, installed, is_installed, removed, version_of
+from gpushare.model.scheduler_journal import Files, Journal, is_unproven, parse_journal
+from gpushare.model.static_pod import (
+    FOLDER,
+    PROGRAM,
+    Object,
+    base_of,
+    config_file_of,
+    installed,
+    is_installed,
+    removed,
+    version_of,
+)
 
 _MANIFEST: Final = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 _BACKUP: Final = "/etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"
 """Not beside the manifest, where the kubelet would run it too."""
-_READABLE: Final = 0o644
-"""No secrets are in the configuration, and the scheduler need not be root."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """The files of a node. Paths are the node's own; ``root`` is where they are found."""
-
-    root: Path
-    manifest: str = _MANIFEST
-    backup: str = _BACKUP
-
-    def at(self, path: str) -> Path:
-        """Where the node's path is found."""
-        return self.root / path.lstrip("/")
+_HEALTHY_S: Final = 120
+_SETTLE_S: Final = 5
+_EXTENDER_S: Final = 30
+_ANSWER_S: Final = 5.0
 
 
 def _common(function: Callable[..., None]) -> Callable[..., None]:
@@ -55,7 +62,26 @@ def _common(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--manifest", default=_MANIFEST, help="The static pod of kube-scheduler, on the node."),
         click.option("--backup", default=_BACKUP, help="Where the manifest is kept as it was."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
-        click.option("--stay", default=0, metavar="SECONDS", help="End so much later: a Job's pods spread."),
+        click.option(
+            "--wait",
+            default=_HEALTHY_S,
+            metavar="SECONDS",
+            type=click.IntRange(1),
+            help="How long kube-scheduler may take until it is healthy, before everything is restored.",
+        ),
+        click.option(
+            "--settle",
+            default=_SETTLE_S,
+            metavar="SECONDS",
+            type=click.IntRange(0),
+            help="How long kube-scheduler must be healthy without a restart.",
+        ),
+        click.option(
+            "--control-planes",
+            type=click.IntRange(1),
+            metavar="N",
+            help="In a pod of a Job with N pods, one for each control plane: edit one after the other.",
+        ),
     )
     for option in reversed(options):
         function = option(function)
@@ -64,7 +90,7 @@ def _common(function: Callable[..., None]) -> Callable[..., None]:
 
 @click.group("scheduler-manifest", context_settings={"show_default": True, **CONTEXT})
 def command() -> None:
-    """Tell a kube-scheduler that runs as a static pod of the extender."""
+    """Make a kube-scheduler that runs as a static pod call the extender."""
 
 
 @command.command()
@@ -76,36 +102,138 @@ def command() -> None:
 @click.option("--key-file", help=f"The key of that certificate; in {FOLDER}.")
 @click.option("--server-name", help="The name in the extender's certificate, where the URL has another.")
 @click.option("--kubernetes-version", metavar="1.36", help="Where the image's tag does not tell it.")
+@click.option(
+    "--extender-wait",
+    default=_EXTENDER_S,
+    metavar="SECONDS",
+    type=click.IntRange(0),
+    help="How long to wait for an answer of the extender before the edit.",
+)
 @_common
 def install(root: Path, manifest: str, backup: str, **flags: Any) -> None:
-    """Put the extender into the scheduler's configuration."""
-    node = Node(root, manifest, backup)
-    text, pod = _read_pod(node)
-    edit = installed(pod, _extender(flags), _version(pod, flags["kubernetes_version"]), _base(node, pod))
-    changes = {edit.config_file: edit.config_text}
-    if edit.manifest != pod:
-        if not is_installed(pod):
-            changes[node.backup] = text
-        changes[node.manifest] = _dump(edit.manifest)
-    _write(node, changes, dry_run=flags["dry_run"])
-    time.sleep(flags["stay"])
+    """Put the extender into the scheduler's configuration.
+
+    Nothing is changed where the extender does not answer this node. Everything is restored where the new
+    scheduler does not become healthy, or the extender no longer answers.
+    """
+    node, extender = Node(root, manifest, backup), _extender(flags)
+
+    def ask() -> str:
+        return _ask(node, extender)
+
+    def after(text: str, pod: Object) -> Files:
+        edit = installed(pod, extender, _version(pod, flags["kubernetes_version"]), _base(node, pod))
+        manifest = text if edit.manifest == pod else _dump(edit.manifest)
+        return Files(manifest, edit.config_file, edit.config_text)
+
+    _run(node, after, ask, flags)
 
 
 @command.command()
 @_common
 def restore(root: Path, manifest: str, backup: str, **flags: Any) -> None:
-    """Take the extender out of the scheduler's configuration again."""
+    """Take the extender out of the scheduler's configuration again.
+
+    The extender stays in it where the scheduler does not become healthy without.
+    """
     node = Node(root, manifest, backup)
-    _, pod = _read_pod(node)
-    changes = {node.manifest: _restored(node, removed(pod))} if is_installed(pod) else {}
-    _write(node, changes, dry_run=flags["dry_run"])
-    time.sleep(flags["stay"])
+
+    def after(text: str, pod: Object) -> Files:
+        return Files(_restored(node, removed(pod)) if is_installed(pod) else text)
+
+    _run(node, after, None, {"extender_wait": 0, **flags})
+
+
+def _run(node: Node, after: Callable[[str, Object], Files], ask: Ask | None, flags: dict[str, Any]) -> None:
+    """Edit the node in its turn, or show what would be edited."""
+    if flags["dry_run"]:
+        _show(_edit(node, after))
+        return
+    limits = Limits(flags["wait"], flags["settle"], flags["extender_wait"])
+    with in_turn(flags["control_planes"]), _alone(node):
+        perform(_edit(node, after), ask, limits)
+
+
+def _edit(node: Node, after: Callable[[str, Object], Files]) -> Edit:
+    """What is to be done on the node. Raises ConfigError where it cannot be."""
+    text, pod = _read_pod(node)
+    path = config_file_of(pod)
+    now, wanted = Files(text, path, node.text(path)), after(text, pod)
+    journal = _journal(node, text, pod)
+    return Edit(
+        node,
+        now,
+        before=journal.before if journal else now,
+        after=wanted,
+        processes=journal.processes if journal else running(text),
+        is_unproven=journal is not None,
+        keep=bool(wanted.config_file) and not is_installed(pod),
+    )
+
+
+def _journal(node: Node, manifest: str, pod: Object) -> Journal | None:
+    """That of a run that was interrupted, None where there is none that says anything of the manifest."""
+    text = node.text(node.journal)
+    journal = parse_journal(text, node.journal) if text else None
+    if journal is None or not is_unproven(journal, manifest, is_installed=is_installed(pod)):
+        return None
+    click.echo(f"{node.journal}: an earlier run was interrupted", err=True)
+    return journal
+
+
+@contextmanager
+def _alone(node: Node) -> Iterator[None]:
+    """No second edit of the node at the same time; SIGTERM undoes an edit as Ctrl-C does.
+
+    Raises ConfigError where another edit runs, or there is no folder of manifests.
+    """
+    folder = node.at(node.manifest).parent
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot open {folder}: {error.strerror}; is {PROGRAM} a static pod here?"
+        ) from error
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        _lock(handle, node)
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+        os.close(handle)
+
+
+def _lock(handle: int, node: Node) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ConfigError(f"another process edits {node.manifest}: wait until it has ended") from error
+
+
+def _ask(node: Node, extender: ExtenderConfig) -> str:
+    url = extender.url_prefix.rstrip("/").removesuffix(EXTENDER_PREFIX)
+    name = extender.tls.server_name if extender.tls else None
+    return problem_of(f"{url}/version", _trust(node, extender.tls), timeout_s=_ANSWER_S, server_name=name)
+
+
+def _trust(node: Node, tls: Tls | None) -> ssl.SSLContext:
+    """As the scheduler will have it. Raises ConfigError where the files cannot be used."""
+    if tls is None:
+        return unverified()
+    try:
+        context = ssl.create_default_context(cafile=node.at(tls.ca_file))
+        if tls.cert_file and tls.key_file:
+            context.load_cert_chain(node.at(tls.cert_file), node.at(tls.key_file))
+    except OSError as error:
+        files = ", ".join(filter(None, (tls.ca_file, tls.cert_file, tls.key_file)))
+        raise ConfigError(f"nothing was changed: TLS files {files}: {error}") from error
+    return context
 
 
 def _restored(node: Node, pod: Object) -> str:
     """The backup, letter for letter, where nothing else has changed since."""
     kept = read_file(node.at(node.backup))
-    return kept.decode() if kept is not None and _parse(kept.decode(), node.backup) == pod else _dump(pod)
+    return kept.decode() if kept is not None and parse(kept.decode(), node.backup) == pod else _dump(pod)
 
 
 def _extender(flags: dict[str, Any]) -> ExtenderConfig:
@@ -141,26 +269,14 @@ def _base(node: Node, pod: Object) -> Object | None:
     content = read_file(node.at(base.path))
     if content is None:
         raise ConfigError(f"kube-scheduler has {base.flag}={base.path}, and there is no {node.at(base.path)}")
-    return _parse(content.decode(), base.path)
+    return parse(content.decode(), base.path)
 
 
 def _read_pod(node: Node) -> tuple[str, Object]:
     content = read_file(node.at(node.manifest))
     if content is None:
         raise ConfigError(f"there is no {node.at(node.manifest)}; is kube-scheduler a static pod here?")
-    return content.decode(), _parse(content.decode(), node.manifest)
-
-
-def _parse(text: str, path: str) -> Object:
-    import yaml  # noqa: PLC0415 - slow to load, and --help does without
-
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(document, dict):
-        raise ConfigError(f"{path} is not a mapping")
-    return document
+    return content.decode(), parse(content.decode(), node.manifest)
 
 
 def _dump(pod: Object) -> str:
@@ -170,22 +286,15 @@ def _dump(pod: Object) -> str:
     return text
 
 
-def _write(node: Node, changes: dict[str, str], *, dry_run: bool) -> None:
-    """Each file whole, in the given order: the manifest comes last, for the kubelet acts on it at once."""
-    for path, text in changes.items():
-        file = node.at(path)
-        old = read_file(file)
-        if old == text.encode():
+def _show(edit: Edit) -> None:
+    """The difference that an edit would make."""
+    after, node = edit.after, edit.node
+    backup = {node.backup: edit.now.manifest} if edit.keep else {}
+    config = {after.config_file: after.config} if after.config_file else {}
+    for path, text in {**config, **backup, node.manifest: after.manifest}.items():
+        old = node.text(path)
+        if old == text:
             click.echo(f"unchanged: {path}")
-        elif dry_run:
-            shown = difflib.unified_diff(
-                (old or b"").decode().splitlines(), text.splitlines(), path, path, lineterm=""
-            )
-            click.echo("\n".join(shown))
         else:
-            mode = _READABLE if path.startswith(FOLDER) else node.at(node.manifest).stat().st_mode & 0o7777
-            file.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(file, text.encode(), mode=mode)
-            click.echo(f"changed: {path}")
-    if node.manifest not in changes:
-        click.echo(f"unchanged: {node.manifest}")
+            lines = difflib.unified_diff(old.splitlines(), text.splitlines(), path, path, lineterm="")
+            click.echo("\n".join(lines))

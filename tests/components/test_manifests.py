@@ -1,10 +1,11 @@
-import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from components.config import DeviceListStrategy, MemoryUnit, Placement
 from components.manifests import device_plugin, everything, extender
@@ -529,13 +530,39 @@ def installer(**settings: Any) -> Object:
     return pick(made(installer={"image": DIGEST, **settings}), "Job", "gpushare-installer")
 
 
-def test_the_installer_runs_on_every_node_of_the_control_plane_and_keeps_apart() -> None:
+def test_the_installer_has_a_pod_on_every_node_of_the_control_plane_and_they_take_turns() -> None:
     job = installer(controlPlanes=3)
     assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (3, 3)
     affinity = pod(job)["affinity"]
     (term,) = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert term["labelSelector"]["matchLabels"] == job["spec"]["template"]["metadata"]["labels"]
-    assert pod(job)["automountServiceAccountToken"] is False
+    (container,) = pod(job)["containers"]
+    assert "--control-planes=3" in container["command"]
+    names = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"]}
+    assert names == {"HOST_IP": "status.hostIP", "POD_NAME": "metadata.name"}
+
+
+def test_the_installer_sees_its_nodes_processes_and_loopback_and_is_started_again_by_its_kubelet() -> None:
+    spec = pod(installer())
+    assert (spec["hostNetwork"], spec["hostPID"], spec["restartPolicy"]) == (True, True, "OnFailure")
+
+
+def test_the_installer_may_list_pods_and_write_events_and_nothing_else() -> None:
+    objects = made(installer={"image": DIGEST})
+    rights = [each for each in objects if each["metadata"]["name"] == "gpushare-installer"]
+    assert {each["kind"] for each in rights} == {"ServiceAccount", "Role", "RoleBinding", "Job"}
+    rules = pick(rights, "Role")["rules"]
+    assert [(each["resources"], each["verbs"]) for each in rules] == [
+        (["pods"], ["list"]),
+        (["events"], ["create"]),
+    ]
+
+
+def test_an_installer_that_is_ended_has_the_time_to_restore() -> None:
+    spec = pod(installer())
+    words = spec["containers"][0]["command"][3:]
+    flags = scheduler_manifest.commands["install"].make_context("install", words).params
+    assert spec["terminationGracePeriodSeconds"] > flags["wait"] + flags["settle"]
 
 
 @pytest.mark.parametrize(
@@ -552,17 +579,16 @@ def test_the_installer_understands_its_command_and_edits_what_is_mounted(
     manifest = tmp_path / "etc/kubernetes/manifests/kube-scheduler.yaml"
     manifest.parent.mkdir(parents=True)
     manifest.write_text(kubeadm.scheduler("1.36"))
-    (container,) = pod(installer(**settings))["containers"]
+    spec = pod(installer(**settings))
+    (container,) = spec["containers"]
     assert container["command"][:3] == ["gpushare", "scheduler-manifest", verb]
-    (mount,) = container["volumeMounts"]
-    assert mount["mountPath"] == "/host/etc/kubernetes"
-    given = {"--root=/host": f"--root={tmp_path}", "--stay=30": "--stay=0"}
+    paths = {each["name"]: each["hostPath"]["path"] for each in spec["volumes"]}
+    mounts = {each["mountPath"]: paths[each["name"]] for each in container["volumeMounts"]}
+    assert mounts == {f"/host{path}": path for path in ("/etc/kubernetes", "/var/log/pods")}
+    given = {"--root=/host": f"--root={tmp_path}"}
     flags = [given.get(each, each).replace("$(HOST_IP)", "10.0.0.1") for each in container["command"][3:]]
-    scheduler_manifest.main([verb, *flags], standalone_mode=False)
-    files = list(tmp_path.rglob("scheduler-config.json"))
-    assert [json.loads(each.read_text())["extenders"][0]["urlPrefix"] for each in files] == (
-        [url] if url else []
-    )
+    result = CliRunner().invoke(scheduler_manifest, [verb, *flags, "--dry-run"], catch_exceptions=False)
+    assert re.findall(r'urlPrefix": "(.*)"', result.output) == ([url] if url else [])
 
 
 def test_the_nodes_of_a_pool_get_labels_placement_and_taints() -> None:

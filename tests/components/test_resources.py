@@ -9,7 +9,7 @@ import pulumi
 import pytest
 import yaml
 from pulumi.runtime import set_all_config, set_mocks
-from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
+from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
 
 from components.manifests import everything
 from components.resources import GpuShare, _is_part, _needed
@@ -127,6 +127,22 @@ def test_every_object_has_the_providers_token_and_a_name_of_its_own() -> None:
     }
     names = [each.name for each in seen]
     assert len(names) == len(set(names))
+
+
+def test_the_installer_waits_for_the_whole_extender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its component: the engine registers no child before its parent."""
+    needed: dict[str, set[str]] = {}
+    register = MockMonitor.RegisterResource
+
+    def recorded(monitor: MockMonitor, request: Any) -> Any:
+        needed[request.name] = {urn.rpartition("::")[2] for urn in request.dependencies}
+        return register(monitor, request)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(MockMonitor, "RegisterResource", recorded)
+    run_program(texts("installer"))
+    extender = {name for name in needed if name.startswith("gpushare-extender-")}
+    assert "gpushare-extender-deployment-gpushare-schd-extender" in extender
+    assert extender <= needed["gpushare-installer"]
 
 
 def test_every_object_goes_to_the_one_explicit_provider() -> None:

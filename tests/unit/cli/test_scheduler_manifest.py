@@ -1,5 +1,16 @@
+"""The command on a node whose kubelet is played by the test; processes, health and extender are real."""
+
+import asyncio
 import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -8,109 +19,323 @@ from click.testing import CliRunner, Result
 
 from gpushare.cli.scheduler_manifest import command
 from gpushare.errors import ConfigError
-from tests.support import kubeadm
+from testbed import until
+from testbed.ports import free_ports
+from tests.support import kubeadm, standin_kubelet
 
 MANIFEST = "etc/kubernetes/manifests/kube-scheduler.yaml"
 BACKUP = "etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"
+JOURNAL = "etc/kubernetes/manifests-backup/kube-scheduler.journal.json"
 CONFIG = "etc/kubernetes/gpushare/scheduler-config.json"
+QUICK = ("--wait=10", "--settle=0")
+REFUSED = "--kubernetes-version=1.24"
+"""kube-scheduler 1.36 does not read the configuration of that version."""
+
+
+class Extender(BaseHTTPRequestHandler):
+    """Says 200 at /version."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/version" else 404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def extender_at(port: int) -> Iterator[str]:
+    """One that answers on loopback, on any port for 0; its URL."""
+    with HTTPServer(("127.0.0.1", port), Extender) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/gpushare-scheduler"
+        server.shutdown()
+        thread.join()
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """A node whose kubelet runs kube-scheduler, and the extender's URL."""
+
+    root: Path
+    port: int
+    url: str
+
+    def original(self, version: str = "1.36", *flags: str) -> str:
+        """What kubeadm writes, for a port of the test's own."""
+        text = kubeadm.scheduler(version, f"--secure-port={self.port}", *flags)
+        return text.replace("10259", str(self.port))
+
+    def place(self, text: str) -> None:
+        """Another manifest, all at once."""
+        file = self.root / MANIFEST
+        draft = self.root / "draft"
+        draft.write_text(text)
+        draft.chmod(0o600)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft.rename(file)
+
+    @property
+    def manifest(self) -> str:
+        return (self.root / MANIFEST).read_text()
+
+    def argv(self, verb: str, *flags: str) -> list[str]:
+        url = [f"--url={self.url}", "--extender-wait=0"] if verb == "install" else []
+        return [verb, f"--root={self.root}", *QUICK, *url, *flags]
+
+    def run(self, verb: str, *flags: str) -> Result:
+        return CliRunner().invoke(command, self.argv(verb, *flags), catch_exceptions=False)
+
+    def fails(self, verb: str, *flags: str) -> str:
+        """What the error says."""
+        with pytest.raises(ConfigError) as told:
+            self.run(verb, *flags)
+        return str(told.value)
+
+    def start(self, verb: str, *flags: str) -> subprocess.Popen[str]:
+        """The command in a process of its own."""
+        words = [sys.executable, "-m", "gpushare", "scheduler-manifest", *self.argv(verb, *flags)]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603 - ours
+
+    def edit_until_written(self, *flags: str) -> subprocess.Popen[str]:
+        """An install that waits for a scheduler which does not become healthy."""
+        process = self.start("install", "--wait=100", REFUSED, *flags)
+
+        async def edited() -> bool:
+            return self.manifest != self.original_stable
+
+        asyncio.run(until(edited, "the manifest to be edited"))
+        return process
+
+    @property
+    def original_stable(self) -> str:
+        """With an image whose tag is no version, so that a wrong one can be given."""
+        return self.original().replace(":v1.36.4", ":stable")
+
+    def state(self) -> dict[str, tuple[int, int, bytes]]:
+        """Every file: its inode, mode and content."""
+        files = [each for each in (self.root / "etc").rglob("*") if each.is_file()]
+        return {
+            str(each.relative_to(self.root)): (
+                each.stat().st_ino,
+                each.stat().st_mode & 0o777,
+                each.read_bytes(),
+            )
+            for each in files
+        }
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A node of a control plane."""
-    place(tmp_path, kubeadm.scheduler("1.36"))
-    return tmp_path
+def plane(tmp_path: Path) -> Iterator[ControlPlane]:
+    root = tmp_path / "root"
+    root.mkdir()
+    program = standin_kubelet.fake_scheduler(root, tmp_path)
+    with extender_at(0) as url:
+        plane = ControlPlane(root, free_ports(1)[0], url)
+        plane.place(plane.original())
+        with standin_kubelet.kubelet(root / MANIFEST, root, program):
+            yield plane
 
 
-def place(root: Path, text: str) -> None:
-    file = root / MANIFEST
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    file.chmod(0o600)
+@pytest.fixture
+def untagged(plane: ControlPlane) -> ControlPlane:
+    """A control plane whose image does not tell the version."""
+    plane.place(plane.original_stable)
+    return plane
 
 
-def run(root: Path, verb: str, *flags: str) -> Result:
-    return CliRunner().invoke(command, [verb, f"--root={root}", *flags], catch_exceptions=False)
-
-
-def state(root: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Every file: its inode, mode and content."""
-    files = [each for each in root.rglob("*") if each.is_file()]
-    return {
-        str(each.relative_to(root)): (each.stat().st_ino, each.stat().st_mode & 0o777, each.read_bytes())
-        for each in files
-    }
-
-
-def urls(root: Path) -> list[str]:
-    return [each["urlPrefix"] for each in json.loads((root / CONFIG).read_text())["extenders"]]
-
-
-def test_it_writes_the_configuration_a_backup_and_the_manifest(root: Path) -> None:
-    result = run(root, "install")
-    assert [line.partition(":")[0] for line in result.output.splitlines()] == ["changed"] * 3
-    assert set(state(root)) == {MANIFEST, BACKUP, CONFIG}
-    assert (root / BACKUP).read_text() == kubeadm.scheduler("1.36")
-    pod = yaml.safe_load((root / MANIFEST).read_text())
+def test_it_writes_the_configuration_a_backup_and_the_manifest(plane: ControlPlane) -> None:
+    result = plane.run("install")
+    assert "kube-scheduler is healthy" in result.output
+    assert set(plane.state()) == {MANIFEST, BACKUP, CONFIG}
+    assert (plane.root / BACKUP).read_text() == plane.original()
+    pod = yaml.safe_load(plane.manifest)
     assert f"--config=/{CONFIG}" in pod["spec"]["containers"][0]["command"]
 
 
-def test_nothing_is_left_in_the_kubelets_folder_but_the_manifest(root: Path) -> None:
-    run(root, "install")
-    assert [each.name for each in (root / MANIFEST).parent.iterdir()] == ["kube-scheduler.yaml"]
+def test_nothing_is_left_in_the_kubelets_folder_but_the_manifest(plane: ControlPlane) -> None:
+    plane.run("install")
+    assert [each.name for each in (plane.root / MANIFEST).parent.iterdir()] == ["kube-scheduler.yaml"]
 
 
-def test_the_manifest_keeps_its_mode_and_the_configuration_can_be_read_by_any_scheduler(root: Path) -> None:
-    run(root, "install")
-    modes = {name: mode for name, (_, mode, _) in state(root).items()}
+def test_the_manifest_keeps_its_mode_and_the_configuration_can_be_read_by_any_scheduler(
+    plane: ControlPlane,
+) -> None:
+    plane.run("install")
+    modes = {name: mode for name, (_, mode, _) in plane.state().items()}
     assert modes == {MANIFEST: 0o600, BACKUP: 0o600, CONFIG: 0o644}
 
 
-def test_a_second_run_touches_no_file(root: Path) -> None:
-    run(root, "install")
-    before = state(root)
-    result = run(root, "install")
-    assert set(result.output.split()) == {"unchanged:", f"/{MANIFEST}", f"/{CONFIG}"}
-    assert state(root) == before
+def test_a_second_run_touches_no_file(plane: ControlPlane) -> None:
+    plane.run("install")
+    before = plane.state()
+    result = plane.run("install")
+    assert result.output.splitlines() == [f"unchanged: /{MANIFEST}", "kube-scheduler is healthy"]
+    assert plane.state() == before
 
 
-def test_restore_brings_the_manifest_back_letter_for_letter(root: Path) -> None:
-    run(root, "install")
-    run(root, "restore")
-    assert (root / MANIFEST).read_text() == kubeadm.scheduler("1.36")
-    assert run(root, "restore").output == f"unchanged: /{MANIFEST}\n"
+def test_restore_brings_the_manifest_back_byte_for_byte(plane: ControlPlane) -> None:
+    plane.run("install")
+    plane.run("restore")
+    assert plane.manifest == plane.original()
+    assert set(plane.state()) == {MANIFEST, BACKUP}
+    unchanged = plane.run("restore").output.splitlines()
+    assert unchanged == [f"unchanged: /{MANIFEST}", "kube-scheduler is healthy"]
 
 
-def test_restore_keeps_what_was_changed_meanwhile(root: Path) -> None:
-    run(root, "install")
-    text = (root / MANIFEST).read_text()
-    (root / MANIFEST).write_text(text.replace("--leader-elect=true", "--leader-elect=true\n    - --v=4"))
-    run(root, "restore")
-    pod = yaml.safe_load((root / MANIFEST).read_text())
-    assert pod["spec"]["containers"][0]["command"][-2:] == ["--leader-elect=true", "--v=4"]
+def test_restore_keeps_what_was_changed_meanwhile(plane: ControlPlane) -> None:
+    plane.run("install")
+    plane.place(plane.manifest.replace("--leader-elect=true", "--leader-elect=true\n    - --v=4"))
+    plane.run("restore")
+    pod = yaml.safe_load(plane.manifest)
+    assert "--v=4" in pod["spec"]["containers"][0]["command"]
+    assert "--config" not in plane.manifest
 
 
-def test_restore_does_without_a_backup(root: Path) -> None:
-    run(root, "install")
-    (root / BACKUP).unlink()
-    run(root, "restore")
-    assert yaml.safe_load((root / MANIFEST).read_text()) == yaml.safe_load(kubeadm.scheduler("1.36"))
+def test_restore_does_without_a_backup(plane: ControlPlane) -> None:
+    plane.run("install")
+    (plane.root / BACKUP).unlink()
+    plane.run("restore")
+    assert yaml.safe_load(plane.manifest) == yaml.safe_load(plane.original())
 
 
-def test_after_an_upgrade_by_kubeadm_the_new_manifest_is_edited_and_kept(root: Path) -> None:
-    place(root, kubeadm.scheduler("1.29"))
-    run(root, "install")
-    place(root, kubeadm.scheduler("1.36"))
-    run(root, "install")
-    assert (root / BACKUP).read_text() == kubeadm.scheduler("1.36")
-    assert "kube-scheduler:v1.36.4" in (root / MANIFEST).read_text()
+def test_after_an_upgrade_by_kubeadm_the_new_manifest_is_edited_and_kept(plane: ControlPlane) -> None:
+    plane.place(plane.original("1.29"))
+    plane.run("install")
+    plane.place(plane.original("1.36"))
+    plane.run("install")
+    assert (plane.root / BACKUP).read_text() == plane.original("1.36")
+    assert "kube-scheduler:v1.36.4" in plane.manifest
 
 
-def test_a_dry_run_shows_the_difference_and_writes_nothing(root: Path) -> None:
-    before = state(root)
-    result = run(root, "install", "--dry-run")
+def test_an_extender_that_does_not_answer_leaves_every_file_alone(plane: ControlPlane) -> None:
+    before = plane.state()
+    dead = f"http://127.0.0.1:{free_ports(1)[0]}"
+    told = plane.fails("install", f"--url={dead}/gpushare-scheduler")
+    assert told.startswith("nothing was changed: the extender does not answer this node")
+    assert f"{dead}/version: [Errno 111] Connection refused" in told
+    assert plane.state() == before
+
+
+def test_an_extender_that_starts_later_is_waited_for(plane: ControlPlane) -> None:
+    port = free_ports(1)[0]
+    url = f"http://127.0.0.1:{port}/gpushare-scheduler"
+    process = plane.start("install", f"--url={url}", "--extender-wait=60")
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1)
+    assert plane.manifest == plane.original()
+    with extender_at(port):
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, output
+
+
+def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_a_healthy_scheduler(
+    untagged: ControlPlane,
+) -> None:
+    before = untagged.state()
+    told = untagged.fails("install", REFUSED, "--wait=3")
+    assert f"/{MANIFEST} is as it was, and kube-scheduler is healthy again" in told
+    assert "no kind is registered for version kubescheduler.config.k8s.io/v1beta3" in told
+    after = untagged.state()
+    assert after[MANIFEST][1:] == before[MANIFEST][1:]
+    assert set(after) == {MANIFEST, BACKUP}
+
+
+def test_an_update_that_the_scheduler_refuses_brings_back_the_configuration_of_before(
+    untagged: ControlPlane,
+) -> None:
+    untagged.run("install", "--kubernetes-version=1.36")
+    before = {name: kept[1:] for name, kept in untagged.state().items()}
+    told = untagged.fails("install", REFUSED, "--wait=3")
+    assert "kube-scheduler is healthy again" in told
+    assert {name: kept[1:] for name, kept in untagged.state().items()} == before
+
+
+def test_a_scheduler_that_is_not_healthy_before_the_edit_is_not_edited(plane: ControlPlane) -> None:
+    plane.place(plane.original().replace("- kube-scheduler\n", "- kube-scheduler\n    - --config=/absent\n"))
+    older = {"apiVersion": "kubescheduler.config.k8s.io/v1beta3", "kind": "KubeSchedulerConfiguration"}
+    (plane.root / "absent").write_text(json.dumps(older))
+    before = plane.state()
+    told = plane.fails("install", "--wait=2")
+    assert told.startswith("nothing was changed: kube-scheduler is not healthy")
+    assert plane.state() == before
+
+
+def test_a_removal_after_which_the_scheduler_is_not_healthy_is_undone(plane: ControlPlane) -> None:
+    plane.run("install")
+    before = plane.state()
+    (plane.root / BACKUP).unlink()
+    flag = "gpushare.io/replaced-flag: '[{}]'"
+    replaced = plane.manifest.replace(flag.format(""), flag.format('"--config=/old"'))
+    plane.place(replaced)
+    (plane.root / "old").write_text('{"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}')
+    told = plane.fails("restore", "--wait=3")
+    assert "kube-scheduler is healthy again" in told
+    assert plane.manifest == replaced
+    assert plane.state()[CONFIG][2] == before[CONFIG][2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_an_installer_that_is_ended_half_way_leaves_nothing_that_the_next_run_does_not_repair(
+    untagged: ControlPlane, number: signal.Signals
+) -> None:
+    process = untagged.edit_until_written()
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    if number is signal.SIGKILL:
+        assert (untagged.root / JOURNAL).exists()
+    else:
+        assert untagged.manifest == untagged.original_stable
+    told = untagged.fails("install", REFUSED, "--wait=3")
+    assert "kube-scheduler is healthy again" in told
+    assert untagged.manifest == untagged.original_stable
+    assert set(untagged.state()) == {MANIFEST, BACKUP}
+
+
+def test_a_killed_installer_is_finished_by_a_run_with_the_right_settings(untagged: ControlPlane) -> None:
+    process = untagged.edit_until_written()
+    process.kill()
+    process.communicate()
+    result = untagged.run("install", "--kubernetes-version=1.36")
+    assert "kube-scheduler is healthy" in result.output
+    assert set(untagged.state()) == {MANIFEST, BACKUP, CONFIG}
+    untagged.run("restore")
+    assert untagged.manifest == untagged.original_stable
+
+
+def test_a_killed_installer_whose_extender_is_gone_is_undone(untagged: ControlPlane) -> None:
+    process = untagged.edit_until_written()
+    process.kill()
+    process.communicate()
+    told = untagged.fails("install", REFUSED, "--url=http://127.0.0.1:1/gpushare-scheduler")
+    assert "is as it was, and kube-scheduler is healthy again: the extender does not answer" in told
+    assert untagged.manifest == untagged.original_stable
+
+
+def test_a_journal_that_is_older_than_the_manifest_says_nothing_of_it(untagged: ControlPlane) -> None:
+    process = untagged.edit_until_written()
+    process.kill()
+    process.communicate()
+    untagged.place(untagged.original())
+    untagged.run("install")
+    assert (untagged.root / BACKUP).read_text() == untagged.original()
+    assert set(untagged.state()) == {MANIFEST, BACKUP, CONFIG}
+
+
+def test_two_edits_of_one_node_do_not_run_at_the_same_time(untagged: ControlPlane) -> None:
+    process = untagged.edit_until_written()
+    assert "another process edits" in untagged.fails("restore")
+    process.terminate()
+    process.communicate(timeout=30)
+
+
+def test_a_dry_run_shows_the_difference_and_writes_nothing(plane: ControlPlane) -> None:
+    before = plane.state()
+    result = plane.run("install", "--dry-run")
     assert f"+    - --config=/{CONFIG}" in result.output
-    assert state(root) == before
+    assert plane.state() == before
 
 
 @pytest.mark.parametrize(
@@ -126,22 +351,20 @@ def test_a_dry_run_shows_the_difference_and_writes_nothing(root: Path) -> None:
         ),
     ],
 )
-def test_the_extender_is_where_it_is_said_to_be(root: Path, flags: list[str], url: str) -> None:
-    run(root, "install", *flags)
-    assert urls(root) == [url]
+def test_the_extender_is_where_it_is_said_to_be(tmp_path: Path, flags: list[str], url: str) -> None:
+    plane = ControlPlane(tmp_path, 10259, "")
+    plane.place(plane.original())
+    words = ["install", f"--root={tmp_path}", "--dry-run", *flags]
+    result = CliRunner().invoke(command, words, catch_exceptions=False)
+    assert f'+      "urlPrefix": "{url}",' in result.output
 
 
-def test_a_configuration_of_the_clusters_own_is_read_and_extended(root: Path) -> None:
-    place(root, kubeadm.scheduler("1.36", "--config=/etc/kubernetes/own.yaml"))
-    own = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 7\n"
-    (root / "etc/kubernetes/own.yaml").write_text(own)
-    run(root, "install")
-    assert json.loads((root / CONFIG).read_text())["parallelism"] == 7
-
-
-def broken(root: Path, change: Any) -> None:
-    file = root / MANIFEST
-    file.write_text(change(file.read_text()))
+def test_a_configuration_of_the_clusters_own_is_read_and_extended(plane: ControlPlane) -> None:
+    own = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    (plane.root / "etc/kubernetes/own.yaml").write_text(json.dumps({**own, "parallelism": 7}))
+    plane.place(plane.original("1.36", "--config=/etc/kubernetes/own.yaml"))
+    plane.run("install")
+    assert json.loads((plane.root / CONFIG).read_text())["parallelism"] == 7
 
 
 @pytest.mark.parametrize(
@@ -156,18 +379,25 @@ def broken(root: Path, change: Any) -> None:
             "/etc/ssl/ca.crt is not in /etc/kubernetes/gpushare",
         ),
         (lambda text: text, ["--manifest=/etc/absent.yaml"], "is kube-scheduler a static pod here"),
+        (lambda text: text, ["--manifest=/absent/absent.yaml"], "is kube-scheduler a static pod here"),
         (
             lambda text: text.replace("--leader-elect=true", "--config=/etc/own.yaml"),
             [],
             "has --config=/etc/own.yaml, and there is no",
         ),
+        (
+            lambda text: text,
+            ["--url=https://127.0.0.1:1/x", "--ca-file=/etc/kubernetes/gpushare/absent.crt"],
+            "nothing was changed: TLS files /etc/kubernetes/gpushare/absent.crt",
+        ),
+        (lambda text: text, ["--control-planes=3"], "--control-planes needs POD_NAME"),
     ],
 )
 def test_what_cannot_be_done_is_told_and_nothing_is_touched(
-    root: Path, change: Any, flags: list[str], text: str
+    tmp_path: Path, change: Any, flags: list[str], text: str
 ) -> None:
-    broken(root, change)
-    before = state(root)
-    with pytest.raises(ConfigError, match=text):
-        run(root, "install", *flags)
-    assert state(root) == before
+    plane = ControlPlane(tmp_path, 10259, "http://127.0.0.1:1/gpushare-scheduler")
+    plane.place(change(plane.original()))
+    before = plane.state()
+    assert text in plane.fails("install", *flags)
+    assert plane.state() == before

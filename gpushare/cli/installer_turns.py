@@ -1,0 +1,167 @@
+"""The installer's Job edits one control plane after the other: its pods ask the API server for each other.
+
+The decision is ``model.installer_turns``'s. What does not belong here: the edit.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import click
+import msgspec
+from msgspec import Raw, Struct, field
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import load_access
+from gpushare.adapters.kube.events import write_event
+from gpushare.cli.cluster import listed
+from gpushare.cli.lazy import FAILURE
+from gpushare.contract import INSTALLER_NAME, SYSTEM_NAMESPACE
+from gpushare.errors import ApiError, ConfigError, GpuShareError
+from gpushare.model.installer_turns import InstallerPod, Step, turn
+from gpushare.ports import Note
+
+_PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
+_SELECTOR: Final = f"component={INSTALLER_NAME}"
+_POD_NAME: Final = "POD_NAME"
+_PATIENCE_S: Final = 600.0
+"""For each control plane: pulling images, waiting for the extender, editing, restoring."""
+_POLL_S: Final = 2.0
+_REASON: Final = "SchedulerNotEdited"
+
+
+class _Owner(Struct):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class _Meta(Struct, rename="camel"):
+    name: str = ""
+    owner_references: list[_Owner] = field(default_factory=list)
+
+
+class _Terminated(Struct, rename="camel"):
+    exit_code: int = 0
+    message: str = ""
+
+
+class _State(Struct):
+    terminated: _Terminated | None = None
+
+
+class _Container(Struct, rename="camel"):
+    state: _State = field(default_factory=_State)
+    last_state: _State = field(default_factory=_State)
+
+
+class _Spec(Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Status(Struct, rename="camel"):
+    phase: str = ""
+    container_statuses: list[_Container] = field(default_factory=list)
+
+
+class _Pod(Struct):
+    metadata: _Meta
+    spec: _Spec = field(default_factory=_Spec)
+    status: _Status = field(default_factory=_Status)
+
+
+_decode = msgspec.json.Decoder(_Pod).decode
+
+
+@contextmanager
+def in_turn(control_planes: int | None) -> Iterator[None]:
+    """Wait until all control planes before this one are done; at once where the number is None.
+
+    An error of the edit becomes an event of the Job, for its pods' logs end with it. Raises ConfigError
+    where another control plane failed, or it takes too long.
+    """
+    if control_planes is None:
+        yield
+        return
+    name = os.environ.get(_POD_NAME, "")
+    if not name:
+        raise ConfigError(f"--control-planes needs {_POD_NAME}, the name of this pod, in the environment")
+    try:
+        asyncio.run(_wait(name, control_planes))
+        yield
+    except GpuShareError as error:
+        asyncio.run(_report(name, str(error)))
+        raise
+
+
+async def _wait(name: str, control_planes: int) -> None:
+    end, said = time.monotonic() + _PATIENCE_S * control_planes, ""
+    async with KubeClient(await load_access()) as client:
+        while True:
+            step, reason = await _step(client, name, control_planes)
+            if step is Step.EDIT:
+                return
+            if step is Step.STOP:
+                raise ConfigError(reason)
+            if time.monotonic() > end:
+                raise ConfigError(f"nothing was changed: this control plane had no turn in time: {reason}")
+            if reason != said:
+                click.echo(f"waiting: {reason}", err=True)
+                said = reason
+            await asyncio.sleep(_POLL_S)
+
+
+async def _step(client: KubeClient, name: str, control_planes: int) -> tuple[Step, str]:
+    """What is to be done; waiting, where the API server does not say."""
+    try:
+        pods = [_installer_pod(_decode(raw)) for raw in await _raw_pods(client)]
+    except (ApiError, msgspec.DecodeError) as error:
+        return Step.WAIT, f"the pods of the installer cannot be listed: {error}"
+    return turn(pods, name, control_planes)
+
+
+async def _raw_pods(client: KubeClient) -> list[Raw]:
+    return await listed(client, _PODS, {"labelSelector": _SELECTOR})
+
+
+def _installer_pod(pod: _Pod) -> InstallerPod:
+    """With the last end of its container that was not a success, if it had one."""
+    states = [state for each in pod.status.container_statuses for state in (each.state, each.last_state)]
+    ends = [state.terminated for state in states if state.terminated]
+    end = ends[0] if ends else None
+    return InstallerPod(
+        pod.metadata.name,
+        _job(pod).uid,
+        pod.spec.node_name,
+        pod.status.phase,
+        end.exit_code if end else None,
+        _last_words(end.message) if end else "",
+    )
+
+
+def _last_words(message: str) -> str:
+    """The error in the end of a log."""
+    lines = message.strip().splitlines()
+    return lines[-1].removeprefix(FAILURE) if lines else ""
+
+
+def _job(pod: _Pod) -> _Owner:
+    return next((owner for owner in pod.metadata.owner_references if owner.kind == "Job"), _Owner())
+
+
+async def _report(name: str, text: str) -> None:
+    """Best effort: the log says the same, as long as the pod is there."""
+    try:
+        async with KubeClient(await load_access()) as client:
+            pods = [pod for raw in await _raw_pods(client) if (pod := _decode(raw)).metadata.name == name]
+            for pod in pods:
+                job, node = _job(pod), pod.spec.node_name
+                note = Note(
+                    "Job", SYSTEM_NAMESPACE, job.name, job.uid, _REASON, f"{node}: {text}", warning=True
+                )
+                await write_event(client, note, component=INSTALLER_NAME, identity=name)
+    except (GpuShareError, msgspec.DecodeError) as error:
+        click.echo(f"no event was written: {error}", err=True)
