@@ -165,7 +165,8 @@ class NodePool:
 class Installer:
     """The Job that tells the control plane's own kube-scheduler of the extender, without Ansible.
 
-    It edits the static pod of kube-scheduler on the control plane's nodes.
+    It edits the static pod of kube-scheduler on the control plane's nodes, one after the other, and
+    restores it where the new scheduler is not healthy.
     """
 
     image: str = ""
@@ -173,7 +174,7 @@ class Installer:
     state: State = State.PRESENT
     """``absent`` takes the extender out of the scheduler again."""
     control_planes: int = 1
-    """How many nodes the control plane has; each gets one pod."""
+    """How many nodes the control plane has; each gets one pod, and none is edited before all are placed."""
     url: str = ""
     """Of the extender, as the scheduler sees it; where empty, NodePort 32766 of the scheduler's own node."""
 

@@ -1,10 +1,12 @@
-"""The Job that tells a static kube-scheduler of the extender, and the one that takes it back; our images.
+"""The installer's Job on a control plane of two nodes, from our images, with the rights deployed.
 
-Everything is scheduled by that scheduler, the extender and the Jobs too.
+Everything is scheduled by the static kube-schedulers that it edits, the extender and the Jobs too.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -18,7 +20,7 @@ from testbed.images import look as look_for_podman
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
 from tests.support import static_scheduler
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
 try:
     needs.look()
@@ -27,74 +29,184 @@ except TestbedError as reason:
     pytest.skip(str(reason), allow_module_level=True)
 
 VERSION = "1.36"
+REFUSED = "1.24"
+"""kube-scheduler 1.36 cannot read the configuration of that version."""
+TAG = "stable"
+"""Of an image that does not tell its version, so that the stack's counts."""
+NAMES = ("cp-a", "cp-b")
+ORIGINAL = static_scheduler.original(VERSION, TAG)
 CONFIG = f"{static_scheduler.FOLDER}/gpushare/scheduler-config.json"
+NAMESPACE = "/api/v1/namespaces/kube-system"
 JOB = "/apis/batch/v1/namespaces/kube-system/jobs/gpushare-installer"
-SLOW_S = 120
+OURS = "component=gpushare-installer"
+SLOW_S = 400
+LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """One node that runs kube-scheduler, and a simulated one with a card."""
+    """Two nodes that run kube-scheduler, and a simulated one with a card."""
 
     bed: Bed
-    node: KubeletNode
+    nodes: Mapping[str, KubeletNode]
     images: Images
 
-    async def deploy(self, state: str) -> None:
-        """Extender and installer, by what ``components.render`` prints; ends when the Job has."""
+    async def deploy(self, state: str, version: str = VERSION) -> None:
+        """Extender and installer, by what ``components.render`` prints, after the Job of before."""
+        await self.remove_job()
         await by_kubectl(
             self.bed,
             {
-                "kubernetesVersion": VERSION,
+                "kubernetesVersion": version,
                 "extender": {"image": self.images.references["extender"]},
                 "devicePlugins": [],
                 "installer": {
                     "image": self.images.references["cli"],
-                    "controlPlanes": 1,
+                    "controlPlanes": len(self.nodes),
                     "state": state,
                 },
             },
         )
 
-        async def done() -> bool:
-            return bool((await self.bed.api.get(JOB))["status"].get("succeeded"))
+    async def remove_job(self) -> None:
+        """With its pods; nothing where there is none."""
+        jobs = await self.bed.api.get(JOB.rpartition("/")[0])
+        if jobs["items"]:
+            await self.bed.api.delete(JOB, propagationPolicy="Foreground")
+        await until(self.no_pods, "the pods of the Job before to be gone", SLOW_S)
 
-        await until(done, "the installer to be done", SLOW_S)
+    async def no_pods(self) -> bool:
+        return not await self.pods()
 
-    async def until_told(self, *, told: bool) -> None:
-        """Wait until the scheduler that runs has been told of the extender, or has not."""
+    async def pods(self) -> list[dict[str, Any]]:
+        """Of the Job."""
+        items: list[dict[str, Any]] = (await self.bed.api.get(f"{NAMESPACE}/pods", labelSelector=OURS))[
+            "items"
+        ]
+        return items
 
-        async def so() -> bool:
-            return await static_scheduler.runs_with(self.node, CONFIG) is told
+    async def has(self, kind: str) -> bool:
+        """Whether the Job has a condition, Complete or Failed."""
+        conditions = (await self.bed.api.get(JOB))["status"].get("conditions", ())
+        return any(each["type"] == kind and each["status"] == "True" for each in conditions)
 
-        await until(so, "the kubelet to start the scheduler again", SLOW_S)
+    async def until_complete(self) -> None:
+        await until(lambda: self.has("Complete"), "the installer to be complete", SLOW_S)
+
+    async def until_failed(self) -> None:
+        await until(lambda: self.has("Failed"), "the installer to have failed", SLOW_S)
+
+    def manifest(self, name: str) -> str:
+        return self.nodes[name].path(static_scheduler.MANIFEST).read_text()
+
+    def edited(self) -> set[str]:
+        """The nodes whose manifest is not the one of kubeadm."""
+        return {name for name in self.nodes if self.manifest(name) != ORIGINAL}
+
+    async def run_with_us(self) -> dict[str, bool | None]:
+        """Whether each node's scheduler has our configuration; None where none runs."""
+        return {name: await static_scheduler.runs_with(node, CONFIG) for name, node in self.nodes.items()}
+
+    async def until_down(self, name: str) -> None:
+        """Wait until a node's manifest is edited and its scheduler does not run."""
+
+        async def down() -> bool:
+            return name in self.edited() and (await self.run_with_us())[name] is None
+
+        await until(down, f"the scheduler of {name} to be down", SLOW_S)
+
+    async def reasons(self) -> list[str]:
+        """What events of the Job say of its failure."""
+        events = await self.bed.api.get(f"{NAMESPACE}/events")
+        return [each["message"] for each in events["items"] if each["reason"] == "SchedulerNotEdited"]
+
+    async def place(self, name: str) -> dict[str, str]:
+        """The annotations of a pod when it is bound."""
+        pod = await static_scheduler.place(self.bed, name, 4)
+        annotations: dict[str, str] = pod["metadata"].get("annotations", {})
+        return annotations
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
     images = await ensure()
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
-        spec = KubeletSpec(
-            "master", labels={CONTROL_PLANE: ""}, config=static_scheduler.STATIC_PODS, services=True
-        )
-        node = await add_kubelet(bed, spec)
-        await load(node, images)
-        await static_scheduler.install(node, VERSION, tmp_path_factory.mktemp("images"))
+        nodes: dict[str, KubeletNode] = {}
+        for name in NAMES:
+            spec = KubeletSpec(
+                name, labels={CONTROL_PLANE: ""}, config=static_scheduler.STATIC_PODS, services=True
+            )
+            nodes[name] = await add_kubelet(bed, spec)
+            await load(nodes[name], images)
+            await static_scheduler.install(nodes[name], VERSION, tmp_path_factory.mktemp(name), TAG)
         await bed.add_nodes([SimNode("n", [Card()])])
-        yield ControlPlane(bed, node, images)
+        yield ControlPlane(bed, nodes, images)
 
 
-async def test_the_installer_tells_the_scheduler_and_the_restoring_one_puts_every_byte_back(
+async def seen_until(done: Callable[[], Awaitable[None]], look: Callable[[], Awaitable[bool]]) -> list[bool]:
+    """What a look found, again and again until the other is done."""
+    found: list[bool] = []
+    task = asyncio.ensure_future(done())
+    while not task.done():
+        found.append(await look())
+        await asyncio.sleep(LOOK_S)
+    await task
+    return found
+
+
+async def test_control_planes_are_edited_one_after_the_other_and_restored_byte_for_byte(
     plane: ControlPlane,
 ) -> None:
-    manifest = plane.node.path(static_scheduler.MANIFEST)
+    async def second_is_edited_before_the_first_is_done() -> bool:
+        edited = len(plane.edited())
+        done = [pod for pod in await plane.pods() if pod["status"].get("phase") == "Succeeded"]
+        return edited == len(NAMES) and not done
+
     await plane.deploy("present")
-    await plane.until_told(told=True)
-    assert ANN_IDX in (await static_scheduler.place(plane.bed, "shared", 4))["metadata"]["annotations"]
-    await plane.bed.api.delete(JOB, propagationPolicy="Background")
+    early = await seen_until(plane.until_complete, second_is_edited_before_the_first_is_done)
+    assert early
+    assert not any(early)
+    assert await plane.run_with_us() == dict.fromkeys(NAMES, True)
+    assert ANN_IDX in await plane.place("shared")
+
+    before = {name: plane.manifest(name) for name in NAMES}
+    await plane.deploy("present")
+    await plane.until_complete()
+    assert {name: plane.manifest(name) for name in NAMES} == before
+
     await plane.deploy("absent")
-    await plane.until_told(told=False)
-    assert manifest.read_text() == static_scheduler.original(VERSION)
-    assert ANN_IDX not in (await static_scheduler.place(plane.bed, "plain", 4))["metadata"].get(
-        "annotations", {}
-    )
+    await plane.until_complete()
+    assert plane.edited() == set()
+    assert await plane.run_with_us() == dict.fromkeys(NAMES, False)
+    assert ANN_IDX not in await plane.place("plain")
+
+
+async def test_a_configuration_that_the_scheduler_refuses_reaches_one_control_plane_and_is_undone(
+    plane: ControlPlane,
+) -> None:
+    async def second_is_edited() -> bool:
+        return NAMES[1] in plane.edited()
+
+    await plane.deploy("present", REFUSED)
+    await plane.until_down(NAMES[0])
+    assert ANN_IDX not in await plane.place("meanwhile")
+    assert not any(await seen_until(plane.until_failed, second_is_edited))
+    assert plane.edited() == set()
+    assert await plane.run_with_us() == dict.fromkeys(NAMES, False)
+    (reason, *_) = await plane.reasons()
+    assert reason.startswith(f"{NAMES[0]}: {static_scheduler.MANIFEST} is as it was, and kube-scheduler is ")
+    assert "healthy again" in reason
+    assert "v1beta3" in reason
+
+
+async def test_an_installer_that_is_killed_half_way_is_started_again_and_undoes_its_edit(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy("present", REFUSED)
+    await plane.until_down(NAMES[0])
+    killed = await plane.nodes[NAMES[0]].run_text(["pgrep", "-f", "gpushare scheduler-manifest"])
+    await plane.nodes[NAMES[0]].run_text(["kill", "-KILL", *killed.split()])
+    await plane.until_failed()
+    assert plane.edited() == set()
+    assert await plane.run_with_us() == dict.fromkeys(NAMES, False)
+    assert ANN_IDX not in await plane.place("after-kill")

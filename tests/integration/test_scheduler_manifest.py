@@ -1,99 +1,224 @@
-"""The edited static pod's own command line, run with the real kube-scheduler of its version.
+"""``gpushare scheduler-manifest`` on a host of the control plane: a real kubelet runs what it edits.
 
-There is no kubelet for the control plane here: the test plays it, and finds the pod's paths under a folder.
+The image of kube-scheduler is the real program of its version. What the Job adds, turns and rights, is
+tested with its image (``tests/e2e/test_installer.py``).
 """
 
+import asyncio
 import json
-from pathlib import Path
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import yaml
-from click.testing import CliRunner
 
-from gpushare.cli.scheduler_manifest import command as scheduler_manifest
-from gpushare.contract import ANN_IDX
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, build, gpu_pod, until
-from testbed.extender import ExtenderSpec, grant, start_extender
-from testbed.ports import free_ports
-from tests.support import kubeadm
+from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, until
+from testbed.extender import ACCOUNT, ExtenderSpec, grant
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from tests.support import static_scheduler
+from tests.support.static_scheduler import FOLDER, MANIFEST, TOOLS
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-MANIFEST = "etc/kubernetes/manifests/kube-scheduler.yaml"
-TOOLS = {"1.22": "kube-scheduler-1.22", "1.36": "kube-scheduler"}
-# The API server here is a later one, and does not serve what 1.22 would watch with that feature.
-FLAGS = {"1.22": ["--feature-gates=CSIStorageCapacity=false"], "1.36": []}
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
+try:
+    needs.look()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
 
-def control_plane_node(bed: Bed, root: Path, version: str, *flags: str) -> None:
-    """What kubeadm leaves on it."""
-    (root / MANIFEST).parent.mkdir(parents=True)
-    (root / MANIFEST).write_text(kubeadm.scheduler(version, *flags))
-    kubeconfig = bed.kubeconfig_for("system:kube-scheduler").read_bytes()
-    (root / "etc/kubernetes/scheduler.conf").write_bytes(kubeconfig)
-
-
-def install(root: Path, url: str) -> None:
-    result = CliRunner().invoke(scheduler_manifest, ["install", f"--root={root}", f"--url={url}"])
-    assert result.exit_code == 0, result.output
+CONFIGS = {
+    "1.22": f"{FOLDER}/gpushare/scheduler-policy-config.json",
+    "1.36": f"{FOLDER}/gpushare/scheduler-config.json",
+}
+TAG = "stable"
+"""Of an image that does not tell its version."""
+REFUSED = "--kubernetes-version=1.24"
+"""kube-scheduler 1.36 cannot read the configuration of that version."""
 
 
-def pod_command(root: Path, program: Path) -> list[str]:
-    """The container's words with the node's files where they are, on a free port."""
-    for file in (root / "etc/kubernetes/gpushare").iterdir():
-        file.write_text(file.read_text().replace("/etc/kubernetes", f"{root}/etc/kubernetes"))
-    pod: dict[str, Any] = yaml.safe_load((root / MANIFEST).read_text())
-    words = pod["spec"]["containers"][0]["command"][1:]
-    moved = [word.replace("/etc/kubernetes", f"{root}/etc/kubernetes") for word in words]
-    return [str(program), *moved, f"--secure-port={free_ports(1)[0]}"]
+@dataclass(frozen=True)
+class Run:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    output: str
 
 
-@pytest.mark.parametrize("version", TOOLS)
-async def test_kube_scheduler_binds_through_the_extender_after_the_edit(tmp_path: Path, version: str) -> None:
-    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
-        spec = ExtenderSpec()
-        await grant(bed)
-        await start_extender(bed, spec)
-        control_plane_node(bed, tmp_path, version, *FLAGS[version])
-        install(tmp_path, spec.url)
-        tool = (await build.ensure([TOOLS[version]]))[TOOLS[version]]
-        process = await bed.spawn("static-pod", pod_command(tmp_path, tool.path))
-        await bed.add_nodes([SimNode("n", [Card()])])
-        await bed.create_pods([gpu_pod("p", 4)])
+@dataclass(frozen=True)
+class ControlPlane:
+    """A host whose kubelet runs kube-scheduler, and the extender beside it."""
 
-        async def bound() -> bool:
-            pod = await bed.api.get("/api/v1/namespaces/default/pods/p")
-            return pod["spec"].get("nodeName") == "n" and ANN_IDX in pod["metadata"].get("annotations", {})
+    bed: Bed
+    node: KubeletNode
+    version: str
 
-        await until(bound, "the pod to be bound through the extender")
-        log = process.command.log.read_text()
-        assert "unknown field" not in log
-        assert "unknown flag" not in log
+    @property
+    def original(self) -> str:
+        return static_scheduler.original(self.version, TAG)
 
+    @property
+    def manifest(self) -> str:
+        return self.node.path(MANIFEST).read_text()
 
-async def test_kube_scheduler_reads_a_configuration_of_the_clusters_own_with_the_extender_in_it(
-    tmp_path: Path,
-) -> None:
-    async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as bed:
-        control_plane_node(bed, tmp_path, "1.36", "--config=/etc/kubernetes/own.json")
-        own = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
-            "parallelism": 7,
-        }
-        (tmp_path / "etc/kubernetes/own.json").write_text(json.dumps(own))
-        install(tmp_path, "http://127.0.0.1:1/gpushare-scheduler")
-        tool = (await build.ensure(["kube-scheduler"]))["kube-scheduler"]
-        shown = tmp_path / "shown.yaml"
-        process = await bed.spawn(
-            "static-pod", [*pod_command(tmp_path, tool.path), f"--write-config-to={shown}"]
+    def files(self) -> dict[str, bytes]:
+        """All below the folder of Kubernetes, by path."""
+        found = self.node.path(FOLDER).rglob("*")
+        return {str(each): each.read_bytes() for each in found if each.is_file()}
+
+    async def start(self, verb: str, *flags: str) -> asyncio.subprocess.Process:
+        """The command on the host itself, whose files and processes are not those of this machine."""
+        url = [f"--address={self.node.address}"] if verb == "install" else []
+        words = [sys.executable, "-m", "gpushare", "scheduler-manifest", verb, "--settle=3", *url, *flags]
+        return await asyncio.create_subprocess_exec(
+            *self.node.inside(words), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
 
-        async def written() -> bool:
-            return shown.exists() and "extenders" in shown.read_text()
+    async def run(self, verb: str, *flags: str) -> Run:
+        process = await self.start(verb, *flags)
+        output, _ = await process.communicate()
+        return Run(process.returncode or 0, output.decode())
 
-        await until(written, f"kube-scheduler to show its configuration: {process.command.log}")
-        document = yaml.safe_load(shown.read_text())
-        assert document["parallelism"] == 7
-        assert [each["bindVerb"] for each in document["extenders"]] == ["bind"]
+    async def killed_half_way(self) -> None:
+        """An install that is killed while the new scheduler fails again and again."""
+        process = await self.start("install", REFUSED)
+        await until(self._is_down, "kube-scheduler to be down", 60)
+        process.kill()
+        await process.communicate()
+
+    async def _is_down(self) -> bool:
+        return self.manifest != self.original and not await self.scheduler_runs()
+
+    async def scheduler_runs(self, *, ours: bool | None = None) -> bool:
+        """Whether kube-scheduler runs, with our configuration or without; None for either."""
+        found = await static_scheduler.runs_with(self.node, CONFIGS[self.version])
+        return found is not None and ours in (None, found)
+
+    async def place(self, name: str) -> dict[str, Any]:
+        """A pod's object when it is bound."""
+        return await static_scheduler.place(self.bed, name, 4)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def plane(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ControlPlane]:
+    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
+        spec = KubeletSpec("cp", config=static_scheduler.STATIC_PODS)
+        plane = ControlPlane(bed, await add_kubelet(bed, spec), request.param)
+        await start_extender(plane)
+        await bed.add_nodes([SimNode("n", [Card()])])
+        await static_scheduler.install(plane.node, plane.version, tmp_path_factory.mktemp("images"), TAG)
+        await plane.place("first")
+        yield plane
+
+
+async def start_extender(plane: ControlPlane) -> None:
+    await grant(plane.bed)
+    address = plane.node.address
+    spec = ExtenderSpec(port=EXTENDER_NODE_PORT, flags=(f"--host={address}", f"--ops-host={address}"))
+    argv = spec.argv(plane.bed.kubeconfig_for(ACCOUNT))
+    await plane.node.spawn("extender", argv, ready=f"http://{address}:{spec.ops_port}/readyz")
+
+
+@pytest.mark.parametrize("plane", TOOLS, indirect=True)
+async def test_the_edited_scheduler_binds_through_the_extender_and_restore_brings_the_old_one_back(
+    plane: ControlPlane,
+) -> None:
+    version = f"--kubernetes-version={plane.version}"
+    first = await plane.run("install", version)
+    assert first.code == 0, first.output
+    assert await plane.scheduler_runs(ours=True)
+    assert ANN_IDX in (await plane.place("shared"))["metadata"]["annotations"]
+
+    before = plane.files()
+    again = await plane.run("install", version)
+    assert (again.code, plane.files()) == (0, before), again.output
+
+    gone = await plane.run("restore")
+    assert gone.code == 0, gone.output
+    assert plane.manifest == plane.original
+    assert await plane.scheduler_runs(ours=False)
+    assert ANN_IDX not in (await plane.place("plain"))["metadata"].get("annotations", {})
+
+
+@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+async def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_a_healthy_scheduler(
+    plane: ControlPlane,
+) -> None:
+    broken = await plane.run("install", REFUSED, "--wait=20")
+    assert broken.code == 1, broken.output
+    assert "is as it was, and kube-scheduler is healthy again" in broken.output
+    assert "v1beta3" in broken.output.splitlines()[-1]
+    assert plane.manifest == plane.original
+    assert await plane.scheduler_runs(ours=False)
+    await plane.place("after-broken")
+
+
+@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+async def test_an_extender_that_does_not_answer_leaves_everything_as_it_is(plane: ControlPlane) -> None:
+    before = plane.files()
+    dead = "--url=http://127.0.0.1:1/gpushare-scheduler"
+    refused = await plane.run("install", dead, "--address=", "--kubernetes-version=1.36", "--extender-wait=1")
+    assert refused.code == 1
+    assert "nothing was changed: the extender does not answer this node" in refused.output
+    assert plane.files() == before
+
+
+@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+async def test_an_install_that_was_killed_half_way_is_undone_or_finished_by_the_next_one(
+    plane: ControlPlane,
+) -> None:
+    await plane.killed_half_way()
+    back = await plane.run("install", REFUSED, "--wait=20")
+    assert back.code == 1, back.output
+    assert "kube-scheduler is healthy again" in back.output
+    assert plane.manifest == plane.original
+    await plane.place("after-undone")
+
+    await plane.killed_half_way()
+    forward = await plane.run("install", "--kubernetes-version=1.36")
+    assert forward.code == 0, forward.output
+    assert ANN_IDX in (await plane.place("after-finished"))["metadata"]["annotations"]
+    assert (await plane.run("restore")).code == 0
+    assert plane.manifest == plane.original
+
+
+@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+async def test_a_reboot_half_way_is_undone_by_the_next_install(plane: ControlPlane) -> None:
+    await plane.killed_half_way()
+    await plane.node.reboot()
+    assert not await plane.scheduler_runs(ours=False)
+    back = await plane.run("install", REFUSED, "--wait=20")
+    assert back.code == 1, back.output
+    assert "kube-scheduler is healthy again" in back.output
+    assert plane.manifest == plane.original
+    await plane.place("after-reboot")
+
+
+@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+async def test_a_configuration_of_the_clusters_own_is_extended_and_read(plane: ControlPlane) -> None:
+    own = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": f"{FOLDER}/scheduler.conf"},
+        "parallelism": 7,
+    }
+    path = f"{FOLDER}/own.json"
+    plane.node.path(path).write_text(json.dumps(own))
+    static_scheduler.place_manifest(plane.node, with_own_configuration(plane.original, path))
+    edited = await plane.run("install", "--kubernetes-version=1.36")
+    assert edited.code == 0, edited.output
+    assert json.loads(plane.node.path(CONFIGS["1.36"]).read_text())["parallelism"] == 7
+    assert ANN_IDX in (await plane.place("extended"))["metadata"]["annotations"]
+
+
+def with_own_configuration(manifest: str, path: str) -> str:
+    pod = yaml.safe_load(manifest)
+    (container,) = pod["spec"]["containers"]
+    container["command"].append(f"--config={path}")
+    container["volumeMounts"].append({"name": "own", "mountPath": path, "readOnly": True})
+    pod["spec"]["volumes"].append({"name": "own", "hostPath": {"path": path, "type": "File"}})
+    return str(yaml.safe_dump(pod))

@@ -25,28 +25,37 @@ _FLAGS: Final[Mapping[str, list[str]]] = {"1.22": ["--feature-gates=CSIStorageCa
 _PODS: Final = "/api/v1/namespaces/default/pods"
 
 
-def original(version: str) -> str:
-    """The manifest as kubeadm writes it."""
-    return kubeadm.scheduler(version, *_FLAGS.get(version, []))
+def original(version: str, tag: str | None = None) -> str:
+    """The manifest as kubeadm writes it, with ``tag`` in place of that of its image."""
+    text = kubeadm.scheduler(version, *_FLAGS.get(version, []))
+    return text.replace(f":v{version}.4", f":{tag}") if tag else text
 
 
-async def install(node: KubeletNode, version: str, folder: Path) -> None:
+async def install(node: KubeletNode, version: str, folder: Path, tag: str | None = None) -> None:
     """Let the node run kube-scheduler; ``folder`` is for the image."""
-    await _load(node, version, folder / f"kube-scheduler-{version}.tar")
+    text = original(version, tag)
+    await _load(node, version, text, folder / f"kube-scheduler-{version}.tar")
     user = node.bed.kubeconfig_for("system:kube-scheduler")
     kubeconfig = node.path(f"{FOLDER}/scheduler.conf")
     kubeconfig.parent.mkdir(exist_ok=True)
     view = ["config", "view", f"--kubeconfig={user}", "--flatten", "--raw"]
     kubeconfig.write_text(await node.bed.kubectl(*view))
+    place_manifest(node, text)
+
+
+def place_manifest(node: KubeletNode, text: str) -> None:
+    """Give the kubelet another static pod, all at once."""
     manifest = node.path(MANIFEST)
     manifest.parent.mkdir(exist_ok=True)
-    manifest.write_text(original(version))
-    manifest.chmod(0o600)
+    draft = manifest.with_name(f".{manifest.name}")
+    draft.write_text(text)
+    draft.chmod(0o600)
+    draft.rename(manifest)
 
 
-async def _load(node: KubeletNode, version: str, archive: Path) -> None:
+async def _load(node: KubeletNode, version: str, manifest: str, archive: Path) -> None:
     program = (await build.ensure([TOOLS[version]]))[TOOLS[version]].path
-    image = yaml.safe_load(original(version))["spec"]["containers"][0]["image"]
+    image = yaml.safe_load(manifest)["spec"]["containers"][0]["image"]
     await asyncio.to_thread(program_image.save, archive, image, {"bin/kube-scheduler": program})
     await node.load_images(archive)
 
