@@ -211,22 +211,20 @@ def _lock(handle: int, node: Node) -> None:
 
 
 def _ask(node: Node, extender: ExtenderConfig) -> str:
+    """As the scheduler will, with the files that it will have."""
     url = extender.url_prefix.rstrip("/").removesuffix(EXTENDER_PREFIX)
     name = extender.tls.server_name if extender.tls else None
-    return problem_of(f"{url}/version", _trust(node, extender.tls), timeout_s=_ANSWER_S, server_name=name)
-
-
-def _trust(node: Node, tls: Tls | None) -> ssl.SSLContext:
-    """As the scheduler will have it. Raises ConfigError where the files cannot be used."""
-    if tls is None:
-        return unverified()
     try:
-        context = ssl.create_default_context(cafile=node.at(tls.ca_file))
-        if tls.cert_file and tls.key_file:
-            context.load_cert_chain(node.at(tls.cert_file), node.at(tls.key_file))
+        trust = _trust(node, extender.tls) if extender.tls else unverified()
     except OSError as error:
-        files = ", ".join(filter(None, (tls.ca_file, tls.cert_file, tls.key_file)))
-        raise ConfigError(f"nothing was changed: TLS files {files}: {error}") from error
+        return f"the files of its TLS cannot be used: {error}"
+    return problem_of(f"{url}/version", trust, timeout_s=_ANSWER_S, server_name=name)
+
+
+def _trust(node: Node, tls: Tls) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=node.at(tls.ca_file))
+    if tls.cert_file and tls.key_file:
+        context.load_cert_chain(node.at(tls.cert_file), node.at(tls.key_file))
     return context
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from click.testing import CliRunner, Result
 from gpushare.cli.scheduler_manifest import command
 from gpushare.errors import ConfigError
 from testbed import until
+from testbed.pki import Authority
 from testbed.ports import free_ports
 from tests.support import kubeadm, standin_kubelet
 
@@ -45,12 +47,14 @@ class Extender(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def extender_at(port: int) -> Iterator[str]:
+def extender_at(port: int, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """One that answers on loopback, on any port for 0; its URL."""
     with HTTPServer(("127.0.0.1", port), Extender) as server:
+        if tls:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/gpushare-scheduler"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}/gpushare-scheduler"
         server.shutdown()
         thread.join()
 
@@ -231,6 +235,25 @@ def test_an_extender_that_starts_later_is_waited_for(plane: ControlPlane) -> Non
     assert process.returncode == 0, output
 
 
+def test_an_extender_with_mutual_tls_is_asked_with_the_files_of_the_scheduler(plane: ControlPlane) -> None:
+    ca = Authority.create("ca")
+    folder = plane.root / "etc/kubernetes/gpushare"
+    folder.mkdir()
+    (folder / "ca.crt").write_bytes(ca.pair().cert)
+    ca.client("system:kube-scheduler").write(folder, "tls")
+    ca.server("extender", ["extender.example"]).write(folder, "server")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "ca.crt")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(folder / "server.crt", folder / "server.key")
+    with extender_at(0, context) as url:
+        at = "/etc/kubernetes/gpushare"
+        trusting = [f"--url={url}", f"--ca-file={at}/ca.crt", "--server-name=extender.example"]
+        told = plane.fails("install", *trusting)
+        assert "nothing was changed: the extender does not answer this node" in told
+        known = [f"--cert-file={at}/tls.crt", f"--key-file={at}/tls.key"]
+        assert "kube-scheduler is healthy" in plane.run("install", *trusting, *known).output
+
+
 def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_a_healthy_scheduler(
     untagged: ControlPlane,
 ) -> None:
@@ -388,7 +411,7 @@ def test_a_configuration_of_the_clusters_own_is_read_and_extended(plane: Control
         (
             lambda text: text,
             ["--url=https://127.0.0.1:1/x", "--ca-file=/etc/kubernetes/gpushare/absent.crt"],
-            "nothing was changed: TLS files /etc/kubernetes/gpushare/absent.crt",
+            "nothing was changed: the extender does not answer this node (the files of its TLS",
         ),
         (lambda text: text, ["--control-planes=3"], "--control-planes needs POD_NAME"),
     ],
