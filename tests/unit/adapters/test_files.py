@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.files import read_file, replace_file
+from gpushare.adapters.files import read_file, remove_file, replace_file
 from gpushare.errors import ConfigError
 
 
@@ -28,3 +28,13 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing_behind(tmp_path: Pat
     with pytest.raises(ConfigError, match=f"cannot write {tmp_path / 'file'}"):
         replace_file(tmp_path / "file", b"x")
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_is_removed_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert [remove_file(tmp_path / "file"), remove_file(tmp_path / "file")] == [True, False]
+
+
+def test_what_cannot_be_removed_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"cannot remove {tmp_path}"):
+        remove_file(tmp_path)

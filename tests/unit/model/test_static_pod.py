@@ -10,7 +10,9 @@ from gpushare.model.scheduler_config import ExtenderConfig, Format, parse_versio
 from gpushare.model.static_pod import (
     POLICY_FILE,
     Base,
+    arguments_of,
     base_of,
+    config_file_of,
     installed,
     is_installed,
     removed,
@@ -219,3 +221,27 @@ def test_the_version_is_read_off_the_images_tag(image: str, version: str | None)
 def test_a_policy_is_written_as_the_one_renderer_writes_it() -> None:
     expected = render(ExtenderConfig(), parse_version("1.22"), form=Format.POLICY)
     assert json.loads(install(pod("1.22")).config_text) == expected
+
+
+@pytest.mark.parametrize("version", kubeadm.VERSIONS)
+def test_the_configuration_of_a_pod_is_the_file_that_was_installed(version: str) -> None:
+    edit = install(pod(version))
+    assert config_file_of(edit.manifest) == edit.config_file
+    assert config_file_of(pod(version, "--config=/etc/own.yaml")) == ""
+
+
+def test_a_policy_beside_our_folder_is_our_configuration_too() -> None:
+    edit = installed(pod("1.22"), ExtenderConfig(), parse_version("1.22"), policy_file=POLICY_FILE)
+    assert config_file_of(edit.manifest) == POLICY_FILE
+
+
+def test_the_arguments_of_a_process_are_all_words_behind_the_program() -> None:
+    made = pod("1.36")
+    assert ["kube-scheduler", *arguments_of(made)] == words(made)
+    container = made["spec"]["containers"][0]
+    container["command"][0] = "/usr/local/bin/kube-scheduler"
+    assert arguments_of(made) == words(pod("1.36"))[1:]
+    container["args"] = container.pop("command")[1:]
+    assert arguments_of(made) == words(pod("1.36"))[1:]
+    container["args"].append("--v=$(LEVEL)")
+    assert arguments_of(made) == []
