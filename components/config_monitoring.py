@@ -4,10 +4,23 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from gpushare.contract import LABEL_CARD_MODEL, LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
+from gpushare.contract import (
+    LABEL_CARD_MODEL,
+    LABEL_CGPU,
+    LABEL_GPU_PRESENT,
+    LABEL_GPUSHARE,
+    LABEL_MODE,
+    LABELS_PCI_PRESENT,
+)
 
-NODES_WITH_CARDS: Final = (f"{LABEL_GPUSHARE}=true", f"{LABEL_CGPU}=true", LABEL_MODE, LABEL_CARD_MODEL)
-"""Those that are shared, and those whose cards somebody named."""
+NODES_WITH_CARDS: Final = (
+    f"{LABEL_GPUSHARE}=true",
+    f"{LABEL_CGPU}=true",
+    LABEL_MODE,
+    LABEL_CARD_MODEL,
+    *(f"{label}=true" for label in (LABEL_GPU_PRESENT, *LABELS_PCI_PRESENT)),
+)
+"""Those that share their cards, those of a known model, and those on which a discovery found cards."""
 
 
 class MetricsSource(StrEnum):
@@ -24,7 +37,8 @@ class Exporter:
     image: str = ""
     """By digest; where empty, ``images`` has it as ``exporter``."""
     node_labels: tuple[str, ...] = NODES_WITH_CARDS
-    """Where it runs: on nodes with any one of these labels, ``key`` or ``key=value``."""
+    """Where it runs: on nodes with any one of these labels, ``key`` or ``key=value``. A list replaces the
+    default one."""
     interval_seconds: int = 15
     """How often everything is read."""
     kubelet_root: str = "/var/lib/kubelet"

@@ -62,6 +62,13 @@ LABEL_CARD_MIB: Final = "aliyun.accelerator/nvidia_mem"
 LABEL_CARD_COUNT: Final = "aliyun.accelerator/nvidia_count"
 LABEL_UNLISTED: Final = "gpushare.io/unlisted-model"
 """On nodes with a card that is not in the table of models."""
+LABEL_GPU_PRESENT: Final = "nvidia.com/gpu.present"
+"""``true`` on nodes with NVIDIA GPUs: GPU Feature Discovery and the GPU Operator set it, or a person."""
+LABELS_PCI_PRESENT: Final = tuple(
+    f"feature.node.kubernetes.io/pci-{device}.present" for device in ("10de", "0300_10de", "0302_10de")
+)
+"""``true`` on nodes with PCI devices of NVIDIA. Node Feature Discovery names them by vendor, as the GPU
+Operator configures it, or by class and vendor, its own default; 0300 and 0302 are the classes of GPUs."""
 ANN_CORDONED_CARDS: Final = "gpushare.io/cordoned-cards"
 """Node annotation, written by people: indices of cards that are to take nothing, ``0,2``."""
 ANN_MPS_MULTI_USER: Final = "gpushare.io/mps-multi-user"

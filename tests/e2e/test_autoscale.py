@@ -28,7 +28,8 @@ try:
 except TestbedError as reason:
     pytest.skip(str(reason), allow_module_level=True)
 
-WHOLE = {"example.com/cards": "whole"}
+# A plain node with whole cards, as GPU Feature Discovery labels it: the stack's default finds it.
+WHOLE = {"nvidia.com/gpu.present": "true"}
 SECRET = "gpushare-metrics-api"  # noqa: S105 - a name
 SYSTEM = "/api/v1/namespaces/kube-system"
 # Without kube-proxy beside the API server, it goes to the pods themselves.
@@ -48,11 +49,7 @@ async def secret(bed: Bed) -> None:
 
 
 def configuration(bed: Bed, images: Images) -> dict[str, object]:
-    exporter = {
-        "image": images.references["exporter"],
-        "nodeLabels": [f"{key}={value}" for key, value in WHOLE.items()],
-        "intervalSeconds": 1,
-    }
+    exporter = {"image": images.references["exporter"], "intervalSeconds": 1}
     api = {
         "image": images.references["metrics-api"],
         "tlsSecret": SECRET,

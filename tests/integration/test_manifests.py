@@ -202,3 +202,52 @@ async def test_the_scheduler_of_a_sidecar_binds_through_the_extender_under_the_d
 
         await until(bound, "the pod to be bound through the extender")
         assert "forbidden" not in process.command.log.read_text().lower()
+
+
+LABELLED = {
+    "shared": {"gpushare": "true"},
+    "isolated": {"cgpu": "true"},
+    "of-a-mode": {"ack.node.gpu.schedule": "default"},
+    "of-a-model": {"aliyun.accelerator/nvidia_name": "Tesla-V100-SXM2-16GB"},
+    "by-gfd": {"nvidia.com/gpu.present": "true"},
+    "by-nfd-of-the-operator": {"feature.node.kubernetes.io/pci-10de.present": "true"},
+    "by-nfd-vga": {"feature.node.kubernetes.io/pci-0300_10de.present": "true"},
+    "by-nfd-3d": {"feature.node.kubernetes.io/pci-0302_10de.present": "true"},
+}
+OTHERS = {
+    "plain": {},
+    "not-shared": {"gpushare": "false", "cgpu": "false"},
+    "gpu-taken-out": {"nvidia.com/gpu.present": "false"},
+    "of-another-vendor": {"feature.node.kubernetes.io/pci-0300_1002.present": "true"},
+}
+"""Labels of nodes by the node's name: those that get an exporter by default, and those that get none."""
+
+
+def node_of(pod: Object) -> str:
+    """The node for which the DaemonSet's controller made a pod, placed or not."""
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (name,) = {each["matchFields"][0]["values"][0] for each in affinity["nodeSelectorTerms"]}
+    return str(name)
+
+
+async def test_every_node_on_which_a_discovery_found_gpus_gets_an_exporter_by_default(bed: Bed) -> None:
+    names = await exporters(bed)
+    assert sorted(names) == sorted(LABELLED)
+
+
+async def exporters(bed: Bed) -> list[str]:
+    """Apply the example's exporter, and return the nodes for which it gets pods."""
+    await bed.add_nodes([SimNode(name, labels=each) for name, each in {**LABELLED, **OTHERS}.items()])
+    await apply(bed, [each for each in rendered("example") if "exporter" in each["metadata"]["name"]])
+    path = "/apis/apps/v1/namespaces/kube-system/daemonsets/gpushare-exporter"
+
+    async def settled() -> bool:
+        status = (await bed.api.get(path))["status"]
+        wanted = status.get("desiredNumberScheduled")
+        return bool(status.get("observedGeneration")) and wanted == status["currentNumberScheduled"]
+
+    await until(settled, "the DaemonSet's controller to have made all pods")
+    pods = await bed.api.items(
+        "/api/v1/namespaces/kube-system/pods", labelSelector="component=gpushare-exporter"
+    )
+    return [node_of(each) for each in pods]
