@@ -139,13 +139,16 @@ sbom: setup ## List the Python packages of each image in dist/ (CycloneDX)
 sign: setup ## Sign the pushed images and their package lists by digest; needs cosign
 	@$(BIN)/python -m testbed.images.supply sign
 
+# Pulumi's language host looks for uv on the PATH; `make setup` puts a link to it here.
+PULUMI_PATH = $(CURDIR)/$(BIN):$$PATH
+
 .PHONY: preview
 preview: setup ## What `make up` would change; STACK=<name>
-	@pulumi preview --diff --non-interactive --stack "$${STACK:?name a stack: make preview STACK=…}"
+	@PATH="$(PULUMI_PATH)" pulumi preview --diff --non-interactive --stack "$${STACK:?name a stack: make preview STACK=…}"
 
 .PHONY: up
 up: setup ## Deploy to a cluster; STACK=<name>
-	@pulumi up --yes --skip-preview --non-interactive --stack "$${STACK:?name a stack: make up STACK=…}"
+	@PATH="$(PULUMI_PATH)" pulumi up --yes --skip-preview --non-interactive --stack "$${STACK:?name a stack: make up STACK=…}"
 
 .PHONY: monitoring
 monitoring: setup ## Make rules, alerts and dashboards in components/monitoring

@@ -1,0 +1,103 @@
+"""``make preview`` and ``make up`` in a checkout as users have it, with the example stack and without a uv.
+
+The engine, the API server and the provider are real, the last two steps of the language host as well; what it
+does before them is ``tests.support.language_host``, which says why.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from components.manifests import everything
+from components.stack import from_file, load
+from testbed import Bed, Card, SimNode, Testbed
+from testbed.folders import cache_root
+from testbed.process import run_text
+from testbed.pulumi import old_tokens
+from testbed.pulumi.programs import HOST, environment, home, install, link
+from tests.support.clusters import CONTROL_PLANE, held, names_of
+from tests.support.language_host import program
+from tests.support.stacks import ROOT, STACKS
+
+EXAMPLE = names_of(everything(load(from_file(STACKS["example"]))))
+SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+
+
+async def check_out(folder: Path) -> Path:
+    """Copy what is or would be in the repository, and nothing that was made in the working tree."""
+    listed = await run_text(["git", "ls-files", "-z", "-co", "--exclude-standard"], 30, cwd=ROOT)
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    return folder
+
+
+@dataclass
+class Checkout:
+    """A fresh checkout with the example as its stack "test", and a user who has the CLI of Pulumi only."""
+
+    bed: Bed
+    folder: Path
+    env: dict[str, str]
+
+    async def run(self, *argv: str) -> str:
+        """Run a command to its end; raise TestbedError with its stderr where it fails."""
+        env = [f"{key}={value}" for key, value in self.env.items()]
+        return await run_text(["/usr/bin/env", "--ignore-environment", *env, *argv], 300, cwd=self.folder)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def checkout() -> AsyncIterator[Checkout]:
+    async with Testbed() as bed:
+        await bed.add_nodes([*CONTROL_PLANE, SimNode("gpu", [Card()])])
+        await old_tokens(bed)
+        programs = await install(bed.folder / "bin")
+        host = (programs / HOST).resolve()
+        (programs / HOST).unlink()
+        (programs / HOST).symlink_to(program(bed.folder / "host", host))
+        folder = await check_out(bed.folder / "checkout")
+        shutil.copy(folder / "Pulumi.example.yaml", folder / "Pulumi.test.yaml")
+        caches = {
+            "GPUSHARE_CACHE": str(cache_root()),
+            "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv")),
+        }
+        env = {**environment(bed.folder, programs), **caches, "PATH": f"{programs}:{SYSTEM}", "STACK": "test"}
+        link(home(bed.folder) / ".kube", {"config": bed.kubeconfig})
+        (bed.folder / "state").mkdir()
+        made = Checkout(bed, folder, env)
+        await made.run("pulumi", "stack", "init", "test", "--non-interactive")
+        yield made
+
+
+async def installed(checkout: Checkout) -> list[str]:
+    """The distributions in the checkout's environment."""
+    return sorted(path.name for path in checkout.folder.glob(".venv/lib/*/site-packages/*.dist-info"))
+
+
+async def test_a_preview_names_every_object_of_the_example(checkout: Checkout) -> None:
+    assert not shutil.which("uv", path=checkout.env["PATH"])
+    text = await checkout.run("make", "preview")
+    assert f"{len(EXAMPLE)} to create" in " ".join(text.split()), text
+
+
+async def test_up_deploys_the_example(checkout: Checkout) -> None:
+    before = await held(checkout.bed)
+    await checkout.run("make", "up")
+    assert (await held(checkout.bed)).keys() - before.keys() == EXAMPLE
+
+
+async def test_pulumi_install_takes_nothing_away_that_make_setup_made(checkout: Checkout) -> None:
+    await checkout.run("make", "setup")
+    before = await installed(checkout)
+    uv = str(checkout.folder / ".venv" / "bin" / "uv")
+    await checkout.run("env", f"UV_PROJECT_ENVIRONMENT={checkout.folder / '.venv'}", uv, "sync")
+    assert await installed(checkout) == before
+    assert "uvicorn" in {name.partition("-")[0] for name in before}
