@@ -157,8 +157,8 @@ class NodePool:
     """Which card of these nodes a pod gets, where the pod has no wish of its own: label
     ``ack.node.gpu.placement``."""
     taints: tuple[str, ...] = ()
-    """As kubectl spells them, ``key=value:Effect``. They take the place of all taints that the nodes have:
-    for the API server, these are one list."""
+    """As kubectl spells them, ``key=value:Effect``. For nodes without taints: for the API server, the taints
+    of a node are one list, and a list that somebody else set is not replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +218,18 @@ class Mps:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A namespace with its part of the cluster's GPU memory."""
+    """A namespace with its part of the cluster's GPU memory.
+
+    Namespace and PriorityClass stay when the tenant or the stack goes; the quota goes.
+    """
 
     name: str
     """Of the namespace."""
     gpu_mem: int
     """Units of ``aliyun.com/gpu-mem`` that all its pods together may ask for."""
     priority: int | None = None
-    """Value of a PriorityClass named like the tenant; none is made without it."""
+    """Value of a PriorityClass named like the tenant; none is made without it. Kubernetes does not change
+    it: to change it, delete the PriorityClass first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,4 +288,4 @@ class Stack(Settings):
     """Context of the kubeconfig."""
     adopt: bool = False
     """Whether objects of these names that exist already, such as an installation from the source
-    documents' YAML, are taken over; an error otherwise."""
+    documents' YAML, are taken over; an error otherwise. While true, nothing is deleted in the cluster."""

@@ -34,6 +34,10 @@ else:
     Args = published(config.Settings)
 
 _WORKLOADS: Final = ("Deployment", "DaemonSet", "Job")
+_RETAINED: Final = ("Namespace", "Node", "PriorityClass")
+"""What the engine never deletes: workloads that are not the stack's live in it or refer to it."""
+_SHARED: Final = (*_RETAINED, "APIService")
+"""What a cluster has one of for everybody, so that somebody else may have set it before."""
 
 
 def kubeconfig_of(stack: config.Stack) -> pulumi.Input[str] | None:
@@ -70,7 +74,10 @@ class _Component(pulumi.ComponentResource):
         for manifest in objects:
             kind, own = manifest["kind"], manifest["metadata"]["name"]
             options = pulumi.ResourceOptions(
-                parent=self, depends_on=_needed(kind, made), retain_on_delete=_is_part(manifest)
+                parent=self,
+                depends_on=_needed(kind, made),
+                # None is the parent's: a program may retain everything.
+                retain_on_delete=kind in _RETAINED or None,
             )
             made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), manifest, options)))
             names.append(f"{kind}/{own}")
@@ -81,11 +88,12 @@ class _Component(pulumi.ComponentResource):
 def _needed(kind: str, made: list[tuple[str, pulumi.Resource]]) -> list[pulumi.Resource]:
     """Pods start when their rights and files are there; what lies in a namespace comes after it.
 
-    The provider waits until a Service has pods, so that no pod may wait for a Service.
+    The provider waits until a Service has pods, so that no pod may wait for a Service. Where one version of
+    an API is another server's, no further version is taken.
     """
     if kind in _WORKLOADS:
         return [each for other, each in made if other not in (*_WORKLOADS, "Service")]
-    return [each for other, each in made if other == "Namespace"]
+    return [each for other, each in made if other == "Namespace" or other == kind == "APIService"]
 
 
 class SchedulerExtender(_Component):
@@ -149,10 +157,14 @@ class IsolationInstaller(_Component):
 
 
 class MpsDaemons(_Component):
-    """What keeps an MPS control daemon up for each card."""
+    """What keeps an MPS control daemon up for each card.
+
+    It stays when the stack goes: with its pods all CUDA programs of their nodes would end.
+    """
 
     def __init__(self, name: str, args: config.Mps, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, mps.objects(args), opts)
+        retained = pulumi.ResourceOptions(retain_on_delete=True)
+        super().__init__(name, mps.objects(args), pulumi.ResourceOptions.merge(opts, retained))
 
 
 class Monitoring(_Component):
@@ -176,7 +188,12 @@ class Tenant(_Component):
 
 
 class GpuShare(pulumi.ComponentResource):
-    """Everything of one cluster, behind one explicit provider."""
+    """Everything of one cluster, behind explicit providers.
+
+    ``shared`` is the provider of objects that others may have set before (``_SHARED``), by default that of
+    all objects. It should take over what exists and not force: a field that somebody else set differently
+    is a conflict then, and stays as it is.
+    """
 
     names: pulumi.Output[list[str]]
     """``<kind>/<name>`` of every object."""
@@ -185,11 +202,18 @@ class GpuShare(pulumi.ComponentResource):
     extender_url: pulumi.Output[str]
     """Of the extender, as a kube-scheduler on the same node may reach it."""
 
-    def __init__(self, name: str, args: Args, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        args: Args,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        shared: pulumi.ProviderResource | None = None,
+    ) -> None:
         settings = args if isinstance(args, config.Settings) else settled(args, config.Settings)
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
         version = settings.kubernetes_version
-        inside = pulumi.ResourceOptions(parent=self, transformations=[_localizer(settings)])
+        inside = pulumi.ResourceOptions(parent=self, transformations=[_localizer(settings), _sharer(shared)])
         extending = SchedulerExtender(f"{name}-extender", settings.extender, version, inside)
         # The installer edits nothing before the extender answers, so it need not start before that.
         behind = pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(depends_on=[extending]))
@@ -229,6 +253,17 @@ def _localizer(settings: config.Settings) -> pulumi.ResourceTransformation:
         return pulumi.ResourceTransformationResult(localized(dict(args.props), settings), args.opts)
 
     return localize
+
+
+def _sharer(provider: pulumi.ProviderResource | None) -> pulumi.ResourceTransformation:
+    """Gives the objects of kinds in ``_SHARED`` that provider."""
+
+    def share(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
+        own = provider if args.props.get("kind") in _SHARED else None
+        options = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(provider=own))
+        return pulumi.ResourceTransformationResult(args.props, options)
+
+    return share
 
 
 def _flat(lists: list[list[str]]) -> list[str]:

@@ -145,20 +145,26 @@ def test_the_installer_waits_for_the_whole_extender(monkeypatch: pytest.MonkeyPa
     assert extender <= needed["gpushare-installer"]
 
 
-def test_every_object_goes_to_the_one_explicit_provider() -> None:
+def test_only_objects_that_others_set_too_go_to_the_provider_that_never_forces() -> None:
     seen = run_program(texts("everything")).seen
-    assert provider_of(seen) == {
-        "kubeconfig": "/etc/gpushare/kubeconfig",
-        "context": "admin",
-        "enablePatchForce": "true",
+    way = {"kubeconfig": "/etc/gpushare/kubeconfig", "context": "admin"}
+    assert provider_of(seen) == {**way, "enablePatchForce": "true"}
+    assert provider_of(seen, "shared") == {**way, "upsertExistingObjects": "true"}
+    used = {
+        (each.inputs["kind"], provider_in(str(each.provider))) for each in seen if each.inputs.get("kind")
     }
-    used = {str(each.provider) for each in seen if each.inputs.get("kind")}
-    assert len(used) == 1
-    assert "cluster" in used.pop()
+    careful = {kind for kind, provider in used if provider == "shared"}
+    assert careful == {"APIService", "Namespace", "Node", "PriorityClass"}
+    assert {provider for kind, provider in used if kind not in careful} == {"cluster"}
 
 
-def provider_of(seen: list[MockResourceArgs]) -> dict[str, Any]:
-    (provider,) = [each for each in seen if each.typ == "pulumi:providers:kubernetes"]
+def provider_in(reference: str) -> str:
+    """The name in "<urn>::<name>::<id>"."""
+    return reference.split("::")[-2]
+
+
+def provider_of(seen: list[MockResourceArgs], name: str = "cluster") -> dict[str, Any]:
+    (provider,) = [each for each in seen if each.typ == "pulumi:providers:kubernetes" and each.name == name]
     return provider.inputs
 
 
@@ -233,3 +239,9 @@ def test_pods_wait_for_their_rights_and_nothing_waits_for_pods() -> None:
     made: Any = [("Namespace", "a"), ("Role", "b"), ("Service", "s"), ("Deployment", "c")]
     assert list(map(str, _needed("DaemonSet", made))) == ["a", "b"]
     assert list(map(str, _needed("Service", made))) == ["a"]
+
+
+def test_a_further_version_of_an_api_waits_for_the_one_before() -> None:
+    made: Any = [("Service", "s"), ("APIService", "v1beta1")]
+    assert list(map(str, _needed("APIService", made))) == ["v1beta1"]
+    assert _needed("Service", made) == []

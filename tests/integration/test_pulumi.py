@@ -4,6 +4,7 @@ Nodes are simulated, so that Deployments become available. The official provider
 newest that the Go module proxy has: what only later ones do is in ``test_pulumi_apply``.
 """
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,18 +245,65 @@ async def test_an_up_that_was_killed_before_its_end_can_be_finished_and_touches_
     assert await held(deployed.bed) == first
 
 
-async def test_destroy_takes_everything_of_ours_and_leaves_pods_and_labels_alone(deployed: Deployed) -> None:
-    bed = deployed.bed
-    await bed.create_pods([gpu_pod("works", 4)])
-    path = "/api/v1/namespaces/default/pods/works"
+async def running(bed: Bed, namespace: str) -> Object:
+    """The namespace's pod "works", once it runs."""
 
-    async def running() -> Any:
-        pod = await bed.api.get(path)
+    async def runs() -> Any:
+        pod = await bed.api.get(f"/api/v1/namespaces/{namespace}/pods/works")
         return pod["status"].get("phase") == "Running" and pod
 
-    pod = await until(running, "the pod to run")
+    pod: Object = await until(runs, f"the pod in {namespace} to run")
+    return pod
+
+
+async def uids(bed: Bed, *namespaces: str) -> list[str]:
+    """Of the pods "works", which all run."""
+    return [(await running(bed, each))["metadata"]["uid"] for each in namespaces]
+
+
+async def with_pod(bed: Bed, tenant: str) -> None:
+    """Let a pod of the tenant's priority hold GPU memory in its namespace."""
+    await bed.until_service_account(tenant)
+    await bed.create_pods([gpu_pod("works", 4, namespace=tenant, priorityClassName=tenant)])
+
+
+async def test_a_stack_of_an_earlier_release_retains_after_one_up(deployed: Deployed, tmp_path: Path) -> None:
+    state = await deployed.stack.export()
+    for each in state["deployment"]["resources"]:
+        each.pop("retainOnDelete", None)
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(state))
+    await deployed.stack.run("stack", "import", "--file", str(file))
+    assert (await deployed.stack.up()).changes == {}
+    resources = (await deployed.stack.export())["deployment"]["resources"]
+    retained = [each["inputs"] for each in resources if each.get("retainOnDelete")]
+    assert names_of(retained) == {"Namespace/team-a", "PriorityClass/team-a"}
+
+
+async def test_a_tenant_of_another_name_is_another_tenant_and_pods_of_the_former_keep_running(
+    deployed: Deployed,
+) -> None:
+    bed, stack = deployed.bed, deployed.stack
+    await with_pod(bed, "team-a")
+    (before,) = await uids(bed, "team-a")
+    stack.configure({**deployed.config, "tenants": [{**CONFIG["tenants"][0], "name": "team-b"}]})
+    await stack.up()
+    added = {"Namespace/team-b", "PriorityClass/team-b", "ResourceQuota/team-b/gpu-mem"}
+    assert (await held(bed)).keys() == deployed.after.keys() - {"ResourceQuota/team-a/gpu-mem"} | added
+    assert await uids(bed, "team-a") == [before]
+
+
+async def test_destroy_takes_everything_of_ours_and_leaves_pods_their_namespaces_and_labels_alone(
+    deployed: Deployed,
+) -> None:
+    bed, everywhere = deployed.bed, ("default", "team-a", "team-b")
+    await bed.create_pods([gpu_pod("works", 4)])
+    await with_pod(bed, "team-b")
+    before = await uids(bed, *everywhere)
     node = await bed.api.get("/api/v1/nodes/gpu")
     await deployed.stack.destroy()
-    assert await held(bed) == deployed.before
-    assert (await running())["metadata"]["uid"] == pod["metadata"]["uid"]
+    left = {f"{kind}/{tenant}" for kind in ("Namespace", "PriorityClass") for tenant in ("team-a", "team-b")}
+    assert (await held(bed)).keys() == deployed.before.keys() | left
+    assert deployed.before.items() <= (await held(bed)).items()
+    assert await uids(bed, *everywhere) == before
     assert (await bed.api.get("/api/v1/nodes/gpu"))["metadata"]["labels"] == node["metadata"]["labels"]

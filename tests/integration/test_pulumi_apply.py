@@ -118,6 +118,15 @@ async def test_fields_that_only_the_old_files_set_stay(taken: TakenOver) -> None
     assert {"kubeconfig", "time-zone"} <= {each["name"] for each in agent["volumes"]}
 
 
+async def test_what_was_taken_over_outlives_the_stack_that_took_it(taken: TakenOver) -> None:
+    before = await held(taken.bed)
+    await taken.stack.destroy()
+    assert await held(taken.bed) == before
+    assert (await running(taken.bed, POD))["metadata"]["uid"] == taken.pod["metadata"]["uid"]
+    await taken.stack.up()
+    assert await held(taken.bed) == before
+
+
 async def test_after_that_nothing_changes_with_or_without_the_wish_to_take_over(taken: TakenOver) -> None:
     assert (await taken.stack.up("--refresh")).changes == {}
     taken.stack.configure(CONFIG)
@@ -153,15 +162,99 @@ async def test_an_up_that_was_killed_is_finished_by_an_up_that_may_take_over(tak
     assert await unlike(bed, RENDERED) == []
 
 
+TENANT = "Namespace/team-a"
+
+
+async def test_a_tenant_that_comes_back_has_its_namespace_again(taken: TakenOver) -> None:
+    bed, stack = taken.bed, taken.stack
+    before = await held(bed)
+    stack.configure({**CONFIG, "tenants": []})
+    await stack.up()
+    assert before.keys() - (await held(bed)).keys() == {"ResourceQuota/team-a/gpu-mem"}
+    stack.configure(CONFIG)
+    await stack.up()
+    after = await held(bed)
+    assert (after.keys(), after[TENANT]) == (before.keys(), before[TENANT])
+
+
 async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
-    await bed.add_nodes([SimNode("bare", [Card()], labels={"gpushare": ""})])
-    stack.configure({**CONFIG, "nodePools": [{"nodes": ["bare"], "placement": "spread"}]})
+    await bed.add_nodes([SimNode("bare", [Card()])])
+    stack.configure({**CONFIG, "nodePools": [{"nodes": ["bare"], "placement": "spread", "taints": [TAINT]}]})
     await stack.up()
-    labels = (await bed.api.get("/api/v1/nodes/bare"))["metadata"]["labels"]
+    node = await bed.api.get("/api/v1/nodes/bare")
+    labels = node["metadata"]["labels"]
     assert labels["gpushare"] == "true"
     assert labels["ack.node.gpu.placement"] == "spread"
+    assert node["spec"]["taints"] == [OURS]
     await stack.destroy()
-    assert names_of(RENDERED).isdisjoint(await held(bed))
-    assert (await bed.api.get("/api/v1/nodes/bare"))["metadata"]["labels"] == labels
+    assert names_of(RENDERED) & (await held(bed)).keys() == {TENANT, "PriorityClass/team-a"}
+    after = await bed.api.get("/api/v1/nodes/bare")
+    assert (after["metadata"]["labels"], after["spec"]["taints"]) == (labels, [OURS])
     assert (await running(bed, POD))["metadata"]["uid"] == taken.pod["metadata"]["uid"]
+
+
+TAINT = "example.com/gpu=shared:NoSchedule"
+OURS = {"key": "example.com/gpu", "value": "shared", "effect": "NoSchedule"}
+THEIRS = {"key": "example.com/leaving", "effect": "NoSchedule"}
+
+
+async def test_taints_and_labels_that_somebody_else_set_are_a_conflict_and_stay(taken: TakenOver) -> None:
+    bed, stack = taken.bed, taken.stack
+    await bed.add_nodes([SimNode("tainted", [Card()]), SimNode("switched", [Card()])])
+    await bed.kubectl("taint", "node", "tainted", "example.com/leaving:NoSchedule")
+    await bed.kubectl("label", "node", "switched", "gpushare=false")
+    for pool, field in (
+        ({"nodes": ["tainted"], "taints": [TAINT]}, ".spec.taints"),
+        ({"nodes": ["switched"]}, ".metadata.labels.gpushare"),
+    ):
+        stack.configure({**CONFIG, "nodePools": [pool]})
+        with pytest.raises(PulumiError) as caught:
+            await stack.up()
+        assert re.search(rf"conflict with .*{re.escape(field)}", caught.value.outcome.text)
+    assert (await bed.api.get("/api/v1/nodes/tainted"))["spec"]["taints"] == [THEIRS]
+    assert (await bed.api.get("/api/v1/nodes/switched"))["metadata"]["labels"]["gpushare"] == "false"
+    stack.configure(CONFIG)
+    await stack.up("--refresh")
+
+
+async def test_the_daemons_of_mps_outlive_the_stack_for_programs_run_on_them(taken: TakenOver) -> None:
+    bed, stack = taken.bed, taken.stack
+    digest = CONFIG["devicePlugins"][0]["image"]
+    pool = {"name": "mps", "image": digest, "nodeSelector": {"ack.node.gpu.schedule": "mps"}}
+    stack.configure({**CONFIG, "devicePlugins": [pool], "mps": {"image": digest}})
+    await stack.up()
+    before = await held(bed)
+    await stack.destroy()
+    left = (await held(bed)).items() & before.items()
+    assert "DaemonSet/kube-system/gpushare-mps" in dict(left)
+    assert "DaemonSet/kube-system/cgpu-installer" not in dict(left)
+
+
+APIS = "/apis/apiregistration.k8s.io/v1/apiservices"
+
+
+async def test_an_api_that_another_server_answers_is_never_taken_over(taken: TakenOver) -> None:
+    bed, stack = taken.bed, taken.stack
+    served = {"name": "prometheus-adapter", "namespace": "monitoring", "port": 443}
+    spec = {
+        "group": "custom.metrics.k8s.io",
+        "version": "v1beta1",
+        "service": served,
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "insecureSkipTLSVerify": True,
+    }
+    await bed.api.create(APIS, {"metadata": {"name": "v1beta1.custom.metrics.k8s.io"}, "spec": spec})
+    api = {
+        "image": CONFIG["extender"]["image"],
+        "tlsSecret": "gpushare-metrics-api",
+        "caBundle": "-----BEGIN CERTIFICATE-----",
+    }
+    stack.configure({**CONFIG, "adopt": True, "monitoring": {**CONFIG["monitoring"], "metricsApi": api}})
+    with pytest.raises(PulumiError) as caught:
+        await stack.up()
+    assert re.search(r"conflict with .*\.spec\.service\.name", caught.value.outcome.text)
+    assert (await bed.api.get(f"{APIS}/v1beta1.custom.metrics.k8s.io"))["spec"]["service"] == served
+    listed = {each["metadata"]["name"] for each in await bed.api.items(APIS)}
+    assert "v1beta2.custom.metrics.k8s.io" not in listed

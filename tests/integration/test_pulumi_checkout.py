@@ -25,6 +25,8 @@ from tests.support.language_host import program
 from tests.support.stacks import ROOT, STACKS
 
 EXAMPLE = names_of(everything(load(from_file(STACKS["example"]))))
+NOT_THE_USERS = ("KUBECONFIG", "MAKEFLAGS", "MAKELEVEL", "PYTHONPATH", "VIRTUAL_ENV")
+"""What a test runner may have in its environment."""
 SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
@@ -50,8 +52,9 @@ class Checkout:
 
     async def run(self, *argv: str) -> str:
         """Run a command to its end; raise TestbedError with its stderr where it fails."""
+        unset = [f"--unset={name}" for name in NOT_THE_USERS]
         env = [f"{key}={value}" for key, value in self.env.items()]
-        return await run_text(["/usr/bin/env", "--ignore-environment", *env, *argv], 300, cwd=self.folder)
+        return await run_text(["/usr/bin/env", *unset, *env, *argv], 300, cwd=self.folder)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

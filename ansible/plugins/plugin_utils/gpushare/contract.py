@@ -63,6 +63,13 @@ LABEL_CARD_MIB: Final = "aliyun.accelerator/nvidia_mem"
 LABEL_CARD_COUNT: Final = "aliyun.accelerator/nvidia_count"
 LABEL_UNLISTED: Final = "gpushare.io/unlisted-model"
 """On nodes with a card that is not in the table of models."""
+LABEL_GPU_PRESENT: Final = "nvidia.com/gpu.present"
+"""``true`` on nodes with NVIDIA GPUs: GPU Feature Discovery and the GPU Operator set it, or a person."""
+LABELS_PCI_PRESENT: Final = tuple(
+    f"feature.node.kubernetes.io/pci-{device}.present" for device in ("10de", "0300_10de", "0302_10de")
+)
+"""``true`` on nodes with PCI devices of NVIDIA. Node Feature Discovery names them by vendor, as the GPU
+Operator configures it, or by class and vendor, its own default; 0300 and 0302 are the classes of GPUs."""
 ANN_CORDONED_CARDS: Final = "gpushare.io/cordoned-cards"
 """Node annotation, written by people: indices of cards that are to take nothing, ``0,2``."""
 ANN_MPS_MULTI_USER: Final = "gpushare.io/mps-multi-user"
@@ -130,6 +137,8 @@ EXTENDER_DEFAULT_PORT: Final = 39999
 EXTENDER_SERVICE_PORT: Final = 12345
 EXTENDER_NODE_PORT: Final = 32766
 EXTENDER_NAME: Final = "gpushare-schd-extender"
+INSTALLER_NAME: Final = "gpushare-installer"
+"""The Job that edits kube-scheduler, the component of its events and a label of its pods."""
 SEAL_SECRET: Final = "gpushare-schd-extender-seal"  # noqa: S105 - a name
 SEAL_SECRET_KEY: Final = "key"  # noqa: S105 - a name
 MAX_EXTENDER_SCORE: Final = 10

@@ -32,7 +32,7 @@ CONFIG_FLAG: Final = "--config"
 POLICY_FLAG: Final = "--policy-config-file"
 _CONFIG_MAP_FLAG: Final = "--policy-configmap"
 _FILES: Final = {CONFIG_FLAG: "scheduler-config.json", POLICY_FLAG: "scheduler-policy-config.json"}
-_PROGRAM: Final = "kube-scheduler"
+PROGRAM: Final = "kube-scheduler"
 _VOLUME: Final = "gpushare-scheduler"
 _FILE_VOLUME: Final = "gpushare-scheduler-file"
 _VOLUMES: Final = (_VOLUME, _FILE_VOLUME)
@@ -152,6 +152,23 @@ def is_installed(manifest: Object) -> bool:
     return _MARK in (manifest.get("metadata", {}).get("annotations") or {})
 
 
+def config_file_of(manifest: Object) -> str:
+    """The path of our configuration, as the command line has it; empty where we are not in the pod."""
+    container = _scheduler(manifest)
+    values = (word.partition("=")[2] for word in _words(container) if is_installed(manifest))
+    return next((value for value in values if _is_our_file(value, container)), "")
+
+
+def arguments_of(manifest: Object) -> list[str]:
+    """What a process of this pod has behind its program's name, at the least.
+
+    Nothing where the kubelet replaces variables in them.
+    """
+    words = _words(_scheduler(manifest))
+    known = [] if any("$(" in word for word in words) else words
+    return known[1:] if known and known[0].rpartition("/")[2] == PROGRAM else known
+
+
 def removed(manifest: Object) -> Object:
     """The pod as it would be without us: itself where we are not in it."""
     container = _scheduler(manifest)
@@ -206,18 +223,18 @@ def _scheduler(manifest: Object) -> Object:
     spec = manifest.get("spec")
     containers = (spec.get("containers") or []) if isinstance(spec, dict) else []
     for container in containers if manifest.get("kind") == "Pod" else []:
-        if container.get("name") == _PROGRAM or _PROGRAM in _words(container):
+        if container.get("name") == PROGRAM or PROGRAM in _words(container):
             return _checked(container)
-    raise ConfigError(f"{manifest.get('kind')} has no container {_PROGRAM}; name its static pod")
+    raise ConfigError(f"{manifest.get('kind')} has no container {PROGRAM}; name its static pod")
 
 
 def _checked(container: Object) -> Object:
     for word in _words(container):
         if not isinstance(word, str):
             raise ConfigError(f"container {container.get('name')}: {word!r} in its command is not a text")
-        if _PROGRAM in word and any(character.isspace() for character in word):
+        if PROGRAM in word and any(character.isspace() for character in word):
             raise ConfigError(
-                f"container {container.get('name')} starts {_PROGRAM} in a shell; add the flag by hand"
+                f"container {container.get('name')} starts {PROGRAM} in a shell; add the flag by hand"
             )
     return container
 
