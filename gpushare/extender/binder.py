@@ -13,7 +13,14 @@ from typing import Final
 
 import structlog
 
-from gpushare.contract import ANN_MODE, ANN_SEAL, EVENT_MALFORMED, EVENT_PLACED, EVENT_REFUSED
+from gpushare.contract import (
+    ANN_MODE,
+    ANN_SEAL,
+    EVENT_MALFORMED,
+    EVENT_PLACED,
+    EVENT_REFUSED,
+    RESOURCE_MEM,
+)
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import (
@@ -40,6 +47,11 @@ log = structlog.get_logger()
 _WRONG_UID: Final = (
     "The pod {pod.name} in ns {pod.namespace}'s uid is {pod.uid}, and it's not equal with expected {expected}"
 )
+_UNMANAGED: Final = (
+    f"pod {{pod.full_name}} asks for no {RESOURCE_MEM}, and this extender binds only pods that do: "
+    "set managedResources in its entry of the scheduler's configuration"
+)
+"""Else whoever reaches the port could bind any pod past the scheduler, on any node with cards."""
 
 
 class Binder:
@@ -109,6 +121,8 @@ class Binder:
             return Outcome(f"pod {request.namespace}/{request.name} not found", "not_found")
         if pod.uid != request.uid:
             return Outcome(_WRONG_UID.format(pod=pod, expected=request.uid), "wrong_uid")
+        if not pod.managed:
+            return Outcome(_UNMANAGED.format(pod=pod), "unmanaged")
         held = self._cluster.ledger.reservation(pod.uid)
         if held is not None:
             return await self._again(pod, held[0], request.node)

@@ -7,11 +7,11 @@ and they discard the body of anything but a 200.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpushare.adapters.kube.wire_pods import WirePod, pod_of
+from gpushare.adapters.kube.wire_pods import WirePod, any_pod_of
 from gpushare.errors import InvalidRequest
 from gpushare.extender import codec
 from gpushare.extender.decision import BindRequest
-from gpushare.model.demand import Malformed, demand_of
+from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
 from gpushare.scheduling.fitting import Seeker
 from gpushare.scheduling.ledger import Ledger
@@ -100,8 +100,7 @@ def bind_request(body: bytes) -> BindRequest:
 def _pod(wire: WirePod | None) -> Pod:
     if wire is None:
         raise InvalidRequest("arg or pod is nil")
-    meta = wire.metadata
-    return pod_of(wire) or Pod(meta.uid, meta.namespace, meta.name, demand_of(()))
+    return any_pod_of(wire)
 
 
 def seeker_of(pod: Pod) -> Seeker:

@@ -59,6 +59,14 @@ class Pod:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def managed(self) -> bool:
+        """Whether a container names a resource of ours, if only with the amount 0.
+
+        That is what makes kube-scheduler send a pod to the extender.
+        """
+        return isinstance(self.demand, Malformed) or bool(self.demand.containers)
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

@@ -178,9 +178,11 @@ _Part = tuple[Share, Reservation]
 
 
 def _parts(node: Node, reservations: Mapping[str, Reservation]) -> dict[int, list[_Part]]:
-    """Who is on each card; a pod of unknown card is on all of them."""
+    """Who is on each card; a pod of unknown card is on all of them, one that asks for zero on none."""
     parts: dict[int, list[_Part]] = {card.index: [] for card in node.cards}
     for reservation in reservations.values():
+        if not any(reservation.demand.per_card):
+            continue
         shares = _shares(reservation, node, parts)
         for index, share in shares or ((i, reservation.demand.per_card) for i in parts):
             parts[index].append((share, reservation))

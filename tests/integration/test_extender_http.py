@@ -15,7 +15,9 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from gpushare.contract import EXTENDER_PREFIX
+from gpushare.adapters.peer import FORWARDED_HEADER
+from gpushare.contract import EXTENDER_PREFIX, LABEL_MODE
+from gpushare.extender.settings import CGPU_PODS
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.api import Object
 from testbed.extender import ACCOUNT, ExtenderSpec, grant, start_extender
@@ -353,6 +355,32 @@ async def test_bind_with_a_wrong_uid_is_refused_in_the_original_words(rig: Rig) 
 async def test_bind_of_a_pod_that_is_not_there_says_so(rig: Rig) -> None:
     node, pod = await rig.node(14), await rig.create(4)
     assert "not found" in await rig.bind(pod, node, PodName="gone", PodUID="gone")
+
+
+@pytest.mark.parametrize("headers", [{}, {FORWARDED_HEADER: "1"}], ids=["asked", "forwarded"])
+async def test_a_pod_that_asks_for_nothing_of_ours_is_never_bound(rig: Rig, headers: dict[str, str]) -> None:
+    """Any tenant may reach the port: it would bind its pods past taints, affinity and priorities."""
+    node, before = await rig.node(14), len(_binds(rig))
+    pod = (await rig.bed.create_pods([gpu_pod(f"plain-{uuid4().hex[:8]}")]))[0]
+    meta = pod["metadata"]
+    args = {"PodName": meta["name"], "PodNamespace": "default", "PodUID": meta["uid"], "Node": node}
+    for _ in range(2):
+        async with rig.session.post(f"{rig.spec.url}/bind", json=args, headers=headers) as reply:
+            assert reply.status == 200
+            error = (await reply.json())["Error"]
+        assert error.startswith(f"pod default/{meta['name']} asks for no aliyun.com/gpu-mem")
+    assert len(_binds(rig)) == before
+    assert (await rig.stored(pod))["spec"].get("nodeName") is None
+    assert (await rig.inspect(node))["devs"][0]["pods"] == []
+
+
+async def test_pods_that_ask_for_zero_are_bound_and_do_not_fill_a_card(rig: Rig) -> None:
+    node = await rig.node(14, labels={LABEL_MODE: "cgpu"})
+    for _ in range(CGPU_PODS + 1):
+        pod = await rig.create(0)
+        assert (await rig.filter(pod, node))["NodeNames"] == [node]
+        assert await rig.bind(pod, node) == ""
+    assert await rig.bind(await rig.create(14), node) == ""
 
 
 # --- bind decides once --------------------------------------------------------------------------

@@ -66,8 +66,13 @@ class Clerk:
         self.waiting.pop(uid, None)
 
     def lies_on(self, uid: str) -> set[int]:
-        """The cards that a pod counts on: the agent's word, else the claim; all of them if in doubt."""
+        """The cards that a pod counts on: the agent's word, else the claim; all of them if in doubt.
+
+        A pod that asks for zero is given no card, so it counts on none.
+        """
         held = self.held[uid]
+        if held.demand.mem == 0:
+            return set()
         node = self.nodes[held.node]
         everywhere = {card.index for card in node.cards}
         if uid in node.assigned:

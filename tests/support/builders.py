@@ -96,6 +96,11 @@ def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test na
     )
 
 
+def unmanaged(uid: str, *, at: str | None = None) -> Pod:
+    """A pod none of whose containers names a resource of ours."""
+    return Pod(uid, "default", uid, sound(demand_of(())), node=at)
+
+
 def seeker(
     asks: int | Demand = 4, *, uid: str = "seeker", priority: int = 0, placement: str | None = None
 ) -> Seeker:

@@ -10,10 +10,9 @@ import msgspec
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.events import write_event
 from gpushare.adapters.kube.wire import BareMeta
-from gpushare.adapters.kube.wire_pods import WirePod, pod_of
+from gpushare.adapters.kube.wire_pods import WirePod, any_pod_of
 from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY
 from gpushare.errors import ApiError
-from gpushare.model.demand import demand_of
 from gpushare.model.objects import Pod
 from gpushare.ports import Fence, LeaseRecord, Note, StoredKey
 
@@ -84,12 +83,7 @@ class ExtenderApi:
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """GET the pod without a resourceVersion, which is a quorum read."""
         body = await self._get(_pod_path(namespace, name))
-        if body is None:
-            return None
-        wire = _decoded(body, WirePod)
-        meta = wire.metadata
-        stranger = Pod(meta.uid, meta.namespace, meta.name, demand_of(()), node=wire.spec.node_name or None)
-        return pod_of(wire) or stranger
+        return None if body is None else any_pod_of(_decoded(body, WirePod))
 
     async def note(self, note: Note) -> None:
         """POST an Event."""

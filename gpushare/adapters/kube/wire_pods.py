@@ -126,6 +126,13 @@ def pod_of(wire: WirePod) -> Pod | None:
     )
 
 
+def any_pod_of(wire: WirePod) -> Pod:
+    """The pod as the core sees it, also one that asks for nothing of ours (``Pod.managed`` is False)."""
+    meta = wire.metadata
+    unmanaged = Pod(meta.uid, meta.namespace, meta.name, demand_of(()), node=wire.spec.node_name or None)
+    return pod_of(wire) or unmanaged
+
+
 def _demand(wire: WirePod) -> Demand | Malformed | None:
     spec = wire.spec
     if not any(_wants(c) for c in (*(spec.containers or ()), *(spec.init_containers or ()))):

@@ -18,7 +18,7 @@ from gpushare.model.demand import Malformed, Share
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import KubeApi, Note
-from tests.support.builders import demand, free, node, pod
+from tests.support.builders import demand, free, node, pod, unmanaged
 from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence, until
 
 LONG_S = 60.0
@@ -196,6 +196,31 @@ async def test_the_fence_holds_back_a_second_attempt_and_keeps_its_reservation()
         assert (await r.bind("a")).reason == "fenced"
         assert len(r.api.posts) == 1
         assert r.free() == [10]
+
+
+@pytest.mark.parametrize("at", [None, "n", "m"], ids=["pending", "bound-there", "bound-elsewhere"])
+async def test_a_pod_that_asks_for_nothing_of_ours_is_refused_by_name_and_changes_nothing(
+    at: str | None,
+) -> None:
+    async with rig(node("n", 14, mode=Mode.CGPU, pods_per_card=1), pod("a", 4)) as r:
+        r.api.has(unmanaged("web", at=at))
+        for _ in range(2):  # a scheduler tries again
+            assert await r.bind("web") == Outcome(
+                "pod default/web asks for no aliyun.com/gpu-mem, and this extender binds only pods that do: "
+                "set managedResources in its entry of the scheduler's configuration",
+                "unmanaged",
+            )
+        assert (r.api.posts, r.notes) == ([], [])
+        assert "web" not in r.cluster.pods
+        assert r.cluster.ledger.reservation("web") is None
+        assert await r.bind("a") == Outcome()
+
+
+async def test_a_pod_that_asks_for_zero_is_bound_as_filter_let_it_pass_and_takes_no_card() -> None:
+    async with rig(node("n", 14, mode=Mode.CGPU, pods_per_card=1), pod("a", 4), pod("zero", 0)) as r:
+        assert await r.bind("zero") == Outcome()
+        assert await r.bind("a") == Outcome()
+        assert [post.pod.uid for post in r.api.posts] == ["zero", "a"]
 
 
 async def test_a_malformed_pod_is_refused_with_its_problem_and_told() -> None:

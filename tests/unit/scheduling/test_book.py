@@ -1,5 +1,7 @@
 """One node's book: what is free, which cards are open, and the sums that filter relies on."""
 
+import pytest
+
 from gpushare.model.demand import Share
 from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, Reservation, Room, shares_of, with_reservation, without
@@ -128,6 +130,13 @@ def test_a_card_with_as_many_pods_as_it_may_hold_is_closed_with_the_numbers() ->
 def test_more_pods_than_a_card_may_hold_are_told_as_they_are() -> None:
     book = book_of(node("n", T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "abc"))
     assert book.most == "no card is usable (closed: card 0 with 3 of 2 pods)"
+
+
+@pytest.mark.parametrize("card", [0, None], ids=["known", "unknown"])
+def test_a_pod_of_zero_units_is_on_no_card(card: int | None) -> None:
+    idle = pod("idle", 0, at="n", card=card, mode=Mode.SHARE)
+    book = book_of(node("n", T4, mode=Mode.CGPU, pods_per_card=1), idle)
+    assert [room.open for room in book.rooms] == [True]
 
 
 def test_an_unhealthy_card_is_told_as_one_whoever_is_on_it() -> None:
