@@ -1,6 +1,7 @@
 """The extender put together: clients, watches, election, servers; started and stopped in order.
 
-Stop order: no new requests, then the POSTs under way end, then the Lease is given back.
+Stop order: no new requests, then the POSTs under way end, then the Lease is given back. Any other end,
+such as a job that crashes, lets the Lease lapse.
 """
 
 import asyncio
@@ -127,13 +128,13 @@ class Extender:
         yield watch_overcommit(self.cluster, self.notebook)
 
     async def close(self) -> None:
-        """End the POSTs under way. A Lease whose holder leaves an unclear bind behind is not given back.
+        """End the POSTs under way, and then give the Lease back, unless a bind of unclear outcome is left.
 
-        The next holder then waits as it does for one that died.
+        Not reached by a crash: then the next holder waits, as after an unclear bind.
         """
         await self.binder.drain()
-        if self.binder.unclear:
-            self.leadership.keep_lease()
+        if not self.binder.unclear:
+            self.leadership.give_back_at_end()
         self.binder.unclear.cancel()
 
     async def _follow(self) -> None:

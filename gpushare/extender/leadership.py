@@ -43,7 +43,7 @@ class Leadership:
         self._lapses = 0.0
         self._ready = False
         self._joining: asyncio.Task[None] | None = None
-        self._keep = False
+        self._gives_back = False
         self._others = False
         self.alone = False
 
@@ -70,9 +70,12 @@ class Leadership:
             else "this extender took the Lease over and is waiting for the last holder's binds"
         )
 
-    def keep_lease(self) -> None:
-        """Let the Lease lapse at the end instead of giving it back."""
-        self._keep = True
+    def give_back_at_end(self) -> None:
+        """Give the Lease back when ``run`` is cancelled. To be called once no bind can be under way any more.
+
+        Otherwise the Lease lapses, and the next holder waits until such a bind must have ended.
+        """
+        self._gives_back = True
 
     async def scout(self) -> None:
         """Look at the Lease before the first lists are begun.
@@ -84,7 +87,7 @@ class Leadership:
             self._others = self.holder is not None
 
     async def run(self) -> None:
-        """Take part until cancelled; then give the Lease back."""
+        """Take part until cancelled; then give the Lease back, or let it lapse."""
         try:
             while True:
                 await self._round()
@@ -182,7 +185,7 @@ class Leadership:
         """Only a Lease that is ours is given back, so that the next holder need not wait."""
         record = self._sight.record if self._sight else None
         self._lapses = 0.0
-        if self._keep or record is None or record.holder != self._identity:
+        if not self._gives_back or record is None or record.holder != self._identity:
             return
         try:
             await self._api.write_lease(replace(record, holder="", address="", duration_s=1))

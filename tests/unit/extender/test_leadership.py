@@ -8,11 +8,17 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from gpushare.adapters.kube.watch import Upserted
 from gpushare.errors import ApiError
+from gpushare.extender.binder import Binder
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.decision import BindRequest
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import Terms
+from gpushare.extender.settings import Deadlines
 from gpushare.ports import LeaseRecord
-from tests.unit.extender.fakes import FakeApi, refused, silence, until
+from tests.support.builders import node, pod
+from tests.unit.extender.fakes import FakeApi, gated, refused, silence, until
 
 FAST = Terms(lease_s=1, renew_deadline_s=0.1, retry_s=0.01, post_s=0.01)
 ONCE = Terms(lease_s=60, renew_deadline_s=50, retry_s=40, post_s=5)
@@ -258,22 +264,52 @@ async def test_a_renewal_is_no_transition() -> None:
         assert api.lease.transitions == 1
 
 
-async def test_at_the_end_the_lease_is_given_back() -> None:
+async def test_at_an_end_with_no_bind_under_way_the_lease_is_given_back() -> None:
     api = FakeApi()
     async with running(api) as leadership:
         await until(lambda: leadership.leads)
+        leadership.give_back_at_end()
     assert api.lease is not None
     assert (api.lease.holder, api.lease.address, api.lease.duration_s) == ("", "", 1)
     assert leadership.refusal() == NOT_HELD
 
 
-async def test_a_holder_that_leaves_an_unclear_bind_behind_keeps_its_lease() -> None:
+async def test_a_holder_that_ends_in_any_other_way_lets_its_lease_lapse() -> None:
+    """A POST of its own may be under way, and the next holder of a Lease that is given back does not wait."""
     api = FakeApi()
     async with running(api) as leadership:
         await until(lambda: leadership.leads)
-        leadership.keep_lease()
+    assert api.lease is not None
+    assert (api.lease.holder, api.lease.duration_s) == ("me", 60)
+    assert leadership.refusal() == NOT_HELD
+
+
+async def test_a_crash_of_a_job_beside_a_bind_under_way_lets_the_lease_lapse() -> None:
+    api = FakeApi(script=deque([gated(asyncio.Event())]))
+    api.has(pod("a", 4))
+    with pytest.raises(ExceptionGroup, match="TaskGroup"):
+        await bind_beside_a_job_that_crashes(api)
     assert api.lease is not None
     assert api.lease.holder == "me"
+
+
+async def bind_beside_a_job_that_crashes(api: FakeApi) -> None:
+    """As the daemon runs them: one task group for the election, the binds and all other jobs."""
+    cluster, leadership = Cluster(), candidate(api, open_gate(), ONCE)
+    cluster.change_nodes([Upserted("n", node("n", 14))])
+
+    async def job() -> None:
+        await until(lambda: api.posts)
+        raise ValueError("a defect")
+
+    async with asyncio.TaskGroup() as tasks:
+        binder = Binder(
+            cluster, api, fence=leadership.refusal, note=print, tasks=tasks, deadlines=Deadlines()
+        )
+        tasks.create_task(leadership.run())
+        await until(lambda: leadership.leads)
+        tasks.create_task(binder.bind(BindRequest("default", "a", "a", "n")))
+        tasks.create_task(job())
 
 
 @pytest.mark.parametrize("error", [refused(409), silence()])
@@ -281,6 +317,7 @@ async def test_a_lease_that_cannot_be_given_back_does_not_keep_the_daemon(error:
     api = FakeApi()
     async with running(api) as leadership:
         await until(lambda: leadership.leads)
+        leadership.give_back_at_end()
         api.lease_errors = deque([error])
     assert api.lease is not None
     assert api.lease.holder == "me"
