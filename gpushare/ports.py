@@ -40,7 +40,7 @@ def node_note(node: str, reason: str, text: str) -> Note:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """A coordination Lease. ``version`` is the resourceVersion of this reading."""
+    """A coordination Lease. ``version`` is the resourceVersion of this reading, ``uid`` the object's."""
 
     holder: str
     address: str
@@ -48,6 +48,7 @@ class LeaseRecord:
     renewed: str
     transitions: int
     version: str = ""
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,10 @@ class KubeApi(Protocol):
         """Store a new key; 409 if another replica was first."""
 
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
-        """Create the Lease (no version) or replace that version of it; 409 if somebody was first."""
+        """Create the Lease (no version) or replace that version of it; 409 if somebody was first.
+
+        A version that was deleted meanwhile is created anew, with another UID.
+        """
 
 
 class Gpus(Protocol):

@@ -96,6 +96,7 @@ class Extender:
             address=settings.advertise,
             terms=settings.terms,
             catch_up=self._catch_up,
+            allow_without_lease=settings.allow_without_lease,
         )
         self.binder = Binder(
             self.cluster,
@@ -116,7 +117,10 @@ class Extender:
         )
         self.scheduler_routes = scheduler_routes(service)
         self.operators_app = operators_app(
-            rendering(self.metrics.registry), live=lambda: None, ready=self.feeds.missing
+            rendering(self.metrics.registry),
+            live=lambda: None,
+            ready=self.feeds.missing,
+            degraded=lambda: self.leadership.reduced,
         )
         self._watch_gauges()
 
@@ -169,4 +173,4 @@ class Extender:
         self.metrics.watch_pods(self.cluster.pods.values)
         self.metrics.leads.set_function(lambda: float(self.leadership.leads))
         self.metrics.unclear.set_function(lambda: float(len(self.binder.unclear)))
-        self.metrics.reduced.labels("leases").set_function(lambda: float(self.leadership.alone))
+        self.metrics.reduced.labels("leases").set_function(lambda: float(self.leadership.reduced is not None))

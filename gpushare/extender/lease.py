@@ -20,6 +20,11 @@ class Terms:
     retry_s: float = 2.0
     post_s: float = 3.0
 
+    @property
+    def take_over_s(self) -> float:
+        """How long to wait before the first bind where nothing is known of who else could be binding."""
+        return self.lease_s + self.post_s
+
 
 @dataclass(frozen=True, slots=True)
 class Sight:
@@ -57,29 +62,52 @@ def decide(sight: Sight, identity: str, now: float) -> Move:
     return Move.FOLLOW
 
 
-def bind_from(sight: Sight, terms: Terms, now: float, *, others: bool = False) -> float:
+def given_back(record: LeaseRecord | None) -> bool:
+    """Whether its last holder has said that no bind of its own is under way.
+
+    A Lease that nobody has held yet was made by hand or by a manifest, and says no more than none.
+    """
+    return record is not None and not record.holder and record.transitions > 0
+
+
+def recreated(before: LeaseRecord | None, after: LeaseRecord) -> bool:
+    """Whether it is another Lease than before: then that one was deleted, and we may have made this one.
+
+    The API server creates a Lease that it is told to replace and does not have.
+    """
+    return before is None or before.uid != after.uid
+
+
+def bind_from(sight: Sight, terms: Terms, now: float) -> float:
     """When a new holder may bind at the earliest.
 
     After a holder that fell silent, its last POST must have ended: its lease, then a POST's time,
-    after its last sign of life. A lease that was given back needs no wait, nor one that is not there,
-    unless ``others`` were ever seen to hold it: then somebody deleted it under a holder.
+    after its last sign of life. Only a Lease that was given back needs no wait. One that is absent
+    says nothing: it may have been deleted under a holder, or somebody may bind without one.
     """
     record = sight.record
-    if record is None:
-        return now + terms.lease_s + terms.post_s if others else now
-    if not record.holder:
+    if given_back(record):
         return now
+    if record is None or not record.holder:
+        return now + terms.take_over_s
     return max(now, sight.since + record.duration_s + terms.post_s)
+
+
+def goes_alone(sight: Sight | None, *, allowed: bool) -> bool:
+    """Whether a replica to which the API server refuses the Lease may bind without one.
+
+    Only by choice, and only where it has never read the Lease: whoever has takes part in the election.
+    """
+    return allowed and sight is None
 
 
 def nobody_since(scouted: Sight | None, taken: Sight) -> bool:
     """Whether nobody can have bound between the two sights of the Lease, the second taken over by us.
 
-    True where it was free at the first and is unchanged at the second: who takes it changes its version.
+    True where it was given back at the first and is unchanged at the second: who takes it changes its
+    version. A Lease that was absent at both may have been there in between.
     """
-    return (
-        scouted is not None and scouted.record == taken.record and not (taken.record and taken.record.holder)
-    )
+    return scouted is not None and scouted.record == taken.record and given_back(taken.record)
 
 
 def lapses_at(renewal_began: float, terms: Terms) -> float:

@@ -76,6 +76,12 @@ class _PortOrDefault(click.ParamType[int]):
     "--retry-period", type=float, default=_TERMS.retry_s, help="Seconds between looks at the Lease."
 )
 @click.option(
+    "--allow-without-lease",
+    is_flag=True,
+    help="Bind without the Lease where the API server refuses it (403) from the start. For a single replica: "
+    "nothing keeps another one from binding too.",
+)
+@click.option(
     "--bind-timeout",
     type=float,
     default=_DEADLINES.post_s,
@@ -145,6 +151,7 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
         shortlist=flags["shortlist"],
         cgpu_pods_per_card=flags["cgpu_pods_per_card"],
         tls=_tls(flags["tls_cert"], flags["tls_key"], flags["client_ca"]),
+        allow_without_lease=flags["allow_without_lease"],
     )
 
 

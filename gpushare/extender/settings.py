@@ -38,3 +38,4 @@ class Settings:
     shortlist: int = 0
     cgpu_pods_per_card: int = CGPU_PODS
     tls: TlsFiles | None = None
+    allow_without_lease: bool = False

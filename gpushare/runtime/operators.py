@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+Check = Callable[[], str | None]
 Render = Callable[[str], tuple[bytes, str]]
 """From an Accept header to the metrics and their content type."""
 
@@ -24,16 +25,17 @@ def rendering(registry: CollectorRegistry) -> Render:
     return render
 
 
-def operators_app(
-    render: Render, *, live: Callable[[], str | None], ready: Callable[[], str | None]
-) -> Starlette:
-    """healthz, readyz, metrics. The checks return what is wrong, None where nothing is."""
+def operators_app(render: Render, *, live: Check, ready: Check, degraded: Check = lambda: None) -> Starlette:
+    """healthz, readyz, metrics. The checks return what is wrong, None where nothing is.
+
+    What is ``degraded`` does not make a daemon unready: readyz says it beside its "ok".
+    """
 
     async def healthz(_: Request) -> Response:
         return _check(live())
 
     async def readyz(_: Request) -> Response:
-        return _check(ready())
+        return _check(ready(), degraded())
 
     async def metrics(request: Request) -> Response:
         page, content_type = render(request.headers.get("accept", ""))
@@ -71,7 +73,7 @@ def _without_slash(app: Starlette) -> ASGIApp:
     return default
 
 
-def _check(problem: str | None) -> Response:
-    return PlainTextResponse(
-        "ok" if problem is None else problem, status_code=200 if problem is None else 503
-    )
+def _check(problem: str | None, degraded: str | None = None) -> Response:
+    if problem is not None:
+        return PlainTextResponse(problem, status_code=503)
+    return PlainTextResponse("ok" if degraded is None else f"ok, degraded: {degraded}")

@@ -167,6 +167,7 @@ def _record(body: bytes) -> LeaseRecord:
         renewed=spec.renew_time or "",
         transitions=spec.lease_transitions or 0,
         version=lease.metadata.resource_version,
+        uid=lease.metadata.uid,
     )
 
 

@@ -75,6 +75,8 @@ class FakeApi:
     noted: asyncio.Event = field(default_factory=asyncio.Event)
     lease: LeaseRecord | None = None
     lease_errors: deque[ApiError | None] = field(default_factory=deque)
+    lease_verbs: tuple[str, ...] = ("get", "create", "update")
+    lease_requests: int = 0
     key: StoredKey | None = None
     key_errors: deque[ApiError | None] = field(default_factory=deque)
     writes: int = 0
@@ -114,15 +116,24 @@ class FakeApi:
         self.notes.append(note)
 
     async def read_lease(self) -> LeaseRecord | None:
+        self._may("get")
         _next(self.lease_errors)
         return self.lease
 
+    def _may(self, verb: str) -> None:
+        self.lease_requests += 1
+        if verb not in self.lease_verbs:
+            raise refused(403, f"User x cannot {verb} leases")
+
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
+        self._may("update" if record.version else "create")
         _next(self.lease_errors)
-        if record.version != (self.lease.version if self.lease else ""):
+        if self.lease is not None and record.version != self.lease.version:
             raise refused(409, "the object has been modified")
         self.writes += 1
-        self.lease = replace(record, version=str(self.writes))
+        # A real API server, too, makes a Lease anew that it is told to replace and does not have.
+        uid = self.lease.uid if self.lease else f"uid-{self.writes}"
+        self.lease = replace(record, version=str(self.writes), uid=uid)
         return self.lease
 
     async def read_key(self) -> StoredKey | None:

@@ -1,12 +1,14 @@
 """One replica's part in the election, against a fake Lease."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from gpushare.adapters.kube.watch import Upserted
 from gpushare.errors import ApiError
@@ -24,7 +26,13 @@ FAST = Terms(lease_s=1, renew_deadline_s=0.1, retry_s=0.01, post_s=0.01)
 ONCE = Terms(lease_s=60, renew_deadline_s=50, retry_s=40, post_s=5)
 """One round in the time of a test."""
 OTHER = LeaseRecord("other", "10.0.0.2:39999", 60, "12:00", 3, "v")
+QUICK = Terms(lease_s=0.6, renew_deadline_s=0.5, retry_s=0.01, post_s=0.02)
+"""A take-over of less than a second, in full."""
+FREE = replace(OTHER, holder="", address="", duration_s=1)
+"""A Lease that was given back."""
 NOT_HELD = "this extender does not hold the Lease"
+WAITS = "this extender took the Lease over and is waiting for the last holder's binds"
+REFUSED = "this extender may not use its Lease (User x cannot {}): grant it get, create and update of leases"
 
 
 @dataclass
@@ -45,15 +53,22 @@ def open_gate() -> CatchUp:
     return made
 
 
-def candidate(api: FakeApi, catch_up: CatchUp, terms: Terms) -> Leadership:
-    return Leadership(api, identity="me", address="10.0.0.1:39999", terms=terms, catch_up=catch_up)
+def candidate(api: FakeApi, catch_up: CatchUp, terms: Terms, *, by_flag: bool = False) -> Leadership:
+    return Leadership(
+        api,
+        identity="me",
+        address="10.0.0.1:39999",
+        terms=terms,
+        catch_up=catch_up,
+        allow_without_lease=by_flag,
+    )
 
 
 @asynccontextmanager
 async def running(
-    api: FakeApi, catch_up: CatchUp | None = None, terms: Terms = ONCE
+    api: FakeApi, catch_up: CatchUp | None = None, terms: Terms = ONCE, *, by_flag: bool = False
 ) -> AsyncIterator[Leadership]:
-    leadership = candidate(api, catch_up or open_gate(), terms)
+    leadership = candidate(api, catch_up or open_gate(), terms, by_flag=by_flag)
     task = asyncio.create_task(leadership.run())
     try:
         yield leadership
@@ -67,28 +82,47 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-async def test_the_first_replica_creates_the_lease_and_leads() -> None:
+async def rounds(api: FakeApi, seconds: float) -> None:
+    """As many looks at the Lease as need that long."""
+    enough = api.lease_requests + seconds / QUICK.retry_s
+    await until(lambda: api.lease_requests > enough, within_s=10)
+
+
+async def test_the_first_replica_creates_the_lease() -> None:
     api = FakeApi()
     async with running(api) as leadership:
-        await until(lambda: leadership.leads)
+        await until(lambda: api.lease)
         assert api.lease is not None
         assert (api.lease.holder, api.lease.address) == ("me", "10.0.0.1:39999")
         assert (api.lease.duration_s, api.lease.transitions) == (60, 1)
         assert leadership.holder is None
 
 
+UNHELD = LeaseRecord("", "", 0, "", 0, "v")
+"""A Lease as a manifest makes it."""
+
+
+@pytest.mark.parametrize("lease", [None, UNHELD], ids=["absent", "never-held"])
+async def test_a_lease_that_tells_nothing_is_waited_for_in_full_and_caught_up_with(
+    lease: LeaseRecord | None,
+) -> None:
+    """It may have been deleted under a holder, or somebody may bind without one."""
+    api, catch_up = FakeApi(lease=lease), open_gate()
+    began = time.monotonic()
+    async with running(api, catch_up, QUICK) as leadership:
+        await until(lambda: leadership.refusal() == WAITS)
+        await until(lambda: leadership.leads)
+        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert catch_up.begun == 1
+
+
 async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
-    api, catch_up = FakeApi(), CatchUp()
+    api, catch_up = FakeApi(lease=FREE), CatchUp()
     async with running(api, catch_up) as leadership:
         await until(lambda: catch_up.begun)
-        assert leadership.refusal() == (
-            "this extender took the Lease over and is waiting for the last holder's binds"
-        )
+        assert leadership.refusal() == WAITS
         catch_up.gate.set()
         await until(lambda: leadership.leads)
-
-
-FREE = replace(OTHER, holder="", address="")
 
 
 @asynccontextmanager
@@ -107,12 +141,8 @@ async def running_after_scouting(
         await asyncio.gather(task, return_exceptions=True)
 
 
-@pytest.mark.parametrize("lease", [None, FREE], ids=["absent", "given-back"])
-async def test_a_lease_that_was_free_since_before_the_lists_is_led_without_listing_again(
-    lease: LeaseRecord | None,
-) -> None:
-    api, catch_up = FakeApi(), open_gate()
-    api.lease = lease
+async def test_a_lease_that_was_free_since_before_the_lists_is_led_without_listing_again() -> None:
+    api, catch_up = FakeApi(lease=FREE), open_gate()
     async with running_after_scouting(api, catch_up, lambda: None) as leadership:
         await until(lambda: leadership.leads)
         assert catch_up.begun == 0
@@ -120,8 +150,8 @@ async def test_a_lease_that_was_free_since_before_the_lists_is_led_without_listi
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(None, FREE), (FREE, replace(FREE, version="w")), (FREE, None), (None, OTHER), (OTHER, FREE)],
-    ids=["taken-and-given-back", "taken-and-given-back-again", "deleted", "held-now", "was-held"],
+    [(None, FREE), (FREE, replace(FREE, version="w")), (None, OTHER), (OTHER, FREE)],
+    ids=["taken-and-given-back", "taken-and-given-back-again", "held-now", "was-held"],
 )
 async def test_a_lease_that_was_held_since_before_the_lists_needs_new_ones(
     before: LeaseRecord | None, after: LeaseRecord | None
@@ -134,7 +164,7 @@ async def test_a_lease_that_was_held_since_before_the_lists_needs_new_ones(
 
 
 async def test_an_old_look_at_the_lease_counts_for_the_first_term_only() -> None:
-    api, catch_up = FakeApi(), open_gate()
+    api, catch_up = FakeApi(lease=FREE), open_gate()
     leadership = candidate(api, catch_up, FAST)
     await leadership.scout()
     task = asyncio.create_task(leadership.run())
@@ -145,9 +175,11 @@ async def test_an_old_look_at_the_lease_counts_for_the_first_term_only() -> None
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_lease_that_is_deleted_under_a_holder_seen_before_the_lists_is_waited_for() -> None:
-    api, catch_up = FakeApi(), open_gate()
-    api.lease = OTHER
+@pytest.mark.parametrize("before", [OTHER, FREE, None], ids=["held", "free", "absent"])
+async def test_a_lease_that_is_absent_is_waited_for_whatever_was_seen_before_the_lists(
+    before: LeaseRecord | None,
+) -> None:
+    api, catch_up = FakeApi(lease=before), open_gate()
     async with running_after_scouting(api, catch_up, lambda: setattr(api, "lease", None)) as leadership:
         await until(lambda: api.lease is not None)
         await turns()
@@ -156,7 +188,7 @@ async def test_a_lease_that_is_deleted_under_a_holder_seen_before_the_lists_is_w
 
 
 async def test_a_look_at_the_lease_that_fails_counts_for_nothing() -> None:
-    api, catch_up = FakeApi(), open_gate()
+    api, catch_up = FakeApi(lease=FREE), open_gate()
     api.lease_errors.append(silence())
     async with running_after_scouting(api, catch_up, lambda: None) as leadership:
         await until(lambda: leadership.leads)
@@ -172,19 +204,152 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
     assert api.lease == OTHER
 
 
-async def test_without_the_right_to_the_lease_it_binds_alone() -> None:
-    api = FakeApi(lease_errors=deque([refused(403)]))
+# --- a Lease that the API server refuses ---------------------------------------------------------
+
+
+async def test_without_the_right_to_the_lease_nobody_binds_and_both_ways_out_are_named() -> None:
+    api = FakeApi(lease_verbs=())
     async with running(api) as leadership:
-        await until(lambda: leadership.alone)
-        assert leadership.refusal() is None
+        await until(lambda: leadership.reduced)
+        refusal = REFUSED.format("get leases") + ", or start the only replica with --allow-without-lease"
+        assert leadership.refusal() == leadership.reduced == refusal
 
 
-async def test_a_right_that_is_granted_later_ends_the_reduced_mode() -> None:
-    api = FakeApi(lease_errors=deque([refused(403)]))
+async def test_a_refusal_does_not_make_a_follower_bind() -> None:
+    api = FakeApi(lease=OTHER)
     async with running(api, terms=FAST) as leadership:
-        await until(lambda: leadership.alone)
-        await until(lambda: not leadership.alone and leadership.leads)
-        assert api.lease is not None
+        await until(lambda: leadership.holder)
+        api.lease_verbs = ()
+        await until(lambda: leadership.reduced)
+        await turns()
+        assert not leadership.leads
+        assert leadership.holder == OTHER
+        api.lease_verbs = ("get",)
+        await until(lambda: not leadership.reduced)
+        assert leadership.refusal() == NOT_HELD
+
+
+@pytest.mark.parametrize("by_flag", [False, True])
+async def test_a_holder_that_is_refused_its_lease_binds_until_its_deadline_and_goes_on_after_it(
+    *,
+    by_flag: bool,
+) -> None:
+    """Nobody else can have held it: the Lease is still the holder's."""
+    api, catch_up = FakeApi(lease=FREE), open_gate()
+    async with running(api, catch_up, QUICK, by_flag=by_flag) as leadership:
+        await until(lambda: leadership.leads)
+        api.lease_verbs = ("get",)
+        await until(lambda: leadership.reduced)
+        assert leadership.leads
+        await until(lambda: not leadership.leads)
+        refusal = leadership.refusal()
+        assert refusal
+        assert refusal.startswith(REFUSED.format("update leases"))
+        assert ("or restart it if it is the only replica" in refusal) == by_flag
+        api.lease_verbs = ("get", "update")
+        await until(lambda: leadership.leads)
+        assert catch_up.begun == 1
+
+
+async def test_a_right_to_read_the_lease_is_not_enough_to_bind() -> None:
+    api = FakeApi(lease_verbs=("get",))
+    async with running(api, terms=QUICK, by_flag=True) as leadership:
+        await until(lambda: leadership.reduced)
+        assert leadership.refusal() == REFUSED.format("create leases") + (
+            ", or restart it if it is the only replica: --allow-without-lease counts from the start"
+        )
+
+
+async def test_a_refusal_is_said_once() -> None:
+    api = FakeApi(lease_errors=deque([refused(403, "no")] * 5))
+    with capture_logs() as logs:
+        async with running(api, terms=FAST):
+            await until(lambda: not api.lease_errors)
+    told = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert [(entry["event"], entry["right"]) for entry in told] == [("reduced_mode", "leases")]
+    assert "may not use its Lease (no)" in told[0]["effect"]
+
+
+# --- without a Lease, by choice ------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def alone(catch_up: CatchUp | None = None) -> AsyncIterator[tuple[Leadership, FakeApi]]:
+    api = FakeApi(lease_verbs=())
+    async with running(api, catch_up, QUICK, by_flag=True) as leadership:
+        yield leadership, api
+
+
+async def test_by_choice_a_replica_binds_without_a_lease_after_a_full_wait_and_a_catch_up() -> None:
+    began, catch_up = time.monotonic(), CatchUp()
+    async with alone(catch_up) as (leadership, _):
+        await until(lambda: leadership.reduced)
+        assert leadership.refusal() == (
+            "this extender has no Lease and waits before its first bind as if another still bound"
+        )
+        await until(lambda: catch_up.begun)
+        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert not leadership.leads
+        catch_up.gate.set()
+        await until(lambda: leadership.leads)
+        assert leadership.reduced == (
+            "this extender binds without a Lease, which only a single replica may (User x cannot get leases)"
+        )
+
+
+async def test_a_lease_that_can_be_read_stops_it_at_once_and_is_waited_for_in_full() -> None:
+    """Even one that was given back: others without a Lease do not show in it."""
+    catch_up = open_gate()
+    async with alone(catch_up) as (leadership, api):
+        await until(lambda: leadership.leads)
+        api.lease, api.lease_verbs = FREE, ("get", "create", "update")
+        began = time.monotonic()
+        await until(lambda: api.lease and api.lease.holder == "me")
+        assert leadership.refusal() == WAITS
+        assert leadership.reduced is None
+        await until(lambda: leadership.leads)
+        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert catch_up.begun == 2
+
+
+async def test_a_lease_of_another_ends_it_for_good() -> None:
+    async with alone() as (leadership, api):
+        await until(lambda: leadership.leads)
+        api.lease, api.lease_verbs = OTHER, ("get",)
+        await until(lambda: leadership.holder)
+        assert leadership.refusal() == NOT_HELD
+        api.lease_verbs = ()
+        await until(lambda: leadership.reduced)
+        await rounds(api, 2 * QUICK.take_over_s)
+        assert not leadership.leads
+        assert leadership.holder == OTHER
+
+
+async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
+    """Whoever hears nothing does not know whether another holds the Lease by now."""
+    catch_up = open_gate()
+    async with alone(catch_up) as (leadership, api):
+        await until(lambda: leadership.leads)
+        api.lease_verbs = ("get",)
+        api.lease_errors = deque([silence()] * 10_000)
+        await until(lambda: not leadership.leads)
+        api.lease_verbs = ()
+        began = time.monotonic()
+        await until(lambda: leadership.leads)
+        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert catch_up.begun == 2
+
+
+async def test_it_goes_on_for_as_long_as_it_is_refused() -> None:
+    catch_up = open_gate()
+    async with alone(catch_up) as (leadership, api):
+        await until(lambda: leadership.leads)
+        await rounds(api, 2 * QUICK.take_over_s)
+        assert leadership.leads
+        assert catch_up.begun == 1
+
+
+# --- outages, races, the end ---------------------------------------------------------------------
 
 
 async def test_whoever_loses_the_race_for_the_lease_does_not_lead() -> None:
@@ -193,7 +358,6 @@ async def test_whoever_loses_the_race_for_the_lease_does_not_lead() -> None:
         await until(lambda: not api.lease_errors)
         await turns()
         assert leadership.refusal() == NOT_HELD
-        assert not leadership.alone
 
 
 async def test_an_api_that_is_away_makes_no_leader() -> None:
@@ -205,7 +369,7 @@ async def test_an_api_that_is_away_makes_no_leader() -> None:
 
 
 async def test_a_holder_that_cannot_renew_stops_binding_before_the_lease_is_up() -> None:
-    api = FakeApi()
+    api = FakeApi(lease=FREE)
     async with running(api, terms=FAST) as leadership:
         await until(lambda: leadership.leads)
         api.lease_errors = deque([silence()] * 1000)
@@ -214,7 +378,7 @@ async def test_a_holder_that_cannot_renew_stops_binding_before_the_lease_is_up()
 
 
 async def test_a_holder_goes_on_after_a_renewal_that_failed_once() -> None:
-    api = FakeApi()
+    api = FakeApi(lease=FREE)
     async with running(api, terms=FAST) as leadership:
         await until(lambda: leadership.leads)
         before = api.writes
@@ -224,7 +388,7 @@ async def test_a_holder_goes_on_after_a_renewal_that_failed_once() -> None:
 
 
 async def test_a_holder_whose_lease_was_taken_steps_down() -> None:
-    api, catch_up = FakeApi(), open_gate()
+    api, catch_up = FakeApi(lease=FREE), open_gate()
     async with running(api, catch_up, FAST) as leadership:
         await until(lambda: leadership.leads)
         api.lease = OTHER
@@ -235,11 +399,11 @@ async def test_a_holder_whose_lease_was_taken_steps_down() -> None:
 
 async def test_a_lease_that_another_held_meanwhile_and_gave_back_is_led_only_after_a_catch_up() -> None:
     """The other's binds may not have come through our watch."""
-    api, catch_up = FakeApi(), open_gate()
+    api, catch_up = FakeApi(lease=FREE), open_gate()
     async with running(api, catch_up, FAST) as leadership:
         await until(lambda: leadership.leads)
         catch_up.gate.clear()
-        api.lease = replace(OTHER, holder="", address="", duration_s=1)
+        api.lease = FREE
         await until(lambda: api.lease and api.lease.holder == "me")
         await turns()
         assert not leadership.leads
@@ -256,16 +420,50 @@ async def test_a_lease_that_was_given_back_is_led_at_once() -> None:
         assert api.lease.transitions == 4
 
 
+@dataclass
+class DeletingApi(FakeApi):
+    """A fake whose Lease is deleted right before the next write, the answer to which may be lost."""
+
+    deletes: bool = False
+    answers: bool = True
+
+    async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
+        if not self.deletes:
+            return await super().write_lease(record)
+        self.lease, self.deletes = None, False
+        written = await super().write_lease(record)
+        if not self.answers:
+            raise silence()
+        return written
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_lease_that_was_deleted_and_made_anew_by_a_renewal_is_waited_for_in_full(
+    *,
+    answers: bool,
+) -> None:
+    """Somebody else may have created it in between, and bind until it finds it gone."""
+    api, catch_up = DeletingApi(lease=FREE, answers=answers), open_gate()
+    async with running(api, catch_up, QUICK) as leadership:
+        await until(lambda: leadership.leads)
+        api.deletes = True
+        began = time.monotonic()
+        await until(lambda: leadership.refusal() == WAITS)
+        await until(lambda: leadership.leads)
+        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert catch_up.begun == 2
+
+
 async def test_a_renewal_is_no_transition() -> None:
-    api = FakeApi()
+    api = FakeApi(lease=FREE)
     async with running(api, terms=FAST) as leadership:
         await until(lambda: leadership.leads and api.writes > 2)
         assert api.lease is not None
-        assert api.lease.transitions == 1
+        assert api.lease.transitions == FREE.transitions + 1
 
 
 async def test_at_an_end_with_no_bind_under_way_the_lease_is_given_back() -> None:
-    api = FakeApi()
+    api = FakeApi(lease=FREE)
     async with running(api) as leadership:
         await until(lambda: leadership.leads)
         leadership.give_back_at_end()
@@ -276,7 +474,7 @@ async def test_at_an_end_with_no_bind_under_way_the_lease_is_given_back() -> Non
 
 async def test_a_holder_that_ends_in_any_other_way_lets_its_lease_lapse() -> None:
     """A POST of its own may be under way, and the next holder of a Lease that is given back does not wait."""
-    api = FakeApi()
+    api = FakeApi(lease=FREE)
     async with running(api) as leadership:
         await until(lambda: leadership.leads)
     assert api.lease is not None
@@ -284,8 +482,18 @@ async def test_a_holder_that_ends_in_any_other_way_lets_its_lease_lapse() -> Non
     assert leadership.refusal() == NOT_HELD
 
 
+async def test_a_holder_that_still_waits_for_binds_of_others_lets_its_lease_lapse() -> None:
+    """The next holder would not wait for them."""
+    api = FakeApi()
+    async with running(api) as leadership:
+        await until(lambda: leadership.refusal() == WAITS)
+        leadership.give_back_at_end()
+    assert api.lease is not None
+    assert api.lease.holder == "me"
+
+
 async def test_a_crash_of_a_job_beside_a_bind_under_way_lets_the_lease_lapse() -> None:
-    api = FakeApi(script=deque([gated(asyncio.Event())]))
+    api = FakeApi(lease=FREE, script=deque([gated(asyncio.Event())]))
     api.has(pod("a", 4))
     with pytest.raises(ExceptionGroup, match="TaskGroup"):
         await bind_beside_a_job_that_crashes(api)
@@ -314,7 +522,7 @@ async def bind_beside_a_job_that_crashes(api: FakeApi) -> None:
 
 @pytest.mark.parametrize("error", [refused(409), silence()])
 async def test_a_lease_that_cannot_be_given_back_does_not_keep_the_daemon(error: ApiError) -> None:
-    api = FakeApi()
+    api = FakeApi(lease=FREE)
     async with running(api) as leadership:
         await until(lambda: leadership.leads)
         leadership.give_back_at_end()

@@ -1,20 +1,34 @@
 """Leader election as decisions: what to do about a Lease, from when to bind, and until when."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpushare.extender.lease import Move, Sight, Terms, bind_from, decide, lapses_at, look
+from gpushare.extender.lease import (
+    Move,
+    Sight,
+    Terms,
+    bind_from,
+    decide,
+    goes_alone,
+    lapses_at,
+    look,
+    nobody_since,
+    recreated,
+)
 from gpushare.ports import LeaseRecord
 
 TERMS = Terms(lease_s=15, renew_deadline_s=10, retry_s=2, post_s=3)
 
 
-def record(holder: str = "other", *, renewed: str = "12:00", duration_s: int = 15) -> LeaseRecord:
-    return LeaseRecord(holder, "10.0.0.1:39999", duration_s, renewed, 1, "7")
+def record(
+    holder: str = "other", *, renewed: str = "12:00", duration_s: int = 15, transitions: int = 1
+) -> LeaseRecord:
+    return LeaseRecord(holder, "10.0.0.1:39999", duration_s, renewed, transitions, "7", "uid")
 
 
 # --- look ----------------------------------------------------------------------------------------
@@ -77,12 +91,12 @@ def test_the_time_that_the_holder_wrote_does_not_matter() -> None:
 # --- bind_from and lapses_at ---------------------------------------------------------------------
 
 
-def test_after_a_lease_that_was_never_there_one_may_bind_at_once() -> None:
-    assert bind_from(Sight(None, 0.0), TERMS, 4.0) == 4.0
-
-
-def test_a_lease_that_was_deleted_under_a_holder_is_waited_for_in_full() -> None:
-    assert bind_from(Sight(None, 0.0), TERMS, 4.0, others=True) == 4.0 + TERMS.lease_s + TERMS.post_s
+@pytest.mark.parametrize("found", [None, record("", transitions=0)], ids=["absent", "never-held"])
+def test_a_lease_that_tells_nothing_of_who_could_be_binding_is_waited_for_in_full(
+    found: LeaseRecord | None,
+) -> None:
+    assert TERMS.take_over_s == TERMS.lease_s + TERMS.post_s
+    assert bind_from(Sight(found, 0.0), TERMS, 4.0) == 4.0 + TERMS.take_over_s
 
 
 def test_after_a_lease_that_was_given_back_one_may_bind_at_once() -> None:
@@ -110,10 +124,59 @@ def test_the_last_post_of_a_holder_ends_before_anybody_may_take_its_lease() -> N
     assert lapses_at(100.0, TERMS) + TERMS.post_s < first_seen_at_the_earliest + record().duration_s
 
 
+# --- recreated, nobody_since, goes_alone ---------------------------------------------------------
+
+
+def test_a_lease_of_another_uid_is_another_lease() -> None:
+    assert recreated(None, record())
+    assert recreated(record(), replace(record(), uid="new"))
+    assert not recreated(record(), replace(record("me"), version="8"))
+
+
+@pytest.mark.parametrize(
+    ("scouted", "taken", "nobody"),
+    [
+        (record(""), record(""), True),
+        (record(""), replace(record(""), version="8"), False),
+        (record(), record(), False),
+        (record("", transitions=0), record("", transitions=0), False),
+        (None, None, False),
+    ],
+    ids=["free", "free-again", "held", "never-held", "absent"],
+)
+def test_only_a_lease_that_stayed_given_back_proves_that_nobody_has_bound(
+    scouted: LeaseRecord | None, taken: LeaseRecord | None, *, nobody: bool
+) -> None:
+    assert nobody_since(Sight(scouted, 0.0), Sight(taken, 9.0)) is nobody
+    assert not nobody_since(None, Sight(taken, 9.0))
+
+
+@pytest.mark.parametrize(
+    ("sight", "allowed", "alone"),
+    [
+        (None, True, True),
+        (None, False, False),
+        (Sight(None, 0.0), True, False),
+        (Sight(record(), 0.0), True, False),
+    ],
+    ids=["by-choice", "without-the-flag", "seen-absent", "seen-held"],
+)
+def test_a_replica_goes_alone_only_by_choice_and_if_it_has_never_read_the_lease(
+    sight: Sight | None, *, allowed: bool, alone: bool
+) -> None:
+    assert goes_alone(sight, allowed=allowed) is alone
+
+
 # --- two replicas --------------------------------------------------------------------------------
 
-Action = Literal["read", "write", "hear", "leave", "crash"]
+Action = Literal["read", "write", "hear", "leave", "crash", "delete", "refuse", "grant"]
 Step = tuple[int, Action, float]
+
+
+def held_by(who: int, pause: float) -> list[Step]:
+    """One round in which the replica takes or renews the Lease."""
+    return [(who, "read", pause), (who, "write", 0.0), (who, "hear", 0.0)]
+
 
 quarters = (st.integers(0, 12) | st.integers(0, 24) | st.integers(0, 100)).map(lambda n: n / 4)
 """Pauses; quarters of a second are exact in binary, so that no rounding blurs a bound."""
@@ -122,40 +185,50 @@ rounds = st.tuples(st.integers(0, 1), quarters, quarters, quarters).map(
     lambda r: [(r[0], "read", r[1]), (r[0], "write", r[2] / 8), (r[0], "hear", r[3] / 8)]
 )
 """An election round as it mostly goes: read, and write soon after."""
-oddities = st.tuples(
-    st.integers(0, 1), st.sampled_from(("read", "write", "hear", "leave", "crash")), quarters
-).map(lambda step: [step])
-schedules = st.lists(rounds | rounds | oddities, min_size=6, max_size=30).map(
+steady = st.tuples(st.integers(0, 1), st.integers(4, 12)).map(lambda r: r[1] * held_by(r[0], 2.0))
+"""Rounds in their proper time, for up to longer than a take-over takes."""
+oddities = st.tuples(st.integers(0, 1), st.sampled_from(get_args(Action)), quarters).map(lambda step: [step])
+schedules = st.lists(rounds | rounds | steady | oddities, min_size=6, max_size=30).map(
     lambda parts: [step for part in parts for step in part]
 )
 
 
 @dataclass
 class ServerFake:
-    """A fake Lease with compare-and-swap, as the API server has it."""
+    """A fake Lease with compare-and-swap, as the API server has it: one that is absent is created."""
 
     record: LeaseRecord | None = None
     writes: int = 0
 
     def write(self, new: LeaseRecord) -> LeaseRecord | None:
         """What is stored; None for a conflict."""
-        if new.version != (self.record.version if self.record else ""):
+        if self.record is not None and new.version != self.record.version:
             return None
         self.writes += 1
-        self.record = replace(new, version=str(self.writes), renewed=str(self.writes))
+        count = str(self.writes)
+        self.record = replace(
+            new, version=count, renewed=count, uid=self.record.uid if self.record else count
+        )
         return self.record
 
 
 @dataclass
 class Replica:
-    """The steps of ``leadership`` one by one, with a clock of its own and any pause between them."""
+    """The steps of ``leadership`` one by one, with a clock of its own and any pause between them.
+
+    ``refused``: the API server lets it do nothing about the Lease. ``by_flag``: it may then go alone.
+    """
 
     name: str
     offset: float
+    by_flag: bool = False
+    refused: bool = False
     sight: Sight | None = None
     read_at: float = 0.0
     move: Move | None = None
     written: LeaseRecord | None = None
+    alone: bool = False
+    not_before: float = float("-inf")
     binds_from: float | None = None
     lapses: float = float("-inf")
 
@@ -163,28 +236,55 @@ class Replica:
         return t + self.offset
 
     def read(self, server: ServerFake, t: float) -> None:
-        self.sight = look(self.sight, server.record, self.clock(t))
-        self.read_at, self.written = self.clock(t), None
-        self.move = decide(self.sight, self.name, self.read_at)
-        if self.move is Move.FOLLOW:
-            self.binds_from, self.lapses, self.move = None, float("-inf"), None
+        self.read_at, self.written, self.move = self.clock(t), None, None
+        if self.refused:
+            self.bind_alone()
+            return
+        if self.alone:
+            self.alone, self.not_before = False, self.read_at + TERMS.take_over_s
+            self.stop()
+        before = self.sight.record if self.sight else None
+        if server.record and recreated(before, server.record):
+            self.binds_from = None
+        self.sight = look(self.sight, server.record, self.read_at)
+        move = decide(self.sight, self.name, self.read_at)
+        if move is Move.FOLLOW:
+            self.stop()
+        else:
+            self.move = move
+
+    def bind_alone(self) -> None:
+        if not goes_alone(self.sight, allowed=self.by_flag):
+            return
+        if self.read_at >= self.lapses:
+            self.binds_from = self.read_at + TERMS.take_over_s
+        self.alone, self.lapses = True, lapses_at(self.read_at, TERMS)
+
+    def stop(self) -> None:
+        self.binds_from, self.lapses = None, float("-inf")
 
     def write(self, server: ServerFake) -> None:
-        if self.move is not None and self.sight is not None and self.written is None:
+        if self.move is not None and self.sight is not None and self.written is None and not self.refused:
             seen = self.sight.record
             self.written = server.write(
-                LeaseRecord(self.name, "", int(TERMS.lease_s), "", 0, seen.version if seen else "")
+                LeaseRecord(self.name, "", int(TERMS.lease_s), "", 1, seen.version if seen else "")
             )
 
     def hear(self, t: float) -> None:
         """The answer to the write arrives."""
         if self.written is None or self.move is None or self.sight is None:
             return
+        seen = self.sight
+        if recreated(seen.record, self.written):
+            self.binds_from, seen = None, Sight(None, self.read_at)
         if self.move is not Move.RENEW or self.binds_from is None:
-            self.binds_from = bind_from(self.sight, TERMS, self.read_at)
+            self.binds_from = max(bind_from(seen, TERMS, self.read_at), self.not_before)
         self.lapses = lapses_at(self.read_at, TERMS)
-        self.sight = look(self.sight, self.written, self.clock(t))
+        self.sight = look(seen, self.written, self.clock(t))
         self.move = self.written = None
+
+    def leads(self, t: float) -> bool:
+        return self.binds_from is not None and self.binds_from <= self.clock(t) < self.lapses
 
     def window(self, start: float, end: float) -> tuple[float, float] | None:
         """The first and last instant between start and end at which a POST may begin."""
@@ -196,13 +296,15 @@ class Replica:
 
 
 class World:
-    """Two replicas and one Lease. Remembers from when to when each life of a replica could post."""
+    """Some replicas and one Lease. Remembers from when to when each life of a replica could post."""
 
-    def __init__(self, offsets: tuple[float, float]) -> None:
-        self.server = ServerFake()
+    def __init__(
+        self, offsets: Sequence[float], found: LeaseRecord | None = None, *, by_flag: bool = False
+    ) -> None:
+        self.server = ServerFake(found)
         self.t = 0.0
-        self.replicas = [Replica("a", offsets[0]), Replica("b", offsets[1])]
-        self.lives = [0, 1]
+        self.replicas = [Replica("ab"[i], offset, by_flag) for i, offset in enumerate(offsets)]
+        self.lives = [*range(len(offsets))]
         self.windows: list[tuple[int, float, float]] = []
 
     def advance(self, seconds: float) -> None:
@@ -214,6 +316,7 @@ class World:
         self.t = end
 
     def step(self, who: int, action: Action) -> None:
+        who %= len(self.replicas)
         replica = self.replicas[who]
         match action:
             case "read":
@@ -226,50 +329,107 @@ class World:
                 self._leave(who)
             case "crash":
                 self._restart(who)
+            case "delete":
+                self.server.record = None
+            case "refuse" | "grant":
+                replica.refused = action == "refuse"
 
     def _leave(self, who: int) -> None:
         """End the POSTs under way, give back what is ours, start anew."""
         replica = self.replicas[who]
-        replica.binds_from = None
+        posting, replica.binds_from = replica.binds_from, None
         self.advance(TERMS.post_s)
+        replica.binds_from = posting
         seen = replica.sight.record if replica.sight else None
-        if seen is not None and seen.holder == replica.name:
+        if seen is not None and replica.leads(self.t) and not replica.refused:
             self.server.write(replace(seen, holder="", duration_s=1))
         self._restart(who)
 
     def _restart(self, who: int) -> None:
-        replica = self.replicas[who]
-        self.replicas[who] = Replica(replica.name, replica.offset + 1000)
+        old = self.replicas[who]
+        self.replicas[who] = Replica(old.name, old.offset + 1000, old.by_flag, old.refused)
         self.lives[who] = max(self.lives) + 1
+
+    def nobody_binds_beside_another(self) -> None:
+        for life, first, last in self.windows:
+            for other, begin, end in self.windows:
+                apart = begin >= last + TERMS.post_s or first >= end + TERMS.post_s
+                assert life == other or apart, ((life, first, last), (other, begin, end))
+
+
+DELETED_THEN_GIVEN_BACK: list[Step] = [
+    *held_by(0, 0.0), (0, "delete", 0.0),
+    *held_by(1, 0.25), (1, "leave", 0.0),
+    *held_by(1, 0.0),
+]  # fmt: skip
+"""The second creates the Lease, still waits for the first, and leaves: its next life must wait too."""
+DELETED_BEFORE_A_WRITE: list[Step] = [
+    *held_by(0, 0.0), (0, "crash", 0.0),
+    (0, "read", 0.5), (1, "read", 0.5), (0, "read", 14.75), (1, "read", 0.25),
+    (0, "write", 0.25), (0, "hear", 0.0), (0, "delete", 0.5), (1, "write", 0.25), (1, "hear", 0.0),
+]  # fmt: skip
+"""Both find the Lease lapsed; the first takes it, it is deleted, and the write of the second creates it."""
 
 
 @settings(deadline=None, max_examples=1000)
-@given(st.tuples(quarters, quarters), schedules)
+@example((0.0, 0.0), record(""), DELETED_THEN_GIVEN_BACK)
+@example((0.0, 0.0), record(""), DELETED_BEFORE_A_WRITE)
+@given(st.tuples(quarters, quarters), st.sampled_from((None, record(""))), schedules)
 def test_no_replica_may_bind_while_a_post_of_another_could_be_under_way(
-    offsets: tuple[float, float], schedule: list[Step]
+    offsets: tuple[float, float], found: LeaseRecord | None, schedule: list[Step]
 ) -> None:
-    world = World(offsets)
+    world = World(offsets, found)
     for who, action, pause in schedule:
         world.advance(pause)
         world.step(who, action)
     world.advance(100)
-    for life, first, last in world.windows:
-        for other, begin, end in world.windows:
-            apart = begin >= last + TERMS.post_s or first >= end + TERMS.post_s
-            assert life == other or apart, ((life, first, last), (other, begin, end))
+    world.nobody_binds_beside_another()
+
+
+@settings(deadline=None, max_examples=500)
+@given(quarters, schedules)
+def test_the_lives_of_a_replica_that_may_go_alone_do_not_overlap_either(
+    offset: float, schedule: list[Step]
+) -> None:
+    world = World([offset], by_flag=True)
+    for who, action, pause in schedule:
+        world.advance(pause)
+        world.step(who, action)
+    world.advance(100)
+    world.nobody_binds_beside_another()
+
+
+def windows(world: World, schedule: list[Step]) -> list[tuple[int, float, float]]:
+    """Life, start and end of each time in which a POST may begin."""
+    for who, action, pause in schedule:
+        world.advance(pause)
+        world.step(who, action)
+    world.advance(100)
+    return world.windows
+
+
+def renewals(who: int, count: int) -> list[Step]:
+    return count * held_by(who, 2.0)
 
 
 def test_the_simulation_lets_replicas_bind_and_hand_over() -> None:
     """Else the property above would say nothing."""
-    world = World((0.0, 50.0))
     schedule: list[Step] = [
         (0, "read", 0), (0, "write", 0), (0, "hear", 0),
-        (1, "read", 4), (0, "leave", 0),
+        (1, "read", 3), (0, "leave", 0),
         (1, "read", 0), (1, "write", 0), (1, "hear", 0),
         (0, "read", 1), (0, "read", 15), (0, "write", 0), (0, "hear", 0),
     ]  # fmt: skip
-    for who, action, pause in schedule:
-        world.advance(pause)
-        world.step(who, action)
-    world.advance(100)
-    assert world.windows == [(0, 0.0, 4.0), (1, 7.0, 8.0), (1, 8.0, 14.0), (2, 26.0, 30.0)]
+    found = windows(World((0.0, 50.0), record("")), schedule)
+    assert found == [(0, 0.0, 3.0), (1, 6.0, 7.0), (1, 7.0, 13.0), (2, 25.0, 29.0)]
+
+
+def test_the_simulation_lets_a_replica_bind_that_found_no_lease() -> None:
+    found = windows(World((0.0, 50.0)), renewals(0, 12))
+    assert (found[0], found[-1]) == ((0, 20.0, 22.0), (0, 24.0, 31.0))
+
+
+def test_the_simulation_lets_a_replica_bind_alone_and_then_with_a_lease() -> None:
+    schedule = [(0, "refuse", 0.0), *renewals(0, 12), (0, "grant", 0.0), *renewals(0, 12)]
+    found = windows(World([0.0], by_flag=True), schedule)
+    assert (found[0], found[2], found[-1]) == ((0, 20.0, 22.0), (0, 24.0, 26.0), (0, 48.0, 55.0))
