@@ -96,7 +96,8 @@ class Extender:
     replicas: int = 1
     """1, or 3 of which the holder of the Lease binds."""
     lease: bool = True
-    """Whether it gets the right to Leases, without which there can be one replica only."""
+    """Whether it gets the right to Leases. Without it there can be one replica only, which waits 18 s before
+    its first bind."""
     exposure: Exposure = Exposure.NODE_PORT
     """``node-port``: host network and NodePort 32766, as in the source documents. ``cluster-ip``: a
     Service. ``sidecar``: on loopback beside a kube-scheduler of our own."""

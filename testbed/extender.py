@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from gpushare.contract import EXTENDER_PREFIX
+from gpushare.contract import EXTENDER_NAME, EXTENDER_PREFIX, SYSTEM_NAMESPACE
 from gpushare.model.scheduler_config import ExtenderConfig, extender_entry
 from testbed.bed import Bed
 from testbed.ports import free_ports
 from testbed.process import Process
 
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-schd-extender"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases"
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,23 @@ def component_config(url: str, *, legacy: bool = False) -> dict[str, Any]:
     return extender_entry(ExtenderConfig(url), legacy=legacy)
 
 
-async def grant(bed: Bed) -> None:
-    """Create the extender's account, roles and bindings."""
+async def grant(bed: Bed, *, new: bool = False) -> None:
+    """Create the extender's account, roles and bindings.
+
+    ``new``: no extender has ever run in the cluster, so the first one waits in full before it binds.
+    Else the Lease is there as one leaves it that was stopped.
+    """
     await bed.apply(files("testbed").joinpath("manifests/extender-rbac.yaml").read_text())
+    if not new:
+        await bed.api.create(LEASES, _LEASE_GIVEN_BACK)
+
+
+_LEASE_GIVEN_BACK: Final = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": EXTENDER_NAME, "namespace": SYSTEM_NAMESPACE},
+    "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 1},
+}
 
 
 async def start_extender(bed: Bed, spec: ExtenderSpec, kubeconfig: Path | None = None) -> Process:

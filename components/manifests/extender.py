@@ -160,7 +160,8 @@ def _affinity(settings: Extender) -> Object:
 
 def _container(settings: Extender) -> Object:
     loopback = ["--host=127.0.0.1"] if settings.exposure is Exposure.SIDECAR else []
-    flags = [*loopback, *_placement_flags(settings), *_tls_flags(settings)]
+    alone = [] if settings.lease else ["--allow-without-lease"]
+    flags = [*loopback, *alone, *_placement_flags(settings), *_tls_flags(settings)]
     return {
         "name": EXTENDER_NAME,
         "image": settings.image,

@@ -91,6 +91,15 @@ def test_without_the_lease_right_no_rule_names_leases() -> None:
     assert "leases" not in str(made(extender={"lease": False}))
 
 
+@pytest.mark.parametrize("lease", [True, False])
+def test_an_extender_binds_without_a_lease_only_where_it_has_no_right_to_one(
+    monkeypatch: pytest.MonkeyPatch, *, lease: bool
+) -> None:
+    container = pod(pick(made(extender={"lease": lease}), "Deployment"))["containers"][0]
+    settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {})
+    assert settings.allow_without_lease is not lease
+
+
 def test_an_objects_kind_namespace_and_name_occur_once() -> None:
     for objects in all_stacks():
         names = [

@@ -116,7 +116,7 @@ async def leads_with_all_rights(ops_url: str) -> None:
     async def leads() -> bool:
         return "gpushare_extender_leader 1.0" in await read_text(f"{ops_url}/metrics")
 
-    await until(leads, "the extender to hold the Lease")
+    await until(leads, "the extender to hold the Lease", 60)
     lines = (await read_text(f"{ops_url}/metrics")).splitlines()
     missing = [line for line in lines if line.startswith("gpushare_extender_reduced_mode{")]
     assert missing
@@ -200,7 +200,7 @@ async def test_the_scheduler_of_a_sidecar_binds_through_the_extender_under_the_d
             pod = await bed.api.get("/api/v1/namespaces/default/pods/p")
             return pod["spec"].get("nodeName") == "n" and ANN_IDX in pod["metadata"]["annotations"]
 
-        await until(bound, "the pod to be bound through the extender")
+        await until(bound, "the pod to be bound through the extender", 60)
         assert "forbidden" not in process.command.log.read_text().lower()
 
 

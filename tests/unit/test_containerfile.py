@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from testbed.images.recipe import SOURCES, services
 
@@ -48,6 +49,18 @@ def test_the_command_of_an_image_is_a_script_of_the_project(name: str) -> None:
     found = re.search(r'^CMD \["([^"]+)"', stage(name), re.MULTILINE)
     assert found is not None
     assert found[1] in PROJECT["project"]["scripts"]
+
+
+def test_the_originals_manifest_has_no_lease_and_starts_the_extender_as_one_that_may_bind_without() -> None:
+    text = (ROOT / "examples/original/extender.yaml").read_text()
+    (container,) = next(
+        each["spec"]["template"]["spec"]["containers"]
+        for each in yaml.safe_load_all(text)
+        if each and each["kind"] == "Deployment"
+    )
+    assert "leases" not in text
+    assert not {"command", "args"} & set(container)
+    assert 'CMD ["gpushare", "extender", "--allow-without-lease"]' in stage("extender")
 
 
 def test_nothing_is_made_for_one_architecture() -> None:
