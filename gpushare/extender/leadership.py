@@ -34,7 +34,9 @@ from gpushare.ports import KubeApi, LeaseRecord
 log = structlog.get_logger()
 
 _NOT_HELD: Final = "this extender does not hold the Lease"
-_REFUSED: Final = "this extender may not use its Lease ({error}): grant it get, create and update of leases"
+_REFUSED: Final = (
+    "this extender may not use its Lease ({error}): grant its account get, create and update on leases"
+)
 _BY_FLAG: Final = ", or start the only replica with --allow-without-lease"
 _BY_RESTART: Final = ", or restart it if it is the only replica: --allow-without-lease counts from the start"
 _ALONE: Final = "this extender binds without a Lease, which only a single replica may ({error})"
@@ -86,7 +88,7 @@ class Leadership:
     def refusal(self) -> str | None:
         """Why a POST must not begin now; None where it may. To be asked right before each POST."""
         if time.monotonic() >= self._lapses:
-            return self.reduced or _NOT_HELD
+            return _NOT_HELD if self._alone else self.reduced or _NOT_HELD
         if self._ready:
             return None
         return _WAITS_ALONE if self._alone else _WAITS

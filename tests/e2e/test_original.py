@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from gpushare import contract
 from testbed import Bed, SchedulerSpec, Testbed, TestbedError, until
@@ -67,10 +68,14 @@ class Daemon:
 
     async def reduced(self) -> set[str]:
         """What its metrics say is missing."""
-        families = text_string_to_metric_families(await read_text(f"{self.url}/metrics"))
-        name = f"gpushare_{self.metrics}_reduced_mode"
-        samples = [each for family in families for each in family.samples if each.name == name]
+        samples = await self.samples("reduced_mode")
         return {each.labels["right"] for each in samples if each.value}
+
+    async def samples(self, name: str) -> list[Sample]:
+        """All samples of one of its metrics."""
+        families = text_string_to_metric_families(await read_text(f"{self.url}/metrics"))
+        found = f"gpushare_{self.metrics}_{name}"
+        return [each for family in families for each in family.samples if each.name == found]
 
 
 def _missing(line: Object) -> str:
@@ -101,8 +106,13 @@ async def installed() -> AsyncIterator[Installed]:
             Daemon(bed, contract.AGENT_NAME, "device_plugin", f"http://{node.kubelet.address}:{OPS_PORT}"),
         )
         await node.until_offered(90.0)
-        await until(lambda: read_text(f"{found.extender.url}/readyz"), "the extender to be ready", 90.0)
+        await until(lambda: may_bind(found.extender), "the extender to bind without a Lease", 120.0)
         yield found
+
+
+async def may_bind(extender: Daemon) -> bool:
+    """It has no right to Leases, so it waits before its first bind; till then each is refused, and logged."""
+    return [each.value for each in await extender.samples("leader")] == [1.0]
 
 
 async def add_master(bed: Bed, images: Images) -> KubeletNode:

@@ -32,7 +32,10 @@ FREE = replace(OTHER, holder="", address="", duration_s=1)
 """A Lease that was given back."""
 NOT_HELD = "this extender does not hold the Lease"
 WAITS = "this extender took the Lease over and is waiting for the last holder's binds"
-REFUSED = "this extender may not use its Lease (User x cannot {}): grant it get, create and update of leases"
+REFUSED = (
+    "this extender may not use its Lease (User x cannot {}): "
+    "grant its account get, create and update on leases"
+)
 
 
 @dataclass
@@ -332,7 +335,7 @@ async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
         await until(lambda: leadership.leads)
         api.lease_verbs = ("get",)
         api.lease_errors = deque([silence()] * 10_000)
-        await until(lambda: not leadership.leads)
+        await until(lambda: leadership.refusal() == NOT_HELD)
         api.lease_verbs = ()
         began = time.monotonic()
         await until(lambda: leadership.leads)
