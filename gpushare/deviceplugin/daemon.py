@@ -186,7 +186,7 @@ class Agent:
             await asyncio.wait({listing}, timeout=_LISTS_S)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
-                self.household.refusal = None
+                self.household.stop_waiting()
             for name, job in self._jobs_of_a_settled_agent():
                 tasks.create_task(self.watchdog.keep(name, job))
 

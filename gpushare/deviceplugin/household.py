@@ -8,6 +8,7 @@ are told of it is ``telling``'s, and what has to be looked after from time to ti
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import LABEL_NO_ISOLATION, LABEL_PLACEMENT
@@ -21,6 +22,7 @@ from gpushare.model.tenants import Tenant
 
 Checkpoint = Callable[[], tuple[Served, ...] | None]
 """What the kubelet's checkpoint names now; None where it cannot be read."""
+_UNREAD: Final = "the node has not been read yet"
 
 
 class Household:
@@ -29,14 +31,20 @@ class Household:
     def __init__(self, node: str, grants: Iterable[Grant], checkpoint: Checkpoint) -> None:
         self.tenancy = Tenancy(node, grants={grant.key: grant for grant in grants})
         self.lineup: Lineup | None = None
-        self.refusal: str | None = "the node has not been read yet"
         self.edition = 0
+        self._unread = True
+        self._refusal: str | None = None
         self._synced = False
         self._checkpoint = checkpoint
         self._uids: dict[str, str] = {}
         self._strangers: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._joined: tuple[object, object] = (None, None)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing may be served on this node, None where it may."""
+        return _UNREAD if self._unread else self._refusal
 
     def take_lineup(self, lineup: Lineup) -> None:
         """The cards are these from now on."""
@@ -46,11 +54,16 @@ class Household:
 
     def take_node(self, facts: NodeFacts, refusal: str | None) -> None:
         """The node's labels are these; ``refusal`` is why nothing may be served on it."""
-        self.refusal = refusal
+        self._unread, self._refusal = False, refusal
         mode, _ = mode_of(facts.labels)
         placement = facts.labels.get(LABEL_PLACEMENT)
         isolated = facts.labels.get(LABEL_NO_ISOLATION) != "true"
         self.tenancy = replace(self.tenancy, mode=mode, placement=placement, isolated=isolated)
+        self._announce()
+
+    def stop_waiting(self) -> None:
+        """Serve although the API has not shown the node. What it has shown against serving still counts."""
+        self._unread = False
         self._announce()
 
     def take_pods(self, batch: Iterable[Upserted[Tenant] | Deleted]) -> None:

@@ -1,7 +1,9 @@
 """What the agent as a whole says of itself, without anything running."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,14 +12,18 @@ from structlog.testing import capture_logs
 from gpushare.adapters.kube.access import Access
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.service_account import HOST_VARIABLE
+from gpushare.adapters.kube.watch import Upserted
+from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.deviceplugin import daemon
 from gpushare.deviceplugin.daemon import Agent
+from gpushare.deviceplugin.lineup import Lineup, Unit
 from gpushare.deviceplugin.main import command, settings_of
 from gpushare.deviceplugin.settings import Settings
 from gpushare.errors import ApiError
 from gpushare.model.facts import NodeFacts
 from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.readings import ProcessReading
+from tests.support.tenants import cards
 
 
 class NoGpus:
@@ -116,3 +122,52 @@ def test_without_the_hosts_processes_parts_of_a_cards_time_are_not_held(
     with capture_logs() as logs:
         agent(tmp_path, *flags, "--proc-root=/proc")
     assert "compute" not in [each["right"] for each in logs if each["event"] == "reduced_mode"]
+
+
+@contextmanager
+def serving_unlisted(found: Agent, monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Event]:
+    """The agent while its lists are late. The event is set once it serves without them."""
+    begun = asyncio.Event()
+
+    def jobs() -> Iterator[object]:
+        begun.set()
+        return iter(())
+
+    monkeypatch.setattr(daemon, "_LISTS_S", 0.01)
+    monkeypatch.setattr(found, "_jobs_of_a_settled_agent", jobs)
+    task = asyncio.ensure_future(found._serve())
+    try:
+        yield begun
+    finally:
+        task.cancel()
+
+
+def offered(found: Agent) -> int:
+    return len(list(found._mem.devices()))
+
+
+async def test_a_late_pod_list_does_not_offer_cards_that_another_plugin_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = agent(tmp_path)
+    found.household.take_lineup(Lineup(Unit.GIB, cards(14)))
+    found._watches.node.changed([Upserted("a", NodeFacts("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
+    with serving_unlisted(found, monkeypatch) as begun:
+        await asyncio.wait_for(begun.wait(), 5)
+        assert "another device plugin still offers 4" in (found.household.refusal or "")
+        assert offered(found) == 0
+
+
+async def test_a_node_that_the_api_does_not_show_in_time_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = agent(tmp_path)
+    found.household.take_lineup(Lineup(Unit.GIB, cards(14)))
+    assert (found.household.refusal, offered(found)) == ("the node has not been read yet", 0)
+    edition = found.household.edition
+    with serving_unlisted(found, monkeypatch) as begun:
+        await asyncio.wait_for(begun.wait(), 5)
+        assert (found.household.refusal, offered(found)) == (None, 14)
+        assert found.household.edition > edition
+    found._watches.node.changed([Upserted("a", NodeFacts("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
+    assert offered(found) == 0
