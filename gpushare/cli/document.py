@@ -56,7 +56,7 @@ def _card(node: NodeView, card: Card) -> dict[str, Any]:
         "total": card.units,
         "used": node.used_on(card.index),
         "healthy": card.healthy if node.described else None,
-        "pods": [_pod(pod, pod.cards[card.index]) for pod in node.pods if pod.cards.get(card.index)],
+        "pods": [_pod(pod, used) for pod in node.pods if (used := pod.on_card(card.index))],
     }
 
 

@@ -60,7 +60,9 @@ def node_blocks(nodes: Sequence[NodeView], common: Unit | None, *, pending: bool
     for node in nodes:
         if node.shared:
             with_pending = pending and node.pending > 0
-            rows = [_pod_row(pod, node, pending=with_pending) for pod in node.pods if pod.units]
+            rows = [
+                _pod_row(pod, node, pending=with_pending) for pod in node.pods if pod.units or pod.whole_gpus
+            ]
             rule = rule or dashes(rows, 10)
             lines += [*_head(node, wide=wide), _pod_header(node, pending=with_pending), *rows]
             lines += [*_foot(node, label(unit_of(node), common)), rule]
@@ -78,7 +80,7 @@ def _pod_header(node: NodeView, *, pending: bool) -> str:
 
 
 def _pod_row(pod: PodView, node: NodeView, *, pending: bool) -> str:
-    cards = [str(pod.cards.get(card.index, 0)) for card in node.cards]
+    cards = [str(pod.on_card(card.index)) for card in node.cards]
     return _closed([pod.name, pod.namespace, *cards, *([str(pod.pending)] if pending else [])])
 
 

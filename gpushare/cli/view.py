@@ -40,7 +40,10 @@ class Gpus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod on its node: the units it asks for, those per card, those on no known card; whole cards."""
+    """A pod on its node: the units it asks for, those per card, those on no known card; whole cards.
+
+    ``whole_gpus`` are units by card that it has as a whole GPU on a node that shares its cards.
+    """
 
     uid: str
     namespace: str
@@ -49,6 +52,11 @@ class PodView:
     cards: Mapping[int, int]
     pending: int
     whole_cards: int
+    whole_gpus: Mapping[int, int]
+
+    def on_card(self, index: int) -> int:
+        """Units on one card, asked for or with the whole of it."""
+        return self.cards.get(index, 0) + self.whole_gpus.get(index, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +109,9 @@ class NodeView:
         return Gpus(len(self.cards), in_use, sum(not card.healthy for card in self.cards))
 
     def used_on(self, index: int) -> int:
-        """Units on one card."""
-        return sum(pod.cards.get(index, 0) for pod in self.pods)
+        """Units on one card; all of them where it is in use as a whole GPU, be it by several pods."""
+        whole = sum(card.units for card in self.cards if card.index == index and card.whole_gpu_pods)
+        return whole + sum(pod.cards.get(index, 0) for pod in self.pods)
 
 
 def views_of(nodes: Iterable[WireNode], pods: Iterable[PodRecord]) -> list[NodeView]:
@@ -180,7 +189,9 @@ def _pod_view(pod: PodRecord, assigned: Mapping[int, int] | None, cards: tuple[C
     known = {card.index for card in cards}
     placed = {index: units for index, units in claimed.items() if index in known}
     pending = sum(claimed.values()) - sum(placed.values()) if claimed else pod.units
-    return PodView(pod.uid, pod.namespace, pod.name, pod.units, placed, pending, pod.whole_cards)
+    name = f"{pod.namespace}/{pod.name}"
+    whole = {card.index: card.units for card in cards if pod.whole_cards and name in card.whole_gpu_pods}
+    return PodView(pod.uid, pod.namespace, pod.name, pod.units, placed, pending, pod.whole_cards, whole)
 
 
 def _whole_cards(node: WireNode, pods: Iterable[PodRecord], problems: list[str]) -> Gpus:

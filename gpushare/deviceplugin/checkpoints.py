@@ -1,6 +1,6 @@
 """Who holds which devices, as the household reads it: from the kubelet's checkpoint, or else from its API."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import structlog
@@ -8,8 +8,10 @@ import structlog
 from gpushare.adapters.kubelet.checkpoint import Checkpoint, CheckpointEntry, CheckpointFile, Told, told
 from gpushare.contract import RESOURCE_MEM
 from gpushare.deviceplugin.answer import cards_told
+from gpushare.deviceplugin.household import Recorded
 from gpushare.deviceplugin.joining import Served
 from gpushare.deviceplugin.tenancy import Tenancy
+from gpushare.deviceplugin.wholegpus import Devices, devices_by_pod
 from gpushare.errors import KubeletError
 from gpushare.isolation.layout import bound
 from gpushare.model.cards import Card
@@ -26,20 +28,20 @@ class Checkpoints:
         self._file = CheckpointFile(path)
         self._cards = cards
         self._read: Checkpoint | None = None
-        self._served: tuple[Served, ...] | None = None
+        self._recorded: Recorded | None = None
         self._trouble = ""
 
-    def __call__(self) -> tuple[Served, ...] | None:
-        """Whom the checkpoint names; None where it cannot be read."""
+    def __call__(self) -> Recorded | None:
+        """What the checkpoint says; None where it cannot be read."""
         try:
             latest = self._file.latest()
         except KubeletError as error:
             self._tell(str(error))
             return None
         self._trouble = ""
-        if latest is not self._read or self._served is None:
-            self._read, self._served = latest, served_of(latest, self._cards())
-        return self._served
+        if latest is not self._read or self._recorded is None:
+            self._read, self._recorded = latest, recorded_in(latest, self._cards())
+        return self._recorded
 
     def _tell(self, trouble: str) -> None:
         if trouble != self._trouble:
@@ -47,12 +49,14 @@ class Checkpoints:
         self._trouble = trouble
 
 
-def served_of(checkpoint: Checkpoint | None, cards: tuple[Card, ...]) -> tuple[Served, ...] | None:
-    """The containers that hold units of memory. A missing file is None: nobody knows then."""
+def recorded_in(checkpoint: Checkpoint | None, cards: tuple[Card, ...]) -> Recorded | None:
+    """The containers that hold devices. A missing file is None: nobody knows then."""
     if checkpoint is None:
         return None
-    return tuple(
-        _served(entry, cards) for entry in checkpoint.entries if entry.resource == RESOURCE_MEM and entry.ids
+    entries = checkpoint.entries
+    return Recorded(
+        tuple(_served(entry, cards) for entry in entries if entry.resource == RESOURCE_MEM and entry.ids),
+        devices_by_pod((entry.pod_uid, entry.resource, entry.ids) for entry in entries),
     )
 
 
@@ -76,6 +80,12 @@ def served_by_name(found: Iterable[ContainerDevices], tenancy: Tenancy) -> tuple
         for each in found
         if each.resource == RESOURCE_MEM and each.ids and (uid := uids.get(f"{each.namespace}/{each.pod}"))
     )
+
+
+def whole_by_name(found: Iterable[ContainerDevices], uids: Mapping[str, str]) -> dict[str, Devices]:
+    """Whole GPUs from the PodResources API by pod UID; ``uids`` are those of the pods that live here now."""
+    held = ((uids.get(f"{each.namespace}/{each.pod}"), each) for each in found)
+    return devices_by_pod((uid, each.resource, each.ids) for uid, each in held if uid)
 
 
 def _uuids(answer: Told, cards: tuple[Card, ...]) -> tuple[str, ...]:

@@ -123,7 +123,10 @@ class Agent:
         self._core = CorePlugin(self.household, allocator)
         self._watches = Watches(client, settings.node, self.household, self.metrics, self._see_node)
         self.operators_app = operators_app(
-            rendering(self.metrics.registry), live=self.watchdog.trouble, ready=self.unready
+            rendering(self.metrics.registry),
+            live=self.watchdog.trouble,
+            ready=self.unready,
+            notices=lambda: self.household.notices,
         )
 
     def _make_cards(self, driver: Driver) -> Cards:

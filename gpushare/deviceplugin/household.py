@@ -6,9 +6,10 @@ are told of it is ``telling``'s, and what has to be looked after from time to ti
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import LABEL_NO_ISOLATION, LABEL_PLACEMENT
@@ -16,26 +17,42 @@ from gpushare.deviceplugin.decision import with_grant
 from gpushare.deviceplugin.joining import Served, join, marked, retained
 from gpushare.deviceplugin.lineup import Lineup
 from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy
+from gpushare.deviceplugin.wholegpus import Devices, WholeGpus, notices, with_whole_gpus
 from gpushare.model.facts import NodeFacts
 from gpushare.model.modes import mode_of
-from gpushare.model.tenants import Tenant
+from gpushare.model.tenants import Resident, Tenant
 
-Checkpoint = Callable[[], tuple[Served, ...] | None]
+
+class Recorded(NamedTuple):
+    """What the kubelet has recorded: containers with units of memory, and pods with whole GPUs by UID."""
+
+    served: tuple[Served, ...] = ()
+    whole: Mapping[str, Devices] = MappingProxyType({})
+
+
+Checkpoint = Callable[[], Recorded | None]
 """What the kubelet's checkpoint names now; None where it cannot be read."""
 _UNREAD: Final = "the node has not been read yet"
 
 
 class Household:
-    """The pods and cards of this node. ``edition`` is another number after each change."""
+    """The pods and cards of this node. ``edition`` is another number after each change.
+
+    ``lineup`` are the cards as they are offered, None before they are known; ``whole`` are the pods that have
+    some of them as whole GPUs.
+    """
 
     def __init__(self, node: str, grants: Iterable[Grant], checkpoint: Checkpoint) -> None:
         self.tenancy = Tenancy(node, grants={grant.key: grant for grant in grants})
         self.lineup: Lineup | None = None
+        self.whole = WholeGpus()
         self.edition = 0
         self._unread = True
         self._refusal: str | None = None
         self._synced = False
         self._checkpoint = checkpoint
+        self._found: Lineup | None = None
+        self._residents: dict[str, Resident] = {}
         self._uids: dict[str, str] = {}
         self._strangers: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
@@ -46,11 +63,20 @@ class Household:
         """Why nothing may be served on this node, None where it may."""
         return _UNREAD if self._unread else self._refusal
 
+    @property
+    def offered(self) -> Lineup | None:
+        """The cards that are served, None while they may not be."""
+        return self.lineup if self.refusal is None else None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Why cards that are served take no pods although nothing is wrong with them."""
+        return tuple(notices(self.offered, self.whole)) if self.offered else ()
+
     def take_lineup(self, lineup: Lineup) -> None:
         """The cards are these from now on."""
-        self.lineup = lineup
-        self.tenancy = marked(replace(self.tenancy, cards=lineup.cards))
-        self._announce()
+        self._found = lineup
+        self._offer(lineup)
 
     def take_node(self, facts: NodeFacts, refusal: str | None) -> None:
         """The node's labels are these; ``refusal`` is why nothing may be served on it."""
@@ -63,8 +89,20 @@ class Household:
 
     def stop_waiting(self) -> None:
         """Serve although the API has not shown the node. What it has shown against serving still counts."""
+        self.refresh()
         self._unread = False
         self._announce()
+
+    def take_residents(self, batch: Iterable[Upserted[Resident] | Deleted]) -> None:
+        """Pods of any kind were added, changed or deleted."""
+        changes = list(batch)
+        for change in changes:
+            if isinstance(change, Deleted) or change.value.finished:
+                self._residents.pop(change.key, None)
+            else:
+                self._residents[change.key] = change.value
+        self._swap_whole(self.whole.shown({each.uid: each.full_name for each in self._residents.values()}))
+        self.take_pods(tenant for change in changes if (tenant := _tenant(change)))
 
     def take_pods(self, batch: Iterable[Upserted[Tenant] | Deleted]) -> None:
         """Pods were added, changed or deleted. A finished pod lives here no more."""
@@ -109,15 +147,27 @@ class Household:
 
     def refresh(self) -> frozenset[Key] | None:
         """Join with the checkpoint; returns whom it names, None where it cannot be read."""
-        served = self._checkpoint()
-        if served is not None and not (served is self._joined[0] and self.tenancy is self._joined[1]):
-            self.take_served(served)
-            self._joined = served, self.tenancy
-        return None if served is None else frozenset(entry.key for entry in served)
+        recorded = self._checkpoint()
+        if recorded is None:
+            return None
+        if not (recorded is self._joined[0] and self.tenancy is self._joined[1]):
+            self.take_whole(recorded.whole)
+            self.take_served(recorded.served)
+            self._joined = recorded, self.tenancy
+        return frozenset(entry.key for entry in recorded.served)
+
+    def take_whole(self, found: Mapping[str, Devices]) -> None:
+        """These pods have these devices of another plugin, whoever says so."""
+        self._swap_whole(self.whole.recorded(found))
 
     def take_served(self, served: Sequence[Served]) -> None:
         """These containers hold these devices, whoever says so."""
         self._swap(join(self.tenancy, served))
+
+    @property
+    def uids(self) -> Mapping[str, str]:
+        """The pods that live here, by full name."""
+        return {each.full_name: each.uid for each in self._residents.values()}
 
     @property
     def certain(self) -> bool:
@@ -127,11 +177,12 @@ class Household:
     @property
     def gone(self) -> frozenset[str]:
         """Pods that hold a card and live here no more; none before all pods are known."""
-        gone = self.tenancy.by_pod.keys() - self.tenancy.tenants.keys()
-        return frozenset(gone) if self._synced else frozenset()
+        gone = self.whole.unseen | (self.tenancy.by_pod.keys() - self.tenancy.tenants.keys())
+        return gone if self._synced else frozenset()
 
     def let_go(self, uids: frozenset[str]) -> None:
         """Take the cards back from these pods, unless one lives here again."""
+        self._swap_whole(self.whole.let_go(uids))
         self._swap(retained(self.tenancy, frozenset(self.tenancy.by_pod.keys() - uids)))
 
     async def changed(self) -> None:
@@ -144,6 +195,16 @@ class Household:
             if future in self._waiting:
                 self._waiting.remove(future)
 
+    def _swap_whole(self, whole: WholeGpus) -> None:
+        self.whole = whole
+        if self._found and with_whole_gpus(self._found, whole) != self.lineup:
+            self._offer(self._found)
+
+    def _offer(self, found: Lineup) -> None:
+        self.lineup = with_whole_gpus(found, self.whole)
+        self.tenancy = marked(replace(self.tenancy, cards=self.lineup.cards))
+        self._announce()
+
     def _swap(self, tenancy: Tenancy) -> None:
         if tenancy != self.tenancy:
             self.tenancy = tenancy
@@ -155,3 +216,9 @@ class Household:
             if not future.done():
                 future.set_result(None)
         self._waiting.clear()
+
+
+def _tenant(change: Upserted[Resident] | Deleted) -> Upserted[Tenant] | Deleted | None:
+    if isinstance(change, Deleted):
+        return change
+    return Upserted(change.key, change.value.tenant) if change.value.tenant else None

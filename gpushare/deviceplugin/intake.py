@@ -9,7 +9,7 @@ from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.deviceplugin.household import Household
 from gpushare.errors import ApiError
 from gpushare.model.facts import NodeFacts
-from gpushare.model.tenants import Tenant
+from gpushare.model.tenants import Resident
 
 log = structlog.get_logger()
 
@@ -41,9 +41,9 @@ class PodIntake(_Intake):
         super().__init__()
         self._household = household
 
-    def changed(self, batch: Iterable[Upserted[Tenant] | Deleted]) -> None:
+    def changed(self, batch: Iterable[Upserted[Resident] | Deleted]) -> None:
         """Take in pods."""
-        self._household.take_pods(batch)
+        self._household.take_residents(batch)
 
 
 class NodeIntake(_Intake):

@@ -38,11 +38,15 @@ def units_of(mib: int, unit: Unit) -> int:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LeftOut:
-    """A card that is not shared. ``model`` is empty where the driver does not tell it."""
+    """A card that is not shared. ``model`` is empty where the driver does not tell it.
+
+    ``mig``: whether it is in MIG mode, as far as the driver tells.
+    """
 
     index: int
     model: str
     reason: str
+    mig: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class Lineup:
     """The cards that are shared, in index order.
 
     ``unlisted`` are models among them that the table does not have, ``remarks`` what else is odd,
-    ``cordoned`` the cards that people closed and that are well.
+    ``cordoned`` the cards that are well and take nothing: people closed them, or a container has them as
+    whole GPUs.
     """
 
     unit: Unit
@@ -93,7 +98,11 @@ def lineup(
         _card(gpu, unit, healthy=gpu.uuid not in unhealthy and gpu.index not in cordoned) for gpu in shared
     )
     left_out = [
-        *(LeftOut(gpu.index, gpu.model, reason) for gpu in inventory.gpus if (reason := reasons[gpu.index])),
+        *(
+            LeftOut(gpu.index, gpu.model, reason, mig=bool(gpu.mig))
+            for gpu in inventory.gpus
+            if (reason := reasons[gpu.index])
+        ),
         *(LeftOut(index, "", text) for index, text in inventory.unreadable.items()),
     ]
     unlisted = sorted({gpu.model for gpu in shared if not is_listed(gpu.model)})

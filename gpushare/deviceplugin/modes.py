@@ -1,6 +1,6 @@
 """Whether the agent may serve the cards of its node, from what the API shows of the node. Pure."""
 
-from gpushare.contract import RESOURCE_WHOLE_GPU
+from gpushare.contract import RESOURCE_TIME_SLICED_GPU, RESOURCE_WHOLE_GPU
 from gpushare.model.facts import NodeFacts
 from gpushare.model.modes import mode_of
 
@@ -13,10 +13,11 @@ def serving(facts: NodeFacts) -> str | None:
     _, closed = mode_of(facts.labels)
     if closed:
         return closed
-    others = facts.allocatable.get(RESOURCE_WHOLE_GPU, 0)
-    if others > 0:
-        return (
-            f"another device plugin still offers {others} of {RESOURCE_WHOLE_GPU} on this node; "
-            "stop it there (gpushare node-mode evict, where it is a static pod)"
-        )
+    for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
+        others = facts.allocatable.get(resource, 0)
+        if others > 0:
+            return (
+                f"another device plugin still offers {others} of {resource} on this node; "
+                "stop it there (gpushare node-mode evict, where it is a static pod)"
+            )
     return None

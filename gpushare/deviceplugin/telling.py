@@ -1,4 +1,4 @@
-"""What the household means for others: wishes to the publisher, events on pods, gauges.
+"""What the household means for others: wishes to the publisher, events on pods and node, gauges.
 
 Nothing is decided here, and nobody waits for it.
 """
@@ -9,7 +9,13 @@ from typing import Final
 
 import structlog
 
-from gpushare.contract import EVENT_ASSIGNED, EVENT_REFUSED, RESOURCE_MEM
+from gpushare.contract import (
+    EVENT_ASSIGNED,
+    EVENT_CARD_FREE,
+    EVENT_CARD_IN_USE,
+    EVENT_REFUSED,
+    RESOURCE_MEM,
+)
 from gpushare.deviceplugin.answer import Style, picks_itself
 from gpushare.deviceplugin.facts import wanted
 from gpushare.deviceplugin.household import Household
@@ -18,7 +24,7 @@ from gpushare.deviceplugin.published import assigned_text, pod_patches
 from gpushare.deviceplugin.publisher import Publisher
 from gpushare.deviceplugin.tenancy import Grant, Key, held
 from gpushare.model.tenants import Tenant
-from gpushare.ports import Note, pod_note
+from gpushare.ports import Note, node_note, pod_note
 
 log = structlog.get_logger()
 
@@ -43,6 +49,8 @@ class Teller:
         self._style = style
         self._tell = tell
         self._confirmed: Mapping[Key, Grant] = {g.key: g for g in _confirmed(household)}
+        self._notices: tuple[str, ...] = ()
+        self._in_use: frozenset[int] = frozenset()
 
     async def run(self) -> None:
         """Tell of every change, until cancelled; what happens within a moment is told together."""
@@ -57,6 +65,7 @@ class Teller:
     def tell(self) -> None:
         """Tell of the household as it is."""
         self._publish()
+        self._tell_whole_gpus()
         before, self._confirmed = self._confirmed, {g.key: g for g in _confirmed(self._household)}
         for key, grant in self._confirmed.items():
             tenant = self._household.tenancy.tenants.get(grant.uid)
@@ -67,7 +76,7 @@ class Teller:
 
     def _publish(self) -> None:
         house = self._household
-        lineup = house.lineup if house.refusal is None else None
+        lineup = house.offered
         self._publisher.want_node(wanted(lineup, assigned_text(house.tenancy)))
         self._publisher.want_pods(pod_patches(house.tenancy))
         if lineup:
@@ -75,6 +84,23 @@ class Teller:
         here = house.tenancy.by_pod.keys() & house.tenancy.tenants.keys()
         self._metrics.pods.labels("running").set(len(here))
         self._metrics.pods.labels("leaving").set(len(house.tenancy.by_pod) - len(here))
+
+    def _tell_whole_gpus(self) -> None:
+        """Cards are full, or full no longer, because of what another plugin gave out."""
+        before, self._notices = self._notices, self._household.notices
+        for text in self._notices:
+            if text not in before:
+                self._tell_card(EVENT_CARD_IN_USE, text)
+        cards = self._household.offered.cards if self._household.offered else ()
+        was, self._in_use = self._in_use, frozenset(card.index for card in cards if card.whole_gpu_pods)
+        for card in cards:
+            if card.index in was - self._in_use:
+                self._tell_card(EVENT_CARD_FREE, f"card {card.index} is no longer in use as a whole GPU")
+        self._metrics.cards.labels("whole").set(len(self._in_use))
+
+    def _tell_card(self, reason: str, text: str) -> None:
+        log.warning("card_in_use" if reason == EVENT_CARD_IN_USE else "card_free", text=text)
+        self._tell(node_note(self._household.tenancy.node, reason, text))
 
     def _tell_move(self, tenant: Tenant, grant: Grant) -> None:
         """A pod got another card than it was promised."""

@@ -1,7 +1,7 @@
 """What has to be looked after as long as the agent runs: the kubelet's word, departures, the record."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import structlog
 from gpushare.adapters.kubelet.folder import FolderWatch
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import KUBELET_CHECKPOINT
-from gpushare.deviceplugin.checkpoints import served_by_name
+from gpushare.deviceplugin.checkpoints import served_by_name, whole_by_name
 from gpushare.deviceplugin.departures import Departures
 from gpushare.deviceplugin.household import Household
 from gpushare.deviceplugin.metrics import PluginMetrics
@@ -18,6 +18,7 @@ from gpushare.deviceplugin.record import Record
 from gpushare.deviceplugin.settings import Settings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError, KubeletError
+from gpushare.model.devices import ContainerDevices
 
 log = structlog.get_logger()
 
@@ -68,11 +69,14 @@ class Upkeep:
         """Where the checkpoint cannot be read, the kubelet is asked who got what was given."""
         while True:
             await asyncio.sleep(_ASK_S)
-            unsure = any(not grant.sure for grant in self._household.tenancy.grants.values())
-            if unsure and self._household.refresh() is None:
+            if self._household.refresh() is None:
                 with suppress(KubeletError):
-                    found = await self._resources.list()
-                    self._household.take_served(served_by_name(found, self._household.tenancy))
+                    self._take_devices(await self._resources.list())
+
+    def _take_devices(self, found: Sequence[ContainerDevices]) -> None:
+        self._household.take_whole(whole_by_name(found, self._household.uids))
+        if any(not grant.sure for grant in self._household.tenancy.grants.values()):
+            self._household.take_served(served_by_name(found, self._household.tenancy))
 
     async def _let_go(self) -> None:
         """The cards of pods that still leave are looked at again soon."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, Final
 
-from gpushare.adapters.kube.agent_resources import own_node, pods_of
+from gpushare.adapters.kube.agent_resources import own_node, residents_of
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.watch import Follower
 from gpushare.deviceplugin.household import Household
@@ -34,7 +34,7 @@ class Watches:
     ) -> None:
         self.pods = PodIntake(household)
         self.node = NodeIntake(see_node)
-        self.pod_follower = Follower(client, pods_of(node), self.pods)
+        self.pod_follower = Follower(client, residents_of(node), self.pods)
         self.node_follower = Follower(client, own_node(node), self.node)
         for name, follower in (("pods", self.pod_follower), ("nodes", self.node_follower)):
             metrics.stale.labels(name).set_function(partial(getattr, follower, "lost_s"))

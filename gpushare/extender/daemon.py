@@ -120,7 +120,7 @@ class Extender:
             rendering(self.metrics.registry),
             live=lambda: None,
             ready=self.feeds.missing,
-            degraded=lambda: self.leadership.reduced,
+            notices=self._notices,
         )
         self._watch_gauges()
 
@@ -140,6 +140,10 @@ class Extender:
         if not self.binder.unclear:
             self.leadership.give_back_at_end()
         self.binder.unclear.cancel()
+
+    def _notices(self) -> Iterable[str]:
+        reduced = self.leadership.reduced
+        return (f"degraded: {reduced}",) if reduced else ()
 
     async def _follow(self) -> None:
         """The Lease is looked at before any list is begun."""

@@ -3,7 +3,10 @@
 The annotation is a JSON list; ``index`` and ``units`` are required, the rest may be absent::
 
     [{"index": 0, "uuid": "GPU-…", "model": "Tesla T4", "mib": 15079, "units": 14,
-      "numa": 0, "minor": 0, "pci": "00000000:00:07.0", "healthy": true}]
+      "numa": 0, "minor": 0, "pci": "00000000:00:07.0", "healthy": true, "whole_gpu_pods": []}]
+
+``whole_gpu_pods`` names the pods (``namespace/name``) whose containers have the card as a whole GPU from
+another device plugin. Such a card is full, and not ``healthy``, for readers that do not know the field.
 """
 
 from dataclasses import dataclass
@@ -27,6 +30,7 @@ class Card:
     minor: int | None = None
     pci: str = ""
     healthy: bool = True
+    whole_gpu_pods: tuple[str, ...] = ()
 
 
 _decode_cards = msgspec.json.Decoder(tuple[Card, ...]).decode
@@ -48,6 +52,14 @@ def parse_cards(text: str) -> tuple[Card, ...] | Malformed:
 def format_cards(cards: tuple[Card, ...]) -> str:
     """The annotation's text, every field written."""
     return msgspec.json.encode(cards).decode()
+
+
+def in_use_as_whole(card: Card) -> str:
+    """Until when the card takes no pods, where pods have it as a whole GPU; empty where none has."""
+    pods = card.whole_gpu_pods
+    if len(pods) > 1:
+        return f"until {' and '.join(pods)} are gone, which have a whole GPU"
+    return f"until {pods[0]} is gone, which has a whole GPU" if pods else ""
 
 
 def equal_cards(units: int, count: int) -> tuple[Card, ...]:

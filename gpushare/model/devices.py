@@ -2,18 +2,21 @@
 
 IDs of units carry the card's UUID as the original's do (``<UUID>-_-<n>``); where such a list is too long
 they carry the card's index (``<index>-<n>``). NVIDIA's plugin calls a whole card by its UUID, with
-``::<n>`` behind it where the card is time-sliced.
+``::<n>`` behind it where the card is time-sliced, and a MIG device by a UUID of its own (``MIG-…``).
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
+from gpushare.contract import RESOURCE_MIG_PREFIX, RESOURCE_TIME_SLICED_GPU, RESOURCE_WHOLE_GPU
 from gpushare.model.cards import Card
 from gpushare.model.quantity import parse_small
 
 _LONG: Final = "-_-"
 _SHORT: Final = "-"
 _REPLICA: Final = "::"
+_UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,14 @@ def number_of(identifier: str) -> int:
 def whole_card_named(identifier: str) -> str:
     """The UUID in an ID of NVIDIA's plugin."""
     return identifier.partition(_REPLICA)[0]
+
+
+def is_uuid_of_card(name: str) -> bool:
+    """Whether this is the UUID of some card."""
+    return _UUID.fullmatch(name) is not None
+
+
+def gives_whole_gpus(resource: str) -> bool:
+    """Whether NVIDIA's plugin gives out cards or MIG devices under this name of a resource."""
+    named = (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU)
+    return resource in named or resource.startswith(RESOURCE_MIG_PREFIX)

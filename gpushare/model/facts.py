@@ -4,9 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.contract import RESOURCE_CORE, RESOURCE_COUNT, RESOURCE_MEM, RESOURCE_WHOLE_GPU
+from gpushare.contract import (
+    RESOURCE_CORE,
+    RESOURCE_COUNT,
+    RESOURCE_MEM,
+    RESOURCE_TIME_SLICED_GPU,
+    RESOURCE_WHOLE_GPU,
+)
 
-RESOURCES: Final = frozenset({RESOURCE_MEM, RESOURCE_COUNT, RESOURCE_CORE, RESOURCE_WHOLE_GPU})
+RESOURCES: Final = frozenset(
+    {RESOURCE_MEM, RESOURCE_COUNT, RESOURCE_CORE, RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU}
+)
 """What ``capacity`` and ``allocatable`` are cut down to."""
 
 

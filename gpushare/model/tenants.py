@@ -54,3 +54,8 @@ class Resident:
     finished: bool = False
     containers: Mapping[str, str] = field(default_factory=dict)
     tenant: Tenant | None = None
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"

@@ -1,6 +1,6 @@
 """The operators' port of a daemon: health, readiness, metrics."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -25,17 +25,23 @@ def rendering(registry: CollectorRegistry) -> Render:
     return render
 
 
-def operators_app(render: Render, *, live: Check, ready: Check, degraded: Check = lambda: None) -> Starlette:
+def operators_app(
+    render: Render,
+    *,
+    live: Check,
+    ready: Check,
+    notices: Callable[[], Iterable[str]] = tuple,
+) -> Starlette:
     """healthz, readyz, metrics. The checks return what is wrong, None where nothing is.
 
-    What is ``degraded`` does not make a daemon unready: readyz says it beside its "ok".
+    ``notices`` are what an administrator should know of a daemon that is ready, one line each.
     """
 
     async def healthz(_: Request) -> Response:
         return _check(live())
 
     async def readyz(_: Request) -> Response:
-        return _check(ready(), degraded())
+        return _check(ready(), *notices())
 
     async def metrics(request: Request) -> Response:
         page, content_type = render(request.headers.get("accept", ""))
@@ -73,7 +79,7 @@ def _without_slash(app: Starlette) -> ASGIApp:
     return default
 
 
-def _check(problem: str | None, degraded: str | None = None) -> Response:
+def _check(problem: str | None, *notices: str) -> Response:
     if problem is not None:
         return PlainTextResponse(problem, status_code=503)
-    return PlainTextResponse("ok" if degraded is None else f"ok, degraded: {degraded}")
+    return PlainTextResponse("\n".join(["ok", *notices]))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare.model.annotations import Shares, shares_from_units
-from gpushare.model.cards import Card
+from gpushare.model.cards import Card, in_use_as_whole
 from gpushare.model.demand import Demand, Share, Users
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
@@ -50,7 +50,8 @@ class Nominee:
 class Room:
     """What a card has and has left. ``free`` is negative where the card is over-committed.
 
-    ``why`` says what closes a healthy card, where that is not over-commitment. ``users`` are those of its
+    A card that a pod has as a whole GPU has nothing free. ``why`` says what closes a card that has no fault,
+    where that is not over-commitment. ``users`` are those of its
     pods where a card serves one user only, and empty elsewhere.
     """
 
@@ -120,7 +121,7 @@ def _most(rooms: tuple[Room, ...]) -> str:
 
 
 def _closed(rooms: tuple[Room, ...]) -> str:
-    """The closed cards, and what closes those that are healthy."""
+    """The closed cards, and what closes those that have no fault."""
     shut: dict[str, list[str]] = {}
     for room in rooms:
         if not room.open:
@@ -190,19 +191,24 @@ def _parts(node: Node, reservations: Mapping[str, Reservation]) -> dict[int, lis
 
 
 def _room(node: Node, card: Card, total: Share, parts: list[_Part], unhealthy: frozenset[int]) -> Room:
-    mem, core = total
+    mem, core = Share(0, 0) if card.whole_gpu_pods else total
     for share, _ in parts:
         mem -= share.mem
         core -= share.core
     healthy = card.healthy and card.index not in unhealthy
-    why = _why_closed(node, parts) if healthy and parts else ""
+    why = _why_closed(node, card, parts) if card.whole_gpu_pods or (healthy and parts) else ""
     is_open = healthy and mem >= 0 and core >= 0 and not why
     users = NOBODY.union(*(r.demand.users for _, r in parts)) if node.one_user else NOBODY
     return Room(card, Share(mem, core), total, is_open, why, users)
 
 
-def _why_closed(node: Node, parts: list[_Part]) -> str:
-    """Why a healthy card takes no pod: cards never mix modes, nor hold more pods than they may."""
+def _why_closed(node: Node, card: Card, parts: list[_Part]) -> str:
+    """Why a card without a fault takes no pod.
+
+    It is in use as a whole GPU. Else cards never mix modes, nor hold more pods than they may.
+    """
+    if reason := in_use_as_whole(card):
+        return reason
     others = {r.mode for _, r in parts if r.mode is not None and r.mode is not node.mode}
     if others:
         return f"until pods of mode {' and '.join(sorted(others))} are gone"

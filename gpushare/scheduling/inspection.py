@@ -5,7 +5,7 @@ from typing import Any
 
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.demand import Demand
-from gpushare.scheduling.book import Book, Reservation, shares_of
+from gpushare.scheduling.book import Book, Reservation, Room, shares_of
 from gpushare.scheduling.fitting import Seeker
 from gpushare.scheduling.ledger import Ledger, sharing
 from gpushare.scheduling.screen import screen
@@ -33,14 +33,15 @@ def _node(book: Book) -> dict[str, Any]:
             "id": room.card.index,
             "totalGPU": room.total.mem,
             "usedGPU": room.total.mem - room.free.mem,
-            "pods": placed.get(room.card.index, []),
+            "pods": [*placed.get(room.card.index, []), *_whole_gpu_pods(room)],
         }
         for room in book.rooms
     ]
     node = {
         "name": book.name,
         "totalGPU": sum(room.total.mem for room in book.rooms),
-        "usedGPU": sum(reservation.demand.mem for reservation in book.reservations.values()),
+        "usedGPU": sum(reservation.demand.mem for reservation in book.reservations.values())
+        + sum(room.total.mem for room in book.rooms if room.card.whole_gpu_pods),
         "devs": devices,
     }
     return node | ({"unplaced": unplaced} if unplaced else {})
@@ -58,8 +59,17 @@ def _pods_by_card(book: Book) -> tuple[dict[int, list[dict[str, Any]]], list[dic
     return placed, unplaced
 
 
+def _whole_gpu_pods(room: Room) -> list[dict[str, Any]]:
+    return [_named(pod, room.total.mem) for pod in room.card.whole_gpu_pods]
+
+
 def _pod(reservation: Reservation, units: int) -> dict[str, Any]:
-    namespace, _, name = reservation.pod.partition("/")
+    return _named(reservation.pod, units)
+
+
+def _named(pod: str, units: int) -> dict[str, Any]:
+    """``pod`` is ``namespace/name``, or a name alone where the namespace is not known."""
+    namespace, _, name = pod.rpartition("/")
     return {"name": name, "namespace": namespace, "usedGPU": units}
 
 

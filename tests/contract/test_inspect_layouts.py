@@ -3,7 +3,10 @@
 Texts are those of the source documents and of the original programs run on the same objects.
 """
 
+import json
+
 from gpushare.cli import arena_layout, arena_share_layout, inspect_layout
+from gpushare.contract import ANN_CARDS
 from tests.unit.cli.objects import literal, node, pod, share, views, whole
 
 HANGZHOU = "cn-hangzhou.192.168.2.167"
@@ -285,5 +288,40 @@ def test_arena_top_node_s_d() -> None:
 
         Allocated/Total GPU Memory In GPUShare Node:
         12/14 (GiB) (85%)··
+        """
+    )
+
+
+def test_kubectl_inspect_cgpu_of_a_node_with_a_pod_from_before_it_was_shared() -> None:
+    """The second source document: ``app-3g-v1-0`` has a whole GPU, then the node is labelled."""
+    cards = [
+        {"index": 0, "units": 15, "healthy": False, "whole_gpu_pods": ["default/app-3g-v1-0"]},
+        {"index": 1, "units": 15},
+    ]
+    nodes = [node(HANGZHOU, share(30, 2), annotations={ANN_CARDS: json.dumps(cards)})]
+    pods = [pod("app-3g-v1-0", HANGZHOU, gpus=1), pod("app-3g-v1-1", HANGZHOU, 4, index="1")]
+    assert inspect_layout.summary(views(nodes, pods)) == literal(
+        """
+        NAME                       IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)  GPU Memory(GiB)
+        cn-hangzhou.192.168.2.167  10.0.0.1   15/15                  4/15                   19/30
+        ------------------------------------------------------------------------
+        Allocated/Total GPU Memory In Cluster:
+        19/30 (63%)··
+        """
+    )
+    assert inspect_layout.details(views(nodes, pods)) == "\n" + literal(
+        """
+        NAME:       cn-hangzhou.192.168.2.167
+        IPADDRESS:  10.0.0.1
+
+        NAME         NAMESPACE  GPU0(Allocated)  GPU1(Allocated)··
+        app-3g-v1-0  default    15               0················
+        app-3g-v1-1  default    0                4················
+        Allocated :  19 (63%)···
+        Total :      30·········
+        -------------------------------------------------------------
+
+
+        Allocated/Total GPU Memory In Cluster:  19/30 (63%)··
         """
     )

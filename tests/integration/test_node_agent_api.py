@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from gpushare.adapters.kube.agent import AgentApi
-from gpushare.adapters.kube.agent_resources import own_node, pods_of
+from gpushare.adapters.kube.agent_resources import own_node, residents_of
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
@@ -62,8 +62,8 @@ class Agent:
         for change in batch:
             if isinstance(change, Upserted) and isinstance(change.value, NodeFacts):
                 self.publisher.node_seen(change.value)
-            elif isinstance(change, Upserted):
-                self.tenants[change.key] = change.value
+            elif isinstance(change, Upserted) and change.value.tenant:
+                self.tenants[change.key] = change.value.tenant
 
     def synced(self, resource: str) -> None:
         del resource
@@ -115,7 +115,7 @@ async def agent(bed: Bed, node: str) -> AsyncIterator[Agent]:
         metrics = PluginMetrics()
         publisher = Publisher(AgentApi(client, node=node, identity="agent"), metrics, Watchdog(metrics))
         made = Agent(bed, node, publisher, metrics)
-        jobs = (publisher, Follower(client, own_node(node), made), Follower(client, pods_of(node), made))
+        jobs = (publisher, Follower(client, own_node(node), made), Follower(client, residents_of(node), made))
         tasks = [asyncio.create_task(job.run()) for job in jobs]
         try:
             yield made

@@ -56,9 +56,17 @@ def node(  # noqa: PLR0913 - as for a pod
     broken: tuple[int, ...] = (),
     multi_user: bool = False,
     pods_per_card: int = 0,
+    whole: dict[int, tuple[str, ...]] | None = None,
 ) -> Node:
-    """A node with one card per size; ``broken`` are the cards that its agent calls unhealthy."""
-    cards = tuple(Card(index, size, healthy=index not in broken) for index, size in enumerate(units))
+    """A node with one card per size; ``broken`` are the cards that its agent calls unhealthy.
+
+    ``whole`` are pods that have a card as a whole GPU, by the card's index.
+    """
+    full = whole or {}
+    cards = tuple(
+        Card(index, size, healthy=index not in {*broken, *full}, whole_gpu_pods=full.get(index, ()))
+        for index, size in enumerate(units)
+    )
     return Node(name, cards, mode, placement, closed, assigned or {}, multi_user, pods_per_card)
 
 

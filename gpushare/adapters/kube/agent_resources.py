@@ -100,11 +100,6 @@ class WireOwnNode(Struct):
 _decode_pods = msgspec.json.Decoder(Page[WireTenant]).decode
 
 
-def pods_of(node: str) -> Resource[Tenant]:
-    """The pods of a node that ask for units of a card, by the UID that the API knows."""
-    return Resource("pods", "/api/v1/pods", WireTenant, _keyed, {"fieldSelector": f"spec.nodeName={node}"})
-
-
 def residents_of(node: str) -> Resource[Resident]:
     """All pods of a node, by the UID that the API knows."""
     return Resource("pods", "/api/v1/pods", WireTenant, _resident, {"fieldSelector": f"spec.nodeName={node}"})
@@ -125,11 +120,6 @@ def tenants_of(body: bytes) -> list[Tenant]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise KubeletError(f"the kubelet's list of pods cannot be read: {error}") from error
     return [tenant for wire in page.items or () if (tenant := _tenant(wire))]
-
-
-def _keyed(wire: WireTenant) -> tuple[str, Tenant] | None:
-    tenant = _tenant(wire)
-    return (tenant.pod.uid, tenant) if tenant else None
 
 
 def _tenant(wire: WireTenant) -> Tenant | None:

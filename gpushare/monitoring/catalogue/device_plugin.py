@@ -38,7 +38,8 @@ PLUGIN_REGISTRATIONS: Final = Metric(
 PLUGIN_CARDS: Final = Metric(
     "gpushare_device_plugin_cards",
     "gauge",
-    "Cards of the node by state (healthy, unhealthy, cordoned).",
+    "Cards of the node by state (healthy, unhealthy, cordoned); whole counts those that take no pods because "
+    "a container has them as whole GPUs from another device plugin, whatever else their state is.",
     ("state",),
 )
 PLUGIN_XIDS: Final = Metric(

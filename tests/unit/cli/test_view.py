@@ -206,3 +206,25 @@ def test_an_odd_object_is_a_problem_and_no_crash(body: bytes) -> None:
 def test_a_huge_amount_stays_a_number() -> None:
     view = one(node("n", {RESOURCE_MEM: "9E", "aliyun.com/gpu-count": 1}))
     assert view.total == 9 * 10**18
+
+
+def in_use(*pods: str) -> dict[str, str]:
+    return {ANN_CARDS: json.dumps([{"index": 0, "units": 15, "healthy": False, "whole_gpu_pods": pods}])}
+
+
+def test_a_card_in_use_as_a_whole_gpu_is_full_whoever_is_shown_to_have_it() -> None:
+    known = one(node("n", share(15), annotations=in_use("default/app")), pod("app", "n", gpus=1))
+    assert (known.used, known.used_on(0), known.pods[0].on_card(0)) == (15, 15, 15)
+    hidden = one(node("n", share(15), annotations=in_use("pod UID 7")))
+    assert (hidden.used, hidden.gpus) == (15, Gpus(1, 1, 1))
+
+
+def test_a_card_that_several_pods_have_as_a_whole_gpu_is_full_once() -> None:
+    a_node = node("n", share(15), annotations=in_use("default/a", "default/b"))
+    assert one(a_node, pod("a", "n", gpus=1), pod("b", "n", gpus=1)).used_on(0) == 15
+
+
+def test_a_pod_of_the_same_name_that_asks_for_units_does_not_have_the_card() -> None:
+    """S2's StatefulSet, made anew with gpu-mem, before the agent has noticed."""
+    view = one(node("n", share(15), annotations=in_use("default/app")), pod("app", "n", 4))
+    assert (view.pods[0].on_card(0), view.pending) == (0, 4)

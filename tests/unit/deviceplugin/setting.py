@@ -10,7 +10,7 @@ from gpushare.deviceplugin.answer import Strategy, Style
 from gpushare.deviceplugin.asking import Kubelet
 from gpushare.deviceplugin.controls import Controls
 from gpushare.deviceplugin.departures import Departures
-from gpushare.deviceplugin.household import Household
+from gpushare.deviceplugin.household import Household, Recorded
 from gpushare.deviceplugin.joining import Served
 from gpushare.deviceplugin.keeper import Keeper
 from gpushare.deviceplugin.lineup import Lineup, Unit
@@ -31,7 +31,10 @@ from tests.unit.deviceplugin.nodeapi import FakeNodeApi
 
 
 class Setting:
-    """``named`` is what the kubelet's checkpoint says, ``names`` the pods that the kubelet has taken in."""
+    """``named`` and ``whole`` are what the kubelet's checkpoint says, of units of memory and of whole GPUs.
+
+    ``names`` are the pods that the kubelet has taken in, ``alive`` those whose control group it keeps.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class Setting:
     ) -> None:
         self.named: tuple[Served, ...] | None = ()
         self.names: frozenset[str] | None = None
+        self.whole: dict[str, frozenset[str]] = {}
         self.alive = set(alive)
         self.notes: list[Note] = []
         self.strange: list[Tenant] = []
@@ -51,7 +55,7 @@ class Setting:
         self.record = Record(folder, Unit.GIB)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
-        self.household = Household(NODE, self.record.read(), lambda: self.named)
+        self.household = Household(NODE, self.record.read(), self._recorded)
         self.household.take_lineup(Lineup(Unit.GIB, cards(*units)))
         self.household.take_node(NodeFacts(NODE), None)
         self.household.settle()
@@ -71,10 +75,14 @@ class Setting:
             tell=self.notes.append,
             watchdog=self.watchdog,
         )
-        publisher = Publisher(FakeNodeApi(), self.metrics, self.watchdog)
-        self.teller = Teller(self.household, publisher, self.metrics, style, tell=self.notes.append)
+        self.api = FakeNodeApi()
+        self.publisher = Publisher(self.api, self.metrics, self.watchdog)
+        self.teller = Teller(self.household, self.publisher, self.metrics, style, tell=self.notes.append)
         self.mem = MemPlugin(self.household, self.allocator)
         self.core = CorePlugin(self.household, self.allocator)
+
+    def _recorded(self) -> Recorded | None:
+        return None if self.named is None else Recorded(self.named, self.whole)
 
     async def ask(self) -> list[Tenant]:
         await asyncio.sleep(self.slow_s)

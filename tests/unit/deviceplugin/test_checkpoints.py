@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResponse, Mount
-from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM, VISIBLE_BY_MOUNTS
-from gpushare.deviceplugin.checkpoints import Checkpoints, served_by_name
+from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM, RESOURCE_WHOLE_GPU, VISIBLE_BY_MOUNTS
+from gpushare.deviceplugin.checkpoints import Checkpoints, served_by_name, whole_by_name
 from gpushare.deviceplugin.joining import Served
 from gpushare.isolation.layout import Bound, Folders, binds
 from gpushare.model.devices import ContainerDevices
@@ -36,7 +36,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def read(path: Path) -> tuple[Served, ...] | None:
-    return Checkpoints(path, lambda: cards(14, 14))()
+    recorded = Checkpoints(path, lambda: cards(14, 14))()
+    return recorded and recorded.served
 
 
 def test_a_container_is_known_by_its_lowest_id_and_its_kept_answer(path: Path) -> None:
@@ -85,3 +86,26 @@ def test_the_kubelets_api_names_pods_that_live_here_now() -> None:
         ContainerDevices("default", "gone", "main", RESOURCE_MEM, frozenset({"GPU-0-_-1"})),
     ]
     assert served_by_name(found, node) == (Served("uid", "main", "GPU-0-_-3", 2),)
+
+
+def test_whole_gpus_are_read_by_pod(path: Path) -> None:
+    card = "GPU-8f2c1d90-3e5a-4b17-9c2e-5da9abb51763"
+    nothing = ContainerAllocateResponse()
+    whole = [
+        {**entry(nothing, RESOURCE_WHOLE_GPU), "ContainerName": name, "DeviceIDs": {"-1": [each]}}
+        for name, each in (("main", card), ("side", f"{card}::1"))
+    ]
+    write(path, *whole, {**entry(nothing, "rdma/hca"), "DeviceIDs": ["mlx5_0"]}, entry(nothing))
+    recorded = Checkpoints(path, lambda: cards(14))()
+    assert recorded is not None
+    assert recorded.whole == {"uid": {card, f"{card}::1"}}
+    assert len(recorded.served) == 1
+
+
+def test_the_kubelets_api_names_whole_gpus_of_pods_that_live_here_now() -> None:
+    found = [
+        ContainerDevices("default", "app", "main", RESOURCE_WHOLE_GPU, frozenset({"GPU-0"})),
+        ContainerDevices("default", "gone", "main", RESOURCE_WHOLE_GPU, frozenset({"GPU-1"})),
+        ContainerDevices("default", "app", "main", RESOURCE_MEM, frozenset({"GPU-1-_-7"})),
+    ]
+    assert whole_by_name(found, {"default/app": "app-uid"}) == {"app-uid": {"GPU-0"}}

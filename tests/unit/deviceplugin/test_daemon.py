@@ -1,11 +1,13 @@
 """What the agent as a whole says of itself, without anything running."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 from structlog.testing import capture_logs
 
@@ -13,7 +15,7 @@ from gpushare.adapters.kube.access import Access
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.service_account import HOST_VARIABLE
 from gpushare.adapters.kube.watch import Upserted
-from gpushare.contract import RESOURCE_WHOLE_GPU
+from gpushare.contract import KUBELET_CHECKPOINT, RESOURCE_WHOLE_GPU
 from gpushare.deviceplugin import daemon
 from gpushare.deviceplugin.daemon import Agent
 from gpushare.deviceplugin.lineup import Lineup, Unit
@@ -23,6 +25,9 @@ from gpushare.errors import ApiError
 from gpushare.model.facts import NodeFacts
 from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.readings import ProcessReading
+from gpushare.model.tenants import Resident
+from tests.support import podresources
+from tests.support.daemons import until
 from tests.support.tenants import cards
 
 
@@ -171,3 +176,63 @@ async def test_a_node_that_the_api_does_not_show_in_time_is_served(
         assert found.household.edition > edition
     found._watches.node.changed([Upserted("a", NodeFacts("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
     assert offered(found) == 0
+
+
+def app_with_card_0(found: Agent) -> None:
+    """A pod that has card 0 of two as a whole GPU."""
+    found.household.take_lineup(Lineup(Unit.GIB, cards(14, 14)))
+    found._watches.pods.changed([Upserted("app", Resident("app", "default", "app"))])
+    found.household.take_whole({"app": frozenset({"GPU-0"})})
+
+
+async def readyz(found: Agent) -> tuple[int, str]:
+    transport = httpx2.ASGITransport(found.operators_app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://agent") as client:
+        answer = await client.get("/readyz")
+    return answer.status_code, answer.text
+
+
+async def test_readyz_tells_which_cards_are_in_use_as_whole_gpus(ready: Agent) -> None:
+    assert await readyz(ready) == (200, "ok")
+    app_with_card_0(ready)
+    told = "card 0 takes no pods until default/app is gone, which has a whole GPU"
+    assert await readyz(ready) == (200, f"ok\n{told}")
+    ready.household.take_node(NodeFacts("node-a"), "label cgpu=false")
+    assert await readyz(ready) == (503, "label cgpu=false")
+
+
+async def test_an_agent_without_lists_knows_what_the_kubelet_has_recorded_before_it_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = agent(tmp_path)
+    found.household.take_lineup(Lineup(Unit.GIB, cards(14, 14)))
+    held = {"PodUID": "app", "ContainerName": "main", "ResourceName": RESOURCE_WHOLE_GPU}
+    entries = [{**held, "DeviceIDs": {"-1": ["GPU-0"]}, "AllocResp": None}]
+    checkpoint = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
+    (tmp_path / KUBELET_CHECKPOINT).write_text(json.dumps(checkpoint))
+    with serving_unlisted(found, monkeypatch) as begun:
+        await asyncio.wait_for(begun.wait(), 5)
+        assert [card.whole_gpu_pods for card in found.household.tenancy.cards] == [("pod UID app",), ()]
+
+
+@pytest.mark.parametrize("checkpoint", [None, "{"])
+async def test_without_a_checkpoint_the_kubelets_api_tells_who_has_whole_gpus(
+    tmp_path: Path, checkpoint: str | None
+) -> None:
+    if checkpoint is not None:
+        (tmp_path / KUBELET_CHECKPOINT).write_text(checkpoint)
+    pods = [
+        podresources.pod(
+            "app", podresources.container("main", (RESOURCE_WHOLE_GPU, ["GPU-0"])), namespace="d"
+        )
+    ]
+    async with podresources.served(tmp_path, podresources.Lister(*pods)):
+        found = agent(tmp_path, f"--pod-resources-socket={tmp_path}/kubelet.sock")
+        found.household.take_lineup(Lineup(Unit.GIB, cards(14, 14)))
+        found._watches.pods.changed([Upserted("app", Resident("app", "d", "app"))])
+        jobs = dict(found._upkeep.jobs())
+        task = asyncio.ensure_future(jobs.pop("owners"))
+        for job in jobs.values():
+            job.close()
+        await until(lambda: found.household.tenancy.cards[0].whole_gpu_pods == ("d/app",))
+        task.cancel()

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.deviceplugin.departures import Departures, Kept
-from gpushare.deviceplugin.household import Household
+from gpushare.deviceplugin.household import Household, Recorded
 from gpushare.deviceplugin.tenancy import Grant
 from tests.support.tenants import NODE, tenant
 
@@ -17,7 +17,7 @@ from tests.support.tenants import NODE, tenant
 def left_behind(*uids: str) -> Household:
     """All pods are known, and these are not among them."""
     grants = [Grant(uid, "main", f"default/{uid}", (("GPU-0", 1),), uid, sure=True) for uid in uids]
-    household = Household(NODE, grants, lambda: ())
+    household = Household(NODE, grants, Recorded)
     household.settle()
     return household
 
@@ -36,7 +36,7 @@ async def test_cards_come_back_from_pods_without_processes_and_from_no_other() -
 def just_started(uid: str) -> Household:
     """A pod that is gone a moment after it was given a card."""
     grant = Grant(uid, "main", f"default/{uid}", (("GPU-0", 1),), "x", at_ns=time.time_ns())
-    household = Household(NODE, [grant], lambda: ())
+    household = Household(NODE, [grant], Recorded)
     household.settle()
     return household
 
@@ -74,7 +74,7 @@ async def test_where_processes_cannot_be_seen_the_apis_word_is_enough() -> None:
 
 async def test_nobody_is_let_go_before_all_pods_are_known() -> None:
     grant = Grant("a", "main", "default/a", (("GPU-0", 1),), "x")
-    household = Household(NODE, [grant], lambda: ())
+    household = Household(NODE, [grant], Recorded)
     await Departures(household, None).settle()
     assert holders(household) == {"a"}
 

@@ -44,3 +44,9 @@ def test_cards_that_another_plugin_still_offers_are_not_served() -> None:
 def test_a_plugin_that_has_ended_leaves_capacity_behind_for_a_while_and_that_is_no_offer() -> None:
     facts = NodeFacts("n", capacity={"nvidia.com/gpu": 2}, allocatable={"nvidia.com/gpu": 0})
     assert serving(facts) is None
+
+
+def test_time_sliced_cards_that_another_plugin_still_offers_are_not_served() -> None:
+    reason = serving(NodeFacts("n", allocatable={"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 8}))
+    assert reason is not None
+    assert reason.startswith("another device plugin still offers 8 of nvidia.com/gpu.shared on this node")

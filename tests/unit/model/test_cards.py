@@ -1,5 +1,8 @@
 """The node annotation that lists the cards, and the list of cards out of service."""
 
+from dataclasses import dataclass
+
+import msgspec
 import pytest
 
 from gpushare.model.cards import Card, equal_cards, format_cards, parse_cards, parse_indices
@@ -88,3 +91,20 @@ def test_unhealthy_cards_are_listed_with_commas(text: str, indices: set[int]) ->
 
 def test_an_entry_that_is_no_index_names_no_card_and_above_all_not_card_0() -> None:
     assert parse_indices("2,GPU-1,-1,0x0") == (frozenset({2}), ("GPU-1", "-1", "0x0"))
+
+
+def test_a_reader_that_does_not_know_whole_gpu_pods_finds_the_card_closed() -> None:
+    @dataclass(frozen=True)
+    class Older:
+        index: int
+        units: int
+        healthy: bool = True
+
+    text = format_cards((Card(0, 15, healthy=False, whole_gpu_pods=("default/app",)), Card(1, 15)))
+    older = msgspec.json.decode(text, type=tuple[Older, ...])
+    assert older == (Older(0, 15, healthy=False), Older(1, 15))
+
+
+@pytest.mark.parametrize("odd", ['"default/app"', "[1]", "null", "{}"])
+def test_whole_gpu_pods_that_are_no_names_make_the_annotation_unreadable(odd: str) -> None:
+    assert isinstance(parse_cards(f'[{{"index":0,"units":14,"whole_gpu_pods":{odd}}}]'), Malformed)

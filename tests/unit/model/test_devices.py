@@ -1,7 +1,14 @@
 import pytest
 
 from gpushare.model.cards import Card, share_mib
-from gpushare.model.devices import card_named, long_id, number_of, short_id, whole_card_named
+from gpushare.model.devices import (
+    card_named,
+    gives_whole_gpus,
+    long_id,
+    number_of,
+    short_id,
+    whole_card_named,
+)
 
 CARD = Card(3, 14, "GPU-8f1c1d1e-6d0a-4a55-9d57-1b1f3c1d2e4f")
 
@@ -32,3 +39,13 @@ def test_nvidias_ids_are_uuids_with_or_without_a_replica() -> None:
 )
 def test_a_share_is_rounded_down_to_whole_mib(mib: int, units: int, of: int, found: int) -> None:
     assert share_mib(mib, units, of) == found
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-3g.20gb"])
+def test_nvidias_resources_give_whole_gpus(name: str) -> None:
+    assert gives_whole_gpus(name)
+
+
+@pytest.mark.parametrize("name", ["aliyun.com/gpu-mem", "nvidia.com/rdma", "nvidia.com/gpus", "amd.com/gpu"])
+def test_other_resources_do_not(name: str) -> None:
+    assert not gives_whole_gpus(name)

@@ -182,3 +182,23 @@ def test_where_a_reservation_lies_is_unknown_rather_than_guessed() -> None:
     assert shares_of(Reservation("a", "default/a", demand(8), claim), node("n", T4)) is None
     assert shares_of(Reservation("a", "default/a", demand(8, cards=2), claim), node("n", T4)) is None
     assert shares_of(lies, node("n", T4, assigned={"a": {0: 3}})) is None
+
+
+def test_a_card_in_use_as_a_whole_gpu_has_nothing_free_and_says_until_when() -> None:
+    book = book_of(node("n", T4, T4, whole={0: ("default/app-3g-v1-0",)}))
+    first, second = book.rooms
+    assert (first.free, first.open, second.free) == (Share(0), False, Share(T4))
+    assert book.most.endswith("(closed: card 0 until default/app-3g-v1-0 is gone, which has a whole GPU)")
+    assert (book.widest, book.largest, book.overcommitted) == (T4, T4, ())
+
+
+def test_compute_of_a_card_in_use_as_a_whole_gpu_is_not_free_either() -> None:
+    book = book_of(node("n", T4, mode=Mode.MPS, whole={0: ("default/a", "default/b")}))
+    assert book.rooms[0].free == Share(0, 0)
+    assert "until default/a and default/b are gone, which have a whole GPU" in book.most
+
+
+def test_pods_on_a_card_in_use_as_a_whole_gpu_are_beyond_its_size() -> None:
+    book = book_of(node("n", T4, whole={0: ("default/app",)}), pod("a", 4, at="n", card=0))
+    assert book.rooms[0].free == Share(-4)
+    assert [room.card.index for room in book.overcommitted] == [0]

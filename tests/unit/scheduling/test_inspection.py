@@ -153,3 +153,20 @@ def test_a_cluster_without_shared_cards_is_told_so() -> None:
 def test_a_pod_that_has_its_place_needs_no_explanation() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("a", T4), "n")
     assert explain(ledger, seeker(T4, uid="a")) is None
+
+
+def test_a_card_in_use_as_a_whole_gpu_is_used_up_by_the_pod_that_has_it() -> None:
+    ledger = cluster(node("n", 15, 15, whole={0: ("default/app-3g-v1-0",)}), pod("a", 4, at="n", card=1))
+    (found,) = inspect(ledger)["nodes"]
+    assert found["usedGPU"] == 19
+    assert found["devs"][0] == {
+        "id": 0,
+        "totalGPU": 15,
+        "usedGPU": 15,
+        "pods": [{"name": "app-3g-v1-0", "namespace": "default", "usedGPU": 15}],
+    }
+
+
+def test_a_pod_that_fits_only_on_a_card_in_use_as_a_whole_gpu_reads_who_has_it() -> None:
+    ledger = cluster(node("n", 15, whole={0: ("default/app-3g-v1-0",)}))
+    assert "card 0 until default/app-3g-v1-0 is gone" in (explain(ledger, seeker(4)) or "")

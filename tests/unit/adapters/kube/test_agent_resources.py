@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.adapters.kube.agent_resources import own_node, pods_of, residents_of, tenants_of
+from gpushare.adapters.kube.agent_resources import own_node, residents_of, tenants_of
 from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
 from gpushare.errors import ApiError, KubeletError
 from gpushare.model.facts import NodeFacts
@@ -141,8 +141,8 @@ async def followed(resource: Any, *items: dict[str, Any]) -> tuple[list[Any], li
 
 
 async def test_only_the_pods_of_the_node_are_listed_and_watched() -> None:
-    changes, (listed, watched) = await followed(pods_of("n"), pod(annotations=BOUND))
-    assert [(change.key, change.value.bound_ns) for change in changes] == [("u", 1700000000000000001)]
+    changes, (listed, watched) = await followed(residents_of("n"), pod(annotations=BOUND))
+    assert [(change.key, change.value.tenant.bound_ns) for change in changes] == [("u", 1700000000000000001)]
     assert listed["fieldSelector"] == watched["fieldSelector"] == "spec.nodeName=n"
     assert (listed["limit"], watched["watch"]) == ("2000", "1")
 
