@@ -86,8 +86,9 @@ class Clerk:
     def free(self, name: str, index: int) -> tuple[int, int]:
         """Units and percent of compute that a card has left; less than nothing if it is over-committed."""
         node = self.nodes[name]
-        mem = next(card.units for card in node.cards if card.index == index)
-        core = 100 if node.mode in ("core_mem", "mps") else 0
+        card = next(card for card in node.cards if card.index == index)
+        mem = 0 if card.whole_gpu_pods else card.units
+        core = 100 if node.mode in ("core_mem", "mps") and not card.whole_gpu_pods else 0
         for uid, held in self.held.items():
             if held.node == name and index in self.lies_on(uid):
                 mem -= held.demand.mem // held.demand.cards
@@ -99,9 +100,13 @@ class Clerk:
         return [h for uid, h in self.held.items() if h.node == name and index in self.lies_on(uid)]
 
     def is_open(self, name: str, index: int) -> bool:
-        """Whether a card takes pods: in health, promised no more than it has, of one mode, not too full."""
+        """Whether a card takes pods: in health, promised no more than it has, of one mode, not too full.
+
+        A card that a pod has as a whole GPU takes none.
+        """
         node = self.nodes[name]
-        healthy = next(card.healthy for card in node.cards if card.index == index)
+        card = next(card for card in node.cards if card.index == index)
+        healthy = card.healthy and not card.whole_gpu_pods
         listed = index in self.unhealthy.get(name, ())
         here = self.on_card(name, index)
         alike = {held.mode for held in here} <= {None, node.mode}

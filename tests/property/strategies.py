@@ -64,9 +64,17 @@ def small_demands(draw: st.DrawFn, most: int = 10) -> Demand:
     return found
 
 
+WHOLE_GPUS: tuple[dict[int, tuple[str, ...]], ...] = (
+    {},
+    {},
+    {0: ("default/app",)},
+    {1: ("default/app", "default/other")},
+)
+
+
 @st.composite
 def nodes(draw: st.DrawFn, name: str) -> Node:
-    """A node of up to three cards, one of which may be broken."""
+    """A node of up to three cards, of which one may be broken and one in use as a whole GPU."""
     sizes = draw(st.lists(st.integers(0, 12), min_size=1, max_size=3))
     return node(
         name,
@@ -75,6 +83,7 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
         placement=draw(st.sampled_from(PLACEMENTS)),
         closed=draw(st.sampled_from((None, None, None, "label"))),
         broken=draw(st.sampled_from(((), (), (0,)))),
+        whole=draw(st.sampled_from(WHOLE_GPUS)),
         multi_user=draw(st.booleans()),
         pods_per_card=draw(st.sampled_from((0, 0, 1, 2))),
     )

@@ -99,6 +99,7 @@ def test_nothing_that_can_be_written_into_an_annotation_raises(text: str) -> Non
             st.none() | st.integers(0, 7),
             st.none() | st.integers(0, 20),
             healthy=st.booleans(),
+            whole_gpu_pods=st.sampled_from(((), ("default/app",), ("default/a", "default/b"))),
         ),
         unique_by=lambda card: card.index,
         max_size=8,

@@ -112,6 +112,11 @@ class HonestCluster(RuleBasedStateMachine):
             replace(self.machines[name], cards=tuple(sorted(cards.values(), key=lambda c: c.index)))
         )
 
+    @rule(name=names)
+    def pods_with_whole_gpus_are_gone(self, name: str) -> None:
+        free = (replace(c, whole_gpu_pods=(), healthy=True) for c in self.machines[name].cards)
+        self.shows_node(replace(self.machines[name], cards=tuple(free)))
+
     @rule(name=names, placement=st.sampled_from(PLACEMENTS), closed=st.sampled_from((None, "label")))
     def a_node_is_relabelled(self, name: str, placement: str | None, closed: str | None) -> None:
         self.shows_node(replace(self.machines[name], placement=placement, closed=closed))
