@@ -55,7 +55,7 @@ def _card(node: NodeView, card: Card) -> dict[str, Any]:
         "model": card.model or None,
         "total": card.units,
         "used": node.used_on(card.index),
-        "healthy": card.healthy if node.described else None,
+        "healthy": not card.faulty if node.described else None,
         "pods": [_pod(pod, used) for pod in node.pods if (used := pod.on_card(card.index))],
     }
 

@@ -121,7 +121,9 @@ def wide_cells(node: NodeView) -> tuple[str, ...]:
     """What the wide forms add: mode, placement policy, healthy cards, card models."""
     if not node.shared:
         return (NONE,) * len(WIDE_HEADER)
-    healthy = f"{sum(card.healthy for card in node.cards)}/{len(node.cards)}" if node.described else UNKNOWN
+    healthy = (
+        f"{sum(not card.faulty for card in node.cards)}/{len(node.cards)}" if node.described else UNKNOWN
+    )
     models = Counter(printable(card.model) or UNKNOWN for card in node.cards)
     names = ", ".join(f"{count} x {model}" for model, count in sorted(models.items()))
     return node.mode, node.policy, healthy, names or NONE

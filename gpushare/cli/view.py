@@ -106,7 +106,7 @@ class NodeView:
         if not self.shared:
             return self.whole_cards
         in_use = sum(self.used_on(card.index) > 0 for card in self.cards)
-        return Gpus(len(self.cards), in_use, sum(not card.healthy for card in self.cards))
+        return Gpus(len(self.cards), in_use, sum(card.faulty for card in self.cards))
 
     def used_on(self, index: int) -> int:
         """Units on one card; all of them where it is in use as a whole GPU, be it by several pods."""

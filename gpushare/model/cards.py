@@ -32,6 +32,11 @@ class Card:
     healthy: bool = True
     whole_gpu_pods: tuple[str, ...] = ()
 
+    @property
+    def faulty(self) -> bool:
+        """Whether it is known to be unhealthy, and not merely closed because pods have it as a whole GPU."""
+        return not self.healthy and not self.whole_gpu_pods
+
 
 _decode_cards = msgspec.json.Decoder(tuple[Card, ...]).decode
 
