@@ -55,6 +55,8 @@ class SimNode:
     cpu: str = "64"
     memory: str = "512Gi"
     pods: int = 250
+    machine_id: str = ""
+    """What the kubelet would report of ``/etc/machine-id``."""
 
 
 def card_list(node: SimNode) -> list[dict[str, Any]]:
@@ -89,7 +91,7 @@ def node_object(node: SimNode) -> Object:
                 {"type": kind, "status": status, "reason": reason, "message": "simulated"}
                 for kind, status, reason in _CONDITIONS
             ],
-            "nodeInfo": _NODE_INFO,
+            "nodeInfo": {**_NODE_INFO, "machineID": node.machine_id},
             # kwok's heartbeat stages look at it.
             "phase": "Running",
         },

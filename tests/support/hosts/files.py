@@ -25,7 +25,7 @@ def of_host(host: HostSpec, address: str, public_key: str) -> dict[str, str]:
     return {
         "/etc/hostname": f"{host.name}\n",
         "/etc/hosts": f"127.0.0.1 localhost\n{address} {host.name}\n",
-        "/etc/machine-id": hashlib.sha256(host.name.encode()).hexdigest()[:32] + "\n",
+        "/etc/machine-id": f"{machine_id(host.name)}\n",
         "/etc/systemd/network/10-host0.network": network,
         "/root/.ssh/authorized_keys": public_key,
         f"/etc/systemd/system/{_PCI_UNIT}.service": _PCI_SERVICE,
@@ -34,6 +34,11 @@ def of_host(host: HostSpec, address: str, public_key: str) -> dict[str, str]:
         **{path: text for card in host.cards for path, text in _card(card)},
         **host.files,
     }
+
+
+def machine_id(name: str) -> str:
+    """Return the host's own identity, the same for hosts of one name in all labs."""
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 _PCI_SERVICE: Final = f"""\
@@ -84,15 +89,9 @@ Host *
 def inventory(hosts: tuple[HostSpec, ...], addresses: Mapping[str, str], folder: Path) -> str:
     """Return an inventory of the hosts; JSON, which is YAML too."""
     groups = sorted({group for host in hosts for group in host.groups})
-    # Named here, the sockets are not those of other labs, whose hosts have the same addresses.
-    control = f"-o ControlMaster=auto -o ControlPersist=60s -o ControlPath={folder}/%n{CONTROL}"
     document = {
         "all": {
-            "vars": {
-                "ansible_user": "root",
-                "ansible_ssh_common_args": f"-F {folder}/ssh_config {control}",
-                "ansible_python_interpreter": "/usr/bin/python3",
-            },
+            "vars": login(folder),
             "hosts": {host.name: {"host_address": addresses[host.name]} for host in hosts},
             "children": {
                 group: {"hosts": {host.name: {} for host in hosts if group in host.groups}}
@@ -101,6 +100,17 @@ def inventory(hosts: tuple[HostSpec, ...], addresses: Mapping[str, str], folder:
         }
     }
     return json.dumps(document, indent=1) + "\n"
+
+
+def login(folder: Path) -> dict[str, str]:
+    """Return the variables by which Ansible reaches every host."""
+    # Named here, the sockets are not those of other labs, whose hosts have the same addresses.
+    control = f"-o ControlMaster=auto -o ControlPersist=60s -o ControlPath={folder}/%n{CONTROL}"
+    return {
+        "ansible_user": "root",
+        "ansible_ssh_common_args": f"-F {folder}/ssh_config {control}",
+        "ansible_python_interpreter": "/usr/bin/python3",
+    }
 
 
 def binds(host: HostSpec, packages: Path) -> dict[str, Path]:
