@@ -251,7 +251,8 @@ def _cpu_policy(report: Document, terms: Terms) -> Check:
     if "static" not in (policy, kept):
         return Check("cpu policy", Level.OK, found)
     problem = (
-        "a node that shares cards cannot have the CPU manager policy static: drain it, set cpuManagerPolicy "
-        "to none (role kubelet_tuning), remove /var/lib/kubelet/cpu_manager_state and restart the kubelet"
+        "a node that shares cards cannot have the CPU manager policy static: drain it, set "
+        "kubelet_tuning_cpu_manager_policy to none and run the role kubelet_tuning, which also removes "
+        "/var/lib/kubelet/cpu_manager_state and restarts the kubelet"
     )
     return Check("cpu policy", Level.FAIL, found, problem)
