@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import full_name, sorted_out
+from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import (
+    full_name,
+    sorted_out,
+    with_emptydir,
+)
 
 GPUS = ["nvidia.com/gpu", "aliyun.com/gpu-mem"]
 REPLICA_SET = [{"kind": "ReplicaSet", "controller": True}]
@@ -38,3 +42,13 @@ def test_init_containers_count_and_finished_pods_and_pods_without_gpus_do_not() 
     early = pod("a", part="initContainers", ownerReferences=REPLICA_SET)
     plain = {"metadata": {"namespace": "d", "name": "p"}, "spec": {"containers": [{"name": "c"}]}}
     assert names(early, pod("b", phase="Succeeded"), pod("c", phase="Failed"), plain)["go"] == ["d/a"]
+
+
+def test_without_resources_every_pod_is_meant() -> None:
+    plain = {"metadata": {"namespace": "d", "name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    assert [full_name(each) for each in sorted_out([plain], [])["bare"]] == ["d/p"]
+
+
+def test_pods_with_an_emptydir_are_known() -> None:
+    lossy = {**pod("a"), "spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]}}
+    assert [full_name(each) for each in with_emptydir([lossy, pod("b")])] == ["d/a"]

@@ -9,14 +9,14 @@ _OVER = ("Succeeded", "Failed")
 
 
 def sorted_out(pods, resources):
-    """Return the pods that use one of the resources: ``go``, ``bare`` and ``stay``.
+    """Return the pods that use one of the resources, or all where none is named: ``go``, ``bare``, ``stay``.
 
     Nobody makes ``bare`` pods again. The kubelet runs those that ``stay`` whatever happens, static ones, or
     a DaemonSet makes them again at once.
     """
     found = {"go": [], "bare": [], "stay": []}
     for pod in pods:
-        if (pod.get("status") or {}).get("phase") not in _OVER and uses(pod, resources):
+        if (pod.get("status") or {}).get("phase") not in _OVER and (not resources or uses(pod, resources)):
             found[_kind(pod)].append(pod)
     return found
 
@@ -30,6 +30,11 @@ def uses(pod, resources):
             if any(name in resources for name in asked.get(part) or {}):
                 return True
     return False
+
+
+def with_emptydir(pods):
+    """Return the pods that lose the data of an emptyDir when they go."""
+    return [pod for pod in pods if any("emptyDir" in each for each in pod["spec"].get("volumes") or [])]
 
 
 def full_name(pod):

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Apache License 2.0 (see LICENSE or https://www.apache.org/licenses/LICENSE-2.0)
-"""Evicts the pods of a node that use certain resources, and waits until they are gone."""
+"""Evicts the pods of a node, or those that use certain resources, and waits until they are gone."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -8,12 +8,12 @@ __metaclass__ = type
 
 DOCUMENTATION = r"""
 module: evict_pods
-short_description: Evict the pods of a node that use certain resources
+short_description: Evict the pods of a node, or those that use certain resources
 version_added: 0.1.0
 description:
   - Evicts through the API, so that PodDisruptionBudgets hold. A refused eviction is tried again until the
-    time is over. P(kubernetes.core.k8s_drain#module) chooses pods by label only, and fails at the first
-    refusal.
+    time is over. P(kubernetes.core.k8s_drain#module) chooses pods by label only, fails at the first refusal,
+    and is content with a warning where pods are still there when the time is over.
   - Pods of DaemonSets and static pods are left, as C(kubectl drain) does, and named.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -23,14 +23,19 @@ options:
     type: str
     required: true
   resources:
-    description: Names of the resources. A pod is meant if a container asks for one of them.
+    description:
+      - Names of the resources. A pod is meant if a container asks for one of them. Empty means all pods.
     type: list
     elements: str
-    required: true
+    default: []
   force:
     description: Also evict pods that nobody makes again.
     type: bool
     default: false
+  delete_emptydir_data:
+    description: Also evict pods with an emptyDir, whose data is lost.
+    type: bool
+    default: true
   wait_s:
     description: How long all of it may take.
     type: int
@@ -45,6 +50,11 @@ author:
 """
 
 EXAMPLES = r"""
+- name: Drain a node that is cordoned
+  gpushare.nodes.evict_pods:
+    node: gpu-1
+  delegate_to: localhost
+
 - name: Evict what uses whole GPUs
   gpushare.nodes.evict_pods:
     node: gpu-1
@@ -59,7 +69,7 @@ evicted:
   type: list
   elements: str
 left:
-  description: Pods of DaemonSets and static pods, which use the resources still.
+  description: Pods of DaemonSets and static pods, which are still there.
   returned: always
   type: list
   elements: str
@@ -73,7 +83,11 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import 
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
-from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import full_name, sorted_out
+from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import (
+    full_name,
+    sorted_out,
+    with_emptydir,
+)
 
 try:
     from kubernetes.client import CoreV1Api, VersionApi
@@ -82,6 +96,8 @@ except ImportError:
     # AnsibleK8SModule says so.
     ApiException = Exception
 
+_BARE = "nobody makes these pods of node {0} again: {1}; delete them, or evict them by force"
+_LOSSY = "these pods of node {0} lose the data of an emptyDir: {1}; delete them first, or allow that"
 _POLL_S = 0.5
 _NOT_FOUND, _TOO_MANY = 404, 429
 _EVICTION_V1 = 22
@@ -147,14 +163,11 @@ def drain(module, evictor):
     params = module.params
     found = sorted_out(evictor.pods(), params["resources"])
     left = [full_name(pod) for pod in found["stay"]]
-    if found["bare"] and not params["force"]:
-        names = ", ".join(full_name(pod) for pod in found["bare"])
-        module.fail_json(
-            msg="nobody makes these pods of node {0} again: {1}; delete them, or evict them by force".format(
-                params["node"], names
-            )
-        )
     pods = found["go"] + found["bare"]
+    if found["bare"] and not params["force"]:
+        refuse(module, found["bare"], _BARE)
+    if with_emptydir(pods) and not params["delete_emptydir_data"]:
+        refuse(module, with_emptydir(pods), _LOSSY)
     rest = [] if module.check_mode else evictor.run(pods, params["wait_s"])
     if rest:
         told = [
@@ -169,13 +182,19 @@ def drain(module, evictor):
     module.exit_json(changed=bool(pods), evicted=[full_name(pod) for pod in pods], left=left)
 
 
+def refuse(module, pods, text):
+    """Fail with a text about the node and these pods."""
+    module.fail_json(msg=text.format(module.params["node"], ", ".join(full_name(pod) for pod in pods)))
+
+
 def main():
     """Run as Ansible's module."""
     spec = dict(
         AUTH_ARG_SPEC,
         node=dict(type="str", required=True),
-        resources=dict(type="list", elements="str", required=True),
+        resources=dict(type="list", elements="str", default=[]),
         force=dict(type="bool", default=False),
+        delete_emptydir_data=dict(type="bool", default=True),
         wait_s=dict(type="int", default=300),
     )
     module = AnsibleK8SModule(argument_spec=spec, supports_check_mode=True)
