@@ -24,6 +24,7 @@ PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 SWITCHING = "gpushare.io/switching"
 TAINT = {"key": contract.RESOURCE_WHOLE_GPU, "value": "present", "effect": "NoSchedule"}
+MACHINE_ID = Path("/etc/machine-id").read_text().strip()
 PLUGIN = "apiVersion: v1\nkind: Pod\nmetadata: {name: nvidia-device-plugin}\n"
 
 
@@ -86,7 +87,7 @@ async def cluster(shared_bed: Bed, tmp_path: Path) -> AsyncIterator[Cluster]:
     made = Cluster(shared_bed, tmp_path)
     made.file("manifests").parent.mkdir()
     made.file("manifests").write_text(PLUGIN)
-    await shared_bed.add_nodes([SimNode("gpu-1", [Card()])])
+    await shared_bed.add_nodes([SimNode("gpu-1", [Card()], machine_id=MACHINE_ID)])
     yield made
     for name in [each["metadata"]["name"] for each in await shared_bed.api.items(BUDGETS)]:
         await shared_bed.api.delete(f"{BUDGETS}/{name}")
@@ -183,7 +184,34 @@ async def test_a_node_that_was_cordoned_before_stays_so(cluster: Cluster) -> Non
     assert await cluster.labels(contract.LABEL_CGPU) == ["true"]
 
 
-async def test_a_budget_holds_and_the_next_run_finishes_the_switch(cluster: Cluster) -> None:
+async def test_a_node_that_somebody_else_has_cordoned_since_an_interrupted_run_stays_so(
+    cluster: Cluster,
+) -> None:
+    await cluster.bed.api.patch(NODE, {"metadata": {"annotations": {SWITCHING: "share"}}})
+    await cluster.bed.kubectl("cordon", "gpu-1")
+    done = await cluster.run()
+    assert done.code == 0, done.output
+    node = await cluster.node()
+    assert node["spec"]["unschedulable"] is True
+    assert SWITCHING not in node["metadata"].get("annotations", {})
+
+
+async def test_the_node_of_another_machine_is_left_alone(cluster: Cluster) -> None:
+    before = await cluster.node()
+    await cluster.bed.api.patch(f"{NODE}/status", {"status": {"nodeInfo": {"machineID": "0" * 32}}})
+    refused = await cluster.run()
+    assert refused.code != 0
+    assert "node gpu-1 of the cluster of context testbed" in refused.said
+    assert (
+        f"is another machine than this host: machine ID {'0' * 32} there, {MACHINE_ID} here" in refused.said
+    )
+    after = await cluster.node()
+    assert (after["metadata"]["labels"], after["spec"]) == (before["metadata"]["labels"], before["spec"])
+
+
+async def test_a_budget_holds_until_the_node_is_given_back_and_a_killed_run_is_finished_by_the_next_one(
+    cluster: Cluster,
+) -> None:
     await cluster.run()
     await cluster.deploy("shared", {contract.RESOURCE_MEM: "2"})
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "shared"}}}
@@ -193,7 +221,11 @@ async def test_a_budget_holds_and_the_next_run_finishes_the_switch(cluster: Clus
     assert held.code != 0
     assert "not gone after 3 s: default/shared-" in held.said
     assert "disruption budget" in held.said
-    await is_half_way(cluster)
+    assert "The node's mode was not changed, and it is schedulable again" in held.said
+    node = await cluster.node()
+    assert "unschedulable" not in node["spec"]
+    assert SWITCHING not in node["metadata"].get("annotations", {})
+    assert node["metadata"]["labels"][contract.LABEL_CGPU] == "true"
 
     process = await playbooks.start(cluster.argv({"mode": "whole"}))
     await until(lambda: tries(process), "the run to wait for the budget", 60)
@@ -238,4 +270,4 @@ async def test_pods_that_nobody_makes_again_are_evicted_by_force_only(cluster: C
 async def test_a_host_that_is_no_node_is_told(cluster: Cluster) -> None:
     told = await cluster.run(node="absent")
     assert told.code != 0
-    assert "the cluster has no node absent; set node_labels_node" in told.said
+    assert "has no node absent; set node_labels_node" in told.said

@@ -17,6 +17,7 @@ from gpushare.contract import LABEL_CGPU
 from testbed import Bed, Card, SimNode, Testbed, TestbedError, gpu_pod, until
 from tests.support import playbooks
 from tests.support.hosts import HOSTS, Lab, needs
+from tests.support.hosts.files import machine_id
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
@@ -88,7 +89,8 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
         Testbed() as bed,
         Lab(tuple(host for host in HOSTS if host.name in GPU_NODES)) as lab,
     ):
-        await bed.add_nodes([SimNode("gpu-1", [Card()]), SimNode("gpu-2", [Card(), Card()])])
+        cards = {"gpu-1": [Card()], "gpu-2": [Card(), Card()]}
+        await bed.add_nodes(SimNode(name, cards[name], machine_id=machine_id(name)) for name in GPU_NODES)
         yield Cluster(bed, lab, tmp_path_factory.mktemp("upgrade"))
 
 
@@ -135,7 +137,7 @@ async def test_a_rollback_brings_the_old_driver_back_and_leaves_the_cordon_of_ot
     cluster: Cluster,
 ) -> None:
     await cluster.bed.api.patch("/api/v1/nodes/gpu-1", {"spec": {"unschedulable": True}})
-    rolled = await cluster.play("rollback", NEW, "--limit=gpu-1", nvidia_driver_reboot=True)
+    rolled = await cluster.play("rollback", NEW, "--limit=gpu-1")
     assert rolled.code == 0, rolled.output
     assert await cluster.drivers() == [OLD, NEW]
     assert await cluster.cordoned() == [True, False]

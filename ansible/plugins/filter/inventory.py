@@ -9,8 +9,8 @@ import yaml
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import inventory
 
 _ROLES = Path(__file__).parents[2] / "roles"
-_INTERNAL = ("packages",)
-"""Roles that only other roles call; their prefix is too common a word to claim."""
+_INTERNAL = ("cluster_node", "packages")
+"""Roles that only other roles call; their prefixes are no names of settings."""
 
 
 def inventory_problems(hostvars: Any, groups: Any, wanted: list[str]) -> list[str]:

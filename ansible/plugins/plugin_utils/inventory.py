@@ -13,6 +13,7 @@ Options = Mapping[str, Mapping[str, Any]]
 OF_PLAYBOOKS: Final[Options] = {
     "upgrade_driver_max_fail_percentage": {"type": "float"},
     "upgrade_driver_serial": {"type": "raw"},
+    "nodes_max_fail_percentage": {"type": "float"},
     "nodes_serial": {"type": "raw"},
 }
 """Variables of playbooks rather than of roles."""

@@ -24,31 +24,33 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract i
 )
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.models import label_value
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.modes import Mode, mode_of
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.node_object import cordon, uncordon
 
 Object = dict[str, Any]
 
 SWITCHING = "gpushare.io/switching"
 """Annotation of a node that the role has closed for the change, and opens again when it is done."""
 GPU_RESOURCES = (RESOURCE_MEM, RESOURCE_CORE, RESOURCE_WHOLE_GPU)
+_REOPEN: Object = {"metadata": {"annotations": {SWITCHING: None}}, "spec": {"unschedulable": None}}
 _SMI_LINE = re.compile(r"(?P<model>.+), (?P<mib>\d+)")
 
 
 def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
     """How to bring a node to ``wanted``: ``mode``, ``keys``, ``schedule``, ``placement``, ``labels``, taints.
 
-    Returns ``switches``, whether GPU pods must go first, the patches ``close`` and ``finish``, each empty
-    where nothing is to be done, and the ``resources`` by which pods use cards.
+    Returns ``switches``, whether GPU pods must go first, the patches ``close``, ``reopen`` (for a node whose
+    pods did not go) and ``finish``, each empty where nothing is to be done, and the ``resources`` by which
+    pods use cards.
     """
-    annotations, spec = _metadata(node, "annotations"), node.get("spec") or {}
-    interrupted = SWITCHING in annotations
+    interrupted = SWITCHING in _metadata(node, "annotations")
     switches = interrupted or _shares(_metadata(node, "labels")) != (wanted["mode"] == "share")
-    closes = switches and not spec.get("unschedulable")
-    mark = {"metadata": {"annotations": {SWITCHING: wanted["mode"]}}, "spec": {"unschedulable": True}}
-    finish = _finish(node, wanted, cards, opens=closes or interrupted)
+    close = cordon(node, SWITCHING, wanted["mode"]) if switches else {}
+    reopen = _REOPEN if close else uncordon(node, SWITCHING)
     return {
         "switches": switches,
-        "close": mark if closes else {},
-        "finish": finish,
+        "close": close,
+        "reopen": reopen,
+        "finish": _finish(node, wanted, cards, reopen),
         "resources": list(GPU_RESOURCES),
     }
 
@@ -59,16 +61,16 @@ def cards_of(smi: str) -> list[Object]:
     return [{"model": each["model"], "mib": int(each["mib"])} for each in found if each]
 
 
-def _finish(node: Object, wanted: Object, cards: list[Object], *, opens: bool) -> Object:
+def _finish(node: Object, wanted: Object, cards: list[Object], reopen: Object) -> Object:
     shown = _metadata(node, "labels")
     labels = {**_mode_labels(wanted), **_card_labels(node, cards), **wanted["labels"]}
     differing = {key: value for key, value in labels.items() if shown.get(key) != value}
     taints = _taints((node.get("spec") or {}).get("taints") or [], wanted)
     spec = {
         **({"taints": taints} if taints is not None else {}),
-        **({"unschedulable": None} if opens else {}),
+        **reopen.get("spec", {}),
     }
-    metadata = _without_empty(labels=differing, annotations={SWITCHING: None} if opens else {})
+    metadata = _without_empty(labels=differing, annotations=reopen.get("metadata", {}).get("annotations"))
     return _without_empty(metadata=metadata, spec=spec)
 
 

@@ -1,0 +1,23 @@
+"""Filters over Node objects and over what a run does to the nodes of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils import driver_plan, node_object
+
+
+class FilterModule:
+    """What Ansible looks for."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by name."""
+        return {
+            "driver_announcement": driver_plan.announcement,
+            "driver_plan": driver_plan.plan,
+            "node_cordon": node_object.cordon,
+            "node_is_cordoned_by": node_object.is_cordoned_by,
+            "node_not_this_machine": node_object.not_this_machine,
+            "node_uncordon": node_object.uncordon,
+        }

@@ -1,0 +1,110 @@
+"""What a run does about a host's driver, and whether the node must leave service for it. Pure.
+
+What belongs here: the decision, and its announcement for all nodes. What does not: reading the host, and
+everything that changes it (the tasks of the role nvidia_driver).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.package_versions import upstream
+
+Object = dict[str, Any]
+
+_OF_NVIDIA: Final = re.compile(r"nvidia|^cuda-drivers|^libcuda")
+
+
+def plan(found: Object, asked: Object) -> Object:
+    """Decide on a host's driver.
+
+    ``found`` has versions, "" for none: ``installed`` (the driver package), ``loaded`` (in the kernel) and
+    ``on_disk`` (what modprobe would load); ``packages`` as Ansible's package_facts tell them; and the
+    booleans ``nouveau`` (it has the cards) and ``reboot_due`` (of an earlier change). ``asked`` has the
+    version ``target`` and ``reboot``, whether the host may reboot.
+
+    Returns ``changes``, whether packages change; ``needs_reboot``; ``out_of_service``, whether this run
+    reboots the host; ``reasons`` of a reboot; and ``refusal``, why the run must not go on, "" where it may.
+    """
+    reasons = list(_reasons(found, asked["target"]))
+    changes = found["installed"] != asked["target"]
+    return {
+        "changes": changes,
+        "needs_reboot": bool(reasons),
+        "out_of_service": bool(reasons) and asked["reboot"],
+        "reasons": reasons,
+        "refusal": _foreign(found) or _unasked(found, asked, changes=changes),
+    }
+
+
+def announcement(nodes: Mapping[str, Object], refusals: Mapping[str, str], total: int) -> str:
+    """Return what a run does to ``nodes``, name to plan, of a fleet of ``total``."""
+    leaving = {name: each["reasons"] for name, each in nodes.items() if each["out_of_service"]}
+    waiting = {
+        name: each["reasons"]
+        for name, each in nodes.items()
+        if each["needs_reboot"] and not each["out_of_service"] and name not in refusals
+    }
+    lines = [
+        f"This run takes {0 if refusals else len(leaving)} of {total} GPU nodes out of service.",
+        *([] if refusals else _listed("leaves service", leaving)),
+        *_listed("waits for a reboot, which nvidia_driver_reboot: false leaves to you", waiting),
+        *(["It stops before anything is changed:"] if refusals else []),
+        *refusals.values(),
+    ]
+    return "\n".join(lines)
+
+
+def _listed(what: str, nodes: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for name, reasons in nodes.items():
+        yield f"{name} {what}: {', '.join(reasons)}"
+
+
+def _reasons(found: Object, target: str) -> Iterator[str]:
+    """Why only a reboot brings ``target`` into the kernel. A first driver can be loaded at once."""
+    present = _present(found)
+    if present not in ("", target):
+        yield f"driver {present} becomes {target}"
+    elif found["loaded"] not in ("", target):
+        yield f"driver {found['loaded']} is loaded, {target} is installed"
+    elif found["reboot_due"]:
+        yield f"a reboot for driver {target} is due"
+    if found["nouveau"]:
+        yield "nouveau has the cards"
+
+
+def _present(found: Object) -> str:
+    """The driver that a change of packages would replace, whoever installed it."""
+    version: str = found["installed"] or found["loaded"] or found["on_disk"]
+    return version
+
+
+def _foreign(found: Object) -> str:
+    present = _present(found)
+    if found["installed"] or not present or present in _packaged(found["packages"]):
+        return ""
+    where = "loaded" if found["loaded"] else "on the disk"
+    return (
+        f"driver {present} is {where}, and no package of this host has it (a cloud image, the driver "
+        "container of the GPU Operator, an installer): packages would mix with it, so nothing was touched. "
+        "Leave the driver alone with --skip-tags nvidia_driver, or remove it, reboot, and run again"
+    )
+
+
+def _packaged(packages: Mapping[str, Sequence[Object]]) -> set[str]:
+    """The versions of all packages of NVIDIA's; names differ too much between archives to list them."""
+    named = (entries for name, entries in packages.items() if _OF_NVIDIA.search(name))
+    return {upstream(str(entry["version"])) for entries in named for entry in entries}
+
+
+def _unasked(found: Object, asked: Object, *, changes: bool) -> str:
+    present = _present(found)
+    if asked["reboot"] or not changes or present in ("", asked["target"]):
+        return ""
+    return (
+        f"{present} is installed and {asked['target']} is asked for. Another driver needs a reboot, and "
+        "nvidia_driver_reboot is false, so nothing was touched. Playbook upgrade_driver drains, changes, "
+        f"reboots and returns one node after the other; nvidia_driver_version: {present} keeps the driver"
+    )

@@ -1,0 +1,41 @@
+"""Which context of a kubeconfig a role uses: one that is named, or the only one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+class ContextError(ValueError):
+    """No context, or no single one, can be meant; the message says how to name it."""
+
+
+def contexts(documents: Iterable[Mapping[str, Any]]) -> tuple[list[str], str]:
+    """Return the names of all contexts and the current one ("" for none) of kubeconfigs, first ones first."""
+    listed = list(documents)
+    names = [each["name"] for document in listed for each in document.get("contexts") or []]
+    current = next(
+        (document["current-context"] for document in listed if document.get("current-context")), ""
+    )
+    return list(dict.fromkeys(names)), current
+
+
+def choose(names: Sequence[str], current: str, asked: str, where: str, setting: str) -> str:
+    """Return the context to use, "" where there is none; ``where`` and ``setting`` are for messages.
+
+    Of several contexts the current one is not taken: it is whatever somebody's last kubectl was about. Raises
+    ContextError.
+    """
+    if asked and asked not in names:
+        raise ContextError(f'{setting} is "{asked}", which {where} does not have: use one of {_list(names)}')
+    if not asked and len(names) > 1:
+        raise ContextError(
+            f"{setting} is empty, and {where} has several contexts: {_list(names)} (current: "
+            f"{current or 'none'}). Name the one of this inventory's cluster, in {setting} or for all "
+            "roles in cluster_context"
+        )
+    return asked or (names[0] if names else "")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,223 @@
+"""What the playbooks take out of service with the shipped inventory and defaults, by the documented commands.
+
+The hosts have systemd, SSH and apt, and really reboot. The node objects are simulated, because containers do
+not start in such hosts.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from testbed import SLOW_DELETE, Bed, Card, SimNode, Testbed, TestbedError, gpu_pod, until
+from testbed.process import run_text
+from tests.support import playbooks, shipped
+from tests.support.hosts import HOSTS, Lab, needs
+from tests.support.hosts.files import machine_id
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
+
+try:
+    needs.look()
+except TestbedError as reason:
+    pytest.skip(str(reason), allow_module_level=True)
+if not playbooks.PLAYBOOK.exists():
+    pytest.skip(playbooks.MISSING, allow_module_level=True)
+
+GPU_NODES = ("gpu-1", "gpu-2")
+OLD, SHIPPED = "535.183.01", "580.65.06"
+PODS = "/api/v1/namespaces/default/pods"
+ANNOTATION = "gpushare.io/driver-change"
+NO_KUBELET = "--skip-tags=kubelet_tuning"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Hosts, the API server that knows them as nodes, and the inventory of both."""
+
+    bed: Bed
+    lab: Lab
+    hosts: Path
+
+    async def play(self, playbook: str, *flags: str) -> playbooks.Run:
+        """Run a playbook to its end."""
+        return await playbooks.run(shipped.command(self.hosts, playbook, *flags), 600)
+
+    async def packages(self) -> list[str]:
+        """All packages of each GPU node, with their versions."""
+        return [await self.lab.ssh(name, "dpkg-query --show") for name in GPU_NODES]
+
+    async def drivers(self) -> list[str]:
+        """The version that the program of each GPU node tells."""
+        asked = "nvidia-smi --query-gpu=driver_version"
+        return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
+
+    async def boots(self) -> list[str]:
+        """An identity of each GPU node's present boot."""
+        return [await self.lab.ssh(name, "cat /proc/sys/kernel/random/boot_id") for name in GPU_NODES]
+
+    async def schedulable(self) -> list[bool]:
+        """Whether the scheduler may use each GPU node."""
+        nodes = [await self.bed.api.get(f"/api/v1/nodes/{name}") for name in GPU_NODES]
+        return [not node["spec"].get("unschedulable", False) for node in nodes]
+
+    async def run_pod(self, name: str, node: str, **more: Any) -> None:
+        """Create a pod of a tenant on that node; return when it runs."""
+        pod = gpu_pod(name, 4, nodeSelector={"kubernetes.io/hostname": node}, **more)
+        await self.bed.create_pods([pod])
+
+        async def runs() -> bool:
+            pod = await self.bed.api.get(f"{PODS}/{name}")
+            return bool(pod["status"].get("phase") == "Running")
+
+        await until(runs, f"pod {name} to run", 60)
+
+    async def pods(self) -> set[str]:
+        """The names of the tenants' pods."""
+        return {each["metadata"]["name"] for each in await self.bed.api.items(PODS)}
+
+    async def stops_untouched(self, playbook: str, *flags: str) -> playbooks.Run:
+        """Run a playbook that must fail and leave hosts, nodes and pods as they are."""
+        before = await self.packages(), await self.schedulable(), await self.boots(), await self.pods()
+        stopped = await self.play(playbook, *flags)
+        assert stopped.code != 0, stopped.output
+        assert before == (
+            await self.packages(),
+            await self.schedulable(),
+            await self.boots(),
+            await self.pods(),
+        )
+        return stopped
+
+    async def report_machine(self, name: str, identity: str) -> None:
+        """What a node's kubelet tells of its machine."""
+        status = {"status": {"nodeInfo": {"machineID": identity}}}
+        await self.bed.api.patch(f"/api/v1/nodes/{name}/status", status)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    async with Testbed() as bed, Lab(HOSTS) as lab:
+        await bed.add_nodes(SimNode(name, [Card()], machine_id=machine_id(name)) for name in GPU_NODES)
+        folder = tmp_path_factory.mktemp("inventories") / "mine"
+        yield Cluster(bed, lab, shipped.copy(folder, lab, bed.kubeconfig))
+
+
+async def module_of(version: str, folder: Path) -> str:
+    """An object file that modinfo takes for NVIDIA's module of that version, in base64."""
+    source = f'static const char v[] __attribute__((section(".modinfo"), used)) = "version={version}";'
+    made = folder / "nvidia.ko"
+    return await run_text(["sh", "-c", f"cc -c -x c -o {made} - && base64 {made}"], 30, stdin=source)
+
+
+async def test_a_driver_that_no_package_brought_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+    folder = "/lib/modules/$(uname -r)"
+    await cluster.lab.ssh(
+        "gpu-2",
+        f"mkdir -p {folder} && base64 -d >{folder}/nvidia.ko && touch {folder}/modules.order && depmod",
+        stdin=await module_of("550.90.07", tmp_path),
+    )
+    stopped = await cluster.stops_untouched("nodes")
+    await cluster.lab.ssh("gpu-2", f"rm -r {folder}")
+    assert "gpu-2: driver 550.90.07 is on the disk, and no package of this host has it" in stopped.said
+    assert "--skip-tags nvidia_driver" in stopped.said
+
+
+async def test_a_first_installation_takes_one_command_and_no_node_out_of_service(cluster: Cluster) -> None:
+    await cluster.run_pod("tenant", "gpu-1")
+    boots = await cluster.boots()
+    done = await cluster.play("nodes", NO_KUBELET, f"-envidia_driver_version={OLD}")
+    assert done.code == 0, done.output
+    assert "takes 0 of 2 GPU nodes out of service" in done.said
+    assert await cluster.drivers() == [OLD, OLD]
+    assert await cluster.boots() == boots
+    assert await cluster.schedulable() == [True, True]
+    assert await cluster.pods() == {"tenant"}
+
+
+@pytest.mark.parametrize("playbook", ["nodes", "site"])
+async def test_another_driver_in_the_inventory_stops_the_run_before_a_node_is_touched(
+    cluster: Cluster, playbook: str
+) -> None:
+    stopped = await cluster.stops_untouched(playbook)
+    assert "Playbook upgrade_driver drains" in stopped.said
+    for name in GPU_NODES:
+        assert f"{name}: {OLD} is installed and {SHIPPED} is asked for" in stopped.said
+    assert set(stopped.changed.values()) == {0}
+
+
+async def test_a_node_of_the_same_name_in_another_cluster_is_not_drained(cluster: Cluster) -> None:
+    await cluster.report_machine("gpu-2", "0" * 32)
+    stopped = await cluster.stops_untouched("upgrade_driver")
+    await cluster.report_machine("gpu-2", machine_id("gpu-2"))
+    told = (
+        f"gpu-2: node gpu-2 of the cluster of context testbed in {cluster.bed.kubeconfig} is another machine"
+    )
+    assert told in stopped.said
+    assert f"machine ID {'0' * 32} there, {machine_id('gpu-2')} here" in stopped.said
+    assert "cluster_context" in stopped.said
+
+
+async def test_a_kubeconfig_of_several_clusters_is_of_no_use_without_a_context(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    several = yaml.safe_load(cluster.bed.kubeconfig.read_text())
+    (own,) = several["contexts"]
+    several["contexts"] = [{**own, "name": "staging"}, {**own, "name": "production"}]
+    several["current-context"] = "staging"
+    kubeconfig = tmp_path / "several"
+    kubeconfig.write_text(yaml.safe_dump(several))
+    asked = f"-ecluster_kubeconfig={kubeconfig}"
+    stopped = await cluster.stops_untouched("upgrade_driver", asked)
+    assert "several contexts: staging, production (current: staging)" in stopped.said
+    wrong = await cluster.stops_untouched("upgrade_driver", asked, "-ecluster_context=prod")
+    assert 'nvidia_driver_context is "prod"' in wrong.said
+    force = '-e{"nvidia_driver_drain_force": true}'
+    shown = await cluster.play("upgrade_driver", asked, "-ecluster_context=production", force, "--check")
+    assert shown.code == 0, shown.output
+
+
+async def test_a_drain_that_takes_too_long_gives_the_node_back(cluster: Cluster) -> None:
+    await cluster.run_pod("slow", "gpu-2", annotations={SLOW_DELETE: "true"})
+    short = '-e{"nvidia_driver_drain_timeout": 3, "nvidia_driver_drain_force": true}'
+    stopped = await cluster.stops_untouched("upgrade_driver", short, "--limit=gpu-2")
+    assert "these pods of node gpu-2 are not gone after 3 s: default/slow" in stopped.said
+    assert "the node is schedulable again" in stopped.said
+    node = await cluster.bed.api.get("/api/v1/nodes/gpu-2")
+    assert ANNOTATION not in node["metadata"]["annotations"]
+
+
+async def test_an_upgrade_ends_with_every_node_in_service(cluster: Cluster) -> None:
+    await cluster.bed.api.delete(f"{PODS}/tenant")
+    await cluster.bed.api.patch(f"{PODS}/slow", {"metadata": {"annotations": {SLOW_DELETE: None}}})
+
+    async def empty() -> bool:
+        return not await cluster.pods()
+
+    await until(empty, "the pods to go", 60)
+    boots = await cluster.boots()
+    done = await cluster.play("upgrade_driver")
+    assert done.code == 0, done.output
+    assert "takes 2 of 2 GPU nodes out of service" in done.said
+    assert f"gpu-1 leaves service: driver {OLD} becomes {SHIPPED}" in done.said
+    assert await cluster.drivers() == [SHIPPED, SHIPPED]
+    assert not set(boots) & set(await cluster.boots())
+    assert await cluster.schedulable() == [True, True]
+
+
+async def test_a_rollback_returns_all_nodes_but_those_that_somebody_else_has_cordoned(
+    cluster: Cluster,
+) -> None:
+    # An interrupted run had cordoned gpu-1; somebody uncordoned it, and cordoned it for reasons of their own.
+    await cluster.bed.api.patch("/api/v1/nodes/gpu-1", {"metadata": {"annotations": {ANNOTATION: OLD}}})
+    await cluster.bed.kubectl("cordon", "gpu-1")
+    boots = await cluster.boots()
+    done = await cluster.play("rollback")
+    assert done.code == 0, done.output
+    assert await cluster.drivers() == [OLD, OLD]
+    assert not set(boots) & set(await cluster.boots())
+    assert await cluster.schedulable() == [False, True]
