@@ -16,6 +16,7 @@ TERMS: dict[str, Any] = {
     "min_free": [{"path": "/", "mib": 2048}, {"path": "/var", "mib": "5120"}],
     "unlisted_cards": "warn",
     "driver_minimum": "418.87.01",
+    "driver_version": "",
     "container_runtime": "auto",
     "kubernetes_version": "",
 }
@@ -181,6 +182,16 @@ def test_the_driver_may_be_absent_but_old_ones_and_nouveau_are_told() -> None:
     assert check("driver", driver__loaded="418.67").level is Level.WARN
     assert check("driver", driver__loaded="418.87.01").level is Level.OK
     assert check("driver", driver__loaded=None).found == "580.65.06, not loaded"
+
+
+def test_a_driver_whose_change_takes_the_node_out_of_service_is_told() -> None:
+    assert check("driver", {"driver_version": "580.65.06"}).level is Level.OK
+    told = check("driver", {"driver_version": "580.65.06"}, driver__loaded="535.183.01")
+    assert told.level is Level.WARN
+    assert "580.65.06 is asked for: playbook nodes stops before it changes anything" in told.problem
+    assert "playbook upgrade_driver" in told.problem
+    absent = {"driver__loaded": None, "programs__nvidia_module": None}
+    assert check("driver", {"driver_version": "580.65.06"}, **absent).level is Level.OK
 
 
 @pytest.mark.parametrize(

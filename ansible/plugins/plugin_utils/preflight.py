@@ -47,6 +47,7 @@ class Terms:
     min_free: list[Document]
     unlisted_cards: str
     driver_minimum: str
+    driver_version: str
     container_runtime: str
     kubernetes_version: str
 
@@ -238,7 +239,12 @@ def _driver(report: Document, terms: Terms) -> Check:
         problems.append((Level.WARN, "nouveau is loaded: the role nvidia_driver bars it; then reboot"))
     has = version(loaded or installed)
     if has and has < version(terms.driver_minimum):
-        text = f"older than {terms.driver_minimum}: the role nvidia_driver installs a newer one"
+        problems.append((Level.WARN, f"older than {terms.driver_minimum}, which shares no cards"))
+    if has and terms.driver_version and has != version(terms.driver_version):
+        text = (
+            f"{terms.driver_version} is asked for: playbook nodes stops before it changes anything, unless "
+            "nvidia_driver_reboot is true; playbook upgrade_driver takes the node out of service for it"
+        )
         problems.append((Level.WARN, text))
     return judged("driver", found, problems)
 
