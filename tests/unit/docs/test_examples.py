@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from gpushare import contract
+from gpushare.cli.scheduler_manifest import command as scheduler_manifest
 from gpushare.cli.top import command as top
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.deviceplugin.metrics import PluginMetrics
@@ -73,10 +74,10 @@ def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
 
 def test_flags_that_the_docs_name_exist() -> None:
     named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
-    groups = (*top.commands.values(), *isolation.commands.values())
+    groups = (*top.commands.values(), *isolation.commands.values(), *scheduler_manifest.commands.values())
     commands = (extender, device_plugin, exporter, metrics_api, *groups)
     known = {opt for command in commands for param in command.params for opt in param.opts}
-    others = {"--nodes", "--format", "--minimal", "--watch", "--policy-config-file", "--name"}
+    others = {"--nodes", "--format", "--minimal", "--watch", "--policy-config-file", "--name", "--skip-tags"}
     others |= {"--ca-file", "--cert-file", "--key-file"}
     assert named - others <= known
 

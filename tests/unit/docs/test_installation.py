@@ -73,8 +73,12 @@ def test_no_text_of_the_repository_installs_us_from_an_index() -> None:
 
 
 @pytest.mark.parametrize("file", files("*pyproject.toml"), ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_project_requires_a_distribution_of_our_names(file: Path) -> None:
-    assert not [each for each in requirements(tomllib.loads(file.read_text())) if re.match(OURS, each)]
+def test_no_project_requires_a_distribution_of_our_names_but_itself(file: Path) -> None:
+    document = tomllib.loads(file.read_text())
+    others = [
+        each for each in requirements(document) if not each.startswith(f"{document['project']['name']}[")
+    ]
+    assert not [each for each in others if re.match(OURS, each)]
 
 
 def requirements(document: dict[str, Any]) -> Iterator[str]:
