@@ -203,7 +203,7 @@ async def test_taints_and_labels_that_somebody_else_set_are_a_conflict_and_stay(
     bed, stack = taken.bed, taken.stack
     await bed.add_nodes([SimNode("tainted", [Card()]), SimNode("switched", [Card()])])
     await bed.kubectl("taint", "node", "tainted", "example.com/leaving:NoSchedule")
-    await bed.kubectl("label", "node", "switched", "gpushare=false")
+    await bed.kubectl("label", "--overwrite", "node", "switched", "gpushare=false")
     for pool, field in (
         ({"nodes": ["tainted"], "taints": [TAINT]}, ".spec.taints"),
         ({"nodes": ["switched"]}, ".metadata.labels.gpushare"),
