@@ -179,7 +179,7 @@ async def test_a_tenant_that_comes_back_has_its_namespace_again(taken: TakenOver
 
 async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
-    await bed.add_nodes([SimNode("bare", [Card()])])
+    await bed.add_nodes([SimNode("bare")])
     stack.configure({**CONFIG, "nodePools": [{"nodes": ["bare"], "placement": "spread", "taints": [TAINT]}]})
     await stack.up()
     node = await bed.api.get("/api/v1/nodes/bare")
