@@ -1,0 +1,252 @@
+"""Who binds while the Lease is refused, deleted or missing, and after a crash: real API server, real RBAC."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from uuid import uuid4
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpushare.errors import ApiError
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed.api import read_text
+from testbed.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
+from testbed.waiting import together
+from tests.support.faultproxy import fault_proxy, on_bind
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
+DEADLINE_S, TAKE_OVER_S = 3.0, 6.0
+SLACK_S = 0.1
+"""What the moments that a test sees may be late."""
+RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/gpushare-schd-extender"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed() -> AsyncIterator[Bed]:
+    async with Testbed(scheduler=SchedulerSpec(None)) as running:
+        await grant(running, new=True)
+        await running.add_nodes([SimNode("n", [Card(units=10_000)])])
+        yield running
+
+
+def replica(*flags: str, lease: str) -> ExtenderSpec:
+    """One replica of the installation that has this Lease."""
+    return ExtenderSpec(f"{lease}-{uuid4().hex[:4]}", flags=[*QUICK, f"--lease-name={lease}", *flags])
+
+
+async def sample(spec: ExtenderSpec, name: str, **labels: str) -> float:
+    families = text_string_to_metric_families(await read_text(f"{spec.ops_url}/metrics"))
+    found = [each for family in families for each in family.samples if each.name == name]
+    return sum(each.value for each in found if labels.items() <= each.labels.items())
+
+
+async def leads(spec: ExtenderSpec) -> bool:
+    return await sample(spec, "gpushare_extender_leader") == 1
+
+
+async def until_leads(spec: ExtenderSpec) -> None:
+    await until(lambda: leads(spec), f"{spec.name} to lead", 60)
+
+
+async def bind(bed: Bed, spec: ExtenderSpec) -> str:
+    """Have a new pod bound through this replica; returns the error."""
+    (pod,) = await bed.create_pods([gpu_pod(f"pod-{uuid4().hex[:8]}", 1)])
+    meta = pod["metadata"]
+    args = {"PodName": meta["name"], "PodNamespace": "default", "PodUID": meta["uid"], "Node": "n"}
+    async with aiohttp.ClientSession() as session, session.post(f"{spec.url}/bind", json=args) as reply:
+        return str((await reply.json())["Error"])
+
+
+async def until_refused(bed: Bed, spec: ExtenderSpec, says: str) -> None:
+    async def told() -> bool:
+        return says in await bind(bed, spec)
+
+    await until(told, f"a bind to be refused: {says}")
+
+
+async def lease(bed: Bed, name: str) -> dict[str, object] | None:
+    try:
+        spec: dict[str, object] = (await bed.api.get(f"{LEASES}/{name}"))["spec"]
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+    return spec
+
+
+async def stop(bed: Bed, specs: Sequence[ExtenderSpec]) -> None:
+    await together(bed.process(spec.name).stop() for spec in specs)
+
+
+async def test_the_first_extender_of_a_cluster_waits_as_after_a_holder_that_died(bed: Bed) -> None:
+    """A Lease that is not there may have been deleted, and somebody may bind without one."""
+    spec, began = replica(lease="first"), time.monotonic()
+    await start_extender(bed, spec)
+    await until(lambda: lease(bed, "first"), "the Lease")
+    await until_refused(bed, spec, "is waiting for the last holder's binds")
+    await until_leads(spec)
+    assert time.monotonic() - began >= TAKE_OVER_S - SLACK_S
+    assert await bind(bed, spec) == ""
+    await stop(bed, [spec])
+
+
+async def test_without_the_right_to_leases_only_the_holder_binds_and_only_until_its_deadline(
+    bed: Bed,
+) -> None:
+    specs = [replica(lease="three") for _ in range(3)]
+    for spec in specs:
+        await start_extender(bed, spec)
+    holder, *followers = specs
+    await until_leads(holder)
+    assert [await bind(bed, spec) for spec in specs] == ["", "", ""]
+    await bed.api.delete(RIGHTS)
+    await until(lambda: refused(specs), "all replicas to be refused the Lease")
+    gone = time.monotonic()
+    outcomes = []
+    while time.monotonic() < gone + 2 * TAKE_OVER_S:
+        asked = time.monotonic()
+        outcomes += [(asked - gone, await bind(bed, spec)) for spec in specs]
+        assert not any([await leads(spec) for spec in followers])
+    assert not [text for at, text in outcomes if at > DEADLINE_S and not text]
+    refusals = {text for at, text in outcomes if at > DEADLINE_S}
+    (refusal,) = refusals
+    assert refusal.startswith("this extender may not use its Lease (leases.coordination.k8s.io")
+    assert refusal.endswith("or start the only replica with --allow-without-lease")
+    assert await read_text(f"{holder.ops_url}/readyz") == f"ok, degraded: {refusal}"
+    await grant(bed, new=True)
+    for spec in specs:
+        await until(partial(binds, bed, spec), f"{spec.name} to bind, or to pass binds on", 60)
+    assert await one_leads(specs)
+    assert sum([await bound(spec) > 0 for spec in specs]) <= 2
+    await stop(bed, specs)
+
+
+async def binds(bed: Bed, spec: ExtenderSpec) -> bool:
+    return not await bind(bed, spec)
+
+
+async def refused(specs: Sequence[ExtenderSpec]) -> bool:
+    name = "gpushare_extender_reduced_mode"
+    return all([await sample(spec, name, right="leases") == 1 for spec in specs])
+
+
+async def one_leads(specs: Sequence[ExtenderSpec]) -> bool:
+    return [await leads(spec) for spec in specs].count(True) == 1
+
+
+async def bound(spec: ExtenderSpec) -> float:
+    """How many pods this very replica has bound."""
+    return await sample(spec, "gpushare_extender_binds_total", reason="bound")
+
+
+async def test_a_lease_that_is_deleted_under_its_holder_lets_nobody_bind_before_a_full_wait(bed: Bed) -> None:
+    holder, fresh = replica(lease="deleted"), replica(lease="deleted")
+    await start_extender(bed, holder)
+    await until_leads(holder)
+    await bed.api.delete(f"{LEASES}/deleted")
+    starting = asyncio.create_task(start_extender(bed, fresh))
+    await until(lambda: does_not_lead(holder), "the holder to stop", DEADLINE_S)
+    stopped = time.monotonic()
+    await starting
+    await until(lambda: one_leads([holder, fresh]), "one to lead", 60)
+    assert time.monotonic() - stopped >= TAKE_OVER_S - 1  # less what it took to see it stop
+    await stop(bed, [holder, fresh])
+
+
+async def does_not_lead(spec: ExtenderSpec) -> bool:
+    return not await leads(spec)
+
+
+async def test_by_choice_a_replica_binds_without_a_lease_until_it_can_read_one(bed: Bed) -> None:
+    await bed.apply(_ALL_BUT_LEASES)
+    spec, began = replica("--allow-without-lease", lease="alone"), time.monotonic()
+    await start_extender(bed, spec, bed.kubeconfig_for("alone"))
+    await until_refused(bed, spec, "waits before its first bind")
+    await until_leads(spec)
+    assert time.monotonic() - began >= TAKE_OVER_S - SLACK_S
+    assert await bind(bed, spec) == ""
+    assert await lease(bed, "alone") is None
+    assert "ok, degraded: this extender binds without a Lease" in await read_text(f"{spec.ops_url}/readyz")
+    await bed.apply(_LEASES)
+    await until(lambda: lease(bed, "alone"), "the Lease")
+    taken = time.monotonic()
+    await until_refused(bed, spec, "is waiting for the last holder's binds")
+    await until_leads(spec)
+    assert time.monotonic() - taken >= TAKE_OVER_S - SLACK_S
+    assert await read_text(f"{spec.ops_url}/readyz") == "ok"
+    await stop(bed, [spec])
+    found = await lease(bed, "alone")
+    assert found
+    assert found["holderIdentity"] == ""
+
+
+_ALL_BUT_LEASES = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: alone}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gpushare-schd-extender}
+subjects: [{kind: User, name: alone, apiGroup: rbac.authorization.k8s.io}]
+"""
+_LEASES = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: alone, namespace: kube-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: gpushare-schd-extender}
+subjects: [{kind: User, name: alone, apiGroup: rbac.authorization.k8s.io}]
+"""
+
+CRASHING = """
+import asyncio
+from gpushare.extender import daemon
+from gpushare.extender.main import command
+
+async def crash(cluster, notebook):
+    def unsettled():
+        held = (r for book in cluster.ledger.books.values() for r in book.reservations.values())
+        return [each for each in held if not each.settled]
+    while not unsettled():
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.3)  # the POST leaves
+    raise ValueError("a defect in a background job")
+
+daemon.watch_overcommit = crash
+command()
+"""
+"""The extender, one of whose background jobs crashes while a bind is under way."""
+
+
+async def test_a_crash_of_a_background_job_with_a_bind_under_way_keeps_the_lease(bed: Bed) -> None:
+    crashing, other = replica(lease="crash"), replica(lease="crash")
+    over = asyncio.Event()
+    async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy:
+
+        async def late(_: web.Request) -> web.StreamResponse | None:
+            await over.wait()
+            return None
+
+        proxy.faults.append(on_bind(late))
+        argv = [sys.executable, "-c", CRASHING, *crashing.argv(proxy.kubeconfig(bed.folder))[2:]]
+        process = await bed.spawn(crashing.name, argv, ready=f"{crashing.ops_url}/readyz")
+        await until_leads(crashing)
+        with pytest.raises(aiohttp.ClientError):
+            await bind(bed, crashing)
+        assert await process.wait(30) != 0
+        ended = time.monotonic()
+        assert [line for line in proxy.seen if line.endswith("/binding")]
+        assert "a defect in a background job" in process.command.log.read_text()
+        found = await lease(bed, "crash")
+        assert found
+        assert (found["holderIdentity"], found["leaseDurationSeconds"]) != ("", 1)
+        await start_extender(bed, other)
+        await until_leads(other)
+        assert time.monotonic() - ended >= TAKE_OVER_S - SLACK_S
+        over.set()
+    await stop(bed, [other])
