@@ -77,7 +77,16 @@ def test_flags_that_the_docs_name_exist() -> None:
     groups = (*top.commands.values(), *isolation.commands.values(), *scheduler_manifest.commands.values())
     commands = (extender, device_plugin, exporter, metrics_api, *groups)
     known = {opt for command in commands for param in command.params for opt in param.opts}
-    others = {"--nodes", "--format", "--minimal", "--watch", "--policy-config-file", "--name", "--skip-tags"}
+    others = {
+        "--nodes",
+        "--format",
+        "--minimal",
+        "--watch",
+        "--policy-config-file",
+        "--name",
+        "--skip-tags",
+        "--limit",
+    }
     others |= {"--ca-file", "--cert-file", "--key-file"}
     assert named - others <= known
 
