@@ -4,6 +4,8 @@ For nodes that do not share their cards. It speaks to a real kubelet by our agen
 it lacks is the driver: containers are told their cards by environment and get no device.
 
     python -m testbed.wholecards /var/lib/kubelet/device-plugins GPU-… GPU-…
+
+It runs as a process of a node, or as a static pod of it, which is what ACK makes of NVIDIA's plugin.
 """
 
 import asyncio
@@ -16,10 +18,14 @@ from gpushare.deviceplugin.interface import Answer, Device
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.registrar import Registrar
 from testbed.agent import CardNode
+from testbed.api import Object
+from testbed.kubelets import BUSYBOX_IMAGE
 from testbed.process import Process
 from testbed.waiting import until
 
 NAME = "whole-cards"
+_FOLDER = str(Path(__file__).parents[1])
+_NODE = "/node"
 
 
 class WholeCards:
@@ -53,17 +59,47 @@ class WholeCards:
 
 async def start_whole_cards(node: CardNode) -> Process:
     """Start the stand-in on a node, and wait until pods that ask for whole cards can come."""
-    uuids = [card.uuid for card in node.stub.description.cards]
-    argv = [sys.executable, "-m", "testbed.wholecards", DEVICE_PLUGIN_FOLDER, *uuids]
-    env = {"PYTHONPATH": str(Path(__file__).parents[1])}
-    process = await node.kubelet.spawn(NAME, argv, env=env)
+    process = await node.kubelet.spawn(NAME, _argv(node), env={"PYTHONPATH": _FOLDER})
+    await until_whole_cards(node, len(node.stub.description.cards))
+    return process
+
+
+async def until_whole_cards(node: CardNode, count: int) -> None:
+    """Wait until the node offers so many whole cards."""
 
     async def offered() -> bool:
         status = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["status"]
-        return bool(status["allocatable"].get(RESOURCE_WHOLE_GPU) == str(len(uuids)))
+        return int(status["allocatable"].get(RESOURCE_WHOLE_GPU, 0)) == count
 
-    await until(offered, f"node {node.name} to offer {RESOURCE_WHOLE_GPU}")
-    return process
+    await until(offered, f"node {node.name} to offer {count} {RESOURCE_WHOLE_GPU}", 60)
+
+
+def static_pod(node: CardNode) -> Object:
+    """The stand-in as a static pod of a node. Its image has a shell only: the program is this machine's."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
+        "spec": {
+            "hostNetwork": True,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                {
+                    "name": "nvidia-device-plugin-ctr",
+                    "image": BUSYBOX_IMAGE,
+                    "command": ["busybox", "chroot", _NODE, *_argv(node)],
+                    "env": [{"name": "PYTHONPATH", "value": _FOLDER}],
+                    "volumeMounts": [{"name": "node", "mountPath": _NODE}],
+                }
+            ],
+            "volumes": [{"name": "node", "hostPath": {"path": "/"}}],
+        },
+    }
+
+
+def _argv(node: CardNode) -> list[str]:
+    uuids = [card.uuid for card in node.stub.description.cards]
+    return [sys.executable, "-m", "testbed.wholecards", DEVICE_PLUGIN_FOLDER, *uuids]
 
 
 if __name__ == "__main__":

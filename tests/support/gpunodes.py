@@ -17,7 +17,7 @@ from gpushare import contract
 from gpushare.adapters.kubelet.channel import kubelet_channel
 from gpushare.errors import ApiError, KubeletError
 from testbed import Bed, SchedulerSpec, Testbed, until
-from testbed.agent import GpuNode, grant_agent
+from testbed.agent import CardNode, GpuNode, grant_agent
 from testbed.api import Object, read_text
 from testbed.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.kubelets import BUSYBOX_IMAGE
@@ -186,7 +186,7 @@ async def clear(bed: Bed, *nodes: GpuNode) -> None:
 # --- the node and its agent ---------------------------------------------------------------------
 
 
-async def node_object(node: GpuNode) -> Object:
+async def node_object(node: CardNode) -> Object:
     return await node.bed.api.get(f"/api/v1/nodes/{node.name}")
 
 
