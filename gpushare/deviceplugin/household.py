@@ -196,9 +196,12 @@ class Household:
                 self._waiting.remove(future)
 
     def _swap_whole(self, whole: WholeGpus) -> None:
-        self.whole = whole
+        before, self.whole = self.whole, whole
         if self._found and with_whole_gpus(self._found, whole) != self.lineup:
             self._offer(self._found)
+        elif whole.unseen != before.unseen:
+            # Whether these are gone for good is looked for.
+            self._announce()
 
     def _offer(self, found: Lineup) -> None:
         self.lineup = with_whole_gpus(found, self.whole)

@@ -81,6 +81,14 @@ async def test_the_card_is_full_until_the_pod_is_gone_from_the_api_and_its_group
     assert closed(here) == [], "the kubelet's record names pods that are long gone"
 
 
+async def test_whoever_looks_for_pods_that_leave_hears_of_one_with_a_whole_gpu(tmp_path: Path) -> None:
+    here = node_of(tmp_path, 14)
+    news = asyncio.ensure_future(here.household.changed())
+    await asyncio.sleep(0)
+    here.household.take_residents([Deleted("app")])
+    await asyncio.wait_for(news, 5)
+
+
 async def test_a_pod_that_has_finished_gives_its_card_back(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, alive=())
     assert await here.departures.settle() == frozenset()
