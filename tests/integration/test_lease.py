@@ -120,7 +120,7 @@ async def test_without_the_right_to_leases_only_the_holder_binds_and_only_until_
     (refusal,) = refusals
     assert refusal.startswith("this extender may not use its Lease (leases.coordination.k8s.io")
     assert refusal.endswith("or start the only replica with --allow-without-lease")
-    assert await read_text(f"{holder.ops_url}/readyz") == f"ok, degraded: {refusal}"
+    assert await read_text(f"{holder.ops_url}/readyz") == f"ok\ndegraded: {refusal}"
     await grant(bed, new=True)
     for spec in specs:
         await until(partial(binds, bed, spec), f"{spec.name} to bind, or to pass binds on", 60)
@@ -174,7 +174,7 @@ async def test_by_choice_a_replica_binds_without_a_lease_until_it_can_read_one(b
     assert time.monotonic() - began >= TAKE_OVER_S - SLACK_S
     assert await bind(bed, spec) == ""
     assert await lease(bed, "alone") is None
-    assert "ok, degraded: this extender binds without a Lease" in await read_text(f"{spec.ops_url}/readyz")
+    assert "ok\ndegraded: this extender binds without a Lease" in await read_text(f"{spec.ops_url}/readyz")
     await bed.apply(_LEASES)
     await until(lambda: lease(bed, "alone"), "the Lease")
     taken = time.monotonic()

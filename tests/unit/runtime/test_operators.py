@@ -7,19 +7,24 @@ from gpushare.runtime.operators import operators_app
 
 
 @pytest.mark.parametrize(
-    ("problem", "degraded", "status", "text"),
+    ("problem", "notices", "status", "text"),
     [
-        (None, None, 200, "ok"),
-        (None, "no right to x", 200, "ok, degraded: no right to x"),
-        ("not listed", "no right to x", 503, "not listed"),
+        (None, (), 200, "ok"),
+        (
+            None,
+            ("degraded: no right to x", "card 1 is full"),
+            200,
+            "ok\ndegraded: no right to x\ncard 1 is full",
+        ),
+        ("not listed", ("degraded: no right to x",), 503, "not listed"),
     ],
     ids=["ready", "degraded", "not-ready"],
 )
 def test_a_degraded_daemon_is_ready_and_says_what_is_missing(
-    problem: str | None, degraded: str | None, status: int, text: str
+    problem: str | None, notices: tuple[str, ...], status: int, text: str
 ) -> None:
     app = operators_app(
-        lambda _: (b"", "text/plain"), live=lambda: None, ready=lambda: problem, degraded=lambda: degraded
+        lambda _: (b"", "text/plain"), live=lambda: None, ready=lambda: problem, notices=lambda: notices
     )
     answer = TestClient(app).get("/readyz")
     assert (answer.status_code, answer.text) == (status, text)
