@@ -117,3 +117,18 @@ def test_a_plain_value_where_a_table_is_to_change_is_named() -> None:
 def test_an_unknown_format_is_named() -> None:
     with pytest.raises(ConfigTextError, match="'ini' is no format: use one of json, toml, yaml"):
         parse("a", "ini", FILE)
+
+
+class Unsafe(str):
+    """As ansible-core 2.16 marks text from hosts."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self
+
+
+@pytest.mark.parametrize("kind", ["json", "toml", "yaml"])
+def test_strings_of_ansible_are_written_as_any_others(kind: str) -> None:
+    changes = {"a": {Unsafe("b"): [Unsafe("c")]}}
+    assert parse(merge("", changes, kind, "f"), kind, "f") == {"a": {"b": ["c"]}}

@@ -79,11 +79,12 @@ def merged(current: Mapping[str, Any], changes: Mapping[str, Any], path: str, *a
 def plain(value: Any) -> Any:
     """Return ``value`` in Python's own types: Ansible's tagged strings are unknown to the writers."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {plain(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, str):
-        return str(value)
+        # str() gives Ansible 2.16's unsafe strings back as they are.
+        return str.__str__(value)
     return value
 
 
