@@ -76,16 +76,17 @@ async def test_the_driver_goes_up_and_back_as_one(lab: Lab, tmp_path: Path) -> N
     assert "upgrade_driver" in unasked.said
     assert await versions(lab, *DRIVER) == {OLD}
 
-    reboots = {"nvidia_driver_reboot": True}
-    upgrade = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=NEW, **reboots)
+    upgrade = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=NEW, nvidia_driver_reboot=True)
     assert upgrade.code == 0, upgrade.output
     assert await versions(lab, *DRIVER) == {NEW}
 
-    refused = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=OLD, **reboots)
+    refused = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=OLD, nvidia_driver_reboot=True)
     assert refused.code != 0
     assert "a step back needs nvidia_driver_allow_downgrade" in refused.said
 
-    back = await run(lab, tmp_path, "nvidia_driver", entry="rollback", nvidia_driver_version=NEW, **reboots)
+    back = await run(
+        lab, tmp_path, "nvidia_driver", entry="rollback", nvidia_driver_version=NEW, nvidia_driver_reboot=True
+    )
     assert back.code == 0, back.output
     assert await versions(lab, *DRIVER) == {OLD}
 
