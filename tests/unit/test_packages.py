@@ -183,3 +183,16 @@ def planned(target: str) -> str:
     argv = ["make", "--dry-run", "--always-make", "--no-print-directory", target, "STACK=x"]
     ended = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603 - as above
     return ended.stdout
+
+
+def test_set_up_again_in_the_activated_environment_keeps_the_users_uv(tmp_path: Path) -> None:
+    """The fake uv makes the folder that the real one makes."""
+    for folder in (".ci", "own", "policy"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(ROOT / ".ci" / "bootstrap", tmp_path / ".ci")
+    _program(tmp_path / "own" / "uv", "mkdir -p .venv/bin")
+    path = f"{tmp_path}/.venv/bin:{tmp_path}/own:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "GPUSHARE_CACHE": str(tmp_path / "cache")}
+    for _ in range(2):
+        subprocess.run([str(tmp_path / ".ci" / "bootstrap")], env=env, check=True)  # noqa: S603 - our own script
+    assert (tmp_path / ".venv" / "bin" / "uv").resolve() == tmp_path / "own" / "uv"
