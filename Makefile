@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 ANSIBLE := ansible/.venv/bin
-SOURCES := gpushare testbed components policy tests docs ansible/extensions ansible/plugins __main__.py
+SOURCES := gpushare testbed release tools components policy tests docs ansible/extensions ansible/plugins __main__.py
 PROSE := *.md ansible/*.md ansible/playbooks ansible/roles inventories
 
 # A virtual environment needs packages that another prerequisite installs.
@@ -69,11 +69,11 @@ gpu: setup ## The library on a real card, under frameworks that GPU_PYTHON has; 
 
 .PHONY: role-docs
 role-docs: setup ## Make the README of each role from its argument_specs.yml
-	@$(BIN)/python -m tests.support.role_docs
+	@$(BIN)/python -m tools.role_docs
 
 .PHONY: collection-modules
 collection-modules: setup ## Copy the modules of gpushare/ that the collection carries
-	@$(BIN)/python -m tests.support.collection_modules
+	@$(BIN)/python -m tools.collection_modules
 
 .PHONY: collection
 collection: setup-ansible collection-modules ## Build the tarball of the collection in dist/
@@ -81,7 +81,7 @@ collection: setup-ansible collection-modules ## Build the tarball of the collect
 
 .PHONY: molecule
 molecule: packages setup setup-ansible ## The roles on real systemd hosts; SCENARIO=<names> for some of them
-	@$(BIN)/python -m tests.support.molecule $(SCENARIO)
+	@$(BIN)/python -m tools.molecule $(SCENARIO)
 
 .PHONY: docs
 docs: setup ## Build the documentation, warnings are errors
@@ -125,19 +125,19 @@ bench-preflight: packages setup setup-ansible ## The preflight of 200 hosts agai
 
 .PHONY: images
 images: setup ## Build all images, write images.json; REGISTRY=… BASE_IMAGE=… PLATFORMS=… PUSH=1
-	@$(BIN)/python -m testbed.images
+	@$(BIN)/python -m release
 
 .PHONY: print-digests
 print-digests: setup
-	@$(BIN)/python -m testbed.images.supply digests
+	@$(BIN)/python -m release.supply digests
 
 .PHONY: sbom
 sbom: setup ## List the Python packages of each image in dist/ (CycloneDX)
-	@$(BIN)/python -m testbed.images.supply sbom
+	@$(BIN)/python -m release.supply sbom
 
 .PHONY: sign
 sign: setup ## Sign the pushed images and their package lists by digest; needs cosign
-	@$(BIN)/python -m testbed.images.supply sign
+	@$(BIN)/python -m release.supply sign
 
 # Pulumi's language host looks for uv on the PATH; `make setup` puts a link to it here.
 PULUMI_PATH = $(CURDIR)/$(BIN):$$PATH
@@ -152,7 +152,7 @@ up: setup ## Deploy to a cluster; STACK=<name>
 
 .PHONY: monitoring
 monitoring: setup ## Make rules, alerts and dashboards in components/monitoring
-	@$(BIN)/python -W ignore::DeprecationWarning -m tests.support.monitoring_files
+	@$(BIN)/python -W ignore::DeprecationWarning -m tools.monitoring_files
 
 .PHONY: generate
 generate: setup ## Make the kubelet's gRPC messages and stubs from their .proto files

@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, NotRequired, TypedDict, cast, get_args, get_origin, get_type_hints
 
-from gpushare.model.scheduler_config import KubernetesVersion
+from gpushare.kubescheduler.config import KubernetesVersion
 
 
 @cache

@@ -11,13 +11,12 @@ from typing import Final, TypeVar
 from components.checks_isolation import check_isolation
 from components.checks_monitoring import check_monitoring
 from components.config import (
-    DeviceListStrategy,
+    ClusterSettings,
     DevicePlugin,
     Exposure,
     Extender,
     Installer,
     NodePool,
-    Settings,
     Stack,
     Tenant,
 )
@@ -39,8 +38,9 @@ from components.forms import (
 from components.images import with_images
 from gpushare.contract import LABEL_GPUSHARE, LABEL_PLACEMENT
 from gpushare.errors import ConfigError
+from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
 from gpushare.model.modes import mode_of
-from gpushare.model.scheduler_config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
+from gpushare.model.options import DeviceListStrategy
 
 _REPLICAS: Final = (1, 3)
 _FIRST_SIDECAR: Final = KubernetesVersion(1, 18)
@@ -56,7 +56,7 @@ _TAKEN: Final = ("default", "kube-", "system-")
 _MAX_PRIORITY: Final = 1_000_000_000
 """What is above belongs to Kubernetes itself."""
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S", bound=ClusterSettings)
 
 
 def check(given: S) -> S:
@@ -87,7 +87,7 @@ def check(given: S) -> S:
     return settings
 
 
-def _images(settings: Settings) -> Iterable[tuple[str, str]]:
+def _images(settings: ClusterSettings) -> Iterable[tuple[str, str]]:
     yield "extender.image", settings.extender.image
     if settings.extender.scheduler:
         yield "extender.scheduler.image", settings.extender.scheduler.image
@@ -105,7 +105,7 @@ def _images(settings: Settings) -> Iterable[tuple[str, str]]:
         yield "monitoring.metricsApi.image", settings.monitoring.metrics_api.image
 
 
-def _check_pulls(settings: Settings) -> None:
+def _check_pulls(settings: ClusterSettings) -> None:
     if settings.registry:
         check_registry("registry", settings.registry)
     for index, name in enumerate(settings.image_pull_secrets):

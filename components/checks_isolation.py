@@ -1,13 +1,13 @@
 """Rules for what holds containers to their parts, as ``components.checks`` has the others. Pure."""
 
-from components.config import DevicePlugin, Isolation, Mps, Settings
+from components.config import ClusterSettings, DevicePlugin, Isolation, Mps
 from components.forms import check_any_label, check_path, check_size
 from gpushare.contract import LABEL_NO_ISOLATION
 from gpushare.errors import ConfigError
 from gpushare.model.modes import HELD, Mode, mode_of
 
 
-def check_isolation(settings: Settings) -> None:
+def check_isolation(settings: ClusterSettings) -> None:
     """Raise ConfigError where a rule is broken, or where pools need what is not there."""
     if settings.isolation:
         _check_installer("isolation", settings.isolation)

@@ -14,8 +14,9 @@ from typing import Final
 
 from components.config_monitoring import Monitoring
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
+from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import HELD, Mode
-from gpushare.model.scheduler_config import KubernetesVersion
+from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
 HELD_NODES: Final = (
@@ -42,28 +43,6 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARN = "warn"
     ERROR = "error"
-
-
-class MemoryUnit(StrEnum):
-    """What one unit of ``aliyun.com/gpu-mem`` is."""
-
-    GIB = "GiB"
-    MIB = "MiB"
-
-
-class DeviceListStrategy(StrEnum):
-    """How a container is told its cards."""
-
-    MOUNTS = "volume-mounts"
-    CDI = "cdi"
-    ENV = "envvar"
-
-
-class Placement(StrEnum):
-    """Which card of a node a pod gets: the fullest that has room, or the emptiest."""
-
-    BINPACK = "binpack"
-    SPREAD = "spread"
 
 
 class State(StrEnum):
@@ -234,7 +213,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClusterSettings:
     """Everything that runs in one cluster."""
 
     kubernetes_version: KubernetesVersion
@@ -278,7 +257,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack(Settings):
+class Stack(ClusterSettings):
     """A cluster and the way to it."""
 
     kubeconfig: str = ""

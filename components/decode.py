@@ -9,14 +9,14 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
-from components.config import Settings, Stack
+from components.config import ClusterSettings, Stack
 from gpushare.errors import ConfigError
-from gpushare.model.scheduler_config import KubernetesVersion, parse_version
+from gpushare.kubescheduler.config import KubernetesVersion, parse_version
 
 _SCALARS: Final[Mapping[type, str]] = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
-S = TypeVar("S", Settings, Stack)
+S = TypeVar("S", ClusterSettings, Stack)
 
 
 def settings_from(raw: Mapping[str, object], kind: type[S]) -> S:

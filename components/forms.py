@@ -10,7 +10,7 @@ from typing import Final
 
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.errors import ConfigError
-from gpushare.model.scheduler_config import KubernetesVersion
+from gpushare.kubescheduler.config import KubernetesVersion
 
 MODE_LABELS: Final = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
 _MAX_NAME: Final = 63

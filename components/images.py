@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from components.config import DevicePlugin, Extender, Installer, Isolation, Mps, Settings
+from components.config import ClusterSettings, DevicePlugin, Extender, Installer, Isolation, Mps
 from components.config_monitoring import Exporter, MetricsApi, Monitoring
 from gpushare.errors import ConfigError
 
@@ -19,7 +19,7 @@ EXPORTER: Final = "exporter"
 ISOLATION: Final = "isolation"
 METRICS_API: Final = "metrics-api"
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S", bound=ClusterSettings)
 P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Mps, Exporter, MetricsApi)
 
 

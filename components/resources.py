@@ -26,12 +26,12 @@ from components.manifests import (
 from components.manifests.parts import Object
 from components.manifests.pulls import localized, used
 from components.stack import settled
-from gpushare.model.scheduler_config import KubernetesVersion
+from gpushare.kubescheduler.config import KubernetesVersion
 
 if TYPE_CHECKING:
-    Args = config.Settings | Mapping[str, object]
+    Args = config.ClusterSettings | Mapping[str, object]
 else:
-    Args = published(config.Settings)
+    Args = published(config.ClusterSettings)
 
 _WORKLOADS: Final = ("Deployment", "DaemonSet", "Job")
 _RETAINED: Final = ("Namespace", "Node", "PriorityClass")
@@ -68,7 +68,7 @@ class _Component(pulumi.ComponentResource):
     def __init__(
         self, name: str, objects: Iterable[Object], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(f"gpushare:index:{type(self).__name__}", name, {}, opts)
+        super().__init__(f"gpushare:index:{type(self).__name__.removesuffix('Component')}", name, {}, opts)
         names: list[str] = []
         made: list[tuple[str, pulumi.Resource]] = []
         for manifest in objects:
@@ -96,7 +96,7 @@ def _needed(kind: str, made: list[tuple[str, pulumi.Resource]]) -> list[pulumi.R
     return [each for other, each in made if other == "Namespace" or other == kind == "APIService"]
 
 
-class SchedulerExtender(_Component):
+class SchedulerExtenderComponent(_Component):
     """The scheduler extender, and with ``sidecar`` the kube-scheduler beside it."""
 
     def __init__(
@@ -109,7 +109,7 @@ class SchedulerExtender(_Component):
         super().__init__(name, extender.objects(args, version), opts)
 
 
-class DevicePlugin(_Component):
+class DevicePluginComponent(_Component):
     """The node agent on all pools, with the rights that they share."""
 
     def __init__(
@@ -118,7 +118,7 @@ class DevicePlugin(_Component):
         super().__init__(name, device_plugin.objects(args), opts)
 
 
-class EvictRecover(_Component):
+class EvictRecoverComponent(_Component):
     """What takes NVIDIA's plugin off shared nodes and brings it back."""
 
     def __init__(
@@ -127,7 +127,7 @@ class EvictRecover(_Component):
         super().__init__(name, evict_recover.objects(args), opts)
 
 
-class NodePools(_Component):
+class NodePoolsComponent(_Component):
     """Labels and taints of nodes that are there already; they stay when the stack goes."""
 
     def __init__(
@@ -136,7 +136,7 @@ class NodePools(_Component):
         super().__init__(name, node_pool.objects(args), opts)
 
 
-class Installer(_Component):
+class InstallerComponent(_Component):
     """What tells the control plane's own kube-scheduler of the extender."""
 
     def __init__(
@@ -149,14 +149,14 @@ class Installer(_Component):
         super().__init__(name, installer.objects(args, version), opts)
 
 
-class IsolationInstaller(_Component):
+class IsolationInstallerComponent(_Component):
     """What puts the isolation library on nodes; files that it placed stay when the stack goes."""
 
     def __init__(self, name: str, args: config.Isolation, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, isolation.objects(args), opts)
 
 
-class MpsDaemons(_Component):
+class MpsDaemonsComponent(_Component):
     """What keeps an MPS control daemon up for each card.
 
     It stays when the stack goes: with its pods all CUDA programs of their nodes would end.
@@ -167,7 +167,7 @@ class MpsDaemons(_Component):
         super().__init__(name, mps.objects(args), pulumi.ResourceOptions.merge(opts, retained))
 
 
-class Monitoring(_Component):
+class MonitoringComponent(_Component):
     """What shows the use of the cards."""
 
     def __init__(
@@ -180,7 +180,7 @@ class Monitoring(_Component):
         super().__init__(name, monitoring.objects(args, version), opts)
 
 
-class Tenant(_Component):
+class TenantComponent(_Component):
     """A namespace with its part of the cluster's GPU memory."""
 
     def __init__(self, name: str, args: config.Tenant, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -210,35 +210,35 @@ class GpuShare(pulumi.ComponentResource):
         *,
         shared: pulumi.ProviderResource | None = None,
     ) -> None:
-        settings = args if isinstance(args, config.Settings) else settled(args, config.Settings)
+        settings = args if isinstance(args, config.ClusterSettings) else settled(args, config.ClusterSettings)
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
         version = settings.kubernetes_version
         inside = pulumi.ResourceOptions(parent=self, transformations=[_localizer(settings), _sharer(shared)])
-        extending = SchedulerExtender(f"{name}-extender", settings.extender, version, inside)
+        extending = SchedulerExtenderComponent(f"{name}-extender", settings.extender, version, inside)
         # The installer edits nothing before the extender answers, so it need not start before that.
         behind = pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(depends_on=[extending]))
         parts = [
             extending,
-            DevicePlugin(f"{name}-device-plugin", settings.device_plugins, inside),
-            EvictRecover(f"{name}-evict-recover", settings.device_plugins, inside),
-            NodePools(f"{name}-nodes", settings.node_pools, inside),
+            DevicePluginComponent(f"{name}-device-plugin", settings.device_plugins, inside),
+            EvictRecoverComponent(f"{name}-evict-recover", settings.device_plugins, inside),
+            NodePoolsComponent(f"{name}-nodes", settings.node_pools, inside),
             *(
-                [Installer(f"{name}-installer", settings.installer, version, behind)]
+                [InstallerComponent(f"{name}-installer", settings.installer, version, behind)]
                 if settings.installer
                 else []
             ),
             *(
-                [IsolationInstaller(f"{name}-isolation", settings.isolation, inside)]
+                [IsolationInstallerComponent(f"{name}-isolation", settings.isolation, inside)]
                 if settings.isolation
                 else []
             ),
-            *([MpsDaemons(f"{name}-mps", settings.mps, inside)] if settings.mps else []),
+            *([MpsDaemonsComponent(f"{name}-mps", settings.mps, inside)] if settings.mps else []),
             *(
-                [Monitoring(f"{name}-monitoring", settings.monitoring, version, inside)]
+                [MonitoringComponent(f"{name}-monitoring", settings.monitoring, version, inside)]
                 if settings.monitoring
                 else []
             ),
-            *(Tenant(f"{name}-tenant-{each.name}", each, inside) for each in settings.tenants),
+            *(TenantComponent(f"{name}-tenant-{each.name}", each, inside) for each in settings.tenants),
         ]
         self.names = pulumi.Output.all(*(part.names for part in parts)).apply(_flat)
         self.images = pulumi.Output.from_input(used(everything(settings)))
@@ -246,7 +246,7 @@ class GpuShare(pulumi.ComponentResource):
         self.register_outputs({"names": self.names, "images": self.images, "extenderUrl": self.extender_url})
 
 
-def _localizer(settings: config.Settings) -> pulumi.ResourceTransformation:
+def _localizer(settings: config.ClusterSettings) -> pulumi.ResourceTransformation:
     """Gives every object the cluster's registry and pull secrets."""
 
     def localize(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:

@@ -8,11 +8,11 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from components.checks import check
-from components.config import Settings, Stack
+from components.config import ClusterSettings, Stack
 from components.decode import settings_from
 from gpushare.errors import ConfigError
 
-S = TypeVar("S", Settings, Stack)
+S = TypeVar("S", ClusterSettings, Stack)
 
 _PROJECT: Final = Path(__file__).parents[1]
 """Files that a stack names are relative to it."""

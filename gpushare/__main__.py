@@ -15,11 +15,11 @@ COMMANDS: Final = {
         "gpushare.metricsapi.main:command", "Serve what the cards do to autoscalers.", "metrics-api"
     ),
     "isolation": Lazy(
-        "gpushare.isolation.main:command", "Put the isolation library on a node and off it.", "isolation"
+        "gpushare.installer.main:command", "Put the isolation library on a node and off it.", "isolation"
     ),
-    "mps": Lazy("gpushare.mps.main:command", "Keep a node's MPS control daemons up.", "device-plugin"),
+    "mps": Lazy("gpushare.mpsd.main:command", "Keep a node's MPS control daemons up.", "device-plugin"),
     "node-mode": Lazy(
-        "gpushare.deviceplugin.evict:command", "Take NVIDIA's plugin off a node and back.", "device-plugin"
+        "gpushare.cli.node_mode:command", "Take NVIDIA's plugin off a node and back.", "device-plugin"
     ),
     **TOOLS,
 }

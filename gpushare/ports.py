@@ -16,7 +16,7 @@ Fence = Callable[[], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Event:
     """An event about an object, as users read it in ``kubectl describe``."""
 
     kind: str
@@ -28,14 +28,14 @@ class Note:
     warning: bool = False
 
 
-def pod_note(pod: Pod, reason: str, text: str, *, warning: bool = False) -> Note:
+def pod_event(pod: Pod, reason: str, text: str, *, warning: bool = False) -> Event:
     """A note about a pod."""
-    return Note("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning)
+    return Event("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning)
 
 
-def node_note(node: str, reason: str, text: str) -> Note:
+def node_event(node: str, reason: str, text: str) -> Event:
     """A warning about a node. Its UID is its name, as kubelet's own events have it."""
-    return Note("Node", "", node, node, reason, text, warning=True)
+    return Event("Node", "", node, node, reason, text, warning=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class KubeApi(Protocol):
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod as etcd has it now (quorum read); None where there is none."""
 
-    async def note(self, note: Note) -> None:
+    async def note(self, note: Event) -> None:
         """Write an event."""
 
     async def read_lease(self) -> LeaseRecord | None:
@@ -92,7 +92,7 @@ class KubeApi(Protocol):
         """
 
 
-class Gpus(Protocol):
+class InventoryDriver(Protocol):
     """The driver. Every method raises GpuError where the driver refuses or does not answer in time."""
 
     async def inventory(self) -> Inventory:
@@ -105,32 +105,32 @@ class Gpus(Protocol):
         """XID errors as the driver reports them. Ends where the driver has no such reports."""
 
 
-class Meters(Protocol):
-    """The driver, for those who watch the cards. Raises GpuError as ``Gpus`` does."""
+class MeterDriver(Protocol):
+    """The driver, for those who watch the cards. Raises GpuError as ``InventoryDriver`` does."""
 
     async def readings(self) -> Readings:
         """What all cards and the processes on them do now."""
 
 
-class Loads(Protocol):
-    """The driver, for those who hold containers to their parts. Raises GpuError as ``Gpus`` does."""
+class ProcessDriver(Protocol):
+    """The driver, for pacing: which processes use a GPU. Raises GpuError as ``InventoryDriver`` does."""
 
     async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
         """By UUID of each card that lists them, its processes and what they do now."""
 
 
-class Driver(Gpus, Loads, Protocol):
+class AgentDriver(InventoryDriver, ProcessDriver, Protocol):
     """The driver, for the agent of one node."""
 
 
-class Modes(Protocol):
-    """The driver, for those who say who may use a card. Raises GpuError as ``Gpus`` does."""
+class ModeDriver(Protocol):
+    """The driver, for those who say who may use a card. Raises GpuError as ``InventoryDriver`` does."""
 
     async def set_exclusive(self, uuid: str, *, exclusive: bool) -> None:
         """Let one process alone use the card, or any number of them."""
 
 
-class MpsDriver(Gpus, Modes, Protocol):
+class MpsDriver(InventoryDriver, ModeDriver, Protocol):
     """The driver, for the MPS daemon of one node."""
 
 
@@ -149,5 +149,5 @@ class NodeApi(Protocol):
     async def node_names(self) -> tuple[str, ...]:
         """The names of all nodes."""
 
-    async def note(self, note: Note) -> None:
+    async def note(self, note: Event) -> None:
         """Write an event."""

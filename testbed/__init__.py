@@ -8,14 +8,14 @@ anything that a daemon of gpushare needs at run time. Everything listens on loop
         await bed.create_pods([gpu_pod("p", 4)])
 """
 
-from testbed.bed import Bed
+from testbed.control_plane.bed import Bed
+from testbed.control_plane.nodes import Card, SimNode, gpu_pod
+from testbed.control_plane.scheduler import SchedulerSpec
+from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
+from testbed.control_plane.start import Testbed
 from testbed.errors import TestbedError
-from testbed.nodes import Card, SimNode, gpu_pod
-from testbed.process import Process
-from testbed.scheduler import SchedulerSpec
-from testbed.stages import SLOW_DELETE, SLOW_START
-from testbed.start import Testbed
-from testbed.waiting import until
+from testbed.system.process import Process
+from testbed.system.waiting import until
 
 __all__ = [
     "SLOW_DELETE",

@@ -11,14 +11,15 @@ from pathlib import Path
 import click
 
 from gpushare.errors import GpuShareError
-from testbed import build, pids
-from testbed.binaries import TOOLS
-from testbed.folders import bed_folder, cache_root
-from testbed.home import note_of, take_down
-from testbed.nodes import Card, SimNode
-from testbed.process import tail
-from testbed.scheduler import CURRENT, LEGACY, SchedulerSpec
-from testbed.start import Testbed
+from testbed.control_plane.home import note_of, take_down
+from testbed.control_plane.nodes import Card, SimNode
+from testbed.control_plane.scheduler import CURRENT, LEGACY, SchedulerSpec
+from testbed.control_plane.start import Testbed
+from testbed.programs import build
+from testbed.programs.binaries import TOOLS
+from testbed.system import pids
+from testbed.system.folders import bed_folder, cache_root
+from testbed.system.process import tail
 
 _NAME = click.option("--name", default="main", show_default=True, help="Name of the bed.")
 

@@ -16,21 +16,21 @@ from functools import partial
 
 import click
 
+import release
 from gpushare.contract import EVENT_PLACED
 from gpushare.errors import GpuShareError
-from testbed import build
-from testbed import images as our_images
-from testbed.agent import CardNode
-from testbed.bed import Bed
-from testbed.deployed import deployed_stage
-from testbed.deploying import Deploy, by_kubectl, by_pulumi
+from release import Images
+from testbed.control_plane.bed import Bed
+from testbed.daemons.agent import CardNode
 from testbed.errors import TestbedError
-from testbed.images import Images
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml.build import library
-from testbed.play import limits, perform, pod_events, real_stage, show, show_on, stage, user_path
+from testbed.programs import build
 from testbed.pulumi import TOOLS as PULUMI_TOOLS
 from testbed.stories import STORIES, Step, Story
+from testbed.stories.deployed import deployed_stage
+from testbed.stories.deploying import Deploy, by_kubectl, by_pulumi
+from testbed.stories.play import limits, perform, pod_events, real_stage, show, show_on, stage, user_path
 
 _TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 _ANY = KubeletSpec("any", runtime="nvidia", services=True)
@@ -73,7 +73,7 @@ def _obstacle() -> str | None:
 class _Whole:
     """How our services are deployed from images, and with which words."""
 
-    images: Images
+    release: Images
     deploy: Deploy
     says: str
 
@@ -83,7 +83,7 @@ async def _find_whole() -> _Whole | None:
     if os.environ.get("PULUMI") == "build":
         await build.ensure(PULUMI_TOOLS)
     try:
-        images = await our_images.ensure()
+        images = await release.ensure()
     except TestbedError as error:
         _say(f"# Our services run as processes in all stories: {error}")
         return None
@@ -138,7 +138,7 @@ class _Run:
         if not (story.deployed and self._whole):
             return [*await self._stack.enter_async_context(real_stage(story))]
         _say(f"# {self._whole.says}")
-        stage = deployed_stage(story, self._whole.images, self._whole.deploy)
+        stage = deployed_stage(story, self._whole.release, self._whole.deploy)
         deployed = await self._stack.enter_async_context(stage)
         for name in deployed.made:
             _say(f"#   {name}")

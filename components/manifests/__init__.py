@@ -5,7 +5,7 @@ Nothing here writes or knows Pulumi, or reads anything but the files of ``compon
 The renderer and the Pulumi components use the same builders, so both ways give the very same objects.
 """
 
-from components.config import Settings
+from components.config import ClusterSettings
 from components.manifests import (
     device_plugin,
     evict_recover,
@@ -21,7 +21,7 @@ from components.manifests.parts import Object
 from components.manifests.pulls import localized
 
 
-def everything(settings: Settings) -> list[Object]:
+def everything(settings: ClusterSettings) -> list[Object]:
     """All objects of a cluster, in the order in which they can be applied."""
     version = settings.kubernetes_version
     made = [

@@ -32,7 +32,7 @@ from gpushare.contract import (
     SEAL_SECRET,
     SYSTEM_NAMESPACE,
 )
-from gpushare.model.scheduler_config import KubernetesVersion
+from gpushare.kubescheduler.config import KubernetesVersion
 
 OPS_PORT: Final = 12346
 """Health and metrics: the extender's own default."""

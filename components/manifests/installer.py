@@ -26,7 +26,7 @@ from components.manifests.parts import (
     sizes,
 )
 from gpushare.contract import INSTALLER_NAME as NAME
-from gpushare.model.scheduler_config import KubernetesVersion
+from gpushare.kubescheduler.config import KubernetesVersion
 
 _FOLDER: Final = "/etc/kubernetes"
 _LOGS: Final = "/var/log/pods"

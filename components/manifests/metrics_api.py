@@ -30,7 +30,7 @@ from gpushare.contract import (
     METRICS_API_VERSIONS,
     SYSTEM_NAMESPACE,
 )
-from gpushare.model.scheduler_config import KubernetesVersion
+from gpushare.kubescheduler.config import KubernetesVersion
 
 _LABELS: Final = labels(METRICS_API_NAME)
 _TLS_FOLDER: Final = "/etc/gpushare/tls"

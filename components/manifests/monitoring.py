@@ -12,7 +12,7 @@ from components.config_monitoring import Monitoring
 from components.manifests import exporter, metrics_api
 from components.manifests.parts import OPS, OURS, Object, labels, metadata
 from gpushare.contract import SYSTEM_NAMESPACE
-from gpushare.model.scheduler_config import KubernetesVersion
+from gpushare.kubescheduler.config import KubernetesVersion
 
 _FILES: Final = Path(__file__).parents[1] / "monitoring"
 _PROMETHEUS: Final = "gpushare-prometheus"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpushare.contract import SYSTEM_NAMESPACE
-from gpushare.model.scheduler_config import KubernetesVersion
+from gpushare.kubescheduler.config import KubernetesVersion
 
 Object = dict[str, Any]
 

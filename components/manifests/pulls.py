@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from components.config import Settings
+from components.config import ClusterSettings
 from components.manifests.parts import Object
 
 
-def localized(manifest: Object, settings: Settings) -> Object:
+def localized(manifest: Object, settings: ClusterSettings) -> Object:
     """The object with the registry and the pull secrets of this cluster; itself where it has no pods."""
     template = manifest.get("spec", {}).get("template")
     if template is None or not (settings.registry or settings.image_pull_secrets):

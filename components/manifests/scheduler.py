@@ -21,13 +21,7 @@ from components.manifests.parts import (
 )
 from gpushare.contract import EXTENDER_NAME, EXTENDER_PREFIX, EXTENDER_SERVICE_PORT
 from gpushare.errors import ConfigError
-from gpushare.model.scheduler_config import (
-    ExtenderConfig,
-    Format,
-    KubernetesVersion,
-    SchedulerOptions,
-    render,
-)
+from gpushare.kubescheduler.config import ExtenderConfig, Format, KubernetesVersion, SchedulerOptions, render
 
 _CLUSTER_ROLES: Final = ("system:kube-scheduler", "system:volume-scheduler")
 _AUTHENTICATION: Final = "extension-apiserver-authentication-reader"

@@ -24,7 +24,7 @@ _CONTAINER: Final = re.compile(r"(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ContainerRef:
     """The pod, by the kubelet's UID, and the container that a process runs in; its id may be unknown."""
 
     pod_uid: str
@@ -47,16 +47,16 @@ class Cgroups:
         return uids & {_uid(group.name) for top in self._tops for group in _groups(top)}
 
 
-def homes_of(pids: Iterable[int], proc: Path) -> dict[int, Home | None]:
+def containers_of(pids: Iterable[int], proc: Path) -> dict[int, ContainerRef | None]:
     """Where processes run, None for those in no pod; processes that have ended are left out.
 
     ``proc`` is a ``/proc`` that shows the host's processes.
     """
     texts = ((pid, _groups_of(proc / str(pid))) for pid in pids)
-    return {pid: parse_home(text) for pid, text in texts if text is not None}
+    return {pid: parse_container(text) for pid, text in texts if text is not None}
 
 
-def parse_home(text: str) -> Home | None:
+def parse_container(text: str) -> ContainerRef | None:
     """The home that ``/proc/<pid>/cgroup`` tells; None for a process in no pod.
 
     Paths may be relative to the reader's own group, begin anywhere and go on below the container's.
@@ -67,7 +67,7 @@ def parse_home(text: str) -> Home | None:
         for place, part in enumerate(parts):
             if "pod" in part and _UID.fullmatch(uid := _uid(part)):
                 ids = (match[1] for each in parts[place + 1 :] if (match := _CONTAINER.fullmatch(each)))
-                return Home(uid, next(ids, ""))
+                return ContainerRef(uid, next(ids, ""))
     return None
 
 

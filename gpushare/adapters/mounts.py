@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Source(NamedTuple):
+class MountSource(NamedTuple):
     """What is mounted: a path within a filesystem, and the device of that filesystem, ``major:minor``."""
 
     device: str
     path: str
 
 
-def source_of(inside: str, pid: int, proc: Path) -> Source | None:
+def source_of(inside: str, pid: int, proc: Path) -> MountSource | None:
     """What a process has mounted at that path, as it sees it; None where it has nothing, or has ended.
 
     ``proc`` is a ``/proc`` that shows the host's processes. The fields of a line are those of Linux
@@ -23,4 +23,4 @@ def source_of(inside: str, pid: int, proc: Path) -> Source | None:
     except OSError:
         return None
     lines = (line.split(maxsplit=5) for line in text.splitlines() if inside in line)
-    return next((Source(*each[2:4]) for each in lines if each[4:5] == [inside]), None)
+    return next((MountSource(*each[2:4]) for each in lines if each[4:5] == [inside]), None)

@@ -12,7 +12,7 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access, user_kubeconfig
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Deleted, Resource, Upserted
-from gpushare.adapters.kube.wire import Bare, Page
+from gpushare.adapters.kube.wire import Bare, ListPage
 from gpushare.adapters.kube.wire_nodes import WireNode
 from gpushare.cli.records import PodRecord, read_node, read_pod
 from gpushare.errors import ApiError
@@ -28,12 +28,12 @@ _PAGE_SIZE: Final = 1000
 _SETTLE_S: Final = 0.5
 """Changes come in swarms (a Deployment scales); one picture per half second is enough for people."""
 
-_decode_page = msgspec.json.Decoder(Page[msgspec.Raw]).decode
+_decode_page = msgspec.json.Decoder(ListPage[msgspec.Raw]).decode
 _decode_bare = msgspec.json.Decoder(Bare).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ApiSource:
     """Where the API server is said to be."""
 
     kubeconfig: str | None = None
@@ -45,7 +45,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class ClusterObjects:
     """What one look at the cluster found."""
 
     nodes: tuple[WireNode, ...]
@@ -54,10 +54,10 @@ class Objects:
 
 
 def show_cluster(
-    show: Callable[[Objects], None],
+    show: Callable[[ClusterObjects], None],
     report: Callable[[str], None],
     *,
-    source: Source,
+    source: ApiSource,
     node: str | None,
     watch: bool,
 ) -> None:
@@ -69,10 +69,10 @@ def show_cluster(
 
 
 async def _show_cluster(
-    show: Callable[[Objects], None],
+    show: Callable[[ClusterObjects], None],
     report: Callable[[str], None],
     *,
-    source: Source,
+    source: ApiSource,
     node: str | None,
     watch: bool,
 ) -> None:
@@ -83,7 +83,7 @@ async def _show_cluster(
             await follow(client, show, report)
 
 
-async def look(client: KubeClient, name: str | None) -> Objects:
+async def look(client: KubeClient, name: str | None) -> ClusterObjects:
     """All nodes and their pods, or one node and its pods. Raises ApiError; 404 for an unknown node."""
     if name:
         path = f"{NODES}/{quote(name, safe='')}"
@@ -97,10 +97,10 @@ async def look(client: KubeClient, name: str | None) -> Objects:
 
 def objects_of(
     nodes: Iterable[WireNode | Malformed], pods: Iterable[PodRecord | Malformed | None]
-) -> Objects:
+) -> ClusterObjects:
     """The sound objects apart from the problems of the others."""
     listed = [*nodes, *pods]
-    return Objects(
+    return ClusterObjects(
         nodes=tuple(item for item in listed if isinstance(item, WireNode)),
         pods=tuple(item for item in listed if isinstance(item, PodRecord)),
         problems=tuple(item.problem for item in listed if isinstance(item, Malformed)),
@@ -150,7 +150,9 @@ class _Mirror(Mirror[T]):
         self._report(f"watch of {resource}: {error}; trying again in {retry_in_s:.0f} s")
 
 
-async def follow(client: KubeClient, show: Callable[[Objects], None], report: Callable[[str], None]) -> None:
+async def follow(
+    client: KubeClient, show: Callable[[ClusterObjects], None], report: Callable[[str], None]
+) -> None:
     """Show the cluster now and after every change, until cancelled or until ``show`` raises."""
     news = asyncio.Event()
     nodes = _Mirror[WireNode | Malformed](client, _resource("nodes", NODES, read_node), news, report)
@@ -168,7 +170,7 @@ async def _show_news(
     nodes: _Mirror[WireNode | Malformed],
     pods: _Mirror[PodRecord | Malformed],
     news: asyncio.Event,
-    show: Callable[[Objects], None],
+    show: Callable[[ClusterObjects], None],
 ) -> None:
     await nodes.listed.wait()
     await pods.listed.wait()

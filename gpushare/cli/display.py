@@ -7,20 +7,30 @@ from typing import Any, Final, Protocol
 
 import click
 
-from gpushare.cli import arena_layout, arena_share_layout, inspect_layout, tables
-from gpushare.cli.cluster import Objects, Source, show_cluster
+from gpushare.cli import tables
+from gpushare.cli.cluster import ApiSource, ClusterObjects, show_cluster
 from gpushare.cli.document import document, names
 from gpushare.cli.exporters import show_exporters
-from gpushare.cli.held_pods import find
-from gpushare.cli.holds import document as document_of_holds
-from gpushare.cli.holds import table as table_of_holds
+from gpushare.cli.layouts import arena, arena_share
+from gpushare.cli.layouts import inspect as inspect_layout
+from gpushare.cli.limits_query import find
+from gpushare.cli.limits_view import document as document_of_holds
+from gpushare.cli.limits_view import table as table_of_holds
 from gpushare.cli.options import Flags
-from gpushare.cli.use import Table, Wanted, cards, containers, metric_of_cards, metric_of_pods, series
+from gpushare.cli.usage_tables import (
+    Table,
+    UsageFilter,
+    cards,
+    containers,
+    metric_of_cards,
+    metric_of_pods,
+    series,
+)
 from gpushare.cli.view import NodeView, views_of
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import ConfigError
 from gpushare.model.selector import parse_selector
-from gpushare.monitoring.page import Sample
+from gpushare.monitoring.page import MetricSample
 
 Nodes = list[NodeView]
 
@@ -42,7 +52,7 @@ def inspect(flags: Flags, *, details: bool) -> None:
 
 def top_node(flags: Flags, *, gpushare: bool, details: bool) -> None:
     """All nodes, cards by the piece; or the memory of sharing nodes."""
-    module = arena_share_layout if gpushare else arena_layout
+    module = arena_share if gpushare else arena
 
     def choose(nodes: Nodes) -> Nodes:
         refuse_both(nodes)
@@ -66,14 +76,14 @@ def display(flags: Flags, layout: Layout, choose: Callable[[Nodes], Nodes]) -> N
     matches = parse_selector(flags.selector)
     screen = Screen(redraw=flags.watch and sys.stdout.isatty())
 
-    def show(objects: Objects) -> None:
+    def show(objects: ClusterObjects) -> None:
         wanted = [node for node in objects.nodes if not flags.node or node.metadata.name == flags.node]
         views = views_of((node for node in wanted if matches(node.metadata.labels or {})), objects.pods)
         screen.warn(objects.problems)
         screen.warn(problem for view in views for problem in view.problems)
         screen.show(text_of(choose(views), layout, flags.output))
 
-    source = Source(flags.kubeconfig, flags.context)
+    source = ApiSource(flags.kubeconfig, flags.context)
     show_cluster(show, screen.report, source=source, node=flags.node, watch=flags.watch)
 
 
@@ -82,39 +92,39 @@ def use_of_cards(flags: Flags, metric: str | None, *, views: bool) -> None:
     if views or flags.selector or flags.output not in (None, "json"):
         raise ConfigError("--use and --metric go with NODE, --watch and --output json only")
     found = metric_of_cards(metric) if metric else None
-    wanted = Wanted(node=flags.node)
+    wanted = UsageFilter(node=flags.node)
     _show_use(flags, lambda told: series(told, found, wanted) if found else cards(told, wanted))
 
 
 def use_of_pods(flags: Flags, *, pod: str | None, namespace: str | None, metric: str | None) -> None:
     """What all pods with cards do, or those that are wanted."""
     found = metric_of_pods(metric) if metric else None
-    wanted = Wanted(node=flags.node, namespace=namespace, pod=pod)
+    wanted = UsageFilter(node=flags.node, namespace=namespace, pod=pod)
     _show_use(flags, lambda told: series(told, found, wanted) if found else containers(told, wanted))
 
 
 def limits(flags: Flags, *, pod: str | None, namespace: str | None) -> None:
     """What isolation holds containers to; of a pod that it does not hold, why."""
     screen = Screen(redraw=False)
-    wanted = Wanted(node=flags.node, namespace=namespace, pod=pod)
-    found = find(Source(flags.kubeconfig, flags.context), wanted, screen.report)
+    wanted = UsageFilter(node=flags.node, namespace=namespace, pod=pod)
+    found = find(ApiSource(flags.kubeconfig, flags.context), wanted, screen.report)
     if flags.output in ("json", "yaml"):
-        screen.show(_written(document_of_holds(found.holds), flags.output))
-    elif found.holds or not found.not_held:
+        screen.show(_written(document_of_holds(found.container_limits), flags.output))
+    elif found.container_limits or not found.not_held:
         layout = tables.coloured if sys.stdout.isatty() else tables.plain
-        screen.show(layout(table_of_holds(found.holds, wide=flags.output == "wide")))
+        screen.show(layout(table_of_holds(found.container_limits, wide=flags.output == "wide")))
     for reason in found.not_held:
         screen.report(reason)
 
 
-def _show_use(flags: Flags, table_of: Callable[[Sequence[Sample]], Table]) -> None:
+def _show_use(flags: Flags, table_of: Callable[[Sequence[MetricSample]], Table]) -> None:
     terminal = sys.stdout.isatty()
     layout = tables.as_json if flags.output else tables.coloured if terminal else tables.plain
     screen = Screen(redraw=flags.watch and terminal)
     show_exporters(
         lambda told: screen.show(layout(table_of(told))),
         screen.report,
-        source=Source(flags.kubeconfig, flags.context),
+        source=ApiSource(flags.kubeconfig, flags.context),
         node=flags.node,
         watch=flags.watch,
     )

@@ -12,12 +12,12 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.directory import PODS, Entry
-from gpushare.cli.cluster import Source, listed
+from gpushare.adapters.kube.metrics_api import PODS, DirectoryEntry
+from gpushare.cli.cluster import ApiSource, listed
 from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, InvalidRequest, SourceError
 from gpushare.monitoring.catalogue import EXPORTER, SOURCE_UP
-from gpushare.monitoring.page import Sample, samples
+from gpushare.monitoring.page import MetricSample, samples
 
 _PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
 _SERIES: Final = frozenset(map(str, EXPORTER))
@@ -29,10 +29,10 @@ _decode = msgspec.json.Decoder(PODS.kind).decode
 
 
 def show_exporters(
-    show: Callable[[Sequence[Sample]], None],
+    show: Callable[[Sequence[MetricSample]], None],
     report: Callable[[str], None],
     *,
-    source: Source,
+    source: ApiSource,
     node: str | None,
     watch: bool,
 ) -> None:
@@ -45,10 +45,10 @@ def show_exporters(
 
 
 async def _show(
-    show: Callable[[Sequence[Sample]], None],
+    show: Callable[[Sequence[MetricSample]], None],
     report: Callable[[str], None],
     *,
-    source: Source,
+    source: ApiSource,
     node: str | None,
     watch: bool,
 ) -> None:
@@ -60,7 +60,7 @@ async def _show(
             await asyncio.sleep(_AGAIN_S)
 
 
-async def told(client: KubeClient, node: str | None, report: Callable[[str], None]) -> list[Sample]:
+async def told(client: KubeClient, node: str | None, report: Callable[[str], None]) -> list[MetricSample]:
     """All series of the exporters that answer. Raises as ``show_exporters`` does."""
     exporters = await _exporters(client, node)
     gate = asyncio.Semaphore(_AT_ONCE)
@@ -73,7 +73,7 @@ async def told(client: KubeClient, node: str | None, report: Callable[[str], Non
     return [sample for page in found if not isinstance(page, SourceError) for sample in page]
 
 
-async def _exporters(client: KubeClient, node: str | None) -> list[Entry]:
+async def _exporters(client: KubeClient, node: str | None) -> list[DirectoryEntry]:
     running = f"status.phase=Running{f',spec.nodeName={node}' if node else ''}"
     query = {"labelSelector": f"component={EXPORTER_NAME}", "fieldSelector": running}
     exporters = [_entry(raw) for raw in await listed(client, _PODS, query)]
@@ -83,7 +83,7 @@ async def _exporters(client: KubeClient, node: str | None) -> list[Entry]:
     return exporters
 
 
-def _entry(raw: msgspec.Raw) -> Entry:
+def _entry(raw: msgspec.Raw) -> DirectoryEntry:
     try:
         read = PODS.read(_decode(raw))
     except msgspec.DecodeError as error:
@@ -93,7 +93,9 @@ def _entry(raw: msgspec.Raw) -> Entry:
     return read[1]
 
 
-async def _page(client: KubeClient, exporter: Entry, gate: asyncio.Semaphore) -> list[Sample] | SourceError:
+async def _page(
+    client: KubeClient, exporter: DirectoryEntry, gate: asyncio.Semaphore
+) -> list[MetricSample] | SourceError:
     path = f"{_PODS}/{quote(exporter.name, safe='')}:{EXPORTER_PORT}/proxy/metrics"
     try:
         async with gate:

@@ -21,8 +21,8 @@ from gpushare.cli.cluster import listed
 from gpushare.cli.lazy import FAILURE
 from gpushare.contract import INSTALLER_NAME, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, GpuShareError
-from gpushare.model.installer_turns import InstallerPod, Step, turn
-from gpushare.ports import Note
+from gpushare.kubescheduler.turns import InstallerPod, Step, turn
+from gpushare.ports import Event
 
 _PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
 _SELECTOR: Final = f"component={INSTALLER_NAME}"
@@ -33,15 +33,15 @@ _POLL_S: Final = 2.0
 _REASON: Final = "SchedulerNotEdited"
 
 
-class _Owner(Struct):
+class _JobOwner(Struct):
     kind: str = ""
     name: str = ""
     uid: str = ""
 
 
-class _Meta(Struct, rename="camel"):
+class _JobPodMeta(Struct, rename="camel"):
     name: str = ""
-    owner_references: list[_Owner] = field(default_factory=list)
+    owner_references: list[_JobOwner] = field(default_factory=list)
 
 
 class _Terminated(Struct, rename="camel"):
@@ -49,31 +49,31 @@ class _Terminated(Struct, rename="camel"):
     message: str = ""
 
 
-class _State(Struct):
+class _TerminatedState(Struct):
     terminated: _Terminated | None = None
 
 
-class _Container(Struct, rename="camel"):
-    state: _State = field(default_factory=_State)
-    last_state: _State = field(default_factory=_State)
+class _JobContainer(Struct, rename="camel"):
+    state: _TerminatedState = field(default_factory=_TerminatedState)
+    last_state: _TerminatedState = field(default_factory=_TerminatedState)
 
 
-class _Spec(Struct, rename="camel"):
+class _JobPodSpec(Struct, rename="camel"):
     node_name: str = ""
 
 
-class _Status(Struct, rename="camel"):
+class _JobPodStatus(Struct, rename="camel"):
     phase: str = ""
-    container_statuses: list[_Container] = field(default_factory=list)
+    container_statuses: list[_JobContainer] = field(default_factory=list)
 
 
-class _Pod(Struct):
-    metadata: _Meta
-    spec: _Spec = field(default_factory=_Spec)
-    status: _Status = field(default_factory=_Status)
+class _JobPod(Struct):
+    metadata: _JobPodMeta
+    spec: _JobPodSpec = field(default_factory=_JobPodSpec)
+    status: _JobPodStatus = field(default_factory=_JobPodStatus)
 
 
-_decode = msgspec.json.Decoder(_Pod).decode
+_decode = msgspec.json.Decoder(_JobPod).decode
 
 
 @contextmanager
@@ -127,7 +127,7 @@ async def _raw_pods(client: KubeClient) -> list[Raw]:
     return await listed(client, _PODS, {"labelSelector": _SELECTOR})
 
 
-def _installer_pod(pod: _Pod) -> InstallerPod:
+def _installer_pod(pod: _JobPod) -> InstallerPod:
     """With the last end of its container that was not a success, if it had one."""
     states = [state for each in pod.status.container_statuses for state in (each.state, each.last_state)]
     ends = [state.terminated for state in states if state.terminated]
@@ -148,8 +148,8 @@ def _last_words(message: str) -> str:
     return lines[-1].removeprefix(FAILURE) if lines else ""
 
 
-def _job(pod: _Pod) -> _Owner:
-    return next((owner for owner in pod.metadata.owner_references if owner.kind == "Job"), _Owner())
+def _job(pod: _JobPod) -> _JobOwner:
+    return next((owner for owner in pod.metadata.owner_references if owner.kind == "Job"), _JobOwner())
 
 
 async def _report(name: str, text: str) -> None:
@@ -159,7 +159,7 @@ async def _report(name: str, text: str) -> None:
             pods = [pod for raw in await _raw_pods(client) if (pod := _decode(raw)).metadata.name == name]
             for pod in pods:
                 job, node = _job(pod), pod.spec.node_name
-                note = Note(
+                note = Event(
                     "Job", SYSTEM_NAMESPACE, job.name, job.uid, _REASON, f"{node}: {text}", warning=True
                 )
                 await write_event(client, note, component=INSTALLER_NAME, identity=name)

@@ -10,12 +10,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from gpushare.cli import candidates
+from gpushare.cli import completion
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: Final = (
-    click.argument("node", required=False, metavar="[NODE]", shell_complete=candidates.nodes),
+    click.argument("node", required=False, metavar="[NODE]", shell_complete=completion.nodes),
     click.option(
         "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format."
     ),

@@ -23,31 +23,31 @@ from gpushare.model.quantity import parse_quantity, parse_small
 _MAX_INT64: Final = 2**63 - 1
 
 
-class _Limits(Struct, rename={"gpus": RESOURCE_WHOLE_GPU}):
+class _RecordLimits(Struct, rename={"gpus": RESOURCE_WHOLE_GPU}):
     gpus: str | int | None = None
 
 
-class _Resources(Struct):
-    limits: _Limits | None = None
+class _RecordResources(Struct):
+    limits: _RecordLimits | None = None
 
 
-class _Container(Struct):
-    resources: _Resources | None = None
+class _RecordContainer(Struct):
+    resources: _RecordResources | None = None
 
 
-class _Spec(Struct, rename="camel"):
+class _RecordSpec(Struct, rename="camel"):
     node_name: str | None = None
-    containers: list[_Container] | None = None
+    containers: list[_RecordContainer] | None = None
 
 
-class _Status(Struct):
+class _RecordStatus(Struct):
     phase: str = ""
 
 
 class _WholeCardPod(Struct):
     metadata: Bare | None = None
-    spec: _Spec = field(default_factory=_Spec)
-    status: _Status = field(default_factory=_Status)
+    spec: _RecordSpec = field(default_factory=_RecordSpec)
+    status: _RecordStatus = field(default_factory=_RecordStatus)
 
 
 @dataclass(frozen=True, slots=True)

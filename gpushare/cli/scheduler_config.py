@@ -7,7 +7,7 @@ import click
 
 from gpushare.cli.lazy import CONTEXT
 from gpushare.errors import ConfigError
-from gpushare.model.scheduler_config import (
+from gpushare.kubescheduler.config import (
     DEFAULT_OPTIONS,
     DEFAULT_URL,
     DEFAULT_WEIGHT,

@@ -15,9 +15,9 @@ import click
 from gpushare.adapters.files import read_file, remove_file, replace_file
 from gpushare.adapters.static_pods import last_log_lines, problem_of, processes, unverified
 from gpushare.errors import ConfigError
-from gpushare.model.pod_health import health_urls
-from gpushare.model.scheduler_journal import Files, Journal, journal_text
-from gpushare.model.static_pod import PROGRAM, Object, arguments_of
+from gpushare.kubescheduler.health import health_urls
+from gpushare.kubescheduler.journal import Files, Journal, journal_text
+from gpushare.kubescheduler.static_pod import PROGRAM, Object, arguments_of
 
 _JOURNAL: Final = "kube-scheduler.journal.json"
 _LOGS: Final = "/var/log/pods"
@@ -35,7 +35,7 @@ Ask = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeFiles:
     """The files of a node. Paths are the node's own; ``root`` is where they are found."""
 
     root: Path
@@ -58,7 +58,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EditTimeouts:
     """In seconds: until the scheduler is healthy, how long it stays so, until the extender answers."""
 
     healthy_s: float
@@ -67,14 +67,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class PendingEdit:
     """What is on the node ``now``, what is to be there ``after``, and what to go back to.
 
     ``processes`` are those of the scheduler of ``before``. ``is_unproven`` is whether an earlier run was
     killed before it saw the scheduler work. ``keep`` is whether the manifest of now becomes the backup.
     """
 
-    node: Node
+    node: NodeFiles
     now: Files
     before: Files
     after: Files
@@ -83,7 +83,7 @@ class Edit:
     keep: bool = False
 
 
-def perform(edit: Edit, ask: Ask | None, limits: Limits) -> None:
+def perform(edit: PendingEdit, ask: Ask | None, limits: EditTimeouts) -> None:
     """Write the files and wait until the scheduler works, else put back what was there before.
 
     ``ask`` asks the extender; None where the scheduler is to do without it. Raises ConfigError with the
@@ -119,7 +119,7 @@ def parse(text: str, path: str) -> Object:
     return document
 
 
-def _check_extender(edit: Edit, ask: Ask | None, limits: Limits) -> None:
+def _check_extender(edit: PendingEdit, ask: Ask | None, limits: EditTimeouts) -> None:
     """Nothing is edited for an extender that does not answer, and what is unproven does not stay."""
     problem = _until_answered(ask, limits.extender_s) if ask else ""
     if not problem:
@@ -130,14 +130,14 @@ def _check_extender(edit: Edit, ask: Ask | None, limits: Limits) -> None:
     )
 
 
-def _check_scheduler(edit: Edit, limits: Limits) -> None:
+def _check_scheduler(edit: PendingEdit, limits: EditTimeouts) -> None:
     """What does not work before the edit could not be told from what the edit breaks."""
     problem = _until_healthy(edit.now.manifest, frozenset(), limits.healthy_s, 0)
     if problem:
         raise ConfigError(f"nothing was changed: {PROGRAM} is not healthy ({problem}); repair it first")
 
 
-def _write(edit: Edit) -> frozenset[str]:
+def _write(edit: PendingEdit) -> frozenset[str]:
     """Write what differs. Returns the processes that must not be taken for the new scheduler."""
     node, after = edit.node, edit.after
     if after == edit.now:
@@ -155,7 +155,7 @@ def _write(edit: Edit) -> frozenset[str]:
     return replaced if _replace(node, node.manifest, after.manifest, mode) else frozenset()
 
 
-def _prove(edit: Edit, replaced: frozenset[str], ask: Ask | None, limits: Limits) -> None:
+def _prove(edit: PendingEdit, replaced: frozenset[str], ask: Ask | None, limits: EditTimeouts) -> None:
     """Wait until a scheduler of the new manifest is healthy and the extender answers. Raises ConfigError."""
     problem = _until_healthy(edit.after.manifest, replaced, limits.healthy_s, limits.settle_s)
     if problem:
@@ -167,7 +167,7 @@ def _prove(edit: Edit, replaced: frozenset[str], ask: Ask | None, limits: Limits
         raise ConfigError(f"the extender does not answer this node ({problem})")
 
 
-def _undo(edit: Edit, error: BaseException, limits: Limits) -> None:
+def _undo(edit: PendingEdit, error: BaseException, limits: EditTimeouts) -> None:
     """Put everything back, and name the reason where that is a ConfigError."""
     if edit.after == edit.now and not edit.is_unproven:
         outcome = "nothing was changed"
@@ -179,7 +179,7 @@ def _undo(edit: Edit, error: BaseException, limits: Limits) -> None:
     click.echo(outcome, err=True)
 
 
-def _put_back(edit: Edit, limits: Limits) -> str:
+def _put_back(edit: PendingEdit, limits: EditTimeouts) -> str:
     """Write what was there before, byte for byte, and say how the scheduler is then."""
     node, before = edit.node, edit.before
     replaced = running(before.manifest) - edit.processes
@@ -195,7 +195,7 @@ def _put_back(edit: Edit, limits: Limits) -> str:
     return f"{node.manifest} is as it was, and {PROGRAM} {state}"
 
 
-def _replace(node: Node, path: str, text: str, mode: int) -> bool:
+def _replace(node: NodeFiles, path: str, text: str, mode: int) -> bool:
     """Whether the file had to be written. It is replaced whole."""
     file = node.at(path)
     if read_file(file) == text.encode():
@@ -206,7 +206,7 @@ def _replace(node: Node, path: str, text: str, mode: int) -> bool:
     return True
 
 
-def _remove(node: Node, *paths: str, keep: str) -> None:
+def _remove(node: NodeFiles, *paths: str, keep: str) -> None:
     """Files that nothing reads any more."""
     for path in paths:
         if path and path != keep and remove_file(node.at(path)):
@@ -262,7 +262,7 @@ def _until_answered(ask: Ask, limit_s: float) -> str:
     return problem
 
 
-def _last_log_lines(edit: Edit) -> list[str]:
+def _last_log_lines(edit: PendingEdit) -> list[str]:
     metadata = parse(edit.after.manifest, "the static pod")["metadata"]
     pod = f"{metadata.get('namespace', 'default')}_{metadata['name']}"
     return last_log_lines(edit.node.at(_LOGS), pod)

@@ -21,10 +21,10 @@ from gpushare.adapters.files import read_file
 from gpushare.adapters.static_pods import problem_of, unverified
 from gpushare.cli.installer_turns import in_turn
 from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.scheduler_edit import Ask, Edit, Limits, Node, parse, perform, running
+from gpushare.cli.scheduler_edit import Ask, EditTimeouts, NodeFiles, PendingEdit, parse, perform, running
 from gpushare.contract import EXTENDER_NODE_PORT, EXTENDER_PREFIX
 from gpushare.errors import ConfigError
-from gpushare.model.scheduler_config import (
+from gpushare.kubescheduler.config import (
     DEFAULT_URL,
     DEFAULT_WEIGHT,
     ExtenderConfig,
@@ -32,8 +32,8 @@ from gpushare.model.scheduler_config import (
     Tls,
     parse_version,
 )
-from gpushare.model.scheduler_journal import Files, Journal, is_unproven, parse_journal
-from gpushare.model.static_pod import (
+from gpushare.kubescheduler.journal import Files, Journal, is_unproven, parse_journal
+from gpushare.kubescheduler.static_pod import (
     FOLDER,
     PROGRAM,
     Object,
@@ -116,7 +116,7 @@ def install(root: Path, manifest: str, backup: str, **flags: Any) -> None:
     Nothing is changed where the extender does not answer this node. Everything is restored where the new
     scheduler does not become healthy, or the extender no longer answers.
     """
-    node, extender = Node(root, manifest, backup), _extender(flags)
+    node, extender = NodeFiles(root, manifest, backup), _extender(flags)
 
     def ask() -> str:
         return _ask(node, extender)
@@ -136,7 +136,7 @@ def restore(root: Path, manifest: str, backup: str, **flags: Any) -> None:
 
     The extender stays in it where the scheduler does not become healthy without.
     """
-    node = Node(root, manifest, backup)
+    node = NodeFiles(root, manifest, backup)
 
     def after(text: str, pod: Object) -> Files:
         return Files(_restored(node, removed(pod)) if is_installed(pod) else text)
@@ -144,23 +144,25 @@ def restore(root: Path, manifest: str, backup: str, **flags: Any) -> None:
     _run(node, after, None, {"extender_wait": 0, **flags})
 
 
-def _run(node: Node, after: Callable[[str, Object], Files], ask: Ask | None, flags: dict[str, Any]) -> None:
+def _run(
+    node: NodeFiles, after: Callable[[str, Object], Files], ask: Ask | None, flags: dict[str, Any]
+) -> None:
     """Edit the node in its turn, or show what would be edited."""
     if flags["dry_run"]:
         _show(_edit(node, after))
         return
-    limits = Limits(flags["wait"], flags["settle"], flags["extender_wait"])
+    limits = EditTimeouts(flags["wait"], flags["settle"], flags["extender_wait"])
     with in_turn(flags["control_planes"]), _alone(node):
         perform(_edit(node, after), ask, limits)
 
 
-def _edit(node: Node, after: Callable[[str, Object], Files]) -> Edit:
+def _edit(node: NodeFiles, after: Callable[[str, Object], Files]) -> PendingEdit:
     """What is to be done on the node. Raises ConfigError where it cannot be."""
     text, pod = _read_pod(node)
     path = config_file_of(pod)
     now, wanted = Files(text, path, node.text(path)), after(text, pod)
     journal = _journal(node, text, pod)
-    return Edit(
+    return PendingEdit(
         node,
         now,
         before=journal.before if journal else now,
@@ -171,7 +173,7 @@ def _edit(node: Node, after: Callable[[str, Object], Files]) -> Edit:
     )
 
 
-def _journal(node: Node, manifest: str, pod: Object) -> Journal | None:
+def _journal(node: NodeFiles, manifest: str, pod: Object) -> Journal | None:
     """That of a run that was interrupted, None where there is none that says anything of the manifest."""
     text = node.text(node.journal)
     journal = parse_journal(text, node.journal) if text else None
@@ -182,7 +184,7 @@ def _journal(node: Node, manifest: str, pod: Object) -> Journal | None:
 
 
 @contextmanager
-def _alone(node: Node) -> Iterator[None]:
+def _alone(node: NodeFiles) -> Iterator[None]:
     """No second edit of the node at the same time; SIGTERM undoes an edit as Ctrl-C does.
 
     Raises ConfigError where another edit runs, or there is no folder of manifests.
@@ -203,14 +205,14 @@ def _alone(node: Node) -> Iterator[None]:
         os.close(handle)
 
 
-def _lock(handle: int, node: Node) -> None:
+def _lock(handle: int, node: NodeFiles) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise ConfigError(f"another process edits {node.manifest}: wait until it has ended") from error
 
 
-def _ask(node: Node, extender: ExtenderConfig) -> str:
+def _ask(node: NodeFiles, extender: ExtenderConfig) -> str:
     """As the scheduler will, with the files that it will have."""
     url = extender.url_prefix.rstrip("/").removesuffix(EXTENDER_PREFIX)
     name = extender.tls.server_name if extender.tls else None
@@ -221,14 +223,14 @@ def _ask(node: Node, extender: ExtenderConfig) -> str:
     return problem_of(f"{url}/version", trust, timeout_s=_ANSWER_S, server_name=name)
 
 
-def _trust(node: Node, tls: Tls) -> ssl.SSLContext:
+def _trust(node: NodeFiles, tls: Tls) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=node.at(tls.ca_file))
     if tls.cert_file and tls.key_file:
         context.load_cert_chain(node.at(tls.cert_file), node.at(tls.key_file))
     return context
 
 
-def _restored(node: Node, pod: Object) -> str:
+def _restored(node: NodeFiles, pod: Object) -> str:
     """The backup, letter for letter, where nothing else has changed since."""
     kept = read_file(node.at(node.backup))
     return kept.decode() if kept is not None and parse(kept.decode(), node.backup) == pod else _dump(pod)
@@ -259,7 +261,7 @@ def _version(pod: Object, given: str | None) -> KubernetesVersion:
     return version or parse_version(given or "")
 
 
-def _base(node: Node, pod: Object) -> Object | None:
+def _base(node: NodeFiles, pod: Object) -> Object | None:
     """What the scheduler's own configuration says, None where it has none."""
     base = base_of(pod)
     if base is None:
@@ -270,7 +272,7 @@ def _base(node: Node, pod: Object) -> Object | None:
     return parse(content.decode(), base.path)
 
 
-def _read_pod(node: Node) -> tuple[str, Object]:
+def _read_pod(node: NodeFiles) -> tuple[str, Object]:
     content = read_file(node.at(node.manifest))
     if content is None:
         raise ConfigError(f"there is no {node.at(node.manifest)}; is kube-scheduler a static pod here?")
@@ -284,7 +286,7 @@ def _dump(pod: Object) -> str:
     return text
 
 
-def _show(edit: Edit) -> None:
+def _show(edit: PendingEdit) -> None:
     """The difference that an edit would make."""
     after, node = edit.after, edit.node
     backup = {node.backup: edit.now.manifest} if edit.keep else {}

@@ -3,8 +3,8 @@
 import json
 from typing import Final
 
-from gpushare.cli.tabwriter import align
-from gpushare.cli.use import Table
+from gpushare.cli.layouts.tabwriter import align
+from gpushare.cli.usage_tables import Table
 
 _EMPTY: Final = "Nothing to show.\n"
 

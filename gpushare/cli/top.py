@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from gpushare.cli import candidates
+from gpushare.cli import completion
 from gpushare.cli.lazy import CONTEXT
 from gpushare.cli.options import Flags, connection_options, display_options
 
@@ -37,9 +37,9 @@ def node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **flag
 
 
 @command.command("pod", context_settings=CONTEXT)
-@click.argument("pod", required=False, metavar="[POD]", shell_complete=candidates.pods)
+@click.argument("pod", required=False, metavar="[POD]", shell_complete=completion.pods)
 @click.option("-n", "--namespace", metavar="NAME", help="Only pods of this namespace.")
-@click.option("--node", metavar="NODE", shell_complete=candidates.nodes, help="Only pods of this node.")
+@click.option("--node", metavar="NODE", shell_complete=completion.nodes, help="Only pods of this node.")
 @_METRIC
 @click.option("-o", "--output", type=click.Choice(["json"]), help="Output format.")
 @click.option("-w", "--watch", is_flag=True, help="Show again every few seconds, until interrupted.")

@@ -30,7 +30,7 @@ _ROLE_ALIASES: Final = {"control-plane": "master"}
 """Kubernetes renamed the label in 1.20; scripts of arena's time look for ``master``."""
 
 
-class Gpus(NamedTuple):
+class GpuCount(NamedTuple):
     """Cards of a node, by the piece. On a sharing node ``allocated`` counts the cards in any use."""
 
     total: int
@@ -77,7 +77,7 @@ class NodeView:
     mode: str
     policy: str
     closed: str | None
-    whole_cards: Gpus
+    whole_cards: GpuCount
     problems: tuple[str, ...]
 
     @property
@@ -101,12 +101,12 @@ class NodeView:
         return self.on_cards + self.pending
 
     @property
-    def gpus(self) -> Gpus:
+    def gpus(self) -> GpuCount:
         """The cards by the piece, shared or whole."""
         if not self.shared:
             return self.whole_cards
         in_use = sum(self.used_on(card.index) > 0 for card in self.cards)
-        return Gpus(len(self.cards), in_use, sum(card.faulty for card in self.cards))
+        return GpuCount(len(self.cards), in_use, sum(card.faulty for card in self.cards))
 
     def used_on(self, index: int) -> int:
         """Units on one card; all of them where it is in use as a whole GPU, be it by several pods."""
@@ -194,10 +194,10 @@ def _pod_view(pod: PodRecord, assigned: Mapping[int, int] | None, cards: tuple[C
     return PodView(pod.uid, pod.namespace, pod.name, pod.units, placed, pending, pod.whole_cards, whole)
 
 
-def _whole_cards(node: WireNode, pods: Iterable[PodRecord], problems: list[str]) -> Gpus:
+def _whole_cards(node: WireNode, pods: Iterable[PodRecord], problems: list[str]) -> GpuCount:
     capacity = _amount(node.status.capacity, RESOURCE_WHOLE_GPU, problems)
     allocatable = _amount(node.status.allocatable, RESOURCE_WHOLE_GPU, problems)
-    return Gpus(capacity, sum(pod.whole_cards for pod in pods), capacity - allocatable)
+    return GpuCount(capacity, sum(pod.whole_cards for pod in pods), capacity - allocatable)
 
 
 def _address(node: WireNode) -> str:

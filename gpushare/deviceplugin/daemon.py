@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from gpushare.adapters.cgroups import Cgroups
-from gpushare.adapters.kube.agent import AgentApi
+from gpushare.adapters.kube.agent_api import AgentApi
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import kubeconfig_in_pod, load_access
 from gpushare.adapters.kubelet.folder import check_folder
@@ -20,34 +20,33 @@ from gpushare.adapters.kubelet.pods import check_access
 from gpushare.adapters.nvml import Nvml
 from gpushare.adapters.pids import hosts_proc
 from gpushare.contract import ANN_CARDS, EVENT_NOT_SERVING, KUBELET_CHECKPOINT
-from gpushare.deviceplugin.allocator import Allocator
-from gpushare.deviceplugin.asking import kubelet_at
-from gpushare.deviceplugin.cards import Cards
-from gpushare.deviceplugin.checkpoints import Checkpoints
-from gpushare.deviceplugin.controls import MPS, Controls
-from gpushare.deviceplugin.departures import Departures
-from gpushare.deviceplugin.household import Household
-from gpushare.deviceplugin.keeper import RIGHT, Keeper
-from gpushare.deviceplugin.lookout import Lookout
+from gpushare.deviceplugin.api.projection import Projector
+from gpushare.deviceplugin.api.watches import Watches
+from gpushare.deviceplugin.api.writer import ApiWriter
+from gpushare.deviceplugin.core.node_patch import serving
+from gpushare.deviceplugin.isolation.files import MPS, EnforcementFiles, MpsStatus
+from gpushare.deviceplugin.isolation.manager import RIGHT, EnforcementManager
+from gpushare.deviceplugin.isolation.pacer import COMPUTE, Pacer
+from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
+from gpushare.deviceplugin.isolation.reporter import UncountedReporter
+from gpushare.deviceplugin.kubelet.allocator import Allocator
+from gpushare.deviceplugin.kubelet.client import kubelet_client
+from gpushare.deviceplugin.kubelet.plugins import CorePlugin, MemPlugin
+from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.modes import serving
-from gpushare.deviceplugin.occupants import Occupants
-from gpushare.deviceplugin.pacer import COMPUTE, Pacer
-from gpushare.deviceplugin.places import Places
-from gpushare.deviceplugin.plugins import CorePlugin, MemPlugin
-from gpushare.deviceplugin.publisher import Publisher
-from gpushare.deviceplugin.record import Record
-from gpushare.deviceplugin.registrar import Registrar
-from gpushare.deviceplugin.settings import Settings
-from gpushare.deviceplugin.telling import Teller
-from gpushare.deviceplugin.upkeep import Upkeep
+from gpushare.deviceplugin.node.cards import CardMonitor
+from gpushare.deviceplugin.node.checkpoint import CheckpointReader
+from gpushare.deviceplugin.node.reconciler import Reconciler
+from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.release import CardReleaser
+from gpushare.deviceplugin.node.state import NodeState
+from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
-from gpushare.deviceplugin.watches import Watches
 from gpushare.errors import ApiError, ConfigError
-from gpushare.model.facts import NodeFacts
 from gpushare.model.modes import Mode
-from gpushare.ports import Driver, node_note
-from gpushare.runtime.operators import operators_app, rendering
+from gpushare.model.own_node import OwnNode
+from gpushare.ports import AgentDriver, node_event
+from gpushare.runtime.admin_server import admin_app, rendering
 from gpushare.runtime.serving import bind_socket, make_server, stop_event
 
 log = structlog.get_logger()
@@ -55,7 +54,7 @@ log = structlog.get_logger()
 _LISTS_S: Final = 10.0
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: AgentSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises GpuShareError where it cannot start."""
     stop = stop_event()
     check_folder(settings.folder)
@@ -82,31 +81,33 @@ async def run(settings: Settings) -> None:
 class Agent:
     """All parts, wired but not running."""
 
-    def __init__(self, settings: Settings, client: KubeClient, driver: Driver) -> None:
+    def __init__(self, settings: AgentSettings, client: KubeClient, driver: AgentDriver) -> None:
         self._settings = settings
         self._api = AgentApi(client, node=settings.node, identity=settings.identity)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
-        self.publisher = Publisher(self._api, self.metrics, self.watchdog)
+        self.publisher = ApiWriter(self._api, self.metrics, self.watchdog)
         self._record = Record(settings.state, settings.cards.unit)
-        checkpoints = Checkpoints(settings.folder / KUBELET_CHECKPOINT, lambda: self.household.tenancy.cards)
-        self.household = Household(settings.node, self._record.read(), checkpoints)
+        checkpoints = CheckpointReader(
+            settings.folder / KUBELET_CHECKPOINT, lambda: self.household.tenancy.cards
+        )
+        self.household = NodeState(settings.node, self._record.read(), checkpoints)
         groups = Cgroups(settings.cgroups)
-        self._departures = Departures(self.household, groups.kept if groups.visible else None)
-        places = Places(settings.manners.style.folders)
+        self._departures = CardReleaser(self.household, groups.kept if groups.visible else None)
+        places = EnforcementFiles(settings.manners.style.folders)
         proc = settings.proc or hosts_proc()
-        controls = Controls(settings.manners.style.mps)
-        self._keeper = Keeper(
+        controls = MpsStatus(settings.manners.style.mps)
+        self._keeper = EnforcementManager(
             self.household, self._record, places, controls, self.metrics, paces=proc is not None
         )
         self._pacer = (
             self._make_pacer(driver, places.folders.state, proc) if proc and places.visible else None
         )
         self._tell_reductions(groups, places, controls)
-        self._teller = Teller(
+        self._teller = Projector(
             self.household, self.publisher, self.metrics, settings.manners.style, tell=self.publisher.tell
         )
-        self._upkeep = Upkeep(
+        self._upkeep = Reconciler(
             settings, self.household, self._departures, self._record, self.watchdog, self.metrics
         )
         allocator = Allocator(
@@ -114,7 +115,7 @@ class Agent:
             self._departures,
             self._keeper,
             settings.manners,
-            kubelet=kubelet_at(settings.kubelet, settings.pod_resources),
+            kubelet=kubelet_client(settings.kubelet, settings.pod_resources),
             tell=self.publisher.tell,
             watchdog=self.watchdog,
         )
@@ -122,15 +123,15 @@ class Agent:
         self._mem = MemPlugin(self.household, allocator)
         self._core = CorePlugin(self.household, allocator)
         self._watches = Watches(client, settings.node, self.household, self.metrics, self._see_node)
-        self.operators_app = operators_app(
+        self.operators_app = admin_app(
             rendering(self.metrics.registry),
             live=self.watchdog.trouble,
             ready=self.unready,
             notices=lambda: self.household.notices,
         )
 
-    def _make_cards(self, driver: Driver) -> Cards:
-        return Cards(
+    def _make_cards(self, driver: AgentDriver) -> CardMonitor:
+        return CardMonitor(
             self._settings.node,
             driver,
             self._settings.cards,
@@ -140,11 +141,11 @@ class Agent:
             watchdog=self.watchdog,
         )
 
-    def _make_pacer(self, driver: Driver, state: Path, proc: Path) -> Pacer:
-        lookout = Lookout(self.household, proc, tell=self.publisher.tell)
-        return Pacer(self.household, self._keeper, driver, Occupants(state, proc), lookout, self.metrics)
+    def _make_pacer(self, driver: AgentDriver, state: Path, proc: Path) -> Pacer:
+        lookout = UncountedReporter(self.household, proc, tell=self.publisher.tell)
+        return Pacer(self.household, self._keeper, driver, ProcessOwners(state, proc), lookout, self.metrics)
 
-    def _tell_reductions(self, groups: Cgroups, places: Places, controls: Controls) -> None:
+    def _tell_reductions(self, groups: Cgroups, places: EnforcementFiles, controls: MpsStatus) -> None:
         """Mounts that the original's manifest does not have, and a file that not every node has."""
         if not groups.visible:
             self._reduced("cgroups", "a pod's card is free once the API has dropped it")
@@ -232,13 +233,13 @@ class Agent:
             names = f"unknown ({error})"
         return f"NODE_NAME={self._settings.node!r}: no such node in the cluster; its nodes are: {names}"
 
-    def _see_node(self, facts: NodeFacts) -> None:
+    def _see_node(self, facts: OwnNode) -> None:
         if not self._watches.node.listed.is_set():
             self.cards.compare(facts.annotations.get(ANN_CARDS))
         refusal = serving(facts)
         if refusal and refusal != self.household.refusal:
             log.warning("not_serving", reason=refusal)
-            self.publisher.tell(node_note(self._settings.node, EVENT_NOT_SERVING, refusal))
+            self.publisher.tell(node_event(self._settings.node, EVENT_NOT_SERVING, refusal))
         self.publisher.node_seen(facts)
         self.cards.see_node(facts)
         self.household.take_node(facts, refusal)

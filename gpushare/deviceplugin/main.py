@@ -21,15 +21,15 @@ from gpushare.contract import (
     MPS_STATE,
     POD_RESOURCES_SOCKET,
 )
-from gpushare.deviceplugin.allocator import PATIENCE_S, Manners
-from gpushare.deviceplugin.answer import Strategy, Style
-from gpushare.deviceplugin.cards import CardTerms
-from gpushare.deviceplugin.health import IGNORED_XIDS, Terms, parse_xids
-from gpushare.deviceplugin.lineup import Unit
-from gpushare.deviceplugin.settings import Settings
+from gpushare.deviceplugin.core.health import IGNORED_XIDS, HealthPolicy, parse_xids
+from gpushare.deviceplugin.core.response import ResponseSettings
+from gpushare.deviceplugin.kubelet.allocator import PATIENCE_S, AllocateSettings
+from gpushare.deviceplugin.node.cards import CardSettings
+from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ConfigError
-from gpushare.isolation.layout import Folders
-from gpushare.mps.layout import Folders as MpsFolders
+from gpushare.isolation.layout import IsolationDirs
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from gpushare.mps.layout import MpsDirs as MpsFolders
 from gpushare.runtime.flags import PORT, SECONDS, daemon_options, run_daemon
 
 _CHATTY: Final = 8
@@ -61,11 +61,11 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 @click.option("--node-name", envvar="NODE_NAME", help="Name of this node; NODE_NAME in the manifests.")
-@_option("memory-unit", default=str(Unit.GIB), help="What one unit of gpu-mem is: GiB or MiB.")
+@_option("memory-unit", default=str(MemoryUnit.GIB), help="What one unit of gpu-mem is: GiB or MiB.")
 @click.option(
     "--device-list-strategy",
-    type=click.Choice([str(each) for each in Strategy]),
-    default=str(Strategy.MOUNTS),
+    type=click.Choice([str(each) for each in DeviceListStrategy]),
+    default=str(DeviceListStrategy.MOUNTS),
     help="How a container is told its cards. envvar refuses pods that set NVIDIA_VISIBLE_DEVICES themselves.",
 )
 @click.option(
@@ -185,7 +185,7 @@ def original() -> None:
     command.main(prog_name="gpushare-device-plugin-v2")
 
 
-def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSettings:
     """Settings from parsed flags. Raises ConfigError for what cannot work."""
     node = flags["node_name"]
     if not node:
@@ -193,14 +193,14 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setting
             "NODE_NAME is not set: take it from spec.nodeName in the manifest, or use --node-name"
         )
     unit = _unit(flags["memory_unit"])
-    style = Style(
-        Strategy(flags["device_list_strategy"]),
+    style = ResponseSettings(
+        DeviceListStrategy(flags["device_list_strategy"]),
         by_index=flags["device_id_strategy"] == "index",
-        folders=Folders(flags["isolation_libraries"], flags["isolation_state"]),
+        folders=IsolationDirs(flags["isolation_libraries"], flags["isolation_state"]),
         mps=MpsFolders(flags["mps_state"], flags["mps_shm"]),
     )
     folder: Path = flags["device_plugin_folder"]
-    return Settings(
+    return AgentSettings(
         node=node,
         kubeconfig=flags["kubeconfig"],
         ops_host=flags["ops_host"],
@@ -211,24 +211,26 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setting
         state=flags["state_folder"] or folder / "gpushare",
         cgroups=flags["cgroup_root"],
         pod_resources=flags["pod_resources_socket"],
-        cards=CardTerms(
+        cards=CardSettings(
             unit,
             flags["refuse_unlisted_models"],
-            Terms(parse_xids(flags["ignored_xids"]), recovery_s=flags["recovery_seconds"]),
+            HealthPolicy(parse_xids(flags["ignored_xids"]), recovery_s=flags["recovery_seconds"]),
             watch_health=flags["health_check"],
         ),
-        manners=Manners(style, unit, poison=flags["failure_as_env"], patience_s=flags["patience_seconds"]),
+        manners=AllocateSettings(
+            style, unit, legacy_failure_env=flags["failure_as_env"], patience_s=flags["patience_seconds"]
+        ),
         kubelet=_kubelet(flags, node) if flags["query_kubelet"] else None,
         proc=flags["proc_root"],
     )
 
 
-def _unit(text: str) -> Unit:
+def _unit(text: str) -> MemoryUnit:
     """As the original: whatever is no unit is GiB, with a warning."""
-    if text in set(Unit):
-        return Unit(text)
-    click.echo(f"--memory-unit={text!r} is not GiB or MiB, using {Unit.GIB}", err=True)
-    return Unit.GIB
+    if text in set(MemoryUnit):
+        return MemoryUnit(text)
+    click.echo(f"--memory-unit={text!r} is not GiB or MiB, using {MemoryUnit.GIB}", err=True)
+    return MemoryUnit.GIB
 
 
 def _kubelet(flags: Mapping[str, Any], node: str) -> KubeletAccess:

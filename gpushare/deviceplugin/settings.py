@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpushare.adapters.kubelet.pods import KubeletAccess
-from gpushare.deviceplugin.allocator import Manners
-from gpushare.deviceplugin.cards import CardTerms
+from gpushare.deviceplugin.kubelet.allocator import AllocateSettings
+from gpushare.deviceplugin.node.cards import CardSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """Made by the command line (``main``); every field has a flag or an environment variable.
 
     ``kubeconfig`` may name what is no file: then the service account is used, as the original does.
@@ -29,7 +29,7 @@ class Settings:
     state: Path
     cgroups: Path
     pod_resources: Path
-    cards: CardTerms
-    manners: Manners
+    cards: CardSettings
+    manners: AllocateSettings
     kubelet: KubeletAccess | None = None
     proc: Path | None = None

@@ -5,21 +5,21 @@ import asyncio
 import structlog
 from starlette.applications import Starlette
 
-from gpushare.adapters.kube.agent_resources import own_node, residents_of
+from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.nvml import Nvml
 from gpushare.exporter.exposition import Exposition
 from gpushare.exporter.sampling import Sampler
-from gpushare.exporter.settings import Settings
-from gpushare.runtime.operators import operators_app
+from gpushare.exporter.settings import ExporterSettings
+from gpushare.runtime.admin_server import admin_app
 from gpushare.runtime.serving import bind_socket, make_server, stop_event
 
 log = structlog.get_logger()
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: ExporterSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises GpuShareError where it cannot start."""
     stop = stop_event()
     access = await load_access(settings.kubeconfig)
@@ -29,7 +29,7 @@ async def run(settings: Settings) -> None:
             KubeClient(access) as client,
             asyncio.TaskGroup() as tasks,
         ):
-            pods = Mirror(client, residents_of(settings.node))
+            pods = Mirror(client, node_pods(settings.node))
             node = Mirror(client, own_node(settings.node))
             sampler = Sampler(settings, gpus, pods, node)
             exposition = Exposition(
@@ -58,4 +58,4 @@ def _app(sampler: Sampler, exposition: Exposition, stale_s: float) -> Starlette:
     def ready() -> str | None:
         return "nothing was read yet" if sampler.snapshot is None else live()
 
-    return operators_app(exposition, live=live, ready=ready)
+    return admin_app(exposition, live=live, ready=ready)

@@ -1,6 +1,6 @@
 """Values of labels: how cards and containers are named, in the sources' order and in ours."""
 
-from gpushare.exporter.holdings import Holder
+from gpushare.exporter.allocations import ContainerName
 from gpushare.model.readings import CardReading
 
 
@@ -14,17 +14,17 @@ def own_labels(node: str, card: CardReading) -> tuple[str, ...]:
     return node, str(card.index), card.uuid
 
 
-def dcgm_holder(node: str, card: CardReading, holder: Holder) -> tuple[str, ...]:
+def dcgm_holder(node: str, card: CardReading, holder: ContainerName) -> tuple[str, ...]:
     """A container on a card by the sources' labels."""
     return node, *names_of(holder), *dcgm_labels(node, card)[1:]
 
 
-def own_holder(node: str, card: CardReading, holder: Holder) -> tuple[str, ...]:
+def own_holder(node: str, card: CardReading, holder: ContainerName) -> tuple[str, ...]:
     """A container on a card by ours."""
     return node, *names_of(holder), *own_labels(node, card)[1:]
 
 
-def names_of(holder: Holder) -> tuple[str, ...]:
+def names_of(holder: ContainerName) -> tuple[str, ...]:
     """A container."""
     return holder.namespace, holder.pod, holder.container
 

@@ -8,7 +8,7 @@ import click
 
 from gpushare.contract import EXPORTER_PORT, ISOLATION_STATE, POD_RESOURCES_SOCKET
 from gpushare.errors import ConfigError
-from gpushare.exporter.settings import Settings
+from gpushare.exporter.settings import ExporterSettings
 from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 
 
@@ -50,7 +50,7 @@ def command(**flags: Any) -> None:
     run_daemon("exporter", lambda: settings_of(flags), run)
 
 
-def settings_of(flags: Mapping[str, Any]) -> Settings:
+def settings_of(flags: Mapping[str, Any]) -> ExporterSettings:
     """Settings from parsed flags. Raises ConfigError for what cannot work."""
     if not flags["node_name"]:
         raise ConfigError(
@@ -63,7 +63,7 @@ def settings_of(flags: Mapping[str, Any]) -> Settings:
             f"--stale-seconds={stale_s:g} must be more than --interval-seconds and twice --deadline-seconds "
             f"together, {slowest_s:g}: one slow round would make all series vanish"
         )
-    return Settings(
+    return ExporterSettings(
         node=flags["node_name"],
         kubeconfig=flags["kubeconfig"],
         ops_host=flags["ops_host"],

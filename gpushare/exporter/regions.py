@@ -17,7 +17,7 @@ from gpushare.isolation.region import Region
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LimitedContainer:
     """A container that is held to ``limits``. ``region`` is None where it has a ``problem``."""
 
     owner: Owner
@@ -27,13 +27,13 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Isolation:
+class IsolationState:
     """All containers that are held.
 
     ``inner_pids`` are what processes on cards call themselves, by the host's pids; empty where none is held.
     """
 
-    held: tuple[Held, ...] = ()
+    held: tuple[LimitedContainer, ...] = ()
     inner_pids: Mapping[int, int] = field(default_factory=dict)
 
     @property
@@ -44,28 +44,28 @@ class Isolation:
         }
 
 
-def isolation_of(state: Path, pids: Iterable[int], proc: Path) -> Isolation:
+def isolation_of(state: Path, pids: Iterable[int], proc: Path) -> IsolationState:
     """Everything under ``state``, and these processes; nothing where there is no such folder.
 
     Raises SourceError.
     """
     found = (_held(state / name, owner) for name, owner in _folders(state))
     held = tuple(each for each in found if each)
-    return Isolation(held, inner_pids(pids, proc) if held else {})
+    return IsolationState(held, inner_pids(pids, proc) if held else {})
 
 
-def _held(link: Path, owner: Owner) -> Held | None:
+def _held(link: Path, owner: Owner) -> LimitedContainer | None:
     """What is in the place that the link names; None where the node agent has just taken it away."""
     limits: tuple[CardLimit, ...] = ()
     try:
         # The agent may turn the link to another place at any moment.
         place = link.resolve(strict=True)
         limits = limits_at(place / LIMIT)
-        return Held(owner, limits, region_at(place / REGION, limits))
+        return LimitedContainer(owner, limits, region_at(place / REGION, limits))
     except FileNotFoundError:
         return None
     except (OSError, InvalidRequest, SourceError) as error:
-        return Held(owner, limits, None, str(error))
+        return LimitedContainer(owner, limits, None, str(error))
 
 
 def _folders(state: Path) -> Iterator[tuple[str, Owner]]:

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 import structlog
 
-from gpushare.adapters.cgroups import Home, homes_of
+from gpushare.adapters.cgroups import ContainerRef, containers_of
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
 from gpushare.errors import ApiError, ConfigError
+from gpushare.exporter.polling import PolledSource
 from gpushare.exporter.regions import isolation_of
-from gpushare.exporter.settings import Settings
+from gpushare.exporter.settings import ExporterSettings
 from gpushare.exporter.snapshot import (
     CGROUPS,
     ISOLATION,
@@ -29,12 +30,10 @@ from gpushare.exporter.snapshot import (
     SOURCES,
     Snapshot,
 )
-from gpushare.exporter.sources import Source
-from gpushare.model.facts import NodeFacts
 from gpushare.model.objects import Node, node_of
+from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import Readings
-from gpushare.model.tenants import Resident
-from gpushare.ports import Meters
+from gpushare.ports import MeterDriver
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -44,14 +43,14 @@ class Sampler:
     """Keeps the last snapshot and its age."""
 
     def __init__(
-        self, settings: Settings, meters: Meters, pods: Mirror[Resident], node: Mirror[NodeFacts]
+        self, settings: ExporterSettings, meters: MeterDriver, pods: Mirror[NodePod], node: Mirror[OwnNode]
     ) -> None:
         self._settings = settings
         self._meters = meters
         self._kubelet = PodResources(settings.pod_resources, timeout_s=settings.deadline_s)
         self._pods = pods
         self._node = node
-        self._sources = {name: Source(name, settings.deadline_s) for name in SOURCES}
+        self._sources = {name: PolledSource(name, settings.deadline_s) for name in SOURCES}
         self._unreadable: dict[str, Mapping[Any, str]] = {}
         self._read_at = time.monotonic()
         self.snapshot: Snapshot | None = None
@@ -133,9 +132,9 @@ def _pids(readings: Readings | None) -> frozenset[int]:
     return frozenset(process.pid for card in cards for process in card.processes or ())
 
 
-def _homes(pids: frozenset[int], proc: Path) -> dict[int, Home | None]:
+def _homes(pids: frozenset[int], proc: Path) -> dict[int, ContainerRef | None]:
     """Raises ConfigError where the processes of this machine cannot be seen."""
-    homes = homes_of(pids, proc)
+    homes = containers_of(pids, proc)
     if pids and not homes:
         raise ConfigError(
             f"none of the {len(pids)} processes that NVML names is in {proc}: "
@@ -144,7 +143,7 @@ def _homes(pids: frozenset[int], proc: Path) -> dict[int, Home | None]:
     return homes
 
 
-def _node_of(facts: NodeFacts) -> Node:
+def _node_of(facts: OwnNode) -> Node:
     return node_of(
         facts.name,
         capacity=facts.capacity,

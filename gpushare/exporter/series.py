@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gpushare.exporter.isolation_series import limits
 from gpushare.exporter.labels import dcgm_holder, dcgm_labels, names_of, own_holder, own_labels
-from gpushare.exporter.limits import limits
 from gpushare.exporter.snapshot import CGROUPS, ISOLATION, NODE, NVML, POD_RESOURCES, PODS, Snapshot
-from gpushare.exporter.usage import Account, Use, account
+from gpushare.exporter.usage import NodeUsage, Use, node_usage
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.catalogue import Metric
@@ -99,7 +99,7 @@ _KINDS: Final = (
 def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]:
     """All series of a snapshot, but those of metrics of which nothing is known."""
     cards = snapshot.readings.cards if snapshot.readings else ()
-    books = account(snapshot, each_process=each_process)
+    books = node_usage(snapshot, each_process=each_process)
     found = [
         *_cards(cards, snapshot.node_name),
         *_containers(books, snapshot.node_name, each_process=each_process),
@@ -141,7 +141,7 @@ def _by_kind(cards: Iterable[CardReading], node: str, kinds: Iterable[tuple[str,
 # --- containers ---------------------------------------------------------------------------------
 
 
-def _containers(books: Account, node: str, *, each_process: bool) -> Iterator[Series]:
+def _containers(books: NodeUsage, node: str, *, each_process: bool) -> Iterator[Series]:
     given = [(card, held, dcgm_holder(node, card, held.holder)) for card, held in books.held]
     own = [(held, own_holder(node, card, held.holder)) for card, held in books.held]
     yield Series(names.DCGM_CONTAINER_MEM_ALLOCATED, [(label, _mib(h.given_bytes)) for _, h, label in given])
@@ -178,7 +178,7 @@ def _summed(uses: Iterable[Use], node: str, field: str, convert: _Convert) -> li
     return [(label, convert(total)) for label, total in sums.items() if total is not None]
 
 
-def _attached(books: Account) -> Iterator[Series]:
+def _attached(books: NodeUsage) -> Iterator[Series]:
     """What cAdvisor told of the accelerators attached to a container: the whole card, whoever uses it."""
     for metric, field in (
         (names.CADVISOR_TOTAL, "total_bytes"),

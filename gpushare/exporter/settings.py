@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExporterSettings:
     """Made by the command line (``main``); every field has a flag or an environment variable.
 
     ``interval_s`` is how often everything is read, ``deadline_s`` how long one source may take, and

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.adapters.cgroups import Home
-from gpushare.exporter.regions import Isolation
+from gpushare.adapters.cgroups import ContainerRef
+from gpushare.exporter.regions import IsolationState
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.objects import Node
+from gpushare.model.own_node import NodePod
 from gpushare.model.readings import Readings
-from gpushare.model.tenants import Resident
 
 NVML: Final = "nvml"
 CGROUPS: Final = "cgroups"
@@ -33,10 +33,10 @@ class Snapshot:
 
     node_name: str
     readings: Readings | None = None
-    homes: Mapping[int, Home | None] | None = None
+    homes: Mapping[int, ContainerRef | None] | None = None
     devices: tuple[ContainerDevices, ...] | None = None
-    residents: tuple[Resident, ...] | None = None
+    residents: tuple[NodePod, ...] | None = None
     node: Node | None = None
-    isolation: Isolation | None = None
+    isolation: IsolationState | None = None
     took_s: Mapping[str, float] = field(default_factory=dict)
     at: float | None = None

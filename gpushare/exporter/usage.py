@@ -8,11 +8,11 @@ known, and nothing is said of it.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gpushare.adapters.cgroups import Home
-from gpushare.exporter.holdings import Holder, Holding, holder_of, holdings
+from gpushare.adapters.cgroups import ContainerRef
+from gpushare.exporter.allocations import CardAllocation, ContainerName, allocations, container_of
 from gpushare.exporter.snapshot import Snapshot
+from gpushare.model.own_node import NodePod
 from gpushare.model.readings import CardReading, ProcessReading
-from gpushare.model.tenants import Resident
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,26 +20,26 @@ class Use:
     """Processes of one container on one card, or one of them. ``pid`` is 0 for all of them together."""
 
     card: CardReading
-    holder: Holder
+    holder: ContainerName
     used_bytes: int | None
     sm_percent: int | None
     pid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class NodeUsage:
     """All that is known of containers and cards at one moment."""
 
-    held: tuple[tuple[CardReading, Holding], ...]
+    held: tuple[tuple[CardReading, CardAllocation], ...]
     uses: tuple[Use, ...]
 
 
-def account(snapshot: Snapshot, *, each_process: bool = False) -> Account:
+def node_usage(snapshot: Snapshot, *, each_process: bool = False) -> NodeUsage:
     """Who was given what, and who uses what; with ``each_process`` process by process."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
-    held = tuple((cards[each.uuid], each) for each in _once(holdings(snapshot)))
+    held = tuple((cards[each.uuid], each) for each in _once(allocations(snapshot)))
     if snapshot.residents is None or snapshot.homes is None:
-        return Account(held, ())
+        return NodeUsage(held, ())
     owners = owners_of(snapshot.homes, snapshot.residents)
     pods = {(each.namespace, each.name) for each in snapshot.residents}
     uses: list[Use] = []
@@ -50,12 +50,12 @@ def account(snapshot: Snapshot, *, each_process: bool = False) -> Account:
             if reading is card and (each.holder.namespace, each.holder.pod) in pods
         ]
         uses += _uses(card, idle, owners, each_process=each_process)
-    return Account(held, tuple(uses))
+    return NodeUsage(held, tuple(uses))
 
 
-def _once(found: Iterable[Holding]) -> Iterable[Holding]:
+def _once(found: Iterable[CardAllocation]) -> Iterable[CardAllocation]:
     """One for each container and card: who was given a card twice, as a share and whole, has it whole."""
-    largest: dict[tuple[Holder, str], Holding] = {}
+    largest: dict[tuple[ContainerName, str], CardAllocation] = {}
     for each in found:
         key = each.holder, each.uuid
         if key not in largest or each.given_bytes > largest[key].given_bytes:
@@ -63,22 +63,28 @@ def _once(found: Iterable[Holding]) -> Iterable[Holding]:
     return largest.values()
 
 
-def owners_of(homes: Mapping[int, Home | None], residents: Iterable[Resident]) -> dict[int, Holder]:
+def owners_of(
+    homes: Mapping[int, ContainerRef | None], residents: Iterable[NodePod]
+) -> dict[int, ContainerName]:
     """Whose each process is; without those whose pod is not known, any more or yet."""
     by_uid = {each.uid: each for each in residents}
     return {
-        pid: holder_of(by_uid[home.pod_uid], home.container_id) if home else Holder()
+        pid: container_of(by_uid[home.pod_uid], home.container_id) if home else ContainerName()
         for pid, home in homes.items()
         if home is None or home.pod_uid in by_uid
     }
 
 
 def _uses(
-    card: CardReading, idle: Iterable[Holder], owners: Mapping[int, Holder], *, each_process: bool
+    card: CardReading,
+    idle: Iterable[ContainerName],
+    owners: Mapping[int, ContainerName],
+    *,
+    each_process: bool,
 ) -> Iterator[Use]:
     if card.processes is None:
         return
-    groups: dict[Holder, list[ProcessReading]] = {holder: [] for holder in idle}
+    groups: dict[ContainerName, list[ProcessReading]] = {holder: [] for holder in idle}
     for process in card.processes:
         if owner := owners.get(process.pid):
             groups.setdefault(owner, []).append(process)
@@ -89,7 +95,7 @@ def _uses(
             yield _use(card, holder, processes)
 
 
-def _use(card: CardReading, holder: Holder, processes: list[ProcessReading], pid: int = 0) -> Use:
+def _use(card: CardReading, holder: ContainerName, processes: list[ProcessReading], pid: int = 0) -> Use:
     used = [each.used_bytes for each in processes]
     loads = [each.load for each in processes]
     return Use(

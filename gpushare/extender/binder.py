@@ -26,21 +26,21 @@ from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import (
     BOUND,
     BindRequest,
+    BindResult,
     Decision,
-    Outcome,
     bound_already,
     decided,
     reason_of,
     units_of_lowest,
 )
 from gpushare.extender.settings import Deadlines
-from gpushare.extender.settling import Settling
+from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.annotations import bind_annotations
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
-from gpushare.ports import Fence, KubeApi, Note, pod_note
+from gpushare.ports import Event, Fence, KubeApi, pod_event
 from gpushare.scheduling.events import Confirmed, Released, Reserved
-from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.fitting import PodRequest, Rejection, place
 
 log = structlog.get_logger()
 
@@ -63,7 +63,7 @@ class Binder:
         api: KubeApi,
         *,
         fence: Fence,
-        note: Callable[[Note], None],
+        note: Callable[[Event], None],
         tasks: asyncio.TaskGroup,
         deadlines: Deadlines,
     ) -> None:
@@ -73,10 +73,10 @@ class Binder:
         self._note = note
         self._tasks = tasks
         self._post_s = deadlines.post_s
-        self._running: dict[str, tuple[str, asyncio.Task[Outcome]]] = {}
-        self.unclear = Settling(cluster, api, tasks=tasks, api_request_s=deadlines.api_request_s)
+        self._running: dict[str, tuple[str, asyncio.Task[BindResult]]] = {}
+        self.unclear = UnclearBinds(cluster, api, tasks=tasks, api_request_s=deadlines.api_request_s)
 
-    async def bind(self, request: BindRequest) -> Outcome:
+    async def bind(self, request: BindRequest) -> BindResult:
         """Bind, or say why not. A second call for the same pod and node joins the first."""
         running = self._running.get(request.uid)
         if running is None:
@@ -86,7 +86,7 @@ class Binder:
             return await asyncio.shield(task)
         node, task = running
         if node != request.node:
-            return Outcome(
+            return BindResult(
                 f"a bind of pod {request.namespace}/{request.name} to node {node} is under way", "under_way"
             )
         return await asyncio.shield(task)
@@ -96,15 +96,15 @@ class Binder:
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
 
-    async def _bind(self, request: BindRequest) -> Outcome:
+    async def _bind(self, request: BindRequest) -> BindResult:
         try:
             return await self._decide(request)
         except ApiError as error:
-            return Outcome(f"reading pod {request.namespace}/{request.name}: {error}", "api_read")
+            return BindResult(f"reading pod {request.namespace}/{request.name}: {error}", "api_read")
         except Exception:  # a defect must cost one bind, not the daemon, and must not lose a reservation
             log.exception("bind_crashed", pod=f"{request.namespace}/{request.name}", node=request.node)
             self._keep_if_reserved(request)
-            return Outcome(
+            return BindResult(
                 f"binding pod {request.namespace}/{request.name}: internal error, see the log", "internal"
             )
 
@@ -113,16 +113,16 @@ class Binder:
         if held is not None and not held[1].settled:
             self.unclear.keep(Pod(request.uid, request.namespace, request.name, held[1].demand))
 
-    async def _decide(self, request: BindRequest) -> Outcome:
+    async def _decide(self, request: BindRequest) -> BindResult:
         pod = self._cluster.pods.get(request.uid)
         if pod is None:
             pod = await self._api.read_pod(request.namespace, request.name)
         if pod is None:
-            return Outcome(f"pod {request.namespace}/{request.name} not found", "not_found")
+            return BindResult(f"pod {request.namespace}/{request.name} not found", "not_found")
         if pod.uid != request.uid:
-            return Outcome(_WRONG_UID.format(pod=pod, expected=request.uid), "wrong_uid")
+            return BindResult(_WRONG_UID.format(pod=pod, expected=request.uid), "wrong_uid")
         if not pod.managed:
-            return Outcome(_UNMANAGED.format(pod=pod), "unmanaged")
+            return BindResult(_UNMANAGED.format(pod=pod), "unmanaged")
         held = self._cluster.ledger.reservation(pod.uid)
         if held is not None:
             return await self._again(pod, held[0], request.node)
@@ -130,7 +130,7 @@ class Binder:
             return bound_already(pod, request.node)
         return await self._place(pod, request.node)
 
-    async def _again(self, pod: Pod, home: str, node: str) -> Outcome:
+    async def _again(self, pod: Pod, home: str, node: str) -> BindResult:
         """A bind of a pod that has a reservation: the same answer, or first settle the old one."""
         book = self._cluster.ledger.books[home]
         reservation = book.reservations[pod.uid]
@@ -142,7 +142,7 @@ class Binder:
             await self.unclear.look(pod)
             if self._cluster.ledger.reservation(pod.uid) is None:
                 return await self._place(pod, node)
-        return Outcome(self._elsewhere(pod, home), "elsewhere")
+        return BindResult(self._elsewhere(pod, home), "elsewhere")
 
     def _elsewhere(self, pod: Pod, home: str) -> str:
         if pod.uid in self.unclear:
@@ -152,24 +152,24 @@ class Binder:
             )
         return f"pod {pod.full_name} is already bound to node {home}"
 
-    async def _place(self, pod: Pod, node: str) -> Outcome:
+    async def _place(self, pod: Pod, node: str) -> BindResult:
         if isinstance(pod.demand, Malformed):
-            self._note(pod_note(pod, EVENT_MALFORMED, pod.demand.problem, warning=True))
-            return Outcome(pod.demand.problem, "malformed")
+            self._note(pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True))
+            return BindResult(pod.demand.problem, "malformed")
         book = self._cluster.ledger.books.get(node)
         if book is None:
-            return Outcome(f'node "{node}" not found', "unknown_node")
-        shares = place(book, Seeker(pod.uid, pod.demand, pod.priority, pod.placement))
-        if isinstance(shares, Refusal):
+            return BindResult(f'node "{node}" not found', "unknown_node")
+        shares = place(book, PodRequest(pod.uid, pod.demand, pod.priority, pod.placement))
+        if isinstance(shares, Rejection):
             text = f"node {node} cannot take pod {pod.full_name}: {shares.text}"
-            self._note(pod_note(pod, EVENT_REFUSED, text, warning=True))
-            return Outcome(text, "no_fit")
+            self._note(pod_event(pod, EVENT_REFUSED, text, warning=True))
+            return BindResult(text, "no_fit")
         return await self._post(decided(pod, book, pod.demand, shares))
 
-    async def _post(self, decision: Decision) -> Outcome:
+    async def _post(self, decision: Decision) -> BindResult:
         fenced = self._fence()
         if fenced:
-            return Outcome(fenced, "fenced")
+            return BindResult(fenced, "fenced")
         pod, node, shares = decision.pod, decision.node, decision.shares
         if self._cluster.ledger.reservation(pod.uid) is None:
             self._cluster.apply(Reserved(pod, decision.demand, node, shares))
@@ -193,35 +193,37 @@ class Binder:
             annotations[ANN_SEAL] = seal
         return annotations
 
-    def _succeeded(self, decision: Decision) -> Outcome:
+    def _succeeded(self, decision: Decision) -> BindResult:
         self.unclear.known(decision.pod.uid)
         self._cluster.apply(Confirmed(decision.pod.uid))
-        self._note(pod_note(decision.pod, EVENT_PLACED, decision.text))
+        self._note(pod_event(decision.pod, EVENT_PLACED, decision.text))
         return BOUND
 
-    async def _failed(self, decision: Decision, error: ApiError) -> Outcome:
+    async def _failed(self, decision: Decision, error: ApiError) -> BindResult:
         pod = decision.pod
         if not error.clear:
             self.unclear.keep(pod)
-            return Outcome(f"{decision.what}: {error}; outcome unknown, its units stay reserved", "unclear")
+            return BindResult(
+                f"{decision.what}: {error}; outcome unknown, its units stay reserved", "unclear"
+            )
         if error.status == HTTPStatus.CONFLICT:
             return await self._conflict(decision, error)
         if pod.uid in self.unclear:
             # An earlier POST of the same decision may still take effect.
-            return Outcome(f"{decision.what}: {error}; an earlier attempt has no clear outcome", "unclear")
+            return BindResult(f"{decision.what}: {error}; an earlier attempt has no clear outcome", "unclear")
         self._cluster.apply(Released(pod.uid))
-        return Outcome(f"{decision.what}: {error}", reason_of(error))
+        return BindResult(f"{decision.what}: {error}", reason_of(error))
 
-    async def _conflict(self, decision: Decision, error: ApiError) -> Outcome:
+    async def _conflict(self, decision: Decision, error: ApiError) -> BindResult:
         """409: somebody bound it first (perhaps our own earlier POST), or the UID is another's."""
         pod = decision.pod
         try:
             await self.unclear.look(pod, refused=True)
         except ApiError as failure:
             self.unclear.keep(pod)
-            return Outcome(f"{decision.what}: {error}; reading the pod: {failure}", "unclear")
+            return BindResult(f"{decision.what}: {error}; reading the pod: {failure}", "unclear")
         held = self._cluster.ledger.reservation(pod.uid)
         bound = held is not None and held[0] == decision.node and held[1].settled
         if held is not None and bound and held[1].claim == decision.shares:
             return self._succeeded(decision)
-        return Outcome(f"{decision.what}: {error}", "conflict")
+        return BindResult(f"{decision.what}: {error}", "conflict")

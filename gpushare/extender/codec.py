@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from gpushare.adapters.kube.wire import Bare
 from gpushare.adapters.kube.wire_pods import WirePod
 from gpushare.errors import InvalidRequest
-from gpushare.scheduling.screen import Verdict
+from gpushare.scheduling.filtering import FilterOutcome
 
 T = TypeVar("T", bound=Struct)
 
@@ -151,7 +151,7 @@ def _name_of(item: Raw) -> str:
         raise InvalidRequest(f"Nodes: a node cannot be read: {error}") from error
 
 
-def filter_answer(args: FilterArgs, verdict: Verdict) -> bytes:
+def filter_answer(args: FilterArgs, verdict: FilterOutcome) -> bytes:
     """The verdict as the scheduler reads it.
 
     Hopeless nodes stand in both maps: schedulers that know the second one prefer it, older ones
@@ -167,7 +167,7 @@ def filter_answer(args: FilterArgs, verdict: Verdict) -> bytes:
     )
 
 
-def _passed_items(args: FilterArgs, verdict: Verdict) -> dict[str, Any] | None:
+def _passed_items(args: FilterArgs, verdict: FilterOutcome) -> dict[str, Any] | None:
     if args.nodes is None:
         return None
     passed = set(verdict.passed)

@@ -11,24 +11,24 @@ from typing import Any, Final
 
 import structlog
 
-from gpushare.adapters.kube.api import ExtenderApi
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.resources import NODES, PODS, UNHEALTHY
+from gpushare.adapters.kube.extender_api import ExtenderApi
+from gpushare.adapters.kube.extender_resources import NODES, PODS, UNHEALTHY
 from gpushare.adapters.kube.watch import Follower
 from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.intake import ConfigMapIntake, Feeds, NodeIntake, PodIntake
-from gpushare.extender.keys import load_sealer
+from gpushare.extender.events import EventQueue
+from gpushare.extender.handlers import ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
-from gpushare.extender.notes import Notebook
+from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
-from gpushare.extender.service import Service
-from gpushare.extender.settings import Settings
-from gpushare.extender.watchdog import watch_overcommit
-from gpushare.runtime.operators import operators_app, rendering
+from gpushare.extender.seal_key import load_sealer
+from gpushare.extender.service import SchedulerService
+from gpushare.extender.settings import ExtenderSettings
+from gpushare.runtime.admin_server import admin_app, rendering
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket, make_server, stop_event
 from gpushare.runtime.tls import client_context, server_context
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: ExtenderSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises ConfigError where it cannot start."""
     stop = stop_event()
     sockets = bind_socket(settings.host, settings.port), bind_socket(settings.ops_host, settings.ops_port)
@@ -46,7 +46,7 @@ async def run(settings: Settings) -> None:
     client_tls = client_context(settings.tls) if settings.tls else None
     access = await load_access(settings.kubeconfig)
     async with KubeClient(access) as client, Peers(client_tls) as peers, asyncio.TaskGroup() as tasks:
-        extender = Extender(settings, client, peers, tasks)
+        extender = ExtenderDaemon(settings, client, peers, tasks)
         server = HttpServer(extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=server_tls)
         ops_server = make_server(extender.operators_app)
         background = [tasks.create_task(job) for job in extender.jobs()]
@@ -67,11 +67,11 @@ async def run(settings: Settings) -> None:
             task.cancel()
 
 
-class Extender:
+class ExtenderDaemon:
     """All parts of one replica, wired but not running."""
 
     def __init__(
-        self, settings: Settings, client: KubeClient, peers: Peers, tasks: asyncio.TaskGroup
+        self, settings: ExtenderSettings, client: KubeClient, peers: Peers, tasks: asyncio.TaskGroup
     ) -> None:
         self.metrics = ExtenderMetrics()
         self.cluster = Cluster()
@@ -81,14 +81,14 @@ class Extender:
             lease_name=settings.lease_name,
             identity=settings.identity,
         )
-        self.notebook = Notebook(self.cluster, api, self.metrics, per_second=settings.events_per_second)
-        self.feeds = Feeds(self.metrics)
-        self._pods = Follower(client, PODS, PodIntake(self.cluster, self.notebook, self.feeds, self._leads))
+        self.notebook = EventQueue(self.cluster, api, self.metrics, per_second=settings.events_per_second)
+        self.feeds = SyncStatus(self.metrics)
+        self._pods = Follower(client, PODS, PodHandler(self.cluster, self.notebook, self.feeds, self._leads))
         self._nodes = Follower(
-            client, NODES, NodeIntake(self.cluster, self.feeds, settings.cgpu_pods_per_card)
+            client, NODES, NodeHandler(self.cluster, self.feeds, settings.cgpu_pods_per_card)
         )
         self._unhealthy = Follower(
-            client, UNHEALTHY, ConfigMapIntake(self.cluster, self.notebook, self.feeds)
+            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.notebook, self.feeds)
         )
         self.leadership = Leadership(
             api,
@@ -106,7 +106,7 @@ class Extender:
             tasks=tasks,
             deadlines=settings.deadlines,
         )
-        service = Service(
+        service = SchedulerService(
             self.cluster,
             binder=self.binder,
             leadership=self.leadership,
@@ -116,7 +116,7 @@ class Extender:
             shortlist=settings.shortlist,
         )
         self.scheduler_routes = scheduler_routes(service)
-        self.operators_app = operators_app(
+        self.operators_app = admin_app(
             rendering(self.metrics.registry),
             live=lambda: None,
             ready=self.feeds.missing,

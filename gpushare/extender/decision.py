@@ -22,14 +22,14 @@ class BindRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BindResult:
     """The answer: no error means bound. ``reason`` is the failure's class for the metrics."""
 
     error: str = ""
     reason: str = "bound"
 
 
-BOUND: Final = Outcome()
+BOUND: Final = BindResult()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ def units_of_lowest(book: Book, shares: Shares) -> int:
     return next((room.total.mem for room in book.rooms if room.card.index == shares[0][0]), 0)
 
 
-def bound_already(pod: Pod, node: str) -> Outcome:
+def bound_already(pod: Pod, node: str) -> BindResult:
     """The answer for a pod that has a node."""
     if pod.node == node:
         return BOUND
-    return Outcome(f"pod {pod.full_name} is already bound to node {pod.node}", "elsewhere")
+    return BindResult(f"pod {pod.full_name} is already bound to node {pod.node}", "elsewhere")
 
 
 def reason_of(error: ApiError) -> str:

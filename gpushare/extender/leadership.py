@@ -18,9 +18,9 @@ import structlog
 
 from gpushare.errors import ApiError
 from gpushare.extender.lease import (
-    Move,
-    Sight,
-    Terms,
+    LeaseAction,
+    LeaseDurations,
+    Observation,
     bind_from,
     decide,
     goes_alone,
@@ -53,7 +53,7 @@ class Leadership:
         *,
         identity: str,
         address: str,
-        terms: Terms,
+        terms: LeaseDurations,
         catch_up: Callable[[], Awaitable[None]],
         allow_without_lease: bool = False,
     ) -> None:
@@ -62,8 +62,8 @@ class Leadership:
         self._address = address
         self._terms = terms
         self._catch_up = catch_up
-        self._sight: Sight | None = None
-        self._scouted: Sight | None = None
+        self._sight: Observation | None = None
+        self._scouted: Observation | None = None
         self._lapses = 0.0
         self._ready = False
         self._joining: asyncio.Task[None] | None = None
@@ -107,7 +107,7 @@ class Leadership:
         needed.
         """
         with contextlib.suppress(ApiError):
-            self._sight = self._scouted = Sight(await self._api.read_lease(), time.monotonic())
+            self._sight = self._scouted = Observation(await self._api.read_lease(), time.monotonic())
 
     async def run(self) -> None:
         """Take part until cancelled; then give the Lease back, or let it lapse."""
@@ -143,19 +143,19 @@ class Leadership:
             self._start_over()
         self._sight = look(self._sight, record, now)
         move = decide(self._sight, self._identity, now)
-        if move is Move.FOLLOW:
+        if move is LeaseAction.FOLLOW:
             self._step_down()
         else:
             await self._hold(self._sight, move, now)
 
-    async def _hold(self, seen: Sight, move: Move, now: float) -> None:
+    async def _hold(self, seen: Observation, move: LeaseAction, now: float) -> None:
         """Take or renew the Lease as it was seen, and get ready to bind."""
-        if move is not Move.RENEW:
+        if move is not LeaseAction.RENEW:
             self._start_over()  # somebody else may have bound pods since we last held it
         written = await self._api.write_lease(self._record(seen.record))
         if recreated(seen.record, written):
             self._start_over()  # as above: it was deleted
-            seen = Sight(None, now)
+            seen = Observation(None, now)
         self._sight = look(seen, written, time.monotonic())
         self._lapses = lapses_at(now, self._terms)
         earliest = max(bind_from(seen, self._terms, now), self._not_before)

@@ -12,7 +12,7 @@ from gpushare.ports import LeaseRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseDurations:
     """Durations in seconds: retry < renew deadline < lease; a bind POST takes at most ``post_s``."""
 
     lease_s: float = 15.0
@@ -27,14 +27,14 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """A reading of the Lease, and when this content was first seen."""
 
     record: LeaseRecord | None
     since: float
 
 
-class Move(StrEnum):
+class LeaseAction(StrEnum):
     """What to do about the Lease now."""
 
     CREATE = "create"
@@ -43,23 +43,23 @@ class Move(StrEnum):
     FOLLOW = "follow"
 
 
-def look(before: Sight | None, record: LeaseRecord | None, now: float) -> Sight:
+def look(before: Observation | None, record: LeaseRecord | None, now: float) -> Observation:
     """The new sight: content that did not change keeps the time when it was first seen."""
     if before is not None and before.record == record:
         return before
-    return Sight(record, now)
+    return Observation(record, now)
 
 
-def decide(sight: Sight, identity: str, now: float) -> Move:
+def decide(sight: Observation, identity: str, now: float) -> LeaseAction:
     """What this replica does about what it sees."""
     record = sight.record
     if record is None:
-        return Move.CREATE
+        return LeaseAction.CREATE
     if record.holder == identity:
-        return Move.RENEW
+        return LeaseAction.RENEW
     if not record.holder or now >= sight.since + record.duration_s:
-        return Move.TAKE
-    return Move.FOLLOW
+        return LeaseAction.TAKE
+    return LeaseAction.FOLLOW
 
 
 def given_back(record: LeaseRecord | None) -> bool:
@@ -78,7 +78,7 @@ def recreated(before: LeaseRecord | None, after: LeaseRecord) -> bool:
     return before is None or before.uid != after.uid
 
 
-def bind_from(sight: Sight, terms: Terms, now: float) -> float:
+def bind_from(sight: Observation, terms: LeaseDurations, now: float) -> float:
     """When a new holder may bind at the earliest.
 
     After a holder that fell silent, its last POST must have ended: its lease, then a POST's time,
@@ -93,7 +93,7 @@ def bind_from(sight: Sight, terms: Terms, now: float) -> float:
     return max(now, sight.since + record.duration_s + terms.post_s)
 
 
-def goes_alone(sight: Sight | None, *, allowed: bool) -> bool:
+def goes_alone(sight: Observation | None, *, allowed: bool) -> bool:
     """Whether a replica to which the API server refuses the Lease may bind without one.
 
     Only by choice, and only where it has never read the Lease: whoever has takes part in the election.
@@ -101,7 +101,7 @@ def goes_alone(sight: Sight | None, *, allowed: bool) -> bool:
     return allowed and sight is None
 
 
-def nobody_since(scouted: Sight | None, taken: Sight) -> bool:
+def nobody_since(scouted: Observation | None, taken: Observation) -> bool:
     """Whether nobody can have bound between the two sights of the Lease, the second taken over by us.
 
     True where it was given back at the first and is unchanged at the second: who takes it changes its
@@ -110,6 +110,6 @@ def nobody_since(scouted: Sight | None, taken: Sight) -> bool:
     return scouted is not None and scouted.record == taken.record and given_back(taken.record)
 
 
-def lapses_at(renewal_began: float, terms: Terms) -> float:
+def lapses_at(renewal_began: float, terms: LeaseDurations) -> float:
     """Until when a POST may *begin*: it must end before the renewal's deadline."""
     return renewal_began + terms.renew_deadline_s - terms.post_s

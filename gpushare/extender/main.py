@@ -9,12 +9,12 @@ import click
 
 from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.errors import ConfigError
-from gpushare.extender.lease import Terms
-from gpushare.extender.settings import CGPU_PODS, Deadlines, Settings
+from gpushare.extender.lease import LeaseDurations
+from gpushare.extender.settings import CGPU_PODS, Deadlines, ExtenderSettings
 from gpushare.runtime.flags import LISTENING_PORT, SECONDS, daemon_options, run_daemon
 from gpushare.runtime.tls import TlsFiles
 
-_TERMS = Terms()
+_TERMS = LeaseDurations()
 _DEADLINES = Deadlines()
 _PORT_VARIABLE = "PORT"
 
@@ -127,14 +127,14 @@ def command(**flags: Any) -> None:
     run_daemon("extender", lambda: settings_of(flags, os.environ), run, loop=uvloop.new_event_loop)
 
 
-def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, str]") -> Settings:
+def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, str]") -> ExtenderSettings:
     """Settings from parsed flags. Raises ConfigError for combinations that cannot work."""
-    terms = Terms(
+    terms = LeaseDurations(
         flags["lease_duration"], flags["renew_deadline"], flags["retry_period"], flags["bind_timeout"]
     )
     _check(terms)
     address = flags["advertise_address"] or f"{environ.get('POD_IP') or socket.gethostname()}:{flags['port']}"
-    return Settings(
+    return ExtenderSettings(
         host=flags["host"],
         port=flags["port"],
         ops_host=flags["ops_host"],
@@ -155,7 +155,7 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
     )
 
 
-def _check(terms: Terms) -> None:
+def _check(terms: LeaseDurations) -> None:
     """The order of the durations is what makes two binders impossible."""
     if not 0 < terms.post_s < terms.renew_deadline_s < terms.lease_s:
         raise ConfigError(

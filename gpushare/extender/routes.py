@@ -11,9 +11,9 @@ from typing import Final
 from gpushare.adapters.peer import FORWARDED_HEADER
 from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
 from gpushare.extender import codec
-from gpushare.extender.service import Service
+from gpushare.extender.service import SchedulerService
 from gpushare.extender.verbs import error_answer
-from gpushare.runtime.http import Answer, Coming, Handler, Request, text_answer
+from gpushare.runtime.http import Coming, Handler, Request, Response, text_response
 
 MAX_BODY_BYTES: Final = 32 * 2**20
 _TOO_LARGE: Final = (
@@ -24,41 +24,41 @@ _INSPECT: Final = f"{EXTENDER_PREFIX}/inspect"
 _FORWARDED: Final = FORWARDED_HEADER.lower().encode()
 
 
-def _verb(service: Service, name: str) -> Handler:
-    def answer(request: Request) -> Answer | Coming:
+def _verb(service: SchedulerService, name: str) -> Handler:
+    def answer(request: Request) -> Response | Coming:
         if request.body is None:
-            return Answer(error_answer(name, _TOO_LARGE))
+            return Response(error_answer(name, _TOO_LARGE))
         body = service.answer(name, request.body)
-        return Answer(body) if isinstance(body, bytes) else _coming(body)
+        return Response(body) if isinstance(body, bytes) else _coming(body)
 
     return answer
 
 
-async def _coming(body: Awaitable[bytes]) -> Answer:
-    return Answer(await body)
+async def _coming(body: Awaitable[bytes]) -> Response:
+    return Response(await body)
 
 
-def scheduler_routes(service: Service) -> Handler:
+def scheduler_routes(service: SchedulerService) -> Handler:
     """filter, prioritize, preempt, bind, inspect, version."""
 
-    async def bind(request: Request) -> Answer:
+    async def bind(request: Request) -> Response:
         if request.body is None:
-            return Answer(codec.bind_answer(_TOO_LARGE))
-        return Answer(await service.bind(request.body, forwarded=_FORWARDED in request.headers))
+            return Response(codec.bind_answer(_TOO_LARGE))
+        return Response(await service.bind(request.body, forwarded=_FORWARDED in request.headers))
 
     posts: dict[str, Handler] = {
         **{f"{EXTENDER_PREFIX}/{name}": _verb(service, name) for name in ("filter", "prioritize", "preempt")},
         f"{EXTENDER_PREFIX}/bind": bind,
     }
     gets: dict[str, Handler] = {
-        _INSPECT: lambda _: Answer(service.inspect(None)),
-        "/version": lambda _: text_answer(EXTENDER_VERSION),
+        _INSPECT: lambda _: Response(service.inspect(None)),
+        "/version": lambda _: text_response(EXTENDER_VERSION),
     }
 
-    def inspect_one(request: Request) -> Answer:
-        return Answer(service.inspect(request.path.removeprefix(f"{_INSPECT}/")))
+    def inspect_one(request: Request) -> Response:
+        return Response(service.inspect(request.path.removeprefix(f"{_INSPECT}/")))
 
-    def handle(request: Request) -> Answer | Coming:
+    def handle(request: Request) -> Response | Coming:
         path = request.path
         post = posts.get(path)
         if post is not None:
@@ -76,14 +76,14 @@ def _names_a_node(path: str) -> bool:
     return before == _INSPECT and bool(node)
 
 
-def _wrong_method(allowed: str) -> Answer:
-    return text_answer("Method Not Allowed", HTTPStatus.METHOD_NOT_ALLOWED, ("allow", allowed))
+def _wrong_method(allowed: str) -> Response:
+    return text_response("Method Not Allowed", HTTPStatus.METHOD_NOT_ALLOWED, ("allow", allowed))
 
 
-def _no_route(request: Request, known: set[str]) -> Answer:
+def _no_route(request: Request, known: set[str]) -> Response:
     """A redirect where only the trailing slash is wrong."""
     path = request.path.rstrip("/")
     if path == request.path or path not in known:
-        return text_answer("Not Found", HTTPStatus.NOT_FOUND)
+        return text_response("Not Found", HTTPStatus.NOT_FOUND)
     moved = HTTPStatus.MOVED_PERMANENTLY if request.method == "GET" else HTTPStatus.TEMPORARY_REDIRECT
-    return Answer(b"", moved, "", (("location", path),))
+    return Response(b"", moved, "", (("location", path),))

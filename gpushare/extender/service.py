@@ -19,10 +19,10 @@ from gpushare.errors import ApiError, InvalidRequest
 from gpushare.extender import codec, verbs
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.decision import Outcome
+from gpushare.extender.decision import BindResult
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
-from gpushare.extender.verbs import Judged
+from gpushare.extender.verbs import VerbResult
 from gpushare.scheduling.inspection import inspect
 from gpushare.scheduling.ledger import Ledger
 
@@ -34,7 +34,7 @@ _BINDS_BEFORE_HINT: Final = 20
 _CATCH_UP_S: Final = 0.03
 """How long a pod that came back from waiting may cost the scheduler, where it still fits nowhere."""
 
-Verb = Callable[[bytes, Ledger], Judged]
+Verb = Callable[[bytes, Ledger], VerbResult]
 
 
 class Readiness(Protocol):
@@ -44,7 +44,7 @@ class Readiness(Protocol):
         """What is not listed yet, in words; None once everything is."""
 
 
-class Service:
+class SchedulerService:
     """Answers the scheduler; ``shortlist`` is how many nodes filter lets pass at most, 0 for all."""
 
     def __init__(
@@ -82,16 +82,16 @@ class Service:
         self._record(verb, began, judged.error)
         return judged.answer
 
-    def _judge(self, verb: str, body: bytes) -> Judged:
+    def _judge(self, verb: str, body: bytes) -> VerbResult:
         missing = self._readiness.missing()
         if missing:
-            return Judged(verbs.error_answer(verb, missing), missing)
+            return VerbResult(verbs.error_answer(verb, missing), missing)
         try:
             return self._verbs[verb](body, self._cluster.ledger)
         except Exception as error:  # a defect must cost one request, not the daemon
             log.exception("verb_crashed", verb=verb)
             text = f"internal error: {type(error).__name__}, see the log"
-            return Judged(verbs.error_answer(verb, text), text)
+            return VerbResult(verbs.error_answer(verb, text), text)
 
     def _waits(self, uid: str) -> bool:
         pod = self._cluster.pods.get(uid)
@@ -120,13 +120,13 @@ class Service:
             request = verbs.bind_request(body)
             missing = self._readiness.missing()
             if missing:
-                outcome = Outcome(missing, "not_ready")
+                outcome = BindResult(missing, "not_ready")
             elif self._leadership.leads or forwarded or self._leadership.holder is None:
                 outcome = await self._binder.bind(request)
             else:
                 outcome = await self._forward(body)
         except InvalidRequest as error:
-            outcome = Outcome(str(error), "invalid")
+            outcome = BindResult(str(error), "invalid")
         if not outcome.error:
             self._hint()
         self._metrics.binds.labels(outcome.reason).inc()
@@ -144,20 +144,20 @@ class Service:
                 way_out="gpushare scheduler-config prints a configuration with all verbs",
             )
 
-    async def _forward(self, body: bytes) -> Outcome:
+    async def _forward(self, body: bytes) -> BindResult:
         holder = self._leadership.holder
         if holder is None or not holder.address:
-            return Outcome("another extender holds the Lease and its address is not known", "no_leader")
+            return BindResult("another extender holds the Lease and its address is not known", "no_leader")
         try:
             answer = await self._peers.post(holder.address, f"{EXTENDER_PREFIX}/bind", body)
             error = str(msgspec.json.decode(answer, type=dict[str, str]).get("Error", ""))
         except (ApiError, msgspec.DecodeError) as failure:
             self._metrics.forwarded.labels("error").inc()
-            return Outcome(
+            return BindResult(
                 f"the extender that holds the Lease ({holder.holder}) did not answer: {failure}", "forward"
             )
         self._metrics.forwarded.labels("error" if error else "ok").inc()
-        return Outcome(error, "forwarded")
+        return BindResult(error, "forwarded")
 
     def inspect(self, node: str | None) -> bytes:
         """The original's inspect document."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.extender.lease import Terms
+from gpushare.extender.lease import LeaseDurations
 from gpushare.runtime.tls import TlsFiles
 
 CGPU_PODS: Final = 20
@@ -19,7 +19,7 @@ class Deadlines:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExtenderSettings:
     """Made by the command line (``main``); every field has a flag or an environment variable."""
 
     host: str
@@ -32,7 +32,7 @@ class Settings:
     identity: str
     lease_namespace: str
     lease_name: str
-    terms: Terms = field(default_factory=Terms)
+    terms: LeaseDurations = field(default_factory=LeaseDurations)
     deadlines: Deadlines = field(default_factory=Deadlines)
     events_per_second: float = 20.0
     shortlist: int = 0

@@ -13,13 +13,13 @@ from gpushare.extender import codec
 from gpushare.extender.decision import BindRequest
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
-from gpushare.scheduling.fitting import Seeker
+from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, scores, shortlisted
+from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import preempt
-from gpushare.scheduling.screen import Verdict, scores, screen, shortlisted
 
 
-class Judged(NamedTuple):
+class VerbResult(NamedTuple):
     """A verb's answer, and the error in it for logs and metrics.
 
     ``stuck`` is the UID of a pod for which no node has room now, though one could have.
@@ -41,45 +41,45 @@ def error_answer(verb: str, text: str) -> bytes:
             return codec.preempt_answer(codec.PreemptArgs(), {})
 
 
-def filter_verb(body: bytes, ledger: Ledger, *, most: int = 0) -> Judged:
+def filter_verb(body: bytes, ledger: Ledger, *, most: int = 0) -> VerbResult:
     """Which nodes have room, ``most`` of them or all for 0, and why the others have not."""
     try:
         args = codec.decode(body, codec.FilterArgs)
         pod = _pod(args.pod)
         verdict = _verdict(args, pod, ledger, most)
         stuck = "" if verdict.passed or not verdict.failed else pod.uid
-        return Judged(codec.filter_answer(args, verdict), stuck=stuck)
+        return VerbResult(codec.filter_answer(args, verdict), stuck=stuck)
     except InvalidRequest as error:
-        return Judged(error_answer("filter", str(error)), str(error))
+        return VerbResult(error_answer("filter", str(error)), str(error))
 
 
-def _verdict(args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int) -> Verdict:
+def _verdict(args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int) -> FilterOutcome:
     """A pod whose demand is malformed fits nowhere, and the reason says why."""
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
-        return Verdict(hopeless=dict.fromkeys(names, pod.demand.problem))
-    seeker = seeker_of(pod)
-    return shortlisted(ledger, seeker, screen(ledger, seeker, names), most)
+        return FilterOutcome(hopeless=dict.fromkeys(names, pod.demand.problem))
+    seeker = pod_request_of(pod)
+    return shortlisted(ledger, seeker, filter_nodes(ledger, seeker, names), most)
 
 
-def prioritize_verb(body: bytes, ledger: Ledger) -> Judged:
+def prioritize_verb(body: bytes, ledger: Ledger) -> VerbResult:
     """Scores 0–10; a request that cannot be read scores nothing, as this verb has no error field."""
     try:
         args = codec.decode(body, codec.FilterArgs)
-        seeker = seeker_of(_pod(args.pod))
-        return Judged(codec.scores_answer(scores(ledger, seeker, codec.asked_nodes(args))))
+        seeker = pod_request_of(_pod(args.pod))
+        return VerbResult(codec.scores_answer(scores(ledger, seeker, codec.asked_nodes(args))))
     except InvalidRequest as error:
-        return Judged(error_answer("prioritize", str(error)), str(error))
+        return VerbResult(error_answer("prioritize", str(error)), str(error))
 
 
-def preempt_verb(body: bytes, ledger: Ledger) -> Judged:
+def preempt_verb(body: bytes, ledger: Ledger) -> VerbResult:
     """Victims per node; a request that cannot be read evicts nobody."""
     try:
         args = codec.decode(body, codec.PreemptArgs)
-        chosen = preempt(ledger, seeker_of(_pod(args.pod)), codec.proposed_victims(args))
-        return Judged(codec.preempt_answer(args, chosen))
+        chosen = preempt(ledger, pod_request_of(_pod(args.pod)), codec.proposed_victims(args))
+        return VerbResult(codec.preempt_answer(args, chosen))
     except InvalidRequest as error:
-        return Judged(error_answer("preempt", str(error)), str(error))
+        return VerbResult(error_answer("preempt", str(error)), str(error))
 
 
 def bind_request(body: bytes) -> BindRequest:
@@ -103,8 +103,8 @@ def _pod(wire: WirePod | None) -> Pod:
     return any_pod_of(wire)
 
 
-def seeker_of(pod: Pod) -> Seeker:
+def pod_request_of(pod: Pod) -> PodRequest:
     """The pod as one that looks for a place. Raises InvalidRequest where its demand is malformed."""
     if isinstance(pod.demand, Malformed):
         raise InvalidRequest(f"pod {pod.full_name}: {pod.demand.problem}")
-    return Seeker(pod.uid, pod.demand, pod.priority, pod.placement)
+    return PodRequest(pod.uid, pod.demand, pod.priority, pod.placement)

@@ -31,14 +31,14 @@ _VERSION: Final = re.compile(rf"[0-9a-f]{{{VERSION_DIGITS}}}")
 _PLACE: Final = re.compile(r"[0-9a-f]{16}")
 
 
-class Folders(NamedTuple):
+class IsolationDirs(NamedTuple):
     """Where libraries and state are, on the node and in the agent alike."""
 
     libraries: Path = Path(ISOLATION_LIBRARIES)
     state: Path = Path(ISOLATION_STATE)
 
 
-class Bind(NamedTuple):
+class HostMount(NamedTuple):
     """A file of the node and its place in a container."""
 
     host: str
@@ -87,15 +87,15 @@ def owner_of(name: str) -> Owner | None:
     return Owner(uid, container) if uid and mark and container else None
 
 
-def binds(folders: Folders, given: Bound) -> tuple[Bind, ...]:
+def binds(folders: IsolationDirs, given: Bound) -> tuple[HostMount, ...]:
     """What a container gets: limit and region of its place, and the library of that version."""
     library, own = folders.libraries / given.version, folders.state / given.place
     build = LAUNCH_LIBRARY if given.launches else LIBRARY
     return (
-        Bind(str(library / build), f"{ISOLATION_INSIDE}/{LIBRARY}", read_only=True),
-        Bind(str(library / PRELOAD_FILE), PRELOAD, read_only=True),
-        Bind(str(own / LIMIT), f"{ISOLATION_INSIDE}/{LIMIT}", read_only=True),
-        Bind(str(own / REGION), f"{ISOLATION_INSIDE}/{REGION}", read_only=False),
+        HostMount(str(library / build), f"{ISOLATION_INSIDE}/{LIBRARY}", read_only=True),
+        HostMount(str(library / PRELOAD_FILE), PRELOAD, read_only=True),
+        HostMount(str(own / LIMIT), f"{ISOLATION_INSIDE}/{LIMIT}", read_only=True),
+        HostMount(str(own / REGION), f"{ISOLATION_INSIDE}/{REGION}", read_only=False),
     )
 
 

@@ -19,7 +19,7 @@ _COARSE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LaunchSample:
     """What a container did on one card since the sample before.
 
     ``busy_ns`` is how long the card worked for all its processes, ``spent`` how many tokens it took, both
@@ -31,7 +31,7 @@ class Sample:
     spent: int
 
 
-def rate(percent: int, sample: Sample, previous: int) -> int:
+def rate(percent: int, sample: LaunchSample, previous: int) -> int:
     """Tokens a second for ``percent`` of a card's time; ``previous`` is the last rate, 0 before the first.
 
     Where nothing was spent, or no time went by, the sample says nothing: the rate stays.

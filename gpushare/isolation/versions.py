@@ -19,7 +19,7 @@ Used = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownUsage:
     """Why it is not known which versions containers have."""
 
     reason: str
@@ -56,29 +56,29 @@ def current(folder: Path) -> str | None:
     return None
 
 
-def in_use(record: Path) -> Used | Unknown:
+def in_use(record: Path) -> Used | UnknownUsage:
     """The versions that containers have by the agent's record, ``grants.json``."""
     try:
         content = read_file(record)
         if content is None:
-            return Unknown(f"there is no {record}")
+            return UnknownUsage(f"there is no {record}")
         grants = msgspec.json.decode(content, type=_Record).grants
     except ConfigError as error:
-        return Unknown(str(error))
+        return UnknownUsage(str(error))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return Unknown(f"{record} cannot be understood: {error}")
+        return UnknownUsage(f"{record} cannot be understood: {error}")
     return frozenset(grant.hold.library for grant in grants if grant.hold)
 
 
-def holds(versions: Iterable[str], chosen: str | None, used: Used | Unknown) -> Mapping[str, str]:
+def holds(versions: Iterable[str], chosen: str | None, used: Used | UnknownUsage) -> Mapping[str, str]:
     """Why a version must stay; those that are not in the answer can go."""
     reasons = {version: _reason(version, chosen, used) for version in versions}
     return {version: reason for version, reason in reasons.items() if reason}
 
 
-def _reason(version: str, chosen: str | None, used: Used | Unknown) -> str:
+def _reason(version: str, chosen: str | None, used: Used | UnknownUsage) -> str:
     if version == chosen:
         return "new containers get it"
-    if isinstance(used, Unknown):
+    if isinstance(used, UnknownUsage):
         return f"containers may have it: {used.reason}"
     return "containers have it" if version in used else ""

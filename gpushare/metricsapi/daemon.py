@@ -8,16 +8,16 @@ import structlog
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.directory import AUTHENTICATION, NODES, PODS, review
+from gpushare.adapters.kube.metrics_api import AUTHENTICATION, NODES, PODS, review
 from gpushare.adapters.pages import Pages
-from gpushare.metricsapi.access import Access
-from gpushare.metricsapi.directory import Directory, Known, exporter_urls
-from gpushare.metricsapi.door import Door
+from gpushare.metricsapi.authentication import ServerAuth
+from gpushare.metricsapi.authorization import Authorizer
+from gpushare.metricsapi.directory import CountingMirror, Directory, exporter_urls
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.service import Service
-from gpushare.metricsapi.settings import Settings
-from gpushare.metricsapi.sources import Exporters, Prometheus, Source
-from gpushare.runtime.operators import operators_app, rendering
+from gpushare.metricsapi.service import MetricsService
+from gpushare.metricsapi.settings import MetricsApiSettings
+from gpushare.metricsapi.sources import Exporters, Prometheus, ValueSource
+from gpushare.runtime.admin_server import admin_app, rendering
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket, make_server, stop_event
 
@@ -27,10 +27,10 @@ _MAX_BODY_BYTES: Final = 2**16
 """Nothing is ever written here; what is sent all the same is read and ignored."""
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: MetricsApiSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises GpuShareError where it cannot start."""
     stop = stop_event()
-    door = Door(settings.tls_cert, settings.tls_key)
+    door = ServerAuth(settings.tls_cert, settings.tls_key)
     access = await load_access(settings.kubeconfig)
     listener = bind_socket(settings.host, settings.port)
     ops_listener = bind_socket(settings.ops_host, settings.ops_port)
@@ -39,9 +39,9 @@ async def run(settings: Settings) -> None:
         Pages(timeout_s=settings.deadline_s) as pages,
         asyncio.TaskGroup() as tasks,
     ):
-        api = MetricsApi(settings, client, pages, door)
+        api = MetricsApiDaemon(settings, client, pages, door)
         ops_server = make_server(
-            operators_app(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
+            admin_app(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
         )
         serving = (
             tasks.create_task(api.server.serve(listener)),
@@ -59,25 +59,29 @@ async def run(settings: Settings) -> None:
         await asyncio.gather(*serving)
 
 
-class MetricsApi:
+class MetricsApiDaemon:
     """All parts, wired but not running."""
 
-    def __init__(self, settings: Settings, client: KubeClient, pages: Pages, door: Door) -> None:
+    def __init__(
+        self, settings: MetricsApiSettings, client: KubeClient, pages: Pages, door: ServerAuth
+    ) -> None:
         self._settings = settings
         self._door = door
         self.metrics = ApiMetrics()
         self._pods = Directory(client, PODS, self.metrics)
         self._nodes = Directory(client, NODES, self.metrics)
-        service = Service(
+        service = MetricsService(
             front=lambda: door.front,
-            access=Access(lambda spec: review(client, spec), self.metrics),
+            access=Authorizer(lambda spec: review(client, spec), self.metrics),
             source=self._source(pages),
             pods=self._pods,
             nodes=self._nodes,
             metrics=self.metrics,
         )
         self.server = HttpServer(service.handle, max_body=_MAX_BODY_BYTES, tls=door.tls)
-        self._config = Known(client, AUTHENTICATION, self.metrics, lambda: door.learn(self._config.objects))
+        self._config = CountingMirror(
+            client, AUTHENTICATION, self.metrics, lambda: door.learn(self._config.objects)
+        )
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What runs in the background until it is cancelled."""
@@ -92,7 +96,7 @@ class MetricsApi:
             return "pods and nodes are not listed yet"
         return self._door.problem
 
-    def _source(self, pages: Pages) -> Source:
+    def _source(self, pages: Pages) -> ValueSource:
         settings = self._settings
         if settings.source == "prometheus":
             return Prometheus(pages, settings.prometheus_url, self.metrics, keep_s=settings.keep_s)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.directory import Entry
+from gpushare.adapters.kube.metrics_api import DirectoryEntry
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Deleted, Resource, Upserted
 from gpushare.errors import ApiError
@@ -17,7 +17,7 @@ from gpushare.model.selector import Selector
 T = TypeVar("T")
 
 
-class Known(Mirror[T]):
+class CountingMirror(Mirror[T]):
     """A mirror that counts its troubles. ``told`` is called after changes."""
 
     def __init__(
@@ -48,14 +48,14 @@ class Known(Mirror[T]):
         self._metrics.watch_restarts.labels(resource).inc()
 
 
-class Directory(Known[Entry]):
+class Directory(CountingMirror[DirectoryEntry]):
     """Pods by namespace, or nodes under an empty one."""
 
-    def __init__(self, client: KubeClient, resource: Resource[Entry], metrics: ApiMetrics) -> None:
+    def __init__(self, client: KubeClient, resource: Resource[DirectoryEntry], metrics: ApiMetrics) -> None:
         super().__init__(client, resource, metrics)
-        self._places: dict[str, dict[str, Entry]] = {}
+        self._places: dict[str, dict[str, DirectoryEntry]] = {}
 
-    def keep(self, key: str, value: Entry) -> None:
+    def keep(self, key: str, value: DirectoryEntry) -> None:
         """Enter it in its namespace too."""
         super().keep(key, value)
         self._places.setdefault(value.namespace, {})[value.name] = value
@@ -70,12 +70,12 @@ class Directory(Known[Entry]):
             if not place:
                 self._places.pop(gone.namespace)
 
-    def of(self, namespace: str) -> Mapping[str, Entry]:
+    def of(self, namespace: str) -> Mapping[str, DirectoryEntry]:
         """The objects of a namespace by name."""
         return self._places.get(namespace, {})
 
 
-def exporter_urls(pods: Iterable[Entry], selector: Selector, port: int) -> list[str]:
+def exporter_urls(pods: Iterable[DirectoryEntry], selector: Selector, port: int) -> list[str]:
     """Where exporters show their metrics: one for each node, for two of one node would count twice."""
     by_node = {pod.node: pod.address for pod in pods if pod.running and pod.address and selector(pod.labels)}
     return [f"http://{_host(address)}:{port}/metrics" for address in by_node.values()]

@@ -13,13 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
-from gpushare.metricsapi.offers import OFFERS, Kind, Question, Value
-from gpushare.runtime.http import Answer
+from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
+from gpushare.runtime.http import Response
 
 Object = dict[str, Any]
 
 _VALUES: Final = "MetricValueList"
-_KINDS: Final = {Kind.PODS: "Pod", Kind.NODES: "Node", Kind.NAMESPACES: "Namespace"}
+_KINDS: Final = {ObjectKind.PODS: "Pod", ObjectKind.NODES: "Node", ObjectKind.NAMESPACES: "Namespace"}
 _OLD: Final = "v1beta1"
 _REASONS: Final = {
     HTTPStatus.BAD_REQUEST: "BadRequest",
@@ -32,12 +32,12 @@ _REASONS: Final = {
 _encode = msgspec.json.Encoder().encode
 
 
-def answer(document: Object, status: int = HTTPStatus.OK) -> Answer:
+def answer(document: Object, status: int = HTTPStatus.OK) -> Response:
     """The document as an HTTP answer."""
-    return Answer(_encode(document), int(status))
+    return Response(_encode(document), int(status))
 
 
-def failure(status: HTTPStatus, message: str) -> Answer:
+def failure(status: HTTPStatus, message: str) -> Response:
     """A Status object, which clients show as the error."""
     document = {
         "kind": "Status",
@@ -51,7 +51,7 @@ def failure(status: HTTPStatus, message: str) -> Answer:
     return answer(document, status)
 
 
-def value_list(version: str, question: Question, values: Mapping[str, Value]) -> Object:
+def value_list(version: str, question: MetricQuery, values: Mapping[str, MetricValue]) -> Object:
     """The values by name of their objects, in that order."""
     return {
         "kind": _VALUES,
@@ -61,10 +61,10 @@ def value_list(version: str, question: Question, values: Mapping[str, Value]) ->
     }
 
 
-def _item(version: str, question: Question, name: str, value: Value) -> Object:
+def _item(version: str, question: MetricQuery, name: str, value: MetricValue) -> Object:
     metric = question.offer.name
     named = {"metricName": metric} if version == _OLD else {"metric": {"name": metric, "selector": None}}
-    place = {"namespace": question.namespace} if question.kind is Kind.PODS else {}
+    place = {"namespace": question.namespace} if question.kind is ObjectKind.PODS else {}
     described = {"kind": _KINDS[question.kind], **place, "name": name, "apiVersion": "/v1"}
     return {
         "describedObject": described,
@@ -101,11 +101,11 @@ def resource_list(version: str) -> Object:
     }
 
 
-def _resource(kind: Kind, metric: str) -> Object:
+def _resource(kind: ObjectKind, metric: str) -> Object:
     return {
         "name": f"{kind.value}/{metric}",
         "singularName": "",
-        "namespaced": kind is Kind.PODS,
+        "namespaced": kind is ObjectKind.PODS,
         "kind": _VALUES,
         "verbs": ["get"],
     }

@@ -14,7 +14,7 @@ from gpushare.contract import (
     SYSTEM_NAMESPACE,
 )
 from gpushare.errors import ConfigError, InvalidRequest
-from gpushare.metricsapi.settings import Settings
+from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.model.selector import Selector, parse_selector
 from gpushare.runtime.flags import LISTENING_PORT, PORT, SECONDS, daemon_options, run_daemon
 
@@ -52,12 +52,12 @@ def command(**flags: Any) -> None:
     run_daemon("metrics-api", lambda: settings_of(flags), run)
 
 
-def settings_of(flags: Mapping[str, Any]) -> Settings:
+def settings_of(flags: Mapping[str, Any]) -> MetricsApiSettings:
     """Settings from parsed flags. Raises ConfigError for what cannot work."""
     if not (flags["tls_cert"] and flags["tls_key"]):
         raise ConfigError("--tls-cert and --tls-key are needed: the API server speaks TLS only")
     _check_prometheus(flags["source"], flags["prometheus_url"])
-    return Settings(
+    return MetricsApiSettings(
         host=flags["host"],
         port=flags["port"],
         ops_host=flags["ops_host"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
-from gpushare.metricsapi.offers import Kind
+from gpushare.metricsapi.queries import ObjectKind
 
 ALL: Final = "*"
 _ROOT: Final = "apis"
@@ -29,36 +29,36 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class MetricRequest:
     """A metric of one object, or of all of a kind (``ALL``)."""
 
     version: str
-    kind: Kind
+    kind: ObjectKind
     namespace: str
     name: str
     metric: str
 
 
-def ask_of(path: str) -> Ask | None:
+def metric_request_of(path: str) -> MetricRequest | None:
     """The metric that a path asks for; None for any other path."""
     version, rest = _split(path)
     match rest:
         case ["namespaces", namespace, "metrics", metric]:
-            return Ask(version, Kind.NAMESPACES, namespace, namespace, metric)
+            return MetricRequest(version, ObjectKind.NAMESPACES, namespace, namespace, metric)
         case ["namespaces", namespace, "pods", name, metric]:
-            return Ask(version, Kind.PODS, namespace, name, metric)
+            return MetricRequest(version, ObjectKind.PODS, namespace, name, metric)
         case ["nodes", name, metric]:
-            return Ask(version, Kind.NODES, "", name, metric)
+            return MetricRequest(version, ObjectKind.NODES, "", name, metric)
     return None
 
 
 def attributes_of(method: str, path: str) -> Attributes:
     """What has to be allowed: the same that the API server itself asks before it passes the request on."""
     verb = method.lower()
-    ask = ask_of(path)
+    ask = metric_request_of(path)
     if ask is None:
         return Attributes(verb, path)
-    if ask.kind is Kind.NAMESPACES:
+    if ask.kind is ObjectKind.NAMESPACES:
         return Attributes(verb, "", ask.version, ask.namespace, _NAMESPACE_METRICS, "", ask.metric)
     return Attributes(verb, "", ask.version, ask.namespace, ask.kind.value, ask.metric, ask.name)
 

@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from gpushare.errors import SourceError
-from gpushare.metricsapi.offers import Combine, Kind, Question, Value, name_label
+from gpushare.metricsapi.queries import Combine, MetricQuery, MetricValue, ObjectKind, name_label
 from gpushare.model.selector import Term
 from gpushare.monitoring.catalogue import Metric
 
@@ -20,34 +20,34 @@ class _Series(msgspec.Struct):
     value: tuple[float, str]
 
 
-class _Data(msgspec.Struct):
+class _QueryData(msgspec.Struct):
     result: list[_Series] = msgspec.field(default_factory=list)
 
 
 class _Reply(msgspec.Struct):
     status: str
-    data: _Data = msgspec.field(default_factory=_Data)
+    data: _QueryData = msgspec.field(default_factory=_QueryData)
     error: str = ""
 
 
 _decode = msgspec.json.Decoder(_Reply).decode
 
 
-def promql(question: Question) -> str:
+def promql(question: MetricQuery) -> str:
     """The query whose answer has one series for each object, named by one label."""
     offer = question.offer
     text = _combined(offer.read, question, offer.combine)
     return f"{text} / {_combined(offer.over, question, 'sum')}" if offer.over else text
 
 
-def _combined(metric: Metric, question: Question, combine: Combine) -> str:
+def _combined(metric: Metric, question: MetricQuery, combine: Combine) -> str:
     label = name_label(metric, question.kind)
     matchers = [
         f"{label}={json.dumps(question.name)}" if question.name else f'{label}!=""',
         *(_matcher(term) for term in question.selector.terms),
     ]
-    if question.kind is Kind.PODS:
-        matchers.insert(0, f"{name_label(metric, Kind.NAMESPACES)}={json.dumps(question.namespace)}")
+    if question.kind is ObjectKind.PODS:
+        matchers.insert(0, f"{name_label(metric, ObjectKind.NAMESPACES)}={json.dumps(question.namespace)}")
     return f"{combine}({metric.name}{{{','.join(matchers)}}}) by ({label})"
 
 
@@ -59,7 +59,7 @@ def _matcher(term: Term) -> str:
     return f"{term.key}{sign}{json.dumps('|'.join(map(re.escape, sorted(term.values))))}"
 
 
-def values_of(body: bytes, question: Question) -> dict[str, Value]:
+def values_of(body: bytes, question: MetricQuery) -> dict[str, MetricValue]:
     """Name of an object → its number. Raises SourceError for an answer that is none."""
     label = name_label(question.offer.read, question.kind)
     try:
@@ -72,5 +72,5 @@ def values_of(body: bytes, question: Question) -> dict[str, Value]:
     return {name: value for name, value in told.items() if name and math.isfinite(value.number)}
 
 
-def _value(at: float, number: str) -> Value:
-    return Value(float(number), at)
+def _value(at: float, number: str) -> MetricValue:
+    return MetricValue(float(number), at)

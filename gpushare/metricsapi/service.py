@@ -17,16 +17,16 @@ import structlog
 from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
 from gpushare.errors import ApiError, InvalidRequest, SourceError
 from gpushare.metricsapi import documents
-from gpushare.metricsapi.access import Access
+from gpushare.metricsapi.authorization import Authorizer
 from gpushare.metricsapi.directory import Directory
 from gpushare.metricsapi.documents import failure
 from gpushare.metricsapi.identity import FrontProxy, caller_of
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.offers import Kind, Question, Value, offer_of
-from gpushare.metricsapi.paths import ALL, Ask, ask_of, attributes_of
-from gpushare.metricsapi.sources import Source
+from gpushare.metricsapi.paths import ALL, MetricRequest, attributes_of, metric_request_of
+from gpushare.metricsapi.queries import MetricQuery, MetricValue, ObjectKind, definition_of
+from gpushare.metricsapi.sources import ValueSource
 from gpushare.model.selector import Selector, parse_selector
-from gpushare.runtime.http import Answer, Coming, Request, text_answer
+from gpushare.runtime.http import Coming, Request, Response, text_response
 
 log = structlog.get_logger()
 
@@ -41,32 +41,32 @@ _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class MetricsService:
     """``front`` tells how the API server shows itself, None while that is not known."""
 
     front: Callable[[], FrontProxy | None]
-    access: Access
-    source: Source
+    access: Authorizer
+    source: ValueSource
     pods: Directory
     nodes: Directory
     metrics: ApiMetrics
 
-    def handle(self, request: Request) -> Answer | Coming:
+    def handle(self, request: Request) -> Response | Coming:
         """The answer to one request."""
         if request.path in _OPEN:
-            return text_answer("ok")
+            return text_response("ok")
         return self._timed(request)
 
-    async def _timed(self, request: Request) -> Answer:
+    async def _timed(self, request: Request) -> Response:
         begun = time.monotonic()
-        ask = ask_of(request.path)
+        ask = metric_request_of(request.path)
         kind = ask.kind.value if ask else "other"
         answer = await self._answer(request, ask)
         self.metrics.requests.labels(kind, str(answer.status)).inc()
         self.metrics.latency.labels(kind).observe(time.monotonic() - begun)
         return answer
 
-    async def _answer(self, request: Request, ask: Ask | None) -> Answer:
+    async def _answer(self, request: Request, ask: MetricRequest | None) -> Response:
         if refusal := await self._refusal(request):
             return refusal
         if request.method != "GET":
@@ -82,7 +82,7 @@ class Service:
             )
         return documents.answer(document)
 
-    async def _refusal(self, request: Request) -> Answer | None:
+    async def _refusal(self, request: Request) -> Response | None:
         front = self.front()
         if front is None:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, "the API server has not told its front proxy yet")
@@ -98,8 +98,8 @@ class Service:
         what = f"{request.method.lower()} {request.path}"
         return failure(HTTPStatus.FORBIDDEN, f"user {caller.user!r} may not {what}: no role of its allows it")
 
-    async def _metric(self, ask: Ask, query: Mapping[str, list[str]]) -> Answer:
-        offer = offer_of(ask.metric, ask.kind)
+    async def _metric(self, ask: MetricRequest, query: Mapping[str, list[str]]) -> Response:
+        offer = definition_of(ask.metric, ask.kind)
         if isinstance(offer, str):
             text = f"there is no metric {ask.metric!r} of {ask.kind.value}; there is {offer}"
             return failure(HTTPStatus.NOT_FOUND, text)
@@ -109,28 +109,28 @@ class Service:
         except InvalidRequest as error:
             return failure(HTTPStatus.BAD_REQUEST, str(error))
         one = "" if ask.name == ALL else ask.name
-        question = Question(offer, ask.kind, ask.namespace, one, series)
+        question = MetricQuery(offer, ask.kind, ask.namespace, one, series)
         chosen = self._chosen(question, objects)
         if one and not chosen:
             return failure(HTTPStatus.NOT_FOUND, f"{ask.kind.value} {one!r} is not there")
         return await self._values(ask, question, chosen)
 
-    async def _values(self, ask: Ask, question: Question, chosen: frozenset[str]) -> Answer:
+    async def _values(self, ask: MetricRequest, question: MetricQuery, chosen: frozenset[str]) -> Response:
         try:
             told = await self.source.values(question)
         except SourceError as error:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"{ask.metric} cannot be read: {error}")
-        values: dict[str, Value] = {name: value for name, value in told.items() if name in chosen}
+        values: dict[str, MetricValue] = {name: value for name, value in told.items() if name in chosen}
         if question.name and not values:
             text = f"{ask.kind.value} {question.name!r} has no {ask.metric} now"
             return failure(HTTPStatus.NOT_FOUND, text)
         return documents.answer(documents.value_list(ask.version, question, values))
 
-    def _chosen(self, question: Question, selector: Selector) -> frozenset[str]:
+    def _chosen(self, question: MetricQuery, selector: Selector) -> frozenset[str]:
         """The names of the objects that are meant and there. A namespace is there where its pods are."""
-        if question.kind is Kind.NAMESPACES:
+        if question.kind is ObjectKind.NAMESPACES:
             return frozenset([question.name] if self.pods.of(question.namespace) else [])
-        directory = self.pods if question.kind is Kind.PODS else self.nodes
+        directory = self.pods if question.kind is ObjectKind.PODS else self.nodes
         known = directory.of(question.namespace)
         if question.name:
             known = {question.name: known[question.name]} if question.name in known else {}

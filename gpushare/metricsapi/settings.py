@@ -9,7 +9,7 @@ SourceName = Literal["exporters", "prometheus"]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class MetricsApiSettings:
     """Made by the command line (``main``); every field has a flag or an environment variable.
 
     ``exporters`` are the labels of the exporter's pods in ``exporter_namespace``; ``prometheus_url`` is used

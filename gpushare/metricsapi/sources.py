@@ -9,13 +9,13 @@ import structlog
 
 from gpushare.adapters.pages import Pages
 from gpushare.errors import InvalidRequest, SourceError
+from gpushare.metricsapi.cache import FetchCache
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.offers import OFFERS, Question, Value
 from gpushare.metricsapi.promql import promql, values_of
-from gpushare.metricsapi.recent import Recent
-from gpushare.metricsapi.values import Book
+from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue
+from gpushare.metricsapi.values import ExporterReadings
 from gpushare.monitoring.catalogue import SNAPSHOT_AT
-from gpushare.monitoring.page import Sample, samples
+from gpushare.monitoring.page import MetricSample, samples
 
 log = structlog.get_logger()
 
@@ -25,10 +25,10 @@ _WANTED: Final = frozenset(
 _MOST_AT_ONCE: Final = 32
 
 
-class Source(Protocol):
+class ValueSource(Protocol):
     """Whoever knows values."""
 
-    async def values(self, question: Question) -> Mapping[str, Value]:
+    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
         """Name of an object → its number. Raises SourceError where nobody answers."""
 
 
@@ -45,19 +45,19 @@ class Exporters:
         self._find = find
         self._metrics = metrics
         self._gate = asyncio.Semaphore(_MOST_AT_ONCE)
-        self._recent: Recent[None, Book] = Recent(lambda _: self._scrape_all(), keep_s)
+        self._recent: FetchCache[None, ExporterReadings] = FetchCache(lambda _: self._scrape_all(), keep_s)
         self._silent: frozenset[str] = frozenset()
 
-    async def values(self, question: Question) -> Mapping[str, Value]:
+    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
         """From the last scrape."""
         return (await self._recent.get(None)).values(question)
 
-    async def _scrape_all(self) -> Book:
+    async def _scrape_all(self) -> ExporterReadings:
         urls = self._find()
         if not urls:
             raise SourceError("no pod of the exporter runs: see its namespace and labels")
         read = await asyncio.gather(*map(self._scrape, urls), return_exceptions=True)
-        book, problems = Book(), {}
+        book, problems = ExporterReadings(), {}
         for url, page in zip(urls, read, strict=True):
             if isinstance(page, SourceError):
                 problems[url] = page
@@ -70,7 +70,7 @@ class Exporters:
             raise SourceError(f"no exporter answers; {next(iter(problems.values()))}")
         return book
 
-    async def _scrape(self, url: str) -> list[Sample]:
+    async def _scrape(self, url: str) -> list[MetricSample]:
         async with self._gate:
             with self._metrics.source_read():
                 page = await self._pages.get(url)
@@ -86,11 +86,11 @@ class Exporters:
         self._silent = frozenset(problems)
 
 
-def _samples(page: bytes) -> list[Sample]:
+def _samples(page: bytes) -> list[MetricSample]:
     return list(samples(page.decode(), _WANTED))
 
 
-def _read_at(page: Iterable[Sample]) -> float:
+def _read_at(page: Iterable[MetricSample]) -> float:
     """When the exporter read its cards; where it does not say, this moment."""
     return next((each.number for each in page if each.metric == SNAPSHOT_AT.name), time.time())
 
@@ -102,9 +102,9 @@ class Prometheus:
         self._pages = pages
         self._url = f"{url.rstrip('/')}/api/v1/query"
         self._metrics = metrics
-        self._recent: Recent[str, bytes] = Recent(self._query, keep_s)
+        self._recent: FetchCache[str, bytes] = FetchCache(self._query, keep_s)
 
-    async def values(self, question: Question) -> Mapping[str, Value]:
+    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
         """The answer to the question's query."""
         return values_of(await self._recent.get(promql(question)), question)
 

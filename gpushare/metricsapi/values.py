@@ -4,16 +4,16 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpushare.metricsapi.offers import Combine, Kind, Question, Value, name_label
+from gpushare.metricsapi.queries import Combine, MetricQuery, MetricValue, ObjectKind, name_label
 from gpushare.monitoring.catalogue import Metric
-from gpushare.monitoring.page import Sample
+from gpushare.monitoring.page import MetricSample
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A sample and when it was so, in seconds since 1970."""
 
-    sample: Sample
+    sample: MetricSample
     at: float
 
 
@@ -22,19 +22,19 @@ Shelf = dict[str, list[Reading]]
 
 
 @dataclass(slots=True)
-class Book:
+class ExporterReadings:
     """What all exporters showed: metric → namespace → readings."""
 
     shelves: dict[str, Shelf] = field(default_factory=dict)
 
-    def add(self, page: Iterable[Sample], at: float) -> None:
+    def add(self, page: Iterable[MetricSample], at: float) -> None:
         """Enter the samples of one exporter, read at that moment."""
         for sample in filter(_is_number, page):
             namespace = sample.labels.get("NamespaceName") or sample.labels.get("namespace", "")
             shelf = self.shelves.setdefault(sample.metric, {})
             shelf.setdefault(namespace, []).append(Reading(sample, at))
 
-    def values(self, question: Question) -> dict[str, Value]:
+    def values(self, question: MetricQuery) -> dict[str, MetricValue]:
         """Name of an object → its number; without objects of which nothing is known."""
         offer = question.offer
         found = self._combined(offer.read, question, offer.combine)
@@ -42,12 +42,12 @@ class Book:
             return found
         whole = self._combined(offer.over, question, "sum")
         return {
-            name: Value(value.number / whole[name].number, value.at)
+            name: MetricValue(value.number / whole[name].number, value.at)
             for name, value in found.items()
             if name in whole and whole[name].number
         }
 
-    def _combined(self, metric: Metric, question: Question, combine: Combine) -> dict[str, Value]:
+    def _combined(self, metric: Metric, question: MetricQuery, combine: Combine) -> dict[str, MetricValue]:
         label = name_label(metric, question.kind)
         groups: dict[str, list[Reading]] = {}
         for reading in self._shown(metric, question):
@@ -56,20 +56,20 @@ class Book:
                 groups.setdefault(name, []).append(reading)
         return {name: _value(readings, combine) for name, readings in groups.items()}
 
-    def _shown(self, metric: Metric, question: Question) -> Iterator[Reading]:
+    def _shown(self, metric: Metric, question: MetricQuery) -> Iterator[Reading]:
         shelves: Mapping[str, list[Reading]] = self.shelves.get(metric.name, {})
-        if question.kind is not Kind.NODES:
+        if question.kind is not ObjectKind.NODES:
             yield from shelves.get(question.namespace, ())
             return
         for readings in shelves.values():
             yield from readings
 
 
-def _is_number(sample: Sample) -> bool:
+def _is_number(sample: MetricSample) -> bool:
     return math.isfinite(sample.number)
 
 
-def _value(readings: list[Reading], combine: Combine) -> Value:
+def _value(readings: list[Reading], combine: Combine) -> MetricValue:
     total = math.fsum(reading.sample.number for reading in readings)
     number = total / len(readings) if combine == "avg" else total
-    return Value(number, min(reading.at for reading in readings))
+    return MetricValue(number, min(reading.at for reading in readings))

@@ -19,10 +19,10 @@ from gpushare.contract import (
     ANN_IDX,
     ANN_POD,
 )
-from gpushare.model.demand import ContainerDemand, Demand, Kind, Share
+from gpushare.model.demand import Amount, ContainerDemand, ContainerKind, Demand
 from gpushare.model.quantity import parse_small
 
-Shares = tuple[tuple[int, Share], ...]
+Shares = tuple[tuple[int, Amount], ...]
 
 _decode_json = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 _decode_assigned = msgspec.json.Decoder(dict[str, dict[str, dict[str, int]]]).decode
@@ -56,7 +56,7 @@ def _allocation(demand: Demand, cards: list[int], resource: str) -> str:
     regular containers, so that the entries of a card always add up to the pod's reservation. Containers
     that take nothing are left out, unless none takes anything: the cards would be lost with them.
     """
-    amounts = [_amount(c, resource) for c in demand.containers if c.kind is Kind.MAIN]
+    amounts = [_amount(c, resource) for c in demand.containers if c.kind is ContainerKind.MAIN]
     beyond: int = getattr(demand, resource) - sum(amounts)
     entries = dict(enumerate([*amounts, beyond] if beyond else amounts))
     nothing = not any(entries.values())
@@ -126,4 +126,4 @@ def parse_assigned(text: str) -> dict[str, dict[int, int]] | None:
 
 def shares_from_units(per_card: Mapping[int, int], core: int = 0) -> Shares:
     """Shares for units that somebody else decided; ``core`` percent is spread evenly."""
-    return tuple((index, Share(units, core // len(per_card))) for index, units in sorted(per_card.items()))
+    return tuple((index, Amount(units, core // len(per_card))) for index, units in sorted(per_card.items()))

@@ -17,14 +17,14 @@ Users = frozenset[int | None]
 """Unix UIDs; None stands for one that is not known."""
 
 
-class Share(NamedTuple):
+class Amount(NamedTuple):
     """An amount on one card: memory in units, compute in percent of the card."""
 
     mem: int
     core: int = 0
 
 
-class Kind(StrEnum):
+class ContainerKind(StrEnum):
     """How a container takes part in the pod's life."""
 
     MAIN = "container"
@@ -40,7 +40,7 @@ class ContainerDemand:
     """
 
     name: str
-    kind: Kind
+    kind: ContainerKind
     mem: int
     core: int = 0
     user: int | None = None
@@ -60,9 +60,9 @@ class Demand:
     users: Users = frozenset()
 
     @property
-    def per_card(self) -> Share:
+    def per_card(self) -> Amount:
         """What the pod takes on each of its cards."""
-        return Share(self.mem // self.cards, self.core // self.cards)
+        return Amount(self.mem // self.cards, self.core // self.cards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _peak(containers: tuple[ContainerDemand, ...], resource: str) -> int:
     together = peak = 0
     for container in containers:
         amount = max(0, getattr(container, resource))
-        if container.kind is Kind.INIT:
+        if container.kind is ContainerKind.INIT:
             peak = max(peak, together + amount)
         else:
             together += amount

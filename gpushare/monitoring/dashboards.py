@@ -45,7 +45,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Dashboard:
     """A dashboard; ``uid`` is its address in Grafana."""
 
     uid: str
@@ -67,7 +67,7 @@ def _of_its_card(metric: names.Metric) -> str:
     )
 
 
-APP: Final = Page(
+APP: Final = Dashboard(
     "gpushare-app",
     "GPU APP",
     (
@@ -114,7 +114,7 @@ def _by_card(title: str, metric: names.Metric | rules.Rule, unit: str) -> Panel:
     return Panel(title, f"{metric}{_NODES}", unit, _CARD)
 
 
-NODE: Final = Page(
+NODE: Final = Dashboard(
     "gpushare-node",
     "GPU Node",
     (Choice("node", str(names.CARD_INFO)),),
@@ -149,7 +149,7 @@ def _number(title: str, expr: str | rules.Rule, unit: str) -> Panel:
     return Panel(title, str(expr), unit, kind="number")
 
 
-CLUSTER: Final = Page(
+CLUSTER: Final = Dashboard(
     "gpushare-cluster",
     "GPU Cluster",
     (),
@@ -187,7 +187,7 @@ CLUSTER: Final = Page(
 PAGES: Final = (APP, NODE, CLUSTER)
 
 
-def as_json(page: Page) -> str:
+def as_json(page: Dashboard) -> str:
     """The dashboard, as Grafana imports it."""
     board = sdk.Dashboard(page.title).uid(page.uid).tags(["gpushare"])
     board.time("now-1h", "now").refresh("30s").timezone("browser").editable()

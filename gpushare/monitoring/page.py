@@ -18,7 +18,7 @@ _ESCAPES: Final = {"n": "\n"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MetricSample:
     """One line of the page."""
 
     metric: str
@@ -26,7 +26,7 @@ class Sample:
     number: float
 
 
-def samples(page: str, wanted: Collection[str]) -> Iterator[Sample]:
+def samples(page: str, wanted: Collection[str]) -> Iterator[MetricSample]:
     """The samples of these metrics, by the names of their series. Raises InvalidRequest for a broken line."""
     read: dict[str, Mapping[str, str]] = {"": {}}
     for line in page.split("\n"):
@@ -36,7 +36,7 @@ def samples(page: str, wanted: Collection[str]) -> Iterator[Sample]:
         labels, _, number = rest.rpartition("}")
         if labels not in read:
             read[labels] = _labels(labels)
-        yield Sample(metric, read[labels], _number(number, line))
+        yield MetricSample(metric, read[labels], _number(number, line))
 
 
 def _number(text: str, line: str) -> float:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpushare.contract import MPS_INSIDE, MPS_SHM, MPS_STATE, SHM
 
 
-class Folders(NamedTuple):
+class MpsDirs(NamedTuple):
     """Where both are, on the node and in the agent alike."""
 
     state: Path = Path(MPS_STATE)
@@ -30,11 +30,11 @@ def logs_of(state: Path, uuid: str) -> Path:
     return state / uuid / "log"
 
 
-def mark_of(state: Path, uuid: str) -> Path:
+def ready_lock_of(state: Path, uuid: str) -> Path:
     """The file that is locked while the card's control daemon answers."""
     return state / uuid / "up"
 
 
-def mounted(folders: Folders, uuid: str) -> Mapping[str, str]:
+def mounted(folders: MpsDirs, uuid: str) -> Mapping[str, str]:
     """What programs on a card need: folders of containers, and of the node."""
     return {MPS_INSIDE: str(pipes_of(folders.state, uuid)), SHM: str(folders.shm)}

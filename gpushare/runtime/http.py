@@ -31,7 +31,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """One answer. ``headers`` are added to those of every answer."""
 
     body: bytes
@@ -40,19 +40,19 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def text_answer(text: str, status: int = 200, *headers: tuple[str, str]) -> Answer:
+def text_response(text: str, status: int = 200, *headers: tuple[str, str]) -> Response:
     """An answer of plain text."""
-    return Answer(text.encode(), status, "text/plain; charset=utf-8", headers)
+    return Response(text.encode(), status, "text/plain; charset=utf-8", headers)
 
 
-Coming = Coroutine[Any, Any, Answer]
-Handler = Callable[[Request], Answer | Coming]
+Coming = Coroutine[Any, Any, Response]
+Handler = Callable[[Request], Response | Coming]
 
-BAD_REQUEST: Final = text_answer("Invalid HTTP request received.", HTTPStatus.BAD_REQUEST)
-CRASHED: Final = text_answer("Internal Server Error", HTTPStatus.INTERNAL_SERVER_ERROR)
+BAD_REQUEST: Final = text_response("Invalid HTTP request received.", HTTPStatus.BAD_REQUEST)
+CRASHED: Final = text_response("Internal Server Error", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def head_of(answer: Answer, *, last: bool) -> bytes:
+def head_of(answer: Response, *, last: bool) -> bytes:
     """Status line and headers. ``last`` tells the client that the connection ends here."""
     lines = [
         f"HTTP/1.1 {answer.status} {_PHRASES[answer.status]}",

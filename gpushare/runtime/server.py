@@ -19,12 +19,12 @@ import structlog
 from gpushare.runtime.http import (
     BAD_REQUEST,
     CRASHED,
-    Answer,
     Coming,
     Handler,
     HeadTooLargeError,
     Message,
     Request,
+    Response,
     head_of,
 )
 from gpushare.runtime.tls import common_name
@@ -100,7 +100,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._parser = httptools.HttpRequestParser(self)
         self._message = Message()
-        self._waiting: deque[Request | Answer] = deque()
+        self._waiting: deque[Request | Response] = deque()
         self._task: asyncio.Task[None] | None = None
         self._clogged = False
         self._ended = False
@@ -193,7 +193,7 @@ class _Connection(asyncio.Protocol):
         """Answer what waits, in its order, while nothing is under way and the client reads."""
         while self._waiting and self._task is None and not self._clogged and not self._ended:
             what = self._waiting.popleft()
-            if isinstance(what, Answer):
+            if isinstance(what, Response):
                 self._send(what, last=True)
             else:
                 self._begin(what)
@@ -210,7 +210,7 @@ class _Connection(asyncio.Protocol):
         except Exception:  # a defect must cost one request, not the daemon
             log.exception("request_crashed", path=request.path)
             answer = CRASHED
-        if isinstance(answer, Answer):
+        if isinstance(answer, Response):
             self._answer(request, answer)
             return
         self._task = asyncio.get_running_loop().create_task(self._answer_later(request, answer))
@@ -227,11 +227,11 @@ class _Connection(asyncio.Protocol):
         self._answer(request, answer)
         self._advance()
 
-    def _answer(self, request: Request, answer: Answer) -> None:
+    def _answer(self, request: Request, answer: Response) -> None:
         last = self._ended or not request.keep_alive
         self._send(answer, last=last, head_only=request.method == "HEAD")
 
-    def _send(self, answer: Answer, *, last: bool, head_only: bool = False) -> None:
+    def _send(self, answer: Response, *, last: bool, head_only: bool = False) -> None:
         if self.transport.is_closing():
             return
         head = head_of(answer, last=last)

@@ -21,7 +21,7 @@ _GRACE_S = 5
 _BACKLOG = 1024
 
 
-class Server(uvicorn.Server):
+class UvicornServer(uvicorn.Server):
     """A uvicorn server that leaves signals to the daemon."""
 
     @contextlib.contextmanager
@@ -45,7 +45,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def make_server(app: Starlette, tls: SSLContext | None = None) -> Server:
+def make_server(app: Starlette, tls: SSLContext | None = None) -> UvicornServer:
     """A server for the application; ``serve(sockets=[…])`` runs it until ``should_exit`` is set."""
     config = uvicorn.Config(
         app,
@@ -61,7 +61,7 @@ def make_server(app: Starlette, tls: SSLContext | None = None) -> Server:
     )
     config.load()
     config.ssl = tls
-    return Server(config)
+    return UvicornServer(config)
 
 
 def stop_event() -> asyncio.Event:

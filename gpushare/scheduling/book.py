@@ -10,7 +10,7 @@ from typing import Final
 
 from gpushare.model.annotations import Shares, shares_from_units
 from gpushare.model.cards import Card, in_use_as_whole
-from gpushare.model.demand import Demand, Share, Users
+from gpushare.model.demand import Amount, Demand, Users
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 
@@ -47,7 +47,7 @@ class Nominee:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class CardUsage:
     """What a card has and has left. ``free`` is negative where the card is over-committed.
 
     A card that a pod has as a whole GPU has nothing free. ``why`` says what closes a card that has no fault,
@@ -56,13 +56,13 @@ class Room:
     """
 
     card: Card
-    free: Share
-    total: Share
+    free: Amount
+    total: Amount
     open: bool
     why: str = ""
     users: Users = NOBODY
 
-    def holds(self, share: Share, users: Users = NOBODY) -> bool:
+    def holds(self, share: Amount, users: Users = NOBODY) -> bool:
         """Whether the share can be placed here, for a pod that runs as these users."""
         fits = self.open and self.free.mem >= share.mem and self.free.core >= share.core
         return fits and self.suits(users)
@@ -87,11 +87,11 @@ class Book:
     unhealthy: frozenset[int] = frozenset()
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     nominees: Mapping[str, Nominee] = field(default_factory=dict)
-    rooms: tuple[Room, ...] = field(default=(), compare=False)
+    rooms: tuple[CardUsage, ...] = field(default=(), compare=False)
     widest: int = field(default=-1, compare=False)
     largest: int = field(default=-1, compare=False)
     most: str = field(default="", compare=False)
-    overcommitted: tuple[Room, ...] = field(default=(), compare=False)
+    overcommitted: tuple[CardUsage, ...] = field(default=(), compare=False)
 
 
 def make_book(
@@ -111,7 +111,7 @@ def make_book(
     return Book(name, node, unhealthy, reservations, nominees, rooms, widest, largest, _most(rooms), over)
 
 
-def _most(rooms: tuple[Room, ...]) -> str:
+def _most(rooms: tuple[CardUsage, ...]) -> str:
     """The open card with the most units free, and which cards are closed."""
     closed = _closed(rooms)
     best = max((room for room in rooms if room.open), key=lambda room: room.free.mem, default=None)
@@ -120,7 +120,7 @@ def _most(rooms: tuple[Room, ...]) -> str:
     return f"at most {best.free.mem} of {best.total.mem} free on card {best.card.index}{closed}"
 
 
-def _closed(rooms: tuple[Room, ...]) -> str:
+def _closed(rooms: tuple[CardUsage, ...]) -> str:
     """The closed cards, and what closes those that have no fault."""
     shut: dict[str, list[str]] = {}
     for room in rooms:
@@ -166,15 +166,15 @@ def _shares(reservation: Reservation, node: Node, indices: Collection[int]) -> S
 
 def _rooms(
     node: Node, unhealthy: frozenset[int], reservations: Mapping[str, Reservation]
-) -> tuple[Room, ...]:
+) -> tuple[CardUsage, ...]:
     parts = _parts(node, reservations)
     core = node.core_per_card
     return tuple(
-        _room(node, card, Share(card.units, core), parts[card.index], unhealthy) for card in node.cards
+        _room(node, card, Amount(card.units, core), parts[card.index], unhealthy) for card in node.cards
     )
 
 
-_Part = tuple[Share, Reservation]
+_Part = tuple[Amount, Reservation]
 """What a pod takes of one card, and all that it holds."""
 
 
@@ -190,8 +190,8 @@ def _parts(node: Node, reservations: Mapping[str, Reservation]) -> dict[int, lis
     return parts
 
 
-def _room(node: Node, card: Card, total: Share, parts: list[_Part], unhealthy: frozenset[int]) -> Room:
-    mem, core = Share(0, 0) if card.whole_gpu_pods else total
+def _room(node: Node, card: Card, total: Amount, parts: list[_Part], unhealthy: frozenset[int]) -> CardUsage:
+    mem, core = Amount(0, 0) if card.whole_gpu_pods else total
     for share, _ in parts:
         mem -= share.mem
         core -= share.core
@@ -199,7 +199,7 @@ def _room(node: Node, card: Card, total: Share, parts: list[_Part], unhealthy: f
     why = _why_closed(node, card, parts) if card.whole_gpu_pods or (healthy and parts) else ""
     is_open = healthy and mem >= 0 and core >= 0 and not why
     users = NOBODY.union(*(r.demand.users for _, r in parts)) if node.one_user else NOBODY
-    return Room(card, Share(mem, core), total, is_open, why, users)
+    return CardUsage(card, Amount(mem, core), total, is_open, why, users)
 
 
 def _why_closed(node: Node, card: Card, parts: list[_Part]) -> str:

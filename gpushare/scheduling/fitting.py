@@ -11,12 +11,12 @@ from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.demand import Demand, Users
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
-from gpushare.scheduling.book import Book, Nominee, Reservation, Room, with_reservation, without
+from gpushare.scheduling.book import Book, CardUsage, Nominee, Reservation, with_reservation, without
 from gpushare.scheduling.placement import choose
 
 
 @dataclass(frozen=True, slots=True)
-class Seeker:
+class PodRequest:
     """A pod that looks for a place."""
 
     uid: str
@@ -26,24 +26,24 @@ class Seeker:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejection:
     """Why a node is no place. ``hopeless``: evicting pods there would not help."""
 
     text: str
     hopeless: bool = False
 
 
-def place(book: Book, seeker: Seeker) -> Shares | Refusal:
+def place(book: Book, seeker: PodRequest) -> Shares | Rejection:
     """The cards that the seeker gets on this node, or why it gets none. Decides, changes nothing."""
     refusal = unfit(book, seeker.demand)
     if refusal:
         return refusal
-    rooms = fitting_rooms(book, seeker)
+    rooms = fitting_cards(book, seeker)
     cards = choose(book, rooms, seeker.demand, seeker.placement)
     return even_shares(seeker.demand, cards) if cards else full(book, seeker)
 
 
-def fitting_rooms(book: Book, seeker: Seeker) -> list[Room]:
+def fitting_cards(book: Book, seeker: PodRequest) -> list[CardUsage]:
     """The cards that fit one card's part of the demand, nominated pods considered."""
     share, users = seeker.demand.per_card, seeker.demand.users
     rooms = [room for room in book.rooms if room.holds(share, users)]
@@ -54,16 +54,16 @@ def fitting_rooms(book: Book, seeker: Seeker) -> list[Room]:
     return [room for room in rooms if later[room.card.index].holds(share, users)]
 
 
-def unfit(book: Book, demand: Demand) -> Refusal | None:
+def unfit(book: Book, demand: Demand) -> Rejection | None:
     """Why the node could not take the demand even if it were empty."""
     node = book.node
     if node is None:
-        return Refusal(f'node "{book.name}" not found')
+        return Rejection(f'node "{book.name}" not found')
     if node.closed or not node.cards:
         reason = REASON_NOT_SHARED.format(node=book.name)
-        return Refusal(f"{reason}: {node.closed}" if node.closed else reason, hopeless=True)
+        return Rejection(f"{reason}: {node.closed}" if node.closed else reason, hopeless=True)
     if problem := _mode_problem(node, demand):
-        return Refusal(f"node mode {node.mode} {problem}", hopeless=True)
+        return Rejection(f"node mode {node.mode} {problem}", hopeless=True)
     return _too_large(book, demand)
 
 
@@ -94,22 +94,22 @@ def _user_problem(demand: Demand) -> str | None:
     return None
 
 
-def _too_large(book: Book, demand: Demand) -> Refusal | None:
+def _too_large(book: Book, demand: Demand) -> Rejection | None:
     """Larger than any card, or more cards than there are."""
     if demand.per_card.mem > book.largest:
-        return Refusal(f"{asked(demand)}, {too_large(book)}", hopeless=True)
+        return Rejection(f"{asked(demand)}, {too_large(book)}", hopeless=True)
     if demand.cards > len(book.rooms):
-        return Refusal(f"{asked(demand)}, the node has {len(book.rooms)}", hopeless=True)
+        return Rejection(f"{asked(demand)}, the node has {len(book.rooms)}", hopeless=True)
     return None
 
 
-def full(book: Book, seeker: Seeker) -> Refusal:
+def full(book: Book, seeker: PodRequest) -> Rejection:
     """Why no card has room now. Short: the scheduler joins these of all nodes into one line."""
     demand = seeker.demand
     fitting = [room for room in book.rooms if room.holds(demand.per_card, demand.users)]
     held = "; held for a pod that preempts" if len(fitting) >= demand.cards else ""
     core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
-    return Refusal(f"{asked(demand)}, {book.most}{core}{_other_users(book, demand)}{held}")
+    return Rejection(f"{asked(demand)}, {book.most}{core}{_other_users(book, demand)}{held}")
 
 
 def _core_free(book: Book) -> str:
@@ -139,7 +139,7 @@ def asked(demand: Demand) -> str:
     return f"{REASON_NO_CARD}: asked {demand.per_card.mem}{core}{cards}"
 
 
-def _rivals(book: Book, seeker: Seeker) -> list[Nominee]:
+def _rivals(book: Book, seeker: PodRequest) -> list[Nominee]:
     if not book.nominees:
         return []
     waiting = (n for n in book.nominees.values() if n.uid not in book.reservations)

@@ -5,10 +5,10 @@ from typing import Any
 
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.demand import Demand
-from gpushare.scheduling.book import Book, Reservation, Room, shares_of
-from gpushare.scheduling.fitting import Seeker
+from gpushare.scheduling.book import Book, CardUsage, Reservation, shares_of
+from gpushare.scheduling.filtering import filter_nodes
+from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, sharing
-from gpushare.scheduling.screen import screen
 
 _SHOWN_NODES = 3
 
@@ -59,7 +59,7 @@ def _pods_by_card(book: Book) -> tuple[dict[int, list[dict[str, Any]]], list[dic
     return placed, unplaced
 
 
-def _whole_gpu_pods(room: Room) -> list[dict[str, Any]]:
+def _whole_gpu_pods(room: CardUsage) -> list[dict[str, Any]]:
     return [_named(pod, room.total.mem) for pod in room.card.whole_gpu_pods]
 
 
@@ -73,10 +73,10 @@ def _named(pod: str, units: int) -> dict[str, Any]:
     return {"name": name, "namespace": namespace, "usedGPU": units}
 
 
-def explain(ledger: Ledger, seeker: Seeker) -> str | None:
+def explain(ledger: Ledger, seeker: PodRequest) -> str | None:
     """Why no node has room for the pod, the least hopeless nodes first; None where one has room."""
     books = [book for book in ledger.books.values() if book.node is not None and book.node.cards]
-    verdict = screen(ledger, seeker, [book.name for book in books])
+    verdict = filter_nodes(ledger, seeker, [book.name for book in books])
     if verdict.passed:
         return None
     reasons = verdict.failed | verdict.hopeless

@@ -24,7 +24,7 @@ from gpushare.scheduling.events import (
     Reserved,
     UnhealthySeen,
 )
-from gpushare.scheduling.memo import Memo
+from gpushare.scheduling.score_cache import ScoreCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Ledger:
     books: Map[str, Book] = field(default_factory=Map)
     home: Map[str, str] = field(default_factory=Map)
     nominated: Map[str, str] = field(default_factory=Map)
-    memo: Memo = field(default_factory=Memo, compare=False, repr=False)
+    memo: ScoreCache = field(default_factory=ScoreCache, compare=False, repr=False)
 
     def reservation(self, uid: str) -> tuple[str, Reservation] | None:
         """The node and the reservation of a pod."""

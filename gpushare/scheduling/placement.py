@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from gpushare.model.demand import Demand
-from gpushare.scheduling.book import Book, Room
+from gpushare.scheduling.book import Book, CardUsage
 
-Policy = Callable[[Room], tuple[int, int]]
+Policy = Callable[[CardUsage], tuple[int, int]]
 """The sort key of a card that fits: the smallest is taken first."""
 
 DEFAULT: Final = "binpack"
 
 
-def binpack(room: Room) -> tuple[int, int]:
+def binpack(room: CardUsage) -> tuple[int, int]:
     """Fill the fullest card first: the smallest sufficient free, as the original does."""
     return room.free.mem, room.card.index
 
 
-def spread(room: Room) -> tuple[int, int]:
+def spread(room: CardUsage) -> tuple[int, int]:
     """Keep pods apart: the emptiest card first."""
     return -room.free.mem, room.card.index
 
@@ -35,7 +35,7 @@ def policy_of(book: Book, wish: str | None = None) -> str:
 
 
 def choose(
-    book: Book, rooms: Iterable[Room], demand: Demand, wish: str | None = None
+    book: Book, rooms: Iterable[CardUsage], demand: Demand, wish: str | None = None
 ) -> tuple[int, ...] | None:
     """The card indices that the demand takes out of the rooms that fit it; None if too few fit."""
     ranked = sorted(rooms, key=POLICIES[policy_of(book, wish)])

@@ -11,7 +11,7 @@ from typing import Final
 
 from gpushare.model.demand import Demand
 from gpushare.scheduling.book import Book, Reservation, shares_of, without
-from gpushare.scheduling.fitting import Refusal, Seeker, fitting_rooms, place, unfit
+from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place, unfit
 from gpushare.scheduling.ledger import Ledger
 
 Cost = tuple[int, int, int]
@@ -19,7 +19,7 @@ _LOWEST: Final = -(2**31)
 
 
 def preempt(
-    ledger: Ledger, seeker: Seeker, proposed: Mapping[str, Iterable[str]]
+    ledger: Ledger, seeker: PodRequest, proposed: Mapping[str, Iterable[str]]
 ) -> dict[str, tuple[str, ...]]:
     """For each proposed node the UIDs of the pods to evict; nodes where none would help are left out."""
     answer = {}
@@ -31,12 +31,12 @@ def preempt(
     return answer
 
 
-def victims_on(book: Book, seeker: Seeker, proposed: tuple[str, ...]) -> tuple[str, ...] | None:
+def victims_on(book: Book, seeker: PodRequest, proposed: tuple[str, ...]) -> tuple[str, ...] | None:
     """The victims on one node, None where evicting every lower pod would not make room."""
     if unfit(book, seeker.demand):
         return None
     going = frozenset(r.uid for r in book.reservations.values() if r.terminating)
-    if not isinstance(place(without(book, going | frozenset(proposed)), seeker), Refusal):
+    if not isinstance(place(without(book, going | frozenset(proposed)), seeker), Rejection):
         return proposed
     ours = _cheapest(without(book, going), seeker, frozenset(proposed))
     if ours is None:
@@ -46,11 +46,11 @@ def victims_on(book: Book, seeker: Seeker, proposed: tuple[str, ...]) -> tuple[s
     return strangers + tuple(sorted(ours)) or None
 
 
-def _cheapest(book: Book, seeker: Seeker, preferred: frozenset[str]) -> frozenset[str] | None:
+def _cheapest(book: Book, seeker: PodRequest, preferred: frozenset[str]) -> frozenset[str] | None:
     """The least costly victims on as many cards as the demand needs, else on any cards at all."""
 
     def fits(gone: frozenset[str]) -> bool:
-        return not isinstance(place(without(book, gone), seeker), Refusal)
+        return not isinstance(place(without(book, gone), seeker), Rejection)
 
     per_card = [
         victims
@@ -64,7 +64,7 @@ def _cheapest(book: Book, seeker: Seeker, preferred: frozenset[str]) -> frozense
 
 
 def _victims_on_card(
-    book: Book, seeker: Seeker, index: int, preferred: frozenset[str]
+    book: Book, seeker: PodRequest, index: int, preferred: frozenset[str]
 ) -> frozenset[str] | None:
     """Lower pods of the card that must go for one card's part of the demand."""
 
@@ -75,7 +75,7 @@ def _victims_on_card(
     return _spared(book, lower, preferred, fits) if fits(lower) else None
 
 
-def _lower(reservations: Iterable[Reservation], seeker: Seeker) -> frozenset[str]:
+def _lower(reservations: Iterable[Reservation], seeker: PodRequest) -> frozenset[str]:
     """Who may go: pods of lower priority, and bound ones, as kube-scheduler knows no others."""
     return frozenset(r.uid for r in reservations if r.settled and r.priority < seeker.priority)
 
@@ -101,9 +101,9 @@ def _on_card(book: Book, index: int) -> list[Reservation]:
     return found
 
 
-def _fits(book: Book, gone: frozenset[str], seeker: Seeker, index: int) -> bool:
-    one_card = Seeker(seeker.uid, _single(seeker.demand), seeker.priority)
-    return any(room.card.index == index for room in fitting_rooms(without(book, gone), one_card))
+def _fits(book: Book, gone: frozenset[str], seeker: PodRequest, index: int) -> bool:
+    one_card = PodRequest(seeker.uid, _single(seeker.demand), seeker.priority)
+    return any(room.card.index == index for room in fitting_cards(without(book, gone), one_card))
 
 
 def _single(demand: Demand) -> Demand:

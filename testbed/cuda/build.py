@@ -1,12 +1,12 @@
-"""What the stub ``libcuda.so.1`` of each driver era is made of; ``testbed.compiling`` compiles it."""
+"""What the stub ``libcuda.so.1`` of each driver era is made of; ``compiling`` compiles it."""
 
 from pathlib import Path
 from typing import Final
 
-from testbed.compiling import EXPORTS, Source, compiled
 from testbed.cuda.eras import functions
 from testbed.nvml.build import check_era
 from testbed.nvml.eras import ERAS
+from testbed.programs.compiling import EXPORTS, Source, compiled
 
 SONAME: Final = "libcuda.so.1"
 _NATIVE: Final = Path(__file__).parent / "native"

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from testbed.api import Object
+from testbed.control_plane.api import Object
 
 _ANNOTATION = "io.kubernetes.cri"
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from testbed import cgroups
-from testbed.bed import Bed
-from testbed.commands import API_ADDRESS
+from testbed.control_plane.bed import Bed
+from testbed.control_plane.commands import API_ADDRESS
 from testbed.errors import TestbedError
 from testbed.kubelets import wiring
 from testbed.kubelets.spec import Place, Subnet
-from testbed.ports import LOOPBACK
-from testbed.process import Command, Process, Ready, run_text
+from testbed.system import cgroups
+from testbed.system.ports import LOOPBACK
+from testbed.system.process import Command, Process, Ready, run_text
 
 _HOLDER = "node"
 _FORWARDER = "api"

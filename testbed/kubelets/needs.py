@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import cgroups, debian
 from testbed.errors import TestbedError
+from testbed.programs import debian
+from testbed.system import cgroups
 
 _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _CNI_PLUGINS = ("host-local", "loopback", "ptp")

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpushare.errors import ConfigError
-from testbed import build
-from testbed.api import Object
-from testbed.bed import Bed, is_tainted
-from testbed.binaries import Installed
+from testbed.control_plane.api import Object
+from testbed.control_plane.bed import Bed, is_tainted
 from testbed.kubelets import bundles, files, images
 from testbed.kubelets.machine import Machine
 from testbed.kubelets.needs import Found, look
 from testbed.kubelets.programs import KUBELET, Programs
 from testbed.kubelets.spec import KubeletSpec, Place
-from testbed.process import Process, Ready
-from testbed.waiting import together, until
+from testbed.programs import build
+from testbed.programs.binaries import Installed
+from testbed.system.process import Process, Ready
+from testbed.system.waiting import together, until
 
 _NODES = "/api/v1/nodes"
 _IMPORT_S = 60.0

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpushare.errors import ApiError
-from testbed.api import read_text
-from testbed.bed import Bed
-from testbed.binaries import Installed
-from testbed.components import url_ready
+from testbed.control_plane.api import read_text
+from testbed.control_plane.bed import Bed
+from testbed.control_plane.components import url_ready
 from testbed.kubelets import files
 from testbed.kubelets.machine import Machine
 from testbed.kubelets.spec import KUBELET_PORT
+from testbed.programs.binaries import Installed
 
 CONTAINERD, KUBELET, KUBE_PROXY = "containerd", "kubelet", "kube-proxy"
 _PROXY_PORT = 10249

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpushare.errors import ConfigError
-from testbed import cgroups
+from testbed.system import cgroups
 
 RUNC = "runc"
 NVIDIA = "nvidia"
@@ -52,7 +52,7 @@ class KubeletSpec:
 
     @property
     def tools(self) -> list[str]:
-        """Names of the programs in ``testbed.binaries`` that the node runs."""
+        """Names of the programs in ``testbed.programs.binaries`` that the node runs."""
         nvidia = ["nvidia-container-runtime"] if self.runtime == NVIDIA else []
         proxy = ["kube-proxy"] if self.services else []
         return ["kubelet", "containerd", "containerd-shim-runc-v2", "ctr", *nvidia, *proxy]

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from testbed.commands import API_ADDRESS
+from testbed.control_plane.commands import API_ADDRESS
 from testbed.kubelets.spec import Place, Subnet
 
 TOPS = ("etc", "usr/local", "var")

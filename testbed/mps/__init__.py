@@ -6,7 +6,7 @@ What belongs here: putting the program where it is found. What does not: what it
 import sys
 from pathlib import Path
 
-from gpushare.mps.control import PROGRAM
+from gpushare.mpsd.control import PROGRAM
 
 _SCRIPT = Path(__file__).with_name("control.py")
 

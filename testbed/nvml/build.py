@@ -1,11 +1,11 @@
-"""What the stub ``libnvidia-ml.so.1`` of each driver era is made of; ``testbed.compiling`` compiles it."""
+"""What the stub ``libnvidia-ml.so.1`` of each driver era is made of; ``compiling`` compiles it."""
 
 from pathlib import Path
 from typing import Final
 
 from gpushare.errors import ConfigError
-from testbed.compiling import EXPORTS, Source, compiled
 from testbed.nvml.eras import ERAS, functions
+from testbed.programs.compiling import EXPORTS, Source, compiled
 
 SONAME: Final = "libnvidia-ml.so.1"
 _NATIVE: Final = Path(__file__).parent / "native"

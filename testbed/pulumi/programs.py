@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from testbed import build
+from testbed.programs import build
 
 CLI = "pulumi"
 HOST = "pulumi-language-python"

@@ -11,14 +11,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from testbed import pids
-from testbed.bed import Bed
+from testbed.control_plane.bed import Bed
 from testbed.errors import TestbedError
-from testbed.process import Process
 from testbed.pulumi.outcome import Outcome, outcome_of
 from testbed.pulumi.programs import CLI, environment, home, install, link
 from testbed.pulumi.project import configure, lay_out
-from testbed.waiting import until
+from testbed.system import pids
+from testbed.system.process import Process
+from testbed.system.waiting import until
 
 _COMMAND_S = 180.0
 _UNSET = ("/usr/bin/env", "--unset=KUBECONFIG")

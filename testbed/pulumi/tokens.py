@@ -3,8 +3,8 @@
 What belongs here: preparing a cluster for it. What does not: running it (``testbed.pulumi.stack``).
 """
 
-from testbed.bed import Bed
-from testbed.waiting import until
+from testbed.control_plane.bed import Bed
+from testbed.system.waiting import until
 
 _OLD_TOKENS = """
 apiVersion: admissionregistration.k8s.io/v1

@@ -14,8 +14,8 @@ from importlib.resources import files
 import yaml
 
 from gpushare.contract import ANN_PLACEMENT
-from testbed.api import Object
-from testbed.nodes import Card, SimNode, gpu_pod
+from testbed.control_plane.api import Object
+from testbed.control_plane.nodes import Card, SimNode, gpu_pod
 
 T4 = Card("Tesla T4", 15079, 14)
 V100 = Card("Tesla V100-SXM2-16GB", 16130, 15)

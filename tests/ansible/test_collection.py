@@ -16,8 +16,9 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import (
     validation,
 )
 from tests.ansible.reports import report
-from tests.support import collection_modules, controllers, kubeadm
+from tests.support import controllers, kubeadm
 from tests.support.controllers import ROOT, Controller
+from tools import collection_modules
 
 ENVIRONMENTS = {"2.19": ROOT / "ansible/.venv", "2.16": ROOT / "ansible/legacy/.venv"}
 PLAYBOOKS = sorted(f"gpushare.nodes.{path.stem}" for path in (ROOT / "ansible/playbooks").glob("*.yml"))

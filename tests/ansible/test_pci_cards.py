@@ -3,7 +3,7 @@
 import re
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import CARDS, card_name
-from gpushare.model.models import LISTED, is_listed
+from gpushare.model.card_models import LISTED, is_listed
 
 
 def test_every_listed_model_has_a_device_id() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import role_docs
+from tools import role_docs
 
 ROLES = role_docs.roles()
 each_role = pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

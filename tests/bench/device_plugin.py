@@ -23,18 +23,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare import contract
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import Empty
-from gpushare.deviceplugin.endpoint import listing
-from gpushare.deviceplugin.ids import devices_of
+from gpushare.deviceplugin.core.device_ids import devices_of
+from gpushare.deviceplugin.kubelet.endpoint import listing
 from gpushare.model.annotations import bind_annotations, even_shares
 from gpushare.model.cards import Card
-from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of
 from gpushare.model.devices import long_id, short_id
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
-from testbed.agent import ACCOUNT, agent_env, grant_agent
-from testbed.api import Object, read_text
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.agent import ACCOUNT, agent_env, grant_agent
 from testbed.nvml import NvmlStub, card
-from testbed.ports import free_ports
-from testbed.process import Process
+from testbed.system.ports import free_ports
+from testbed.system.process import Process
 from tests.support.kubelet import FakeKubelet, Held, fake_kubelet
 
 NODE = "bench"
@@ -161,7 +161,7 @@ async def _empty(kubelet: FakeKubelet) -> float:
 
 def _pod(number: int) -> Object:
     """A pod as the extender leaves it: bound, its card in its annotations."""
-    demand = demand_of([ContainerDemand("main", Kind.MAIN, 4)])
+    demand = demand_of([ContainerDemand("main", ContainerKind.MAIN, 4)])
     assert isinstance(demand, Demand)
     annotations = bind_annotations(demand, even_shares(demand, (number % len(H200),)), 139, number)
     return gpu_pod(

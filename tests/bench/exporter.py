@@ -27,15 +27,15 @@ from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse
 from gpushare.model.annotations import bind_annotations, even_shares
 from gpushare.model.cards import Card, format_cards
-from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of
 from gpushare.model.devices import long_id
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod
-from testbed.api import Object
-from testbed.exporter import exporter_argv, grant_exporter
+from testbed.control_plane.api import Object
+from testbed.daemons.exporter import exporter_argv, grant_exporter
 from testbed.nvml import NvmlStub, card
 from testbed.nvml import Process as GpuProcess
-from testbed.ports import free_ports
-from testbed.process import Process
+from testbed.system.ports import free_ports
+from testbed.system.process import Process
 from tests.support.podresources import Lister, container, pod, served
 from tests.support.regions import hold, region_bytes
 
@@ -154,7 +154,7 @@ async def exporting(bed: Bed, load: Load, flags: Sequence[str] = ()) -> AsyncIte
 
 def _pod(load: Load, number: int) -> Object:
     """A pod as the extender leaves it: bound, its card in its annotations."""
-    demand = demand_of([ContainerDemand("main", Kind.MAIN, UNITS)])
+    demand = demand_of([ContainerDemand("main", ContainerKind.MAIN, UNITS)])
     assert isinstance(demand, Demand)
     shares = even_shares(demand, (number % load.cards,))
     notes = bind_annotations(demand, shares, CARD_UNITS, number)

@@ -25,14 +25,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.resources import PODS
+from gpushare.adapters.kube.extender_resources import PODS
 from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod
 from testbed import SLOW_START, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.api import Object, read_text
-from testbed.extender import ExtenderSpec, component_config, grant, start_extender
-from testbed.nodes import node_object
+from testbed.control_plane.api import Object, read_text
+from testbed.control_plane.nodes import node_object
+from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 
 SIZES = (100, 1000, 5000)
 PLAIN, UNUSED = "plain", "unused extender"

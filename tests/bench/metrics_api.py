@@ -17,9 +17,9 @@ import click
 
 from gpushare.contract import EXPORTER_NAME
 from testbed import Bed, SchedulerSpec, Testbed
-from testbed.exporter import grant_exporter
-from testbed.metricsapi import start_metrics_api
-from testbed.ports import LOOPBACK
+from testbed.daemons.exporter import grant_exporter
+from testbed.daemons.metricsapi import start_metrics_api
+from testbed.system.ports import LOOPBACK
 from tests.bench.exporter import Load, cpu_s, exporting, ms, rss_mib
 
 LOAD = Load("large", 16, 32)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import click
 
-from tests.support.hosts import HOSTS, Lab
-from tests.support.hosts.lab import hang_up
+from testbed.hosts import HOSTS, Lab
+from testbed.hosts.lab import hang_up
 
 ROOT = Path(__file__).parents[2]
 BIN = ROOT / "ansible/.venv/bin"

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from components.config import DeviceListStrategy, Exposure, MemoryUnit
+from components.config import Exposure
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from tests.support.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 

@@ -7,30 +7,28 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from components.config import DeviceListStrategy, MemoryUnit, Placement
 from components.manifests import device_plugin, everything, extender
 from components.manifests.evict_recover import switched_off
 from components.manifests.pulls import mirrored, used
 from components.stack import from_file, load
+from gpushare.cli.node_mode import command as node_mode
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
-from gpushare.deviceplugin.answer import Strategy
-from gpushare.deviceplugin.evict import command as node_mode
-from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.main import command as agent_command
 from gpushare.deviceplugin.main import settings_of as agent_settings
 from gpushare.exporter.main import command as exporter_command
 from gpushare.exporter.main import settings_of as exporter_settings
 from gpushare.extender.main import command as extender_command
 from gpushare.extender.main import settings_of as extender_settings
-from gpushare.isolation.main import install_command as install_library
-from gpushare.isolation.main import settings_of as installer_settings
-from gpushare.isolation.main import uninstall_command as uninstall_library
+from gpushare.installer.main import install_command as install_library
+from gpushare.installer.main import settings_of as installer_settings
+from gpushare.installer.main import uninstall_command as uninstall_library
 from gpushare.metricsapi.main import command as metrics_api_command
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
 from gpushare.model.modes import HELD, Mode, mode_of
-from gpushare.mps.layout import Folders
-from gpushare.mps.main import command as mps_command
-from gpushare.mps.main import settings_of as mps_settings
+from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
+from gpushare.mps.layout import MpsDirs
+from gpushare.mpsd.main import command as mps_command
+from gpushare.mpsd.main import settings_of as mps_settings
 from gpushare.scheduling.placement import POLICIES
 from tests.support import kubeadm
 from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
@@ -260,7 +258,7 @@ def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
     assert container["command"][0] == "gpushare-device-plugin-v2"
     assert spec["hostPID"] is True
     settings = agent_settings(parsed(monkeypatch, agent_command, container, 1), {})
-    assert (settings.cards.unit, settings.manners.style.strategy) == (Unit.MIB, Strategy.CDI)
+    assert (settings.cards.unit, settings.manners.style.strategy) == (MemoryUnit.MIB, DeviceListStrategy.CDI)
     assert settings.ops_port == device_plugin.OPS_PORT
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
     assert mounts[str(settings.folder)] is False
@@ -341,7 +339,7 @@ def test_the_mps_daemon_understands_its_command_line_and_finds_what_is_mounted(
     assert settings.ops_port == container["ports"][0]["containerPort"]
     paths = {each["name"]: each["hostPath"]["path"] for each in spec["volumes"]}
     mounts = {each["mountPath"]: paths[each["name"]] for each in container["volumeMounts"]}
-    folders = Folders()
+    folders = MpsDirs()
     assert mounts[str(settings.state)] == str(folders.state)
     assert mounts[str(settings.shm)] == str(folders.shm)
     assert (spec["hostPID"], spec["runtimeClassName"]) == (True, "nvidia")
@@ -369,7 +367,7 @@ def test_the_mps_daemon_runs_where_agents_look_for_it() -> None:
     assert (term["key"], term["values"]) == ("ack.node.gpu.schedule", ["mps"])
     agent = pod(pick(objects, "DaemonSet", "gpushare-device-plugin-ds"))
     volumes = {each["name"]: each["hostPath"]["path"] for each in agent["volumes"]}
-    assert volumes["mps"] == str(Folders().state)
+    assert volumes["mps"] == str(MpsDirs().state)
 
 
 def test_the_metrics_api_understands_its_command_line_and_is_where_its_apis_lead(
@@ -451,8 +449,8 @@ def test_the_operators_rules_are_the_groups_of_the_files() -> None:
 
 
 def test_vocabularies_and_ports_are_the_daemons_own() -> None:
-    assert [str(each) for each in MemoryUnit] == [str(each) for each in Unit]
-    assert [str(each) for each in DeviceListStrategy] == [str(each) for each in Strategy]
+    assert [str(each) for each in MemoryUnit] == [str(each) for each in MemoryUnit]
+    assert [str(each) for each in DeviceListStrategy] == [str(each) for each in DeviceListStrategy]
     for command, port in ((extender_command, extender.OPS_PORT), (agent_command, device_plugin.OPS_PORT)):
         assert [each.default for each in command.params if each.name == "ops_port"] == [port]
 

@@ -5,7 +5,7 @@ Texts are those of the source documents and of the original programs run on the 
 
 import json
 
-from gpushare.cli import arena_layout, arena_share_layout, inspect_layout
+from gpushare.cli.layouts import arena, arena_share, inspect
 from gpushare.contract import ANN_CARDS
 from tests.unit.cli.objects import literal, node, pod, share, views, whole
 
@@ -20,7 +20,7 @@ NOTEBOOKS = (
 
 def test_kubectl_inspect_cgpu_of_an_idle_node() -> None:
     nodes = [node(HANGZHOU, share(15), address="192.168.2.167")]
-    assert inspect_layout.summary(views(nodes)) == literal(
+    assert inspect.summary(views(nodes)) == literal(
         """
         NAME                       IPADDRESS      GPU0(Allocated/Total)  GPU Memory(GiB)
         cn-hangzhou.192.168.2.167  192.168.2.167  0/15                   0/15
@@ -42,7 +42,7 @@ def test_kubectl_inspect_gpushare_with_cards_that_a_node_lacks_and_pending_pods(
         pod("c", "node-bbbb", 3, index="0"),
         pod("d", "node-bbbb", 2),
     ]
-    assert inspect_layout.summary(views(nodes, pods)) == literal(
+    assert inspect.summary(views(nodes, pods)) == literal(
         """
         NAME       IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)  PENDING(Allocated)  GPU Memory(GiB)
         node-a     10.0.0.1   6/15                   3/15                                       9/30
@@ -55,7 +55,7 @@ def test_kubectl_inspect_gpushare_with_cards_that_a_node_lacks_and_pending_pods(
 
 
 def test_kubectl_inspect_gpushare_of_a_cluster_that_shares_nothing() -> None:
-    assert inspect_layout.summary([]) == literal(
+    assert inspect.summary([]) == literal(
         """
         NAME  IPADDRESS  GPU Memory()
 
@@ -68,7 +68,7 @@ def test_kubectl_inspect_gpushare_of_a_cluster_that_shares_nothing() -> None:
 def test_kubectl_inspect_cgpu_d() -> None:
     nodes = [node(HANGZHOU, share(15), address="192.168.2.167")]
     pods = [pod(name, HANGZHOU, 4, index="0") for name in ("app-3g-v1-0", "app-3g-v1-1")]
-    assert inspect_layout.details(views(nodes, pods)) == "\n" + literal(
+    assert inspect.details(views(nodes, pods)) == "\n" + literal(
         """
         NAME:       cn-hangzhou.192.168.2.167
         IPADDRESS:  192.168.2.167
@@ -89,7 +89,7 @@ def test_kubectl_inspect_cgpu_d() -> None:
 def test_kubectl_inspect_gpushare_d_takes_the_rule_of_the_first_node_for_all() -> None:
     nodes = [node("10.0.20.250", share(88, 4), address="10.0.20.250"), node("10.0.33.21", share(77, 7))]
     pods = [pod("binpack-1-767bddd4b5-gzqk7", "10.0.20.250", 1, index="0")]
-    text = inspect_layout.details(views(nodes, pods))
+    text = inspect.details(views(nodes, pods))
     assert [len(line) for line in text.splitlines() if line.startswith("---")] == [54, 54]
     assert "Allocated :                 1 (1%)" in text
     assert "Allocated/Total GPU Memory In Cluster:  1/165 (0%)  \n" in text
@@ -98,7 +98,7 @@ def test_kubectl_inspect_gpushare_d_takes_the_rule_of_the_first_node_for_all() -
 def test_kubectl_inspect_gpushare_d_with_pending_pods() -> None:
     nodes = [node("n1", share(30, 2))]
     pods = [pod("sure", "n1", 4, index="1"), pod("lost", "n1", 2, namespace="ml")]
-    assert inspect_layout.details(views(nodes, pods)) == "\n" + literal(
+    assert inspect.details(views(nodes, pods)) == "\n" + literal(
         """
         NAME:       n1
         IPADDRESS:  10.0.0.1
@@ -125,7 +125,7 @@ def test_arena_top_node() -> None:
         node("cn-zhangjiakou.192.168.3.115", {}, address="192.168.3.115", labels=master),
         node(ZHANGJIAKOU, share(14), address="192.168.3.184"),
     ]
-    assert arena_layout.summary(views(nodes)) == literal(
+    assert arena.summary(views(nodes)) == literal(
         """
         NAME                          IPADDRESS      ROLE    STATUS  GPU(Total)  GPU(Allocated)  GPU(Shareable)
         cn-zhangjiakou.192.168.0.138  192.168.0.138  master  ready   0           0               No
@@ -154,7 +154,7 @@ MIXED_PODS = [
 
 
 def test_arena_top_node_with_an_unready_node_and_an_unhealthy_card() -> None:
-    assert arena_layout.summary(views(MIXED, MIXED_PODS)) == literal(
+    assert arena.summary(views(MIXED, MIXED_PODS)) == literal(
         f"""
         NAME   IPADDRESS  ROLE    STATUS    GPU(Total)  GPU(Allocated)  GPU(Unhealthy)  GPU(Shareable)
         gpu-1  10.0.0.1   <none>  ready     2           2               0               Yes
@@ -174,7 +174,7 @@ def test_arena_top_node_with_an_unready_node_and_an_unhealthy_card() -> None:
 
 def test_arena_top_node_without_shared_cards() -> None:
     nodes = [node("quiet", whole(2))]
-    assert arena_layout.summary(views(nodes)) == literal(
+    assert arena.summary(views(nodes)) == literal(
         f"""
         NAME   IPADDRESS  ROLE    STATUS  GPU(Total)  GPU(Allocated)
         quiet  10.0.0.1   <none>  ready   2           0
@@ -187,12 +187,12 @@ def test_arena_top_node_without_shared_cards() -> None:
 
 def test_arena_top_node_without_shared_cards_but_an_unhealthy_one() -> None:
     nodes = [node("sick", whole(1), capacity=whole(2))]
-    assert f"\n{'-' * 99}\n" in arena_layout.summary(views(nodes))
+    assert f"\n{'-' * 99}\n" in arena.summary(views(nodes))
 
 
 def test_arena_top_node_d() -> None:
     rule = "-" * 89
-    assert arena_layout.details(views(MIXED, MIXED_PODS)) == "\n\n" + literal(
+    assert arena.details(views(MIXED, MIXED_PODS)) == "\n\n" + literal(
         f"""
         NAME:       gpu-1
         IPADDRESS:  10.0.0.1
@@ -255,7 +255,7 @@ def test_arena_top_node_s_of_an_idle_node_and_of_a_used_one() -> None:
         0/14 (GiB) (0%)··
         """
     )
-    assert arena_share_layout.summary(views(nodes)) == idle
+    assert arena_share.summary(views(nodes)) == idle
     used = literal(
         """
         NAME                          IPADDRESS      GPU0(Allocated/Total)··
@@ -266,13 +266,13 @@ def test_arena_top_node_s_of_an_idle_node_and_of_a_used_one() -> None:
         """
     )
     pods = [pod(name, ZHANGJIAKOU, 4, index="0") for name in NOTEBOOKS]
-    assert arena_share_layout.summary(views(nodes, pods)) == used
+    assert arena_share.summary(views(nodes, pods)) == used
 
 
 def test_arena_top_node_s_d() -> None:
     nodes = [node(ZHANGJIAKOU, share(14), address="192.168.3.184")]
     pods = [pod(name, ZHANGJIAKOU, 4, index="0") for name in NOTEBOOKS]
-    assert arena_share_layout.details(views(nodes, pods)) == "\n" + literal(
+    assert arena_share.details(views(nodes, pods)) == "\n" + literal(
         f"""
         NAME:       cn-zhangjiakou.192.168.3.184
         IPADDRESS:  192.168.3.184
@@ -300,7 +300,7 @@ def test_kubectl_inspect_cgpu_of_a_node_with_a_pod_from_before_it_was_shared() -
     ]
     nodes = [node(HANGZHOU, share(30, 2), annotations={ANN_CARDS: json.dumps(cards)})]
     pods = [pod("app-3g-v1-0", HANGZHOU, gpus=1), pod("app-3g-v1-1", HANGZHOU, 4, index="1")]
-    assert inspect_layout.summary(views(nodes, pods)) == literal(
+    assert inspect.summary(views(nodes, pods)) == literal(
         """
         NAME                       IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)  GPU Memory(GiB)
         cn-hangzhou.192.168.2.167  10.0.0.1   15/15                  4/15                   19/30
@@ -309,7 +309,7 @@ def test_kubectl_inspect_cgpu_of_a_node_with_a_pod_from_before_it_was_shared() -
         19/30 (63%)··
         """
     )
-    assert inspect_layout.details(views(nodes, pods)) == "\n" + literal(
+    assert inspect.details(views(nodes, pods)) == "\n" + literal(
         """
         NAME:       cn-hangzhou.192.168.2.167
         IPADDRESS:  10.0.0.1

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
+from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.registrar import Registrar
 from tests.support.kubelet import fake_kubelet
 from tests.unit.deviceplugin.shelf import RESOURCE, Shelf
 

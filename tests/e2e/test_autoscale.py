@@ -1,23 +1,23 @@
 """One ``pulumi up``, and the source document's own HPA follows the load of its pods' cards.
 
 Exporter and metrics API run from our images, with the rights deployed. What is not real: the cards (a stub of
-NVML), the plugin that gives them out whole (``testbed.wholecards``) and the workload's image.
+NVML), the plugin that gives them out whole (``testbed.daemons.whole_gpu_plugin``) and the workload's image.
 """
 
 import pytest
 import pytest_asyncio
 
 from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, METRICS_API_NAME
+from release import Images, ensure
+from release import look as look_for_podman
 from testbed import Bed, SimNode, Testbed, TestbedError
-from testbed.aggregation import service_host
-from testbed.deployed import add_master, add_node
-from testbed.deploying import by_pulumi
-from testbed.exporter import Page
-from testbed.images import Images, ensure
-from testbed.images import look as look_for_podman
+from testbed.control_plane.aggregation import service_host
+from testbed.daemons.exporter import Page
+from testbed.daemons.whole_gpu_plugin import start_whole_cards
 from testbed.kubelets import needs
 from testbed.stories import V100
-from testbed.wholecards import start_whole_cards
+from testbed.stories.deployed import add_master, add_node
+from testbed.stories.deploying import by_pulumi
 from tests.support.autoscaling import FLAGS, IMAGE, Scene, follows_the_load
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]

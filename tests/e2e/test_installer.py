@@ -12,12 +12,12 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import ANN_IDX
+from release import Images, ensure, load
+from release import look as look_for_podman
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, until
-from testbed.deployed import CONTROL_PLANE
-from testbed.deploying import by_kubectl
-from testbed.images import Images, ensure, load
-from testbed.images import look as look_for_podman
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed.stories.deployed import CONTROL_PLANE
+from testbed.stories.deploying import by_kubectl
 from tests.support import static_scheduler
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]

@@ -16,12 +16,12 @@ from components.config import Mps
 from components.manifests import mps as manifests
 from components.render import as_yaml
 from gpushare import contract
-from gpushare.mps.control import PROGRAM
-from gpushare.mps.layout import mark_of, pipes_of
-from gpushare.mps.mark import is_held
+from gpushare.mps.layout import pipes_of, ready_lock_of
+from gpushare.mps.ready_lock import is_ready
+from gpushare.mpsd.control import PROGRAM
+from release import Images, ensure, load
+from release import look as look_for_podman
 from testbed import Bed, SchedulerSpec, Testbed, TestbedError, mps, until
-from testbed.images import Images, ensure, load
-from testbed.images import look as look_for_podman
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
 from testbed.nvml import NvmlStub, card, cdi
 
@@ -53,7 +53,7 @@ class Node:
     @property
     def up(self) -> bool:
         """What the agent asks before it gives the card out."""
-        return is_held(mark_of(self.kubelet.path(contract.MPS_STATE), self.uuid))
+        return is_ready(ready_lock_of(self.kubelet.path(contract.MPS_STATE), self.uuid))
 
     @property
     def compute_mode(self) -> str:

@@ -17,15 +17,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from gpushare import contract
+from release import REGISTRY, Images, ensure
+from release import look as look_for_podman
 from testbed import Bed, SchedulerSpec, Testbed, TestbedError, until
-from testbed.agent import OPS_PORT, CardNode
-from testbed.api import Object, read_text
-from testbed.deployed import told_of
-from testbed.images import REGISTRY, Images, ensure
-from testbed.images import look as look_for_podman
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.agent import OPS_PORT, CardNode
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files, needs
 from testbed.nvml import NvmlStub, card, cdi
-from testbed.play import pod_events, show
+from testbed.stories.deployed import told_of
+from testbed.stories.play import pod_events, show
 from tests.support import registry
 from tests.support.stacks import ROOT
 

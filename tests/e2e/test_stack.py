@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from release import Images, ensure
+from release import look as look_for_podman
 from testbed import Bed, TestbedError, until
-from testbed.api import Object
-from testbed.deployed import deployed_stage
-from testbed.deploying import Deploy, by_kubectl, by_pulumi
-from testbed.images import Images, ensure
-from testbed.images import look as look_for_podman
+from testbed.control_plane.api import Object
 from testbed.kubelets import needs
-from testbed.play import limits, perform, pod_events, show
 from testbed.stories import Story, notebooks, replicas, sample
+from testbed.stories.deployed import deployed_stage
+from testbed.stories.deploying import Deploy, by_kubectl, by_pulumi
+from testbed.stories.play import limits, perform, pod_events, show
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 

@@ -20,16 +20,16 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import EXTENDER_NAME
-from gpushare.extender.lease import Terms
+from gpushare.extender.lease import LeaseDurations
+from release import REGISTRY, Images, ensure, layout, recipe
+from release import look as look_for_podman
 from testbed import Bed, SchedulerSpec, SimNode, Testbed, TestbedError, until
-from testbed.agent import CardNode, GpuNode
-from testbed.deployed import add_master, add_node, told_of
-from testbed.images import REGISTRY, Images, ensure, layout, recipe
-from testbed.images import look as look_for_podman
+from testbed.daemons.agent import CardNode, GpuNode
 from testbed.kubelets import needs
 from testbed.pulumi import Stack, old_tokens
 from testbed.stories import T4 as CARD
-from testbed.waiting import together
+from testbed.stories.deployed import add_master, add_node, told_of
+from testbed.system.waiting import together
 from tests.support.gpunodes import SHARING, T4, bound, container, pod, remove, running
 from tests.support.recount import cards_of, never_overcommitted
 
@@ -46,7 +46,7 @@ REPLICAS = 3
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"
 KEPT = ("kept-a", "kept-b")
-PLACED_S = 3 * (Terms().lease_s + SchedulerSpec().max_backoff_s)
+PLACED_S = 3 * (LeaseDurations().lease_s + SchedulerSpec().max_backoff_s)
 """Nobody binds until a lease has lapsed, once for each replica; a refused pod waits for its backoff."""
 BLOBS = Path("blobs/sha256")
 

@@ -156,7 +156,7 @@ async def regulated(container: Preloaded, gpu: Gpu, pid: int) -> list[int]:
             busy = load.sm if load else 0
             now_ns, (use,) = time.monotonic_ns(), container.seen().cards
             elapsed_ns = now_ns - last_ns
-            sample = regulator.Sample(elapsed_ns, elapsed_ns * busy // 100, use.spent - last_spent)
+            sample = regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // 100, use.spent - last_spent)
             container.write(*region.rate_writes(0, regulator.rate(25, sample, use.rate), now_ns))
             shares.append(busy)
             last_ns, last_spent = now_ns, use.spent

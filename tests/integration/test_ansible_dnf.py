@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from testbed.errors import TestbedError
+from testbed.hosts import HostSpec, Lab, needs
 from tests.support import playbooks, rpms
-from tests.support.hosts import HostSpec, Lab, needs
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 

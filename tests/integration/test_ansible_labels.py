@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from gpushare import contract
 from testbed import Bed, Card, SimNode, gpu_pod, until
-from testbed.api import Object
+from testbed.control_plane.api import Object
 from tests.support import playbooks
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

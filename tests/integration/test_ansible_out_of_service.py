@@ -14,10 +14,10 @@ import pytest_asyncio
 import yaml
 
 from testbed import SLOW_DELETE, Bed, Card, SimNode, Testbed, TestbedError, gpu_pod, until
-from testbed.process import run_text
+from testbed.hosts import HOSTS, Lab, needs
+from testbed.hosts.files import machine_id
+from testbed.system.process import run_text
 from tests.support import playbooks, shipped
-from tests.support.hosts import HOSTS, Lab, needs
-from tests.support.hosts.files import machine_id
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 

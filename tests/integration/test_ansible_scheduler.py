@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, until
-from testbed.extender import ACCOUNT, ExtenderSpec, grant
+from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
 from tests.support import playbooks, static_scheduler
 from tests.support.static_scheduler import FOLDER, MANIFEST, TOOLS

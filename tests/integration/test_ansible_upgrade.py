@@ -15,9 +15,9 @@ import pytest_asyncio
 
 from gpushare.contract import LABEL_CGPU
 from testbed import Bed, Card, SimNode, Testbed, TestbedError, gpu_pod, until
+from testbed.hosts import HOSTS, Lab, needs
+from testbed.hosts.files import machine_id
 from tests.support import playbooks
-from tests.support.hosts import HOSTS, Lab, needs
-from tests.support.hosts.files import machine_id
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.support import playbooks
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]

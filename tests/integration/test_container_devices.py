@@ -15,9 +15,9 @@ import yaml
 from gpushare import contract
 from gpushare.adapters.kubelet.pods import CLUSTER_CA
 from testbed import Bed, TestbedError, until
-from testbed.agent import CardNode, GpuNode, add_card_node, add_gpu_node, start_agent
-from testbed.api import Object, read_text
-from testbed.extender import ExtenderSpec
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.agent import CardNode, GpuNode, add_card_node, add_gpu_node, start_agent
+from testbed.daemons.extender import ExtenderSpec
 from testbed.kubelets import KubeletSpec, files, needs
 from testbed.nvml import Card, card
 from testbed.stories import manifest

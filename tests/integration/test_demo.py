@@ -4,8 +4,8 @@ import pytest
 
 from testbed import TestbedError
 from testbed.kubelets import needs
-from testbed.play import limits, perform, pod_events, real_stage, show, show_on
 from testbed.stories import Story, notebooks, replicas, sample
+from testbed.stories.play import limits, perform, pod_events, real_stage, show, show_on
 
 pytestmark = pytest.mark.integration
 

@@ -10,8 +10,8 @@ import pytest_asyncio
 from gpushare import contract
 from gpushare.model.annotations import parse_assigned
 from testbed import Bed, TestbedError, until
-from testbed.agent import NAME, GpuNode, add_gpu_node
-from testbed.api import Object
+from testbed.control_plane.api import Object
+from testbed.daemons.agent import NAME, GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml import ERAS, card
 from tests.support.gpunodes import (

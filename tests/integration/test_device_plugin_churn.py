@@ -19,8 +19,8 @@ from gpushare import contract
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.model.annotations import parse_allocation, parse_assigned
 from testbed import TestbedError
-from testbed.agent import GpuNode, add_gpu_node
-from testbed.api import Object, read_text
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.agent import GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml import card
 from tests.support.gpunodes import (

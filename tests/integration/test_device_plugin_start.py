@@ -11,8 +11,8 @@ import pytest_asyncio
 from gpushare import contract
 from gpushare.errors import ApiError
 from testbed import until
-from testbed.agent import agent_argv
-from testbed.api import read_text
+from testbed.control_plane.api import read_text
+from testbed.daemons.agent import agent_argv
 from testbed.nvml import NvmlStub, card
 from tests.support.agents import fake_node
 from tests.support.gpunodes import GpuBed, gpu_bed

@@ -14,8 +14,8 @@ import pytest_asyncio
 
 from gpushare import contract
 from testbed import Bed, TestbedError
-from testbed.agent import ACCOUNT, NAME, GpuNode, agent_argv, agent_env
-from testbed.extender import start_extender
+from testbed.daemons.agent import ACCOUNT, NAME, GpuNode, agent_argv, agent_env
+from testbed.daemons.extender import start_extender
 from testbed.kubelets import KubeletSpec, add_kubelet, needs
 from testbed.nvml import NvmlStub, card
 from tests.support import original

@@ -12,20 +12,20 @@ import pytest
 import pytest_asyncio
 
 from gpushare import contract
-from gpushare.adapters.cgroups import homes_of
+from gpushare.adapters.cgroups import containers_of
 from gpushare.adapters.pids import inner_pids
 from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.errors import ApiError
 from gpushare.isolation.layout import Owner, folder_of
 from gpushare.isolation.limits import CardLimit
 from testbed import Bed, TestbedError, until
-from testbed.agent import GpuNode, add_card_node, add_gpu_node
-from testbed.api import read_text
+from testbed.control_plane.api import read_text
 from testbed.cuda import CudaCard, CudaStub
-from testbed.exporter import ACCOUNT, Exporter, grant_exporter, start_exporter
+from testbed.daemons.agent import GpuNode, add_card_node, add_gpu_node
+from testbed.daemons.exporter import ACCOUNT, Exporter, grant_exporter, start_exporter
+from testbed.daemons.whole_gpu_plugin import start_whole_cards
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml import ERAS, NvmlStub, Process, card
-from testbed.wholecards import start_whole_cards
 from tests.support.gpunodes import SHARING, clear, container, gpu_bed, pod, running
 from tests.support.isolation import PRELUDE, Container, build, needs_compiler
 from tests.support.recount import pid_of
@@ -131,7 +131,7 @@ def pid_called(node: GpuNode, uid: str, inner: int) -> int:
     """The node's pid of the pod's process that calls itself that."""
     folder = node.kubelet.path("/proc")
     names = inner_pids((int(each.name) for each in folder.glob("[0-9]*")), folder)
-    homes = homes_of([pid for pid, name in names.items() if name == inner], folder)
+    homes = containers_of([pid for pid, name in names.items() if name == inner], folder)
     (pid,) = (pid for pid, home in homes.items() if home and home.pod_uid == uid)
     return pid
 

@@ -19,8 +19,8 @@ from gpushare.adapters.peer import FORWARDED_HEADER
 from gpushare.contract import EXTENDER_PREFIX, LABEL_MODE
 from gpushare.extender.settings import CGPU_PODS
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.api import Object
-from testbed.extender import ACCOUNT, ExtenderSpec, grant, start_extender
+from testbed.control_plane.api import Object
+from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
 from tests.support.faultproxy import FaultProxy, fault_proxy, on_bind, status_answer
 from tests.support.history import cards_of
 

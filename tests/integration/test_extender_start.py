@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.api import read_text
-from testbed.extender import ExtenderSpec, grant, start_extender
-from testbed.process import Process
+from testbed.control_plane.api import read_text
+from testbed.daemons.extender import ExtenderSpec, grant, start_extender
+from testbed.system.process import Process
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from testbed import Testbed, pids
-from testbed.cgroups import ROOT, prefix_of
+from testbed import Testbed
+from testbed.control_plane.home import Home, clean, lock_file
 from testbed.errors import TestbedError
-from testbed.folders import bed_folder, cache_root, data_folder
-from testbed.home import Home, clean, lock_file
-from testbed.process import run_text
-from testbed.waiting import until
-from tests.support.hosts import HOSTS, Lab, needs
+from testbed.hosts import HOSTS, Lab, needs
+from testbed.system import pids
+from testbed.system.cgroups import ROOT, prefix_of
+from testbed.system.folders import bed_folder, cache_root, data_folder
+from testbed.system.process import run_text
+from testbed.system.waiting import until
 
 try:
     needs.look()
@@ -124,7 +125,7 @@ def name() -> Iterator[str]:
 
 async def test_what_a_killed_maker_left_behind_is_cleared_by_the_next(name: str) -> None:
     code = (
-        "import asyncio\nfrom tests.support.hosts import HOSTS, Lab\n"
+        "import asyncio\nfrom testbed.hosts import HOSTS, Lab\n"
         f"async def main():\n    lab = Lab(HOSTS[:1], name={name!r}, bound=False)\n"
         "    await lab.open()\n    print('up', flush=True)\n    await asyncio.sleep(600)\n"
         "asyncio.run(main())\n"
@@ -141,7 +142,7 @@ async def test_what_a_killed_maker_left_behind_is_cleared_by_the_next(name: str)
 
 
 async def test_the_command_line_leaves_hosts_up_until_told(name: str) -> None:
-    command = [sys.executable, "-m", "tests.support.hosts", f"--name={name}"]
+    command = [sys.executable, "-m", "testbed.hosts", f"--name={name}"]
     inventory = Path((await run_text([*command, "up"], 120)).strip())
     reach = ["ssh", "-F", str(inventory.parent / "ssh_config"), "gpu-2", "hostname"]
     assert await run_text(reach, 30) == "gpu-2\n"

@@ -7,9 +7,9 @@ import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
 from testbed import TestbedError, until
-from testbed.api import read_text
+from testbed.control_plane.api import read_text
+from testbed.daemons.metricsapi import MetricsApi, start_metrics_api
 from testbed.kubelets import needs
-from testbed.metricsapi import MetricsApi, start_metrics_api
 from tests.support import autoscaling
 from tests.support.autoscaling import (
     APP,

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+import release
 from components.config import Isolation, State
 from components.manifests import isolation
 from components.manifests.parts import NON_ROOT, container_security, non_root_security
@@ -20,19 +21,19 @@ from components.render import as_yaml
 from gpushare.contract import ISOLATION_INSTALLER_NAME, ISOLATION_LIBRARIES
 from gpushare.isolation.layout import LIBRARY, PRELOAD_FILE
 from gpushare.isolation.versions import current, found
-from gpushare.model.scheduler_config import KubernetesVersion
-from testbed import Bed, Testbed, TestbedError, images, until
-from testbed.api import Object, read_text
-from testbed.debian import program
-from testbed.images import Images, Order, build
+from gpushare.kubescheduler.config import KubernetesVersion
+from release import Images, Order, build
+from testbed import Bed, Testbed, TestbedError, until
+from testbed.control_plane.api import Object, read_text
+from testbed.control_plane.pki import Authority
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
-from testbed.pki import Authority
-from testbed.ports import free_ports
+from testbed.programs.debian import program
+from testbed.system.ports import free_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1200)]
 
 try:
-    images.look()
+    release.look()
     needs.look()
 except TestbedError as reason:
     pytest.skip(str(reason), allow_module_level=True)
@@ -96,13 +97,13 @@ async def bed() -> AsyncIterator[Bed]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def built() -> Images:
-    return await images.ensure()
+    return await release.ensure()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, built: Images) -> KubeletNode:
     node = await add_kubelet(bed, KubeletSpec("gpu-a"))
-    await images.load(node, built)
+    await release.load(node, built)
     return node
 
 

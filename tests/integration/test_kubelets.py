@@ -14,11 +14,12 @@ import pytest_asyncio
 
 import testbed
 from gpushare.errors import ApiError, ConfigError
-from testbed import Bed, SimNode, Testbed, TestbedError, cgroups, until
-from testbed.components import url_ready
-from testbed.folders import bed_folder, cache_root, data_folder
-from testbed.home import clean, lock_file
+from testbed import Bed, SimNode, Testbed, TestbedError, until
+from testbed.control_plane.components import url_ready
+from testbed.control_plane.home import clean, lock_file
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed.system import cgroups
+from testbed.system.folders import bed_folder, cache_root, data_folder
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 

@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.errors import ApiError
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.api import read_text
-from testbed.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
-from testbed.waiting import together
+from testbed.control_plane.api import read_text
+from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
+from testbed.system.waiting import together
 from tests.support.faultproxy import fault_proxy, on_bind
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

@@ -16,10 +16,11 @@ from components.render import as_yaml
 from components.stack import from_file, load
 from gpushare.contract import ANN_IDX
 from gpushare.errors import ApiError
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, build, gpu_pod, until
-from testbed.api import Object, read_text
-from testbed.extender import ACCOUNT, ExtenderSpec, start_extender
-from testbed.ports import free_ports
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.extender import ACCOUNT, ExtenderSpec, start_extender
+from testbed.programs import build
+from testbed.system.ports import free_ports
 from tests.support.stacks import EXAMPLES, STACKS
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

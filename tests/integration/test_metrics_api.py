@@ -12,12 +12,12 @@ import pytest_asyncio
 
 from gpushare.errors import ApiError
 from testbed import TestbedError, until
-from testbed.aggregation import until_available
-from testbed.api import Object
-from testbed.debian import program
+from testbed.control_plane.aggregation import until_available
+from testbed.control_plane.api import Object
+from testbed.daemons.metricsapi import ACCOUNT, MetricsApi, start_metrics_api
+from testbed.daemons.prometheus import start_prometheus
 from testbed.kubelets import needs
-from testbed.metricsapi import ACCOUNT, MetricsApi, start_metrics_api
-from testbed.prometheus import start_prometheus
+from testbed.programs.debian import program
 from tests.support.autoscaling import APP, USED_MIB, Scene, autoscaling_bed, deploy
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

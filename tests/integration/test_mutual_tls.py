@@ -6,10 +6,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gpushare.model.scheduler_config import ExtenderConfig, Tls, extender_entry
+from gpushare.kubescheduler.config import ExtenderConfig, Tls, extender_entry
 from testbed import Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.extender import ExtenderSpec, grant, start_extender
-from testbed.pki import Authority
+from testbed.control_plane.pki import Authority
+from testbed.daemons.extender import ExtenderSpec, grant, start_extender
 
 pytestmark = pytest.mark.integration
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from gpushare.adapters.kube.agent import AgentApi
-from gpushare.adapters.kube.agent_resources import own_node, residents_of
+from gpushare.adapters.kube.agent_api import AgentApi
+from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
@@ -22,22 +22,24 @@ from gpushare.contract import (
     LABEL_CARD_MIB,
     RESOURCE_COUNT,
 )
-from gpushare.deviceplugin.facts import wanted
-from gpushare.deviceplugin.lineup import Lineup, Unit
+from gpushare.deviceplugin.api.writer import ApiWriter
+from gpushare.deviceplugin.core.node_patch import desired_node
+from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.publisher import Publisher
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
 from gpushare.model.cards import Card
-from gpushare.model.facts import NodeFacts
-from gpushare.model.tenants import Tenant
-from gpushare.ports import node_note
+from gpushare.model.options import MemoryUnit
+from gpushare.model.own_node import GpuPod, OwnNode
+from gpushare.ports import node_event
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
-from testbed.api import Object
+from testbed.control_plane.api import Object
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
-LINEUP = Lineup(Unit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079), Card(1, 14, "GPU-b", "Tesla T4", 15079)))
+LINEUP = SharedGpus(
+    MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079), Card(1, 14, "GPU-b", "Tesla T4", 15079))
+)
 ZERO = {"capacity": {RESOURCE_COUNT: "0"}, "allocatable": {RESOURCE_COUNT: "0"}}
 
 
@@ -54,13 +56,13 @@ class Agent:
 
     bed: Bed
     node: str
-    publisher: Publisher
+    publisher: ApiWriter
     metrics: PluginMetrics
-    tenants: dict[str, Tenant] = field(default_factory=dict)
+    tenants: dict[str, GpuPod] = field(default_factory=dict)
 
     def changed(self, batch: Iterable[Upserted[Any] | Deleted]) -> None:
         for change in batch:
-            if isinstance(change, Upserted) and isinstance(change.value, NodeFacts):
+            if isinstance(change, Upserted) and isinstance(change.value, OwnNode):
                 self.publisher.node_seen(change.value)
             elif isinstance(change, Upserted) and change.value.tenant:
                 self.tenants[change.key] = change.value.tenant
@@ -90,7 +92,7 @@ class Agent:
 
         await until(met, what)
 
-    async def places(self, name: str) -> Tenant:
+    async def places(self, name: str) -> GpuPod:
         """A pod on this node, as the watch shows it."""
         pod = gpu_pod(name, 4)
         pod["spec"]["nodeName"] = self.node
@@ -98,7 +100,7 @@ class Agent:
         uid: str = made["metadata"]["uid"]
         return await self.sees(uid, lambda tenant: tenant)
 
-    async def sees(self, uid: str, fact: Callable[[Tenant], object]) -> Tenant:
+    async def sees(self, uid: str, fact: Callable[[GpuPod], object]) -> GpuPod:
         async def met() -> bool:
             return uid in self.tenants and bool(fact(self.tenants[uid]))
 
@@ -113,9 +115,9 @@ async def agent(bed: Bed, node: str) -> AsyncIterator[Agent]:
     kubeconfig = bed.kubeconfig_for(f"system:node:{node}", ["system:nodes"])
     async with KubeClient(await load_access(str(kubeconfig))) as client:
         metrics = PluginMetrics()
-        publisher = Publisher(AgentApi(client, node=node, identity="agent"), metrics, Watchdog(metrics))
+        publisher = ApiWriter(AgentApi(client, node=node, identity="agent"), metrics, Watchdog(metrics))
         made = Agent(bed, node, publisher, metrics)
-        jobs = (publisher, Follower(client, own_node(node), made), Follower(client, residents_of(node), made))
+        jobs = (publisher, Follower(client, own_node(node), made), Follower(client, node_pods(node), made))
         tasks = [asyncio.create_task(job.run()) for job in jobs]
         try:
             yield made
@@ -134,7 +136,7 @@ def counts(node: Object) -> list[str | None]:
 
 async def test_the_node_shows_cards_labels_and_their_number(bed: Bed) -> None:
     async with agent(bed, "shows") as made:
-        made.publisher.want_node(wanted(LINEUP, '{"x":{"main":{"0":4}}}'))
+        made.publisher.want_node(desired_node(LINEUP, '{"x":{"main":{"0":4}}}'))
         await made.settles()
         node = await made.shown()
         assert node["metadata"]["annotations"][ANN_ASSIGNED_NODE] == '{"x":{"main":{"0":4}}}'
@@ -144,7 +146,7 @@ async def test_the_node_shows_cards_labels_and_their_number(bed: Bed) -> None:
 
 async def test_what_was_zeroed_or_lost_with_the_object_is_written_again(bed: Bed) -> None:
     async with agent(bed, "loses") as made:
-        made.publisher.want_node(wanted(LINEUP, "{}"))
+        made.publisher.want_node(desired_node(LINEUP, "{}"))
         await made.settles()
         await bed.api.patch(f"{made.path}/status", {"status": ZERO})
         await made.until_shown(lambda node: counts(node) == ["2", "2"], "the number of cards to be back")
@@ -157,9 +159,9 @@ async def test_what_was_zeroed_or_lost_with_the_object_is_written_again(bed: Bed
 
 async def test_a_node_that_stops_serving_takes_its_offer_back(bed: Bed) -> None:
     async with agent(bed, "stops") as made:
-        made.publisher.want_node(wanted(LINEUP, "{}"))
+        made.publisher.want_node(desired_node(LINEUP, "{}"))
         await made.settles()
-        made.publisher.want_node(wanted(None, "{}"))
+        made.publisher.want_node(desired_node(None, "{}"))
         await made.settles()
         node = await made.shown()
         assert ANN_CARDS not in node["metadata"]["annotations"]
@@ -170,7 +172,7 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
     async with agent(bed, "serves") as made:
         pod = (await made.places("p")).pod
         predecessor = replace(pod, uid="of-a-predecessor")
-        made.publisher.want_node(wanted(LINEUP, "{}"))
+        made.publisher.want_node(desired_node(LINEUP, "{}"))
         made.publisher.want_pods(
             {
                 predecessor.uid: (predecessor, {ANN_ASSIGNED: "wrong"}),
@@ -184,7 +186,7 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
 async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
     async with agent(bed, "reduced") as made:
         made.publisher.want_unhealthy("0")
-        made.publisher.tell(node_note("reduced", EVENT_CARDS_CHANGED, "text"))
+        made.publisher.tell(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
 
         async def told() -> bool:
             events = await bed.api.items("/api/v1/namespaces/default/events")

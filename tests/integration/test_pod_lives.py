@@ -8,8 +8,8 @@ import pytest
 from gpushare.contract import ANN_MODE, ANN_MPS_MULTI_USER, LABEL_MODE
 from gpushare.errors import ApiError
 from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.api import Object, read_text
-from testbed.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.stories import manifest
 from tests.support.history import Recorder, cards_of, overcommits
 

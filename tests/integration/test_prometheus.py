@@ -12,12 +12,12 @@ from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
 from testbed import TestbedError, until
-from testbed.debian import program
+from testbed.daemons.prometheus import Prometheus
 from testbed.kubelets import needs
-from testbed.prometheus import Prometheus
-from tests.support.monitoring_files import FOLDER
+from testbed.programs.debian import program
 from tests.support.promtool import FILES
 from tests.support.scrapes import BUSY_MIB, IDLE_MIB, USED_MIB, Scene, scraped
+from tools.monitoring_files import FOLDER
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 

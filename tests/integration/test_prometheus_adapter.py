@@ -7,14 +7,14 @@ import pytest
 import pytest_asyncio
 
 from testbed import TestbedError, until
-from testbed.api import Object
-from testbed.debian import program
+from testbed.control_plane.api import Object
+from testbed.daemons.prometheus import start_prometheus
+from testbed.daemons.prometheus_adapter import start_adapter
 from testbed.kubelets import needs
-from testbed.prometheus import start_prometheus
-from testbed.prometheus_adapter import start_adapter
+from testbed.programs.debian import program
 from tests.support.autoscaling import autoscaling_bed, follows_the_load
-from tests.support.monitoring_files import FOLDER
 from tests.support.scrapes import BUSY_MIB, USED_MIB, Scene, scraped
+from tools.monitoring_files import FOLDER
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 

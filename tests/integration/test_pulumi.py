@@ -18,10 +18,10 @@ from components.manifests import everything
 from components.render import as_yaml
 from components.stack import from_file, load
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
-from testbed.api import Object
-from testbed.ports import free_ports
+from testbed.control_plane.api import Object
 from testbed.pulumi import Outcome, PulumiError, Stack, old_tokens
-from testbed.waiting import together
+from testbed.system.ports import free_ports
+from testbed.system.waiting import together
 from tests.support.clusters import CONTROL_PLANE, held, names_of, unlike
 from tests.support.stacks import STACKS
 

@@ -17,7 +17,7 @@ import pytest_asyncio
 from components.manifests import everything
 from components.stack import from_file, load
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
-from testbed.api import Object
+from testbed.control_plane.api import Object
 from testbed.pulumi import PulumiError, Stack
 from tests.support.apply_provider import program
 from tests.support.clusters import CONTROL_PLANE, held, names_of, unlike

@@ -16,10 +16,10 @@ import pytest_asyncio
 from components.manifests import everything
 from components.stack import from_file, load
 from testbed import Bed, Card, SimNode, Testbed
-from testbed.folders import cache_root
-from testbed.process import run_text
 from testbed.pulumi import old_tokens
 from testbed.pulumi.programs import HOST, environment, home, install, link
+from testbed.system.folders import cache_root
+from testbed.system.process import run_text
 from tests.support.clusters import CONTROL_PLANE, held, names_of
 from tests.support.language_host import program
 from tests.support.stacks import ROOT, STACKS

@@ -17,7 +17,7 @@ import yaml
 
 from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, until
-from testbed.extender import ACCOUNT, ExtenderSpec, grant
+from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
 from tests.support import static_scheduler
 from tests.support.static_scheduler import FOLDER, MANIFEST, TOOLS

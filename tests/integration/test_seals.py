@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.api import Object, read_text
-from testbed.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.support.history import cards_of
 
 pytestmark = pytest.mark.integration

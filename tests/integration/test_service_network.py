@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from gpushare.errors import ApiError
 from testbed import Bed, Testbed, TestbedError, until
-from testbed.api import Object, read_text
+from testbed.control_plane.api import Object, read_text
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
 
 pytestmark = [

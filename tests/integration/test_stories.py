@@ -6,9 +6,9 @@ import pytest
 
 from gpushare.contract import EVENT_PLACED, EVENT_REFUSED
 from testbed import Bed, SchedulerSpec
-from testbed.extender import ExtenderSpec
-from testbed.play import perform, pod_events, show, stage
+from testbed.daemons.extender import ExtenderSpec
 from testbed.stories import Story, notebooks, pictures, replicas, sample
+from testbed.stories.play import perform, pod_events, show, stage
 from tests.support.history import cards_of
 from tests.support.sources import S3_POLICY
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pytest
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.api import Object
+from testbed.control_plane.api import Object
+from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from testbed.errors import TestbedError
-from testbed.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from tests.support.faultproxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, holds, overcommits, units_of
 

@@ -16,11 +16,13 @@ import pytest
 import testbed
 from gpushare import contract
 from gpushare.errors import ApiError, ConfigError
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, audit, gpu_pod, pids, until
-from testbed.folders import bed_folder, cache_root, data_folder
-from testbed.home import clean, lock_file
-from testbed.ports import free_ports
-from testbed.stages import SLOW_DELETE, SLOW_START
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
+from testbed.control_plane import audit
+from testbed.control_plane.home import clean, lock_file
+from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
+from testbed.system import pids
+from testbed.system.folders import bed_folder, cache_root, data_folder
+from testbed.system.ports import free_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -313,7 +315,7 @@ async def test_a_bed_starts_again_on_other_ports_when_one_was_taken_meanwhile(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         choices = iter([[*free_ports(5), taken.getsockname()[1]], free_ports(6)])
-        monkeypatch.setattr("testbed.start.free_ports", lambda _: next(choices))
+        monkeypatch.setattr("testbed.control_plane.start.free_ports", lambda _: next(choices))
         bed = await start_bed(Testbed(scheduler=SchedulerSpec(version=None)))
     assert bed.process("kwok").running
 
@@ -358,7 +360,9 @@ async def test_nothing_is_left_when_the_owner_is_killed_and_the_next_start_clean
 
 async def test_a_bed_that_was_left_up_runs_until_it_is_taken_down(bed_name: str) -> None:
     async def command(*arguments: str) -> str:
-        return await testbed.process.run_text([sys.executable, "-m", "testbed", *arguments], 60, cwd=ROOT)
+        return await testbed.system.process.run_text(
+            [sys.executable, "-m", "testbed", *arguments], 60, cwd=ROOT
+        )
 
     kubeconfig = (await command("up", f"--name={bed_name}", "--scheduler=none", "--nodes=1")).strip()
     try:
@@ -366,7 +370,7 @@ async def test_a_bed_that_was_left_up_runs_until_it_is_taken_down(bed_name: str)
             await Testbed(bed_name).open()
         kubectl = (await command("bin", "kubectl")).strip()
         names = [kubectl, f"--kubeconfig={kubeconfig}", "get", "nodes", "-o", "name"]
-        assert await testbed.process.run_text(names, 60) == "node/sim-0\n"
+        assert await testbed.system.process.run_text(names, 60) == "node/sim-0\n"
         assert (
             f"{bed_name}: etcd, kube-apiserver, kube-controller-manager, kwok (KUBECONFIG="
             in await command("status")

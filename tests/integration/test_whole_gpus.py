@@ -17,11 +17,11 @@ import pytest_asyncio
 from gpushare import contract
 from gpushare.errors import ApiError
 from testbed import Bed, TestbedError, until
-from testbed.agent import NAME, CardNode, GpuNode, add_card_node, start_agent
-from testbed.api import Object, read_text
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.agent import NAME, CardNode, GpuNode, add_card_node, start_agent
+from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_cards
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml import card
-from testbed.wholecards import static_pod, until_whole_cards
 from tests.support.gpunodes import (
     GpuBed,
     container,

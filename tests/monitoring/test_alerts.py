@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from gpushare.monitoring.alerts import ALERTS
-from tests.support.monitoring_files import FOLDER
 from tests.support.promtool import FILES, Asked, check, promtool
+from tools.monitoring_files import FOLDER
 
 SEVERITY = {alert.name: alert.severity for alert in ALERTS}
 SUMMARY = {alert.name: alert.summary for alert in ALERTS}

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.decision import decide, with_grant
-from gpushare.deviceplugin.ids import preferred
-from gpushare.deviceplugin.interface import Refused
-from gpushare.deviceplugin.joining import Served, join, marked, retained
-from gpushare.deviceplugin.matching import Call, match, match_core
-from gpushare.deviceplugin.published import assigned_text
-from gpushare.deviceplugin.tenancy import Grant, Key, Tenancy, choose, core_fits
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, choose, core_fits
+from gpushare.deviceplugin.core.decision import decide, with_grant
+from gpushare.deviceplugin.core.device_ids import preferred
+from gpushare.deviceplugin.core.interface import Rejected
+from gpushare.deviceplugin.core.matching import AllocateCall, match, match_core
+from gpushare.deviceplugin.core.pod_patches import assigned_text
+from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.cards import Card
-from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of
 from gpushare.model.devices import long_id
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, Reservation, make_book
-from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from tests.support.builders import sound
 from tests.support.tenants import NODE, cards, tenant, with_tenants
 
@@ -59,7 +59,14 @@ class Pod:
 @st.composite
 def demands(draw: st.DrawFn) -> Demand:
     kinds = draw(
-        st.sampled_from(([Kind.MAIN], [Kind.MAIN] * 2, [Kind.INIT, Kind.MAIN], [Kind.SIDECAR, Kind.MAIN]))
+        st.sampled_from(
+            (
+                [ContainerKind.MAIN],
+                [ContainerKind.MAIN] * 2,
+                [ContainerKind.INIT, ContainerKind.MAIN],
+                [ContainerKind.SIDECAR, ContainerKind.MAIN],
+            )
+        )
     )
     count = draw(st.sampled_from((1, 1, 1, 2)))
     core = st.sampled_from((0, 20, 50, 80))
@@ -75,7 +82,7 @@ class NodeOfPods:
 
     def __init__(self) -> None:
         self.cards = cards(*SIZES)
-        self.agent = Tenancy(NODE, self.cards, Mode.CORE_MEM)
+        self.agent = Allocations(NODE, self.cards, Mode.CORE_MEM)
         self.pods: dict[str, Pod] = {}
         self.refusals: frozenset[Key] = frozenset()
         self.clock = 0
@@ -90,8 +97,8 @@ class NodeOfPods:
         uid = f"pod-{self.clock}"
         places: tuple[int, ...] | None = None
         if how == "extender":
-            found = place(self.extenders_book(), Seeker(uid, demand))
-            if isinstance(found, Refusal):
+            found = place(self.extenders_book(), PodRequest(uid, demand))
+            if isinstance(found, Rejection):
                 return
             places = tuple(index for index, _ in found)
         elif how == "forged":
@@ -123,17 +130,19 @@ class NodeOfPods:
         pod.told[container.name] = dict(grant.cards)
         pod.ids[container.name] = ids
 
-    def asked(self, container: ContainerDemand, ids: tuple[str, ...], core_first: int | None) -> Grant | None:
+    def asked(
+        self, container: ContainerDemand, ids: tuple[str, ...], core_first: int | None
+    ) -> Allocation | None:
         """Both calls for a container; None where one of them is refused."""
         done = frozenset(entry.key for entry in self.checkpoint())
         if core_first and match_core(self.agent, core_first, done) is None:
             return None
-        call = Call(container.mem, core=core_first or None, done=done, refused=self.refusals)
+        call = AllocateCall(container.mem, core=core_first or None, done=done, refused=self.refusals)
         found = match(self.agent, call) or match(self.agent, replace(call, core=None))
         if found is None:
             return None
         decision = decide(self.agent, found, ids, self.clock)
-        if isinstance(decision, Refused):
+        if isinstance(decision, Rejected):
             self.refusals |= {(found.tenant.uid, found.container.name)}
             return None
         self.agent = with_grant(self.agent, decision.grant)
@@ -150,7 +159,7 @@ class NodeOfPods:
         """What is left is the record and the API."""
         there = self.agent
         self.refusals = frozenset()
-        self.agent = Tenancy(NODE, there.cards, there.mode, tenants=there.tenants, grants=there.grants)
+        self.agent = Allocations(NODE, there.cards, there.mode, tenants=there.tenants, grants=there.grants)
 
     def look(self, _: st.DataObject) -> None:
         """The agent looks at the checkpoint, and lets go of who is gone."""
@@ -163,7 +172,9 @@ class NodeOfPods:
             self.gone(pod.uid)
         for pod in self.pods.values():
             pod.ids.clear()
-            running = frozenset(c.name for c in pod.demand.containers if c.kind is not Kind.INIT and pod.told)
+            running = frozenset(
+                c.name for c in pod.demand.containers if c.kind is not ContainerKind.INIT and pod.told
+            )
             self.agent = with_tenants(self.agent, replace(self.agent.tenants[pod.uid], running=running))
 
     def reboot(self, data: st.DataObject) -> None:
@@ -186,9 +197,9 @@ class NodeOfPods:
         tenants = {key: t for key, t in self.agent.tenants.items() if key != uid}
         self.agent = retained(replace(joined, tenants=tenants), frozenset())
 
-    def checkpoint(self) -> list[Served]:
+    def checkpoint(self) -> list[ServedContainer]:
         return [
-            Served(pod.uid, name, min(ids), len(ids))
+            ServedContainer(pod.uid, name, min(ids), len(ids))
             for pod in self.pods.values()
             for name, ids in pod.ids.items()
         ]
@@ -202,11 +213,11 @@ class NodeOfPods:
         if random_ids:
             return tuple(available[-amount:])
         done = frozenset(entry.key for entry in self.checkpoint())
-        found = match(self.agent, Call(amount, done=done, refused=self.refusals))
+        found = match(self.agent, AllocateCall(amount, done=done, refused=self.refusals))
         wanted = (
             choose(self.agent, found.tenant, found.tenant.demand) if found and found.tenant.demand else ()
         )
-        wish = () if isinstance(wanted, Refusal) else wanted
+        wish = () if isinstance(wanted, Rejection) else wanted
         return tuple(preferred(available, (), amount, wish, self.agent.cards))
 
     def extenders_view(self) -> Node:

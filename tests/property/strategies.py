@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gpushare.model.demand import ContainerDemand, Demand, Kind, demand_of
+from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
-from gpushare.scheduling.fitting import Seeker
+from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
 from tests.support.builders import cluster, demand, main, node, pod
 
@@ -28,8 +28,8 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 def containers(draw: st.DrawFn, amounts: st.SearchStrategy[int]) -> tuple[ContainerDemand, ...]:
     """Init containers and sidecars in any order, then containers."""
     kinds = [
-        *draw(st.lists(st.sampled_from((Kind.INIT, Kind.SIDECAR)), max_size=4)),
-        *([Kind.MAIN] * draw(st.integers(1, 3))),
+        *draw(st.lists(st.sampled_from((ContainerKind.INIT, ContainerKind.SIDECAR)), max_size=4)),
+        *([ContainerKind.MAIN] * draw(st.integers(1, 3))),
     ]
     return tuple(
         ContainerDemand(f"c{i}", kind, draw(amounts), draw(st.sampled_from((0, 0, 10, 20))))
@@ -133,9 +133,9 @@ def ledgers(draw: st.DrawFn, nominees: int = 2) -> Ledger:
 
 
 @st.composite
-def seekers(draw: st.DrawFn) -> Seeker:
+def seekers(draw: st.DrawFn) -> PodRequest:
     """A pod that looks for a place; now and then it is one of the nominated ones."""
-    return Seeker(
+    return PodRequest(
         draw(st.sampled_from(("seeker", "seeker", "q0"))),
         draw(small_demands()),
         draw(st.integers(0, 4)),
@@ -178,10 +178,12 @@ def crowded(draw: st.DrawFn) -> Ledger:
 
 
 @st.composite
-def preemptors(draw: st.DrawFn) -> Seeker:
+def preemptors(draw: st.DrawFn) -> PodRequest:
     """A pod of some priority that needs much of a card, or of two."""
     cards = draw(st.sampled_from((1, 1, 1, 2)))
-    return Seeker("seeker", demand(draw(st.integers(4, 12)) * cards, cards=cards), draw(st.integers(1, 4)))
+    return PodRequest(
+        "seeker", demand(draw(st.integers(4, 12)) * cards, cards=cards), draw(st.integers(1, 4))
+    )
 
 
 @st.composite

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
+from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, Malformed, demand_of
 from tests.property.strategies import containers
 
 sound_amounts = st.integers(0, 9)
@@ -19,7 +19,7 @@ def moments(listed: tuple[ContainerDemand, ...]) -> Iterator[list[ContainerDeman
     for container in listed:
         running.append(container)
         yield list(running)
-        if container.kind is Kind.INIT:
+        if container.kind is ContainerKind.INIT:
             running.remove(container)
     yield running
 

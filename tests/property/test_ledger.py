@@ -28,10 +28,10 @@ from gpushare.scheduling.events import (
     Reserved,
     UnhealthySeen,
 )
-from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.filtering import filter_nodes, scores
+from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted
-from gpushare.scheduling.memo import Memo
-from gpushare.scheduling.screen import scores, screen
+from gpushare.scheduling.score_cache import ScoreCache
 from tests.property.naive import Clerk, Held
 from tests.property.strategies import NODES, PLACEMENTS, nodes, small_demands
 from tests.support.builders import demand, pod
@@ -44,9 +44,9 @@ picks = st.integers(0, 50)
 some_cards = st.frozensets(st.integers(0, 3), max_size=2)
 claims = st.sampled_from(((0,), (1,), (2,), (0, 1), (1, 2), None))
 ASKERS = (
-    Seeker("asker", demand(4)),
-    Seeker("asker", demand(2, user=1000), placement="spread"),
-    Seeker("asker", demand(4, core=30)),
+    PodRequest("asker", demand(4)),
+    PodRequest("asker", demand(2, user=1000), placement="spread"),
+    PodRequest("asker", demand(4, core=30)),
 )
 MOST_PODS = 7
 SWAPPED = {
@@ -166,8 +166,8 @@ class HonestCluster(RuleBasedStateMachine):
         if who.uid in self.clerk.held or who.node is not None or book is None:
             return
         assert isinstance(who.demand, Demand)
-        shares = place(book, Seeker(who.uid, who.demand, who.priority, who.placement))
-        if not isinstance(shares, Refusal):
+        shares = place(book, PodRequest(who.uid, who.demand, who.priority, who.placement))
+        if not isinstance(shares, Rejection):
             mode = self.clerk.nodes[name].mode
             self.clerk.reserves(who.uid, Held(name, who.demand, shares, settled=False, mode=mode))
             self.happens(Reserved(who, who.demand, name, shares))
@@ -280,9 +280,9 @@ class HonestCluster(RuleBasedStateMachine):
 
     @invariant()
     def answers_are_those_of_a_ledger_that_was_never_asked(self) -> None:
-        fresh = replace(self.ledger, memo=Memo())
+        fresh = replace(self.ledger, memo=ScoreCache())
         for who in ASKERS:
-            assert screen(self.ledger, who, NODES) == screen(fresh, who, NODES)
+            assert filter_nodes(self.ledger, who, NODES) == filter_nodes(fresh, who, NODES)
             assert scores(self.ledger, who, NODES) == scores(fresh, who, NODES)
 
     @invariant()
@@ -302,8 +302,8 @@ class HonestCluster(RuleBasedStateMachine):
 
 
 def fits(name: str, ledger: Ledger, units: int) -> bool:
-    found = place(ledger.books[name], Seeker("nobody", Demand((), units, 0, 1)))
-    return not isinstance(found, Refusal)
+    found = place(ledger.books[name], PodRequest("nobody", Demand((), units, 0, 1)))
+    return not isinstance(found, Rejection)
 
 
 class HostileCluster(HonestCluster):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.scheduling.book import Book, without
-from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import preempt, victims_on
 from tests.property.strategies import crowded, preemptors
@@ -12,25 +12,25 @@ from tests.property.strategies import crowded, preemptors
 proposals = st.lists(st.sampled_from(("p0", "p1", "p2", "p3", "stranger")), unique=True, max_size=4)
 
 
-def fits(book: Book, who: Seeker, gone: frozenset[str]) -> bool:
+def fits(book: Book, who: PodRequest, gone: frozenset[str]) -> bool:
     """Whether the pod has room once these, and all that are being deleted, are gone."""
     going = frozenset(r.uid for r in book.reservations.values() if r.terminating)
-    return not isinstance(place(without(book, going | gone), who), Refusal)
+    return not isinstance(place(without(book, going | gone), who), Rejection)
 
 
-def lower(book: Book, who: Seeker) -> frozenset[str]:
+def lower(book: Book, who: PodRequest) -> frozenset[str]:
     return frozenset(r.uid for r in book.reservations.values() if r.priority < who.priority)
 
 
 @given(crowded(), preemptors(), proposals)
-def test_the_victims_are_enough(ledger: Ledger, who: Seeker, proposed: list[str]) -> None:
+def test_the_victims_are_enough(ledger: Ledger, who: PodRequest, proposed: list[str]) -> None:
     for name, victims in preempt(ledger, who, {"n0": proposed, "unknown": proposed}).items():
         assert fits(ledger.books[name], who, frozenset(victims))
 
 
 @given(crowded(), preemptors(), proposals)
 def test_a_node_is_left_out_only_where_evicting_every_lower_pod_is_not_enough(
-    ledger: Ledger, who: Seeker, proposed: list[str]
+    ledger: Ledger, who: PodRequest, proposed: list[str]
 ) -> None:
     book = ledger.books["n0"]
     if victims_on(book, who, ("stranger", *proposed)) is None:
@@ -39,14 +39,16 @@ def test_a_node_is_left_out_only_where_evicting_every_lower_pod_is_not_enough(
 
 
 @given(crowded(), preemptors(), proposals)
-def test_an_answer_names_at_least_one_victim(ledger: Ledger, who: Seeker, proposed: list[str]) -> None:
+def test_an_answer_names_at_least_one_victim(ledger: Ledger, who: PodRequest, proposed: list[str]) -> None:
     """kube-scheduler drops the whole preemption over a node with no victims."""
     if proposed:
         assert victims_on(ledger.books["n0"], who, tuple(proposed)) != ()
 
 
 @given(crowded(), preemptors(), proposals)
-def test_a_choice_that_is_enough_is_kept_as_it_is(ledger: Ledger, who: Seeker, proposed: list[str]) -> None:
+def test_a_choice_that_is_enough_is_kept_as_it_is(
+    ledger: Ledger, who: PodRequest, proposed: list[str]
+) -> None:
     book = ledger.books["n0"]
     found = victims_on(book, who, tuple(proposed))
     assert (found == tuple(proposed)) or not fits(book, who, frozenset(proposed))
@@ -54,7 +56,7 @@ def test_a_choice_that_is_enough_is_kept_as_it_is(ledger: Ledger, who: Seeker, p
 
 @given(crowded(), preemptors(), proposals)
 def test_of_our_own_choice_nobody_is_spare_and_nobody_is_too_important(
-    ledger: Ledger, who: Seeker, proposed: list[str]
+    ledger: Ledger, who: PodRequest, proposed: list[str]
 ) -> None:
     book = ledger.books["n0"]
     found = victims_on(book, who, tuple(proposed))
@@ -69,7 +71,7 @@ def test_of_our_own_choice_nobody_is_spare_and_nobody_is_too_important(
 
 @given(crowded(), preemptors(), proposals)
 def test_pods_that_we_do_not_know_stay_in_every_answer(
-    ledger: Ledger, who: Seeker, proposed: list[str]
+    ledger: Ledger, who: PodRequest, proposed: list[str]
 ) -> None:
     book = ledger.books["n0"]
     found = victims_on(book, who, tuple(proposed))
@@ -81,7 +83,7 @@ def test_pods_that_we_do_not_know_stay_in_every_answer(
 
 
 @given(crowded(), preemptors(), proposals)
-def test_preempt_changes_nothing(ledger: Ledger, who: Seeker, proposed: list[str]) -> None:
+def test_preempt_changes_nothing(ledger: Ledger, who: PodRequest, proposed: list[str]) -> None:
     before = {name: (book, book.rooms) for name, book in ledger.books.items()}
     preempt(ledger, who, {"n0": proposed})
     assert {name: (book, book.rooms) for name, book in ledger.books.items()} == before

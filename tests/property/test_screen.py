@@ -6,13 +6,13 @@ from itertools import product
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpushare.model.demand import Demand, Share
+from gpushare.model.demand import Amount, Demand
 from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, Nominee, Reservation, shares_of, with_reservation, without
-from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.filtering import filter_nodes, score, shortlisted
+from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.screen import score, screen, shortlisted
 from tests.property.strategies import MODES, NODES, PLACEMENTS, ledgers, seekers, small_demands, waited_for
 from tests.support.builders import cluster, demand, node, pod
 
@@ -20,22 +20,22 @@ ASKED = (*NODES, "unknown")
 
 
 @given(ledgers(), seekers())
-def test_filter_says_of_every_node_what_bind_would_say(ledger: Ledger, who: Seeker) -> None:
-    verdict = screen(ledger, who, ASKED)
+def test_filter_says_of_every_node_what_bind_would_say(ledger: Ledger, who: PodRequest) -> None:
+    verdict = filter_nodes(ledger, who, ASKED)
     for name in NODES:
         found = place(ledger.books[name], who)
-        if isinstance(found, Refusal):
+        if isinstance(found, Rejection):
             told = verdict.hopeless if found.hopeless else verdict.failed
             assert told[name] == found.text
-        assert (name in verdict.passed) == (not isinstance(found, Refusal))
+        assert (name in verdict.passed) == (not isinstance(found, Rejection))
     assert len(verdict.passed) + len(verdict.failed) + len(verdict.hopeless) == len(ASKED)
 
 
 @given(ledgers(), seekers(), st.integers(1, len(NODES)))
 def test_a_shortlist_names_the_best_nodes_and_refuses_no_other(
-    ledger: Ledger, who: Seeker, most: int
+    ledger: Ledger, who: PodRequest, most: int
 ) -> None:
-    whole = screen(ledger, who, ASKED)
+    whole = filter_nodes(ledger, who, ASKED)
     short = shortlisted(ledger, who, whole, most)
     assert len(short.passed) == len(set(short.passed)) == min(most, len(whole.passed))
     left = set(whole.passed).difference(short.passed)
@@ -47,18 +47,20 @@ def test_a_shortlist_names_the_best_nodes_and_refuses_no_other(
 
 
 @given(ledgers(), seekers())
-def test_asking_changes_nothing_and_asking_again_gives_the_same_answer(ledger: Ledger, who: Seeker) -> None:
+def test_asking_changes_nothing_and_asking_again_gives_the_same_answer(
+    ledger: Ledger, who: PodRequest
+) -> None:
     before = {name: (book, book.rooms) for name, book in ledger.books.items()}
-    first = screen(ledger, who, ASKED), [score(ledger, who, name) for name in ASKED]
+    first = filter_nodes(ledger, who, ASKED), [score(ledger, who, name) for name in ASKED]
     inspect(ledger)
     explain(ledger, who)
-    assert (screen(ledger, who, ASKED), [score(ledger, who, name) for name in ASKED]) == first
+    assert (filter_nodes(ledger, who, ASKED), [score(ledger, who, name) for name in ASKED]) == first
     assert {name: (book, book.rooms) for name, book in ledger.books.items()} == before
 
 
 @given(ledgers(), seekers())
-def test_an_explanation_is_given_exactly_where_no_node_fits(ledger: Ledger, who: Seeker) -> None:
-    assert (explain(ledger, who) is None) == bool(screen(ledger, who, NODES).passed)
+def test_an_explanation_is_given_exactly_where_no_node_fits(ledger: Ledger, who: PodRequest) -> None:
+    assert (explain(ledger, who) is None) == bool(filter_nodes(ledger, who, NODES).passed)
 
 
 def unlike(book: Book, index: int, wanted: Demand) -> bool:
@@ -73,7 +75,7 @@ def unlike(book: Book, index: int, wanted: Demand) -> bool:
 
 
 @given(ledgers(nominees=0), seekers())
-def test_a_pod_is_placed_exactly_where_enough_cards_have_room(ledger: Ledger, who: Seeker) -> None:
+def test_a_pod_is_placed_exactly_where_enough_cards_have_room(ledger: Ledger, who: PodRequest) -> None:
     part = who.demand.per_card
     for name in NODES:
         book = ledger.books[name]
@@ -94,20 +96,20 @@ def test_a_pod_is_placed_exactly_where_enough_cards_have_room(ledger: Ledger, wh
             and not (one_user and None in who.demand.users)
         )
         found = place(book, who)
-        assert isinstance(found, Refusal) == (not serves or len(fitting) < who.demand.cards)
-        if not isinstance(found, Refusal):
+        assert isinstance(found, Rejection) == (not serves or len(fitting) < who.demand.cards)
+        if not isinstance(found, Rejection):
             assert {index for index, _ in found} <= {room.card.index for room in fitting}
             assert len({index for index, _ in found}) == who.demand.cards
             assert all(share == part for _, share in found)
 
 
 @given(ledgers(nominees=0), seekers(), st.sampled_from(("binpack", "spread")))
-def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: Seeker, policy: str) -> None:
+def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: PodRequest, policy: str) -> None:
     part = who.demand.per_card
     for name in NODES:
         book = ledger.books[name]
-        found = place(book, Seeker(who.uid, who.demand, who.priority, policy))
-        if isinstance(found, Refusal):
+        found = place(book, PodRequest(who.uid, who.demand, who.priority, policy))
+        if isinstance(found, Rejection):
             continue
         sign = 1 if policy == "binpack" else -1
         taken = {index for index, _ in found}
@@ -121,20 +123,20 @@ def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: Seeker, p
 
 
 @given(ledgers(), seekers())
-def test_eviction_does_not_help_where_it_is_said_not_to(ledger: Ledger, who: Seeker) -> None:
-    for name in screen(ledger, who, NODES).hopeless:
+def test_eviction_does_not_help_where_it_is_said_not_to(ledger: Ledger, who: PodRequest) -> None:
+    for name in filter_nodes(ledger, who, NODES).hopeless:
         book = ledger.books[name]
-        assert isinstance(place(without(book, frozenset(book.reservations)), who), Refusal)
+        assert isinstance(place(without(book, frozenset(book.reservations)), who), Rejection)
 
 
 @given(ledgers(), seekers())
 def test_a_pod_that_has_been_placed_leaves_no_card_overcommitted_that_was_not(
-    ledger: Ledger, who: Seeker
+    ledger: Ledger, who: PodRequest
 ) -> None:
     for name in NODES:
         book = ledger.books[name]
         found = place(book, who)
-        if not isinstance(found, Refusal):
+        if not isinstance(found, Rejection):
             after = with_reservation(book, Reservation("new", "default/new", who.demand, found))
             assert len(after.overcommitted) == len(book.overcommitted)
 
@@ -142,10 +144,10 @@ def test_a_pod_that_has_been_placed_leaves_no_card_overcommitted_that_was_not(
 def could_all_be_in(book: Book, waiting: list[Nominee]) -> bool:
     """Whether there is a card for every nominee (of one card), tried out in every combination."""
     for cards in product([room.card.index for room in book.rooms], repeat=len(waiting)):
-        used = {index: Share(0, 0) for index in cards}
+        used = {index: Amount(0, 0) for index in cards}
         for index, nominee in zip(cards, waiting, strict=True):
             part = nominee.demand.per_card
-            used[index] = Share(used[index].mem + part.mem, used[index].core + part.core)
+            used[index] = Amount(used[index].mem + part.mem, used[index].core + part.core)
         rooms = {room.card.index: room for room in book.rooms}
         if all(rooms[index].holds(total) for index, total in used.items()):
             return True
@@ -158,9 +160,9 @@ def test_room_for_nominees_of_no_lower_priority_is_never_taken_away(
 ) -> None:
     """Those that have room once the terminating pods are gone still have it with the seeker in."""
     book = ledger.books["n0"]
-    who = Seeker("seeker", demand(units), priority, wish)
+    who = PodRequest("seeker", demand(units), priority, wish)
     found = place(book, who)
-    if isinstance(found, Refusal):
+    if isinstance(found, Rejection):
         return
     later = without(book, frozenset(r.uid for r in book.reservations.values() if r.terminating))
     rivals = place_all(later, [n for n in book.nominees.values() if n.priority >= priority])
@@ -174,13 +176,13 @@ def test_a_lone_nominee_is_placed_once_its_room_is_clear_whoever_came_between(
     book = ledger.books["n0"]
     first = max(book.nominees.values(), key=lambda n: (n.priority, n.uid))
     alone = replace(book, nominees={first.uid: first})
-    itself = Seeker(first.uid, first.demand, first.priority, first.placement)
+    itself = PodRequest(first.uid, first.demand, first.priority, first.placement)
     later = without(alone, frozenset(r.uid for r in book.reservations.values() if r.terminating))
-    found = place(alone, Seeker("seeker", demand(units), 0, wish))
-    if isinstance(place(later, itself), Refusal) or isinstance(found, Refusal):
+    found = place(alone, PodRequest("seeker", demand(units), 0, wish))
+    if isinstance(place(later, itself), Rejection) or isinstance(found, Rejection):
         return
     after = with_reservation(later, Reservation("new", "", demand(units), found))
-    assert not isinstance(place(after, itself), Refusal)
+    assert not isinstance(place(after, itself), Rejection)
 
 
 def place_all(book: Book, nominees: list[Nominee]) -> list[Nominee]:
@@ -189,20 +191,20 @@ def place_all(book: Book, nominees: list[Nominee]) -> list[Nominee]:
     for nominee in sorted(nominees, key=lambda n: (-n.priority, n.uid)):
         found = place(
             replace(book, nominees={}),
-            Seeker(nominee.uid, nominee.demand, nominee.priority, nominee.placement),
+            PodRequest(nominee.uid, nominee.demand, nominee.priority, nominee.placement),
         )
-        if not isinstance(found, Refusal):
+        if not isinstance(found, Rejection):
             placed.append(nominee)
             book = with_reservation(book, Reservation(nominee.uid, "", nominee.demand, found))
     return placed
 
 
 @given(ledgers(), seekers())
-def test_a_score_is_0_to_10_and_0_where_the_pod_does_not_fit(ledger: Ledger, who: Seeker) -> None:
+def test_a_score_is_0_to_10_and_0_where_the_pod_does_not_fit(ledger: Ledger, who: PodRequest) -> None:
     for name in ASKED:
         points = score(ledger, who, name)
         assert 0 <= points <= 10
-        if name not in screen(ledger, who, NODES).passed:
+        if name not in filter_nodes(ledger, who, NODES).passed:
             assert points == 0
 
 
@@ -221,13 +223,13 @@ def test_of_two_nodes_the_one_that_suits_the_policy_never_scores_less(
         *(node(name, 12, 12, placement=policy, mode=mode) for name in NODES),
         *(pod(f"on-{name}", used, at=name, card=0) for name, used in zip(NODES, (one, other), strict=True)),
     )
-    who = Seeker("seeker", wanted)
+    who = PodRequest("seeker", wanted)
     left = {}
     for name in NODES:
         book = ledger.books[name]
         found = place(book, who)
-        assume(not isinstance(found, Refusal))
-        assert not isinstance(found, Refusal)
+        assume(not isinstance(found, Rejection))
+        assert not isinstance(found, Rejection)
         left[name] = sum(book.rooms[index].free.mem for index, _ in found)
     low, high = sorted(NODES, key=lambda name: left[name])
     better, worse = (low, high) if policy == "binpack" else (high, low)

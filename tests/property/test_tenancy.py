@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.contract import CORE_PER_CARD
-from gpushare.deviceplugin.joining import join
+from gpushare.deviceplugin.core.reconcile import join
 from gpushare.scheduling.book import Reservation, shares_of
 from tests.property.node_of_pods import NodeOfPods
 

@@ -18,11 +18,11 @@ from gpushare import contract
 from gpushare.adapters.kubelet.api import deviceplugin_pb2 as api
 from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import DevicePluginStub
 from testbed import Bed, kubelets
-from testbed.agent import ACCOUNT, NAME, GpuNode, add_gpu_node, agent_argv, agent_env
+from testbed.daemons.agent import ACCOUNT, NAME, GpuNode, add_gpu_node, agent_argv, agent_env
 from testbed.kubelets import KubeletNode, KubeletSpec
 from testbed.nvml import Card, NvmlStub
-from testbed.ports import LOOPBACK, free_ports
-from testbed.process import Process
+from testbed.system.ports import LOOPBACK, free_ports
+from testbed.system.process import Process
 from tests.support.faultproxy import FaultProxy, fault_proxy
 from tests.support.gpunodes import SHARING, until_registered
 from tests.support.kubelet import FakeKubelet, fake_kubelet

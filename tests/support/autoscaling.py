@@ -10,13 +10,13 @@ from pathlib import Path
 
 from gpushare.contract import EXPORTER_NAME
 from testbed import Bed, Testbed, TestbedError, until
-from testbed.agent import CardNode, add_card_node
-from testbed.api import Object
-from testbed.exporter import Exporter, Page, grant_exporter, start_exporter
+from testbed.control_plane.api import Object
+from testbed.daemons.agent import CardNode, add_card_node
+from testbed.daemons.exporter import Exporter, Page, grant_exporter, start_exporter
+from testbed.daemons.whole_gpu_plugin import start_whole_cards
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec
 from testbed.nvml import Process, card
-from testbed.process import Process as NodeProcess
-from testbed.wholecards import start_whole_cards
+from testbed.system.process import Process as NodeProcess
 from tests.support.gpunodes import PODS, replicas_run
 from tests.support.recount import pid_of
 

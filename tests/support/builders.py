@@ -6,11 +6,11 @@ A node is told by its card sizes, ``node("n", 14, 14)``; a pod by what it asks f
 
 from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.cards import Card
-from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
+from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, Malformed, demand_of
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.events import NodeSeen, PodSeen, Reserved
-from gpushare.scheduling.fitting import Refusal, Seeker, place
+from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
 T4 = 14
@@ -24,15 +24,15 @@ USER = 1000
 
 
 def main(mem: int, core: int = 0, name: str = "main", *, user: int | None = USER) -> ContainerDemand:
-    return ContainerDemand(name, Kind.MAIN, mem, core, user)
+    return ContainerDemand(name, ContainerKind.MAIN, mem, core, user)
 
 
 def sidecar(mem: int, core: int = 0, name: str = "side") -> ContainerDemand:
-    return ContainerDemand(name, Kind.SIDECAR, mem, core)
+    return ContainerDemand(name, ContainerKind.SIDECAR, mem, core)
 
 
 def init(mem: int, core: int = 0, name: str = "init") -> ContainerDemand:
-    return ContainerDemand(name, Kind.INIT, mem, core)
+    return ContainerDemand(name, ContainerKind.INIT, mem, core)
 
 
 def sound(found: Demand | Malformed) -> Demand:
@@ -111,9 +111,9 @@ def unmanaged(uid: str, *, at: str | None = None) -> Pod:
 
 def seeker(
     asks: int | Demand = 4, *, uid: str = "seeker", priority: int = 0, placement: str | None = None
-) -> Seeker:
+) -> PodRequest:
     """A pod that looks for a place."""
-    return Seeker(uid, demand(asks) if isinstance(asks, int) else asks, priority, placement)
+    return PodRequest(uid, demand(asks) if isinstance(asks, int) else asks, priority, placement)
 
 
 def cluster(*things: Node | Pod) -> Ledger:
@@ -131,14 +131,14 @@ def seen(ledger: Ledger, *things: Node | Pod) -> Ledger:
 def decided(ledger: Ledger, who: Pod, name: str) -> Shares:
     """The cards that bind would choose on that node, where it must find some."""
     shares = tried(ledger, who, name)
-    assert not isinstance(shares, Refusal), shares.text
+    assert not isinstance(shares, Rejection), shares.text
     return shares
 
 
-def tried(ledger: Ledger, who: Pod, name: str) -> Shares | Refusal:
+def tried(ledger: Ledger, who: Pod, name: str) -> Shares | Rejection:
     """What bind would decide on that node."""
     assert isinstance(who.demand, Demand)
-    return place(ledger.books[name], Seeker(who.uid, who.demand, who.priority, who.placement))
+    return place(ledger.books[name], PodRequest(who.uid, who.demand, who.priority, who.placement))
 
 
 def reserved(ledger: Ledger, who: Pod, name: str) -> Ledger:

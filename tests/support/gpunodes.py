@@ -17,11 +17,11 @@ from gpushare import contract
 from gpushare.adapters.kubelet.channel import kubelet_channel
 from gpushare.errors import ApiError, KubeletError
 from testbed import Bed, SchedulerSpec, Testbed, until
-from testbed.agent import CardNode, GpuNode, grant_agent
-from testbed.api import Object, read_text
-from testbed.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.agent import CardNode, GpuNode, grant_agent
+from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.kubelets import BUSYBOX_IMAGE
-from testbed.process import tail
+from testbed.system.process import tail
 
 PODS = "/api/v1/namespaces/default/pods"
 T4 = 14

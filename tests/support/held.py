@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpushare import contract
+from gpushare.installer.install import install
 from gpushare.isolation import layout, region
-from gpushare.isolation.install import install
 from gpushare.isolation.layout import Owner
 from testbed import Bed
-from testbed.agent import CardNode, add_card_node
-from testbed.api import Object
+from testbed.control_plane.api import Object
 from testbed.cuda import CudaCard, CudaStub
+from testbed.daemons.agent import CardNode, add_card_node
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml import card, cdi
 from tests.support import cuda_image

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from testbed.api import Api
+from testbed.control_plane.api import Api
 
 Entry = tuple[str, dict[str, Any]]
 """(ADDED, MODIFIED or DELETED; the pod)."""

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from gpushare.isolation.install import SUMS
+from gpushare.installer.install import SUMS
 
 
 def packaged(folder: Path) -> Path:

@@ -192,7 +192,7 @@ class Regulator:
         """Take a sample and write the rate that follows."""
         (use,) = self.container.seen().cards
         now = (time.monotonic_ns(), self.busy_ns(), use.spent)
-        sample = regulator.Sample(*(new - old for new, old in zip(now, self._last, strict=True)))
+        sample = regulator.LaunchSample(*(new - old for new, old in zip(now, self._last, strict=True)))
         rate = regulator.rate(self.percent, sample, use.rate)
         self.container.write(*region.rate_writes(0, rate, now[0]))
         self._last = now

@@ -22,7 +22,7 @@ from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import (
     RegistrationStub,
     add_DevicePluginServicer_to_server,
 )
-from testbed.api import Api, Object, tls
+from testbed.control_plane.api import Api, Object, tls
 
 FOLDER = Path(contract.DEVICE_PLUGIN_FOLDER)
 

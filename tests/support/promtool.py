@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from testbed import TestbedError
-from testbed.debian import program
-from tests.support.monitoring_files import FOLDER
+from testbed.programs.debian import program
+from tools.monitoring_files import FOLDER
 
 FILES = [FOLDER / "rules.yaml", FOLDER / "alerts.yaml"]
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from gpushare import contract
 from testbed import TestbedError, until
-from testbed.agent import CardNode, GpuNode
-from testbed.api import Object, read_text
-from testbed.extender import ExtenderSpec
+from testbed.control_plane.api import Object, read_text
+from testbed.daemons.agent import CardNode, GpuNode
+from testbed.daemons.extender import ExtenderSpec
 from tests.support.gpunodes import GpuBed, container, has_ended, node_object, pod, running
 
 BUNDLES = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"

@@ -1,13 +1,13 @@
 """A host that takes itself for Rocky Linux 9, with the real dnf of Debian and a repository of stub RPMs.
 
 What belongs here: what such a host needs beyond Debian's, and the packages. What does not: hosts
-(``tests.support.hosts``), and playbooks.
+(``testbed.hosts``), and playbooks.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from tests.support.hosts import DEBIAN, Base
+from testbed.hosts import DEBIAN, Base
 
 REPOSITORY: Final = "/srv/rpm"
 KEY: Final = f"{REPOSITORY}/key.asc"

@@ -12,11 +12,11 @@ from gpushare.isolation.layout import Owner
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse
 from testbed import Bed
-from testbed.agent import GpuNode, add_gpu_node
-from testbed.exporter import grant_exporter, start_exporter
+from testbed.daemons.agent import GpuNode, add_gpu_node
+from testbed.daemons.exporter import grant_exporter, start_exporter
+from testbed.daemons.prometheus import Prometheus, start_prometheus
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import Process, card
-from testbed.prometheus import Prometheus, start_prometheus
 from tests.support.gpunodes import SHARING, container, gpu_bed, pod, running
 from tests.support.recount import cards_of, pid_of
 from tests.support.regions import hold, region_bytes

@@ -8,9 +8,9 @@ import json
 import shutil
 from pathlib import Path
 
+from testbed.hosts import Lab, files
+from testbed.hosts.spec import PACKAGES
 from tests.support import playbooks
-from tests.support.hosts import Lab, files
-from tests.support.hosts.spec import PACKAGES
 
 _EXAMPLE = playbooks.ROOT / "inventories" / "example"
 _HOSTS = {

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from testbed.pki import Authority
+from testbed.control_plane.pki import Authority
 
 _LOOK_S: Final = 0.1
 _LOG: Final = "var/log/pods/kube-system_kube-scheduler-standin/kube-scheduler/0.log"

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import yaml
 
-from testbed import Bed, build, gpu_pod, until
+from testbed import Bed, gpu_pod, until
 from testbed.kubelets import KubeletNode
+from testbed.programs import build
 from tests.support import kubeadm, program_image
 
 FOLDER: Final = "/etc/kubernetes"

@@ -6,15 +6,15 @@
 
 from dataclasses import replace
 
-from gpushare.deviceplugin.decision import Granted, decide, with_grant
-from gpushare.deviceplugin.interface import Refused
-from gpushare.deviceplugin.joining import Served, join
-from gpushare.deviceplugin.matching import Call, match
-from gpushare.deviceplugin.tenancy import Key, Tenancy
+from gpushare.deviceplugin.core.allocations import Allocations, Key
+from gpushare.deviceplugin.core.decision import Granted, decide, with_grant
+from gpushare.deviceplugin.core.interface import Rejected
+from gpushare.deviceplugin.core.matching import AllocateCall, match
+from gpushare.deviceplugin.core.reconcile import ServedContainer, join
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.modes import Mode
-from gpushare.model.tenants import Tenant
+from gpushare.model.own_node import GpuPod
 from tests.support.builders import pod
 
 NODE = "node-a"
@@ -28,9 +28,9 @@ def cards(*units: int, broken: tuple[int, ...] = ()) -> tuple[Card, ...]:
     )
 
 
-def tenancy(*units: int, mode: Mode = Mode.SHARE, broken: tuple[int, ...] = ()) -> Tenancy:
+def tenancy(*units: int, mode: Mode = Mode.SHARE, broken: tuple[int, ...] = ()) -> Allocations:
     """An empty node."""
-    return Tenancy(NODE, cards(*units, broken=broken), mode)
+    return Allocations(NODE, cards(*units, broken=broken), mode)
 
 
 def tenant(
@@ -40,28 +40,28 @@ def tenant(
     card: int | tuple[int, ...] | None = None,
     bound: int = 0,
     picks: frozenset[str] = frozenset(),
-) -> Tenant:
+) -> GpuPod:
     """A pod of the node, bound at time ``bound``; one with a card was bound by our extender."""
     plain = pod(uid, asks, at=NODE, card=card)
-    return Tenant(replace(plain, seal="sealed" if card is not None else None), bound, picks_devices=picks)
+    return GpuPod(replace(plain, seal="sealed" if card is not None else None), bound, picks_devices=picks)
 
 
-def with_tenants(node: Tenancy, *tenants: Tenant) -> Tenancy:
+def with_tenants(node: Allocations, *tenants: GpuPod) -> Allocations:
     """The node with these pods in it."""
     return replace(node, tenants={**node.tenants, **{each.uid: each for each in tenants}})
 
 
 def asked(
-    node: Tenancy, amount: int, lead: str, done: frozenset[Key] | None = frozenset()
-) -> Granted | Refused | None:
+    node: Allocations, amount: int, lead: str, done: frozenset[Key] | None = frozenset()
+) -> Granted | Rejected | None:
     """What an Allocate call of so many units gets; None where no container waits for them."""
-    found = match(node, Call(amount, done=done))
+    found = match(node, AllocateCall(amount, done=done))
     return decide(node, found, (lead,), 1) if found else None
 
 
-def served(node: Tenancy, uid: str, amount: int, lead: str, container: str = "main") -> Tenancy:
+def served(node: Allocations, uid: str, amount: int, lead: str, container: str = "main") -> Allocations:
     """The node once the call is answered and the checkpoint names that pod."""
     decision = asked(node, amount, lead)
     assert isinstance(decision, Granted), decision
     given = with_grant(node, decision.grant)
-    return join(given, [Served(uid, container, lead, amount)])
+    return join(given, [ServedContainer(uid, container, lead, amount)])

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from release.base import codename, sources
 from testbed.errors import TestbedError
-from testbed.folders import cache_root
-from testbed.images.base import codename, sources
-from testbed.locks import exclusive
-from testbed.process import run_text
+from testbed.system.folders import cache_root
+from testbed.system.locks import exclusive
+from testbed.system.process import run_text
 from tests.support.cuda_image import SOURCES
 
 _MAKE_S: Final = 300.0

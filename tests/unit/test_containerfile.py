@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.images.recipe import SOURCES, services
+from release.recipe import SOURCES, services
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "Containerfile").read_text()

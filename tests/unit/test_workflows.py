@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed.images.recipe import services
+from release.recipe import services
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -22,7 +22,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract i
     RESOURCE_MEM,
     RESOURCE_WHOLE_GPU,
 )
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.models import label_value
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.card_models import label_value
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.modes import Mode, mode_of
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.node_object import cordon, uncordon
 

@@ -1,7 +1,7 @@
 """Names of NVIDIA's cards by PCI device id: every model of the table of gpushare, and the TITANs.
 
 Hosts without a list of PCI devices, or with one older than their cards, cannot name them. What does
-not belong here: which models are listed (``gpushare.model.models``).
+not belong here: which models are listed (``gpushare.model.card_models``).
 
 Source: the list of https://pci-ids.ucw.cz of 2026-08-22, where 2321 and 233a have the names that the
 list of cards in NVIDIA's open-gpu-kernel-modules 595.45.04 gives them.

@@ -17,7 +17,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     judged,
     version,
 )
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.models import is_listed
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.card_models import is_listed
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import card_name
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     UNITS,

@@ -1,7 +1,7 @@
 """The static pod of kube-scheduler as text, edited by the package's own functions.
 
 What belongs here: from texts to texts, and what a role has to know of a manifest. What does not: how a
-manifest is edited (``gpushare.model.static_pod``) and files (the role's tasks).
+manifest is edited (``gpushare.kubescheduler.static_pod``) and files (the role's tasks).
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.pod_health import health_urls
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.scheduler_config import (
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.kubescheduler.config import (
     ExtenderConfig,
     KubernetesVersion,
     SchedulerOptions,
@@ -21,7 +20,8 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.sche
     parse_version,
     render,
 )
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.static_pod import (
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.kubescheduler.health import health_urls
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.kubescheduler.static_pod import (
     FOLDER,
     base_of,
     installed,

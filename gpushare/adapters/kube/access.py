@@ -16,7 +16,7 @@ async def _nobody() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ApiAccess:
     """A URL, paths of PEM files, and the value of the Authorization header, asked for at each request."""
 
     host: str

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, field
 
 from gpushare.adapters.kube.watch import Resource
-from gpushare.adapters.kube.wire import BareMeta, Page
+from gpushare.adapters.kube.wire import BareMeta, ListPage
 from gpushare.adapters.kube.wire_pods import (
     PodAnnotations,
     PodContainer,
@@ -22,9 +22,8 @@ from gpushare.adapters.kube.wire_pods import (
 )
 from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, ENV_VISIBLE_DEVICES
 from gpushare.errors import InvalidRequest, KubeletError
-from gpushare.model.facts import RESOURCES, NodeFacts
+from gpushare.model.own_node import RESOURCES, GpuPod, NodePod, OwnNode
 from gpushare.model.quantity import parse_quantity
-from gpushare.model.tenants import Resident, Tenant
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 """On the API's copy of a static pod: the UID of the pod that the kubelet runs."""
@@ -39,7 +38,7 @@ class _Annotations(
     mirror: str | None = None
 
 
-class _Meta(PodMeta):
+class _AgentPodMeta(PodMeta):
     annotations: _Annotations | None = None
 
 
@@ -47,45 +46,45 @@ class _Env(Struct):
     name: str = ""
 
 
-class _Container(PodContainer):
+class _AgentContainer(PodContainer):
     env: list[_Env] | None = None
 
 
-class _Spec(PodSpec):
-    containers: tuple[_Container, ...] | None = None
-    init_containers: tuple[_Container, ...] | None = None
+class _AgentPodSpec(PodSpec):
+    containers: tuple[_AgentContainer, ...] | None = None
+    init_containers: tuple[_AgentContainer, ...] | None = None
 
 
-class _State(Struct):
+class _ContainerState(Struct):
     running: dict[str, Any] | None = None
 
 
 class _ContainerStatus(Struct, rename="camel"):
     name: str = ""
-    state: _State | None = None
+    state: _ContainerState | None = None
     container_id: str | None = field(default=None, name="containerID")
 
 
-class _Status(PodStatus, rename="camel"):
+class _AgentPodStatus(PodStatus, rename="camel"):
     container_statuses: tuple[_ContainerStatus, ...] | None = None
     init_container_statuses: tuple[_ContainerStatus, ...] | None = None
     ephemeral_container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
-class WireTenant(WirePod):
+class WireGpuPod(WirePod):
     """A pod with what only the daemons of its node read."""
 
-    metadata: _Meta = field(default_factory=_Meta)
-    spec: _Spec = field(default_factory=_Spec)
-    status: _Status = field(default_factory=_Status)
+    metadata: _AgentPodMeta = field(default_factory=_AgentPodMeta)
+    spec: _AgentPodSpec = field(default_factory=_AgentPodSpec)
+    status: _AgentPodStatus = field(default_factory=_AgentPodStatus)
 
 
-class _NodeMeta(BareMeta, rename="camel"):
+class _OwnNodeMeta(BareMeta, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
-class _NodeStatus(Struct):
+class _OwnNodeStatus(Struct):
     capacity: dict[str, Any] | None = None
     allocatable: dict[str, Any] | None = None
 
@@ -93,24 +92,26 @@ class _NodeStatus(Struct):
 class WireOwnNode(Struct):
     """The daemon's own node."""
 
-    metadata: _NodeMeta = field(default_factory=_NodeMeta)
-    status: _NodeStatus = field(default_factory=_NodeStatus)
+    metadata: _OwnNodeMeta = field(default_factory=_OwnNodeMeta)
+    status: _OwnNodeStatus = field(default_factory=_OwnNodeStatus)
 
 
-_decode_pods = msgspec.json.Decoder(Page[WireTenant]).decode
+_decode_pods = msgspec.json.Decoder(ListPage[WireGpuPod]).decode
 
 
-def residents_of(node: str) -> Resource[Resident]:
+def node_pods(node: str) -> Resource[NodePod]:
     """All pods of a node, by the UID that the API knows."""
-    return Resource("pods", "/api/v1/pods", WireTenant, _resident, {"fieldSelector": f"spec.nodeName={node}"})
+    return Resource("pods", "/api/v1/pods", WireGpuPod, _node_pod, {"fieldSelector": f"spec.nodeName={node}"})
 
 
-def own_node(node: str) -> Resource[NodeFacts]:
+def own_node(node: str) -> Resource[OwnNode]:
     """One node, by its name."""
-    return Resource("nodes", "/api/v1/nodes", WireOwnNode, _facts, {"fieldSelector": f"metadata.name={node}"})
+    return Resource(
+        "nodes", "/api/v1/nodes", WireOwnNode, _own_node, {"fieldSelector": f"metadata.name={node}"}
+    )
 
 
-def tenants_of(body: bytes) -> list[Tenant]:
+def gpu_pods(body: bytes) -> list[GpuPod]:
     """The pods of the kubelet's ``/pods``; a static pod has the UID under which the kubelet runs it.
 
     Raises KubeletError for what is no list of pods.
@@ -119,16 +120,16 @@ def tenants_of(body: bytes) -> list[Tenant]:
         page = _decode_pods(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise KubeletError(f"the kubelet's list of pods cannot be read: {error}") from error
-    return [tenant for wire in page.items or () if (tenant := _tenant(wire))]
+    return [tenant for wire in page.items or () if (tenant := _gpu_pod(wire))]
 
 
-def _tenant(wire: WireTenant) -> Tenant | None:
+def _gpu_pod(wire: WireGpuPod) -> GpuPod | None:
     pod = pod_of(wire)
     if pod is None:
         return None
     annotations = wire.metadata.annotations or _Annotations()
     containers = (*(wire.spec.init_containers or ()), *(wire.spec.containers or ()))
-    return Tenant(
+    return GpuPod(
         pod,
         bound_ns=_nanoseconds(annotations.assume_time),
         served=annotations.assigned == "true",
@@ -138,7 +139,7 @@ def _tenant(wire: WireTenant) -> Tenant | None:
     )
 
 
-def _resident(wire: WireTenant) -> tuple[str, Resident]:
+def _node_pod(wire: WireGpuPod) -> tuple[str, NodePod]:
     meta, status = wire.metadata, wire.status
     static_uid = meta.annotations.mirror if meta.annotations else None
     listed = (
@@ -146,13 +147,13 @@ def _resident(wire: WireTenant) -> tuple[str, Resident]:
         *(status.container_statuses or ()),
         *(status.ephemeral_container_statuses or ()),
     )
-    resident = Resident(
+    resident = NodePod(
         static_uid or meta.uid,
         meta.namespace,
         meta.name,
         finished=status.phase in ("Succeeded", "Failed"),
         containers={_bare(each.container_id): each.name for each in listed if each.container_id},
-        tenant=_tenant(wire),
+        tenant=_gpu_pod(wire),
     )
     return meta.uid, resident
 
@@ -162,7 +163,7 @@ def _bare(container_id: str) -> str:
     return container_id.rpartition("/")[2]
 
 
-def _running(status: _Status) -> frozenset[str]:
+def _running(status: _AgentPodStatus) -> frozenset[str]:
     listed = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     return frozenset(each.name for each in listed if each.state and each.state.running is not None)
 
@@ -173,14 +174,14 @@ def _nanoseconds(text: str | None) -> int:
     return int(text) if text and sound else 0
 
 
-def _picks_devices(container: _Container) -> bool:
+def _picks_devices(container: _AgentContainer) -> bool:
     """Only its own ``env`` counts: what ``envFrom`` would bring is not in the pod."""
     return any(env.name == ENV_VISIBLE_DEVICES for env in container.env or ())
 
 
-def _facts(wire: WireOwnNode) -> tuple[str, NodeFacts]:
+def _own_node(wire: WireOwnNode) -> tuple[str, OwnNode]:
     meta, status = wire.metadata, wire.status
-    facts = NodeFacts(
+    facts = OwnNode(
         meta.name,
         meta.uid,
         meta.labels or {},

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp.abc import AbstractStreamWriter
 
 from gpushare import __version__
-from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.access import ApiAccess
 from gpushare.errors import ApiError
 from gpushare.ports import Fence
 
@@ -29,7 +29,7 @@ _READ_BUFFER = 2**21
 _encode = msgspec.json.Encoder().encode
 
 
-class _Status(msgspec.Struct):
+class _ErrorStatus(msgspec.Struct):
     """The API's error object, as far as we show it."""
 
     message: str = ""
@@ -42,7 +42,7 @@ class KubeClient:
     Raises ConfigError where the files of its TLS cannot be used.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ApiAccess) -> None:
         self._access = access
         self._tls = access.ssl_context()
         self._session: aiohttp.ClientSession | None = None
@@ -156,9 +156,9 @@ class KubeClient:
 
 def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: str) -> ApiError:
     try:
-        status = msgspec.json.decode(text, type=_Status)
+        status = msgspec.json.decode(text, type=_ErrorStatus)
     except msgspec.DecodeError:
-        status = _Status(message=text.decode(errors="replace"))
+        status = _ErrorStatus(message=text.decode(errors="replace"))
     retry_after = response.headers.get("Retry-After", "")
     message = status.message[:_MAX_ERROR_TEXT] or f"{method} {path}: HTTP {response.status}"
     return ApiError(

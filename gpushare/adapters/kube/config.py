@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from gpushare.adapters.kube.access import Access, text_of
+from gpushare.adapters.kube.access import ApiAccess, text_of
 from gpushare.adapters.kube.service_account import HOST_VARIABLE, from_service_account
 from gpushare.errors import ConfigError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kubernetes.aio.client.configuration import Configuration
 
 
-async def load_access(kubeconfig: str | None = None, context: str | None = None) -> Access:
+async def load_access(kubeconfig: str | None = None, context: str | None = None) -> ApiAccess:
     """Access by the kubeconfig if one is named (or several, as in KUBECONFIG), else in-cluster.
 
     Raises ConfigError with the file and the reason.
@@ -49,7 +49,7 @@ def kubeconfig_in_pod(paths: str | None) -> str | None:
     return paths if any(Path(path).is_file() for path in paths.split(os.pathsep)) else None
 
 
-def _through_proxy_of_environment(access: Access) -> Access:
+def _through_proxy_of_environment(access: ApiAccess) -> ApiAccess:
     """Honour HTTPS_PROXY and NO_PROXY as kubectl does, unless the kubeconfig names a proxy."""
     url = urlsplit(access.host)
     if access.proxy is not None or proxy_bypass(url.hostname or ""):
@@ -57,7 +57,7 @@ def _through_proxy_of_environment(access: Access) -> Access:
     return replace(access, proxy=getproxies().get(url.scheme))
 
 
-async def _from_files(paths: str, context: str | None) -> Access:
+async def _from_files(paths: str, context: str | None) -> ApiAccess:
     _check_readable(paths)
     # Here and not above: 20 MiB and 0.2 s that a daemon with a service account does without.
     from kubernetes.aio.client.configuration import Configuration  # noqa: PLC0415 - as said
@@ -87,14 +87,14 @@ def _check_readable(paths: str) -> None:
             raise ConfigError(f"kubeconfig {error}") from error
 
 
-def _access(configuration: "Configuration") -> Access:
+def _access(configuration: "Configuration") -> ApiAccess:
     """The loader sets these fields and no others; user and password come as a Basic token."""
 
     async def authorization() -> str | None:
         settings = await configuration.auth_settings()
         return settings["BearerToken"]["value"] if "BearerToken" in settings else None
 
-    return Access(
+    return ApiAccess(
         host=configuration.host,
         authorization=authorization,
         ca_file=configuration.ssl_ca_cert,

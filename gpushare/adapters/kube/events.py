@@ -4,14 +4,14 @@ import datetime as dt
 from typing import Any, Final
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.ports import Note
+from gpushare.ports import Event
 
 _TIMEOUT_S: Final = 5.0
 _MAX_NAME: Final = 200
 _MAX_NOTE: Final = 1024
 
 
-async def write_event(client: KubeClient, note: Note, *, component: str, identity: str) -> None:
+async def write_event(client: KubeClient, note: Event, *, component: str, identity: str) -> None:
     """POST an Event; one about a node goes to the default namespace. Raises ApiError.
 
     ``component`` is who says it, ``identity`` which of its replicas.
@@ -22,7 +22,7 @@ async def write_event(client: KubeClient, note: Note, *, component: str, identit
     await client.request("POST", path, timeout_s=_TIMEOUT_S, body=body)
 
 
-def _event(note: Note, namespace: str, component: str, identity: str, now: dt.datetime) -> dict[str, Any]:
+def _event(note: Event, namespace: str, component: str, identity: str, now: dt.datetime) -> dict[str, Any]:
     at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     name = f"{note.name[:_MAX_NAME].rstrip('-.')}.{int(now.timestamp() * 1e6):x}"
     about = {

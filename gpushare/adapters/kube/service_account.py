@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from gpushare.adapters.kube.access import Access, text_of
+from gpushare.adapters.kube.access import ApiAccess, text_of
 from gpushare.errors import ConfigError
 
 log = structlog.get_logger()
@@ -26,7 +26,7 @@ _REREAD_S: Final = 60.0
 
 def from_service_account(
     environ: Mapping[str, str], folder: Path = _FOLDER, clock: Callable[[], float] = time.monotonic
-) -> Access:
+) -> ApiAccess:
     """Access as the pod's service account; ``clock`` in seconds. Raises ConfigError with the reason."""
     ca_file = folder / "ca.crt"
     try:
@@ -39,7 +39,7 @@ def from_service_account(
         raise ConfigError(
             f"no kubeconfig given and not in a cluster ({error}); set KUBECONFIG or --kubeconfig"
         ) from error
-    return Access(host=host, authorization=token.header, ca_file=str(ca_file))
+    return ApiAccess(host=host, authorization=token.header, ca_file=str(ca_file))
 
 
 def _url(environ: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.wire import Bare, Page, WatchEvent
+from gpushare.adapters.kube.wire import Bare, ListPage, WatchEvent
 from gpushare.errors import ApiError
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class Follower(Generic[T]):
         self._lost_at: float | None = None
         self._refresh_wanted = asyncio.Event()
         self._refreshed: list[asyncio.Future[None]] = []
-        self._page = msgspec.json.Decoder(Page[resource.kind])  # type: ignore[name-defined]
+        self._page = msgspec.json.Decoder(ListPage[resource.kind])  # type: ignore[name-defined]
         self._object = msgspec.json.Decoder(resource.kind)
         self._event = msgspec.json.Decoder(WatchEvent)
         self._bare = msgspec.json.Decoder(Bare)
@@ -165,7 +165,7 @@ class Follower(Generic[T]):
         self._lost_at = None
         self._listener.synced(self._resource.name)
 
-    async def _next_page(self, token: str) -> Page[Any]:
+    async def _next_page(self, token: str) -> ListPage[Any]:
         query = {**self._resource.query, "limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
         body = await self._client.request("GET", self._resource.path, timeout_s=_LIST_TIMEOUT_S, query=query)
         try:

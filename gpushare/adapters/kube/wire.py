@@ -19,7 +19,7 @@ class ListMeta(Struct, rename="camel"):
     continue_: str = field(default="", name="continue")
 
 
-class Page(Struct, Generic[T]):
+class ListPage(Struct, Generic[T]):
     """One page of a list."""
 
     items: list[T] | None = None

@@ -8,7 +8,7 @@ from gpushare import contract
 from gpushare.adapters.kube.wire import BareMeta, Condition
 from gpushare.errors import InvalidRequest
 from gpushare.model.annotations import claim_of
-from gpushare.model.demand import ContainerDemand, Demand, Kind, Malformed, demand_of
+from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, Malformed, demand_of
 from gpushare.model.modes import SHARING, Mode
 from gpushare.model.objects import Pod
 from gpushare.model.quantity import parse_quantity
@@ -140,10 +140,12 @@ def _demand(wire: WirePod) -> Demand | Malformed | None:
     try:
         containers = [
             *(
-                _container(spec, c, Kind.SIDECAR if c.restart_policy == "Always" else Kind.INIT)
+                _container(
+                    spec, c, ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT
+                )
                 for c in spec.init_containers or ()
             ),
-            *(_container(spec, c, Kind.MAIN) for c in spec.containers or ()),
+            *(_container(spec, c, ContainerKind.MAIN) for c in spec.containers or ()),
         ]
     except InvalidRequest as error:
         return Malformed(str(error))
@@ -160,7 +162,7 @@ def _wants(container: PodContainer) -> bool:
     return bool(limits) and (limits.mem is not None or limits.core is not None)  # type: ignore[union-attr]
 
 
-def _container(spec: PodSpec, container: PodContainer, kind: Kind) -> ContainerDemand:
+def _container(spec: PodSpec, container: PodContainer, kind: ContainerKind) -> ContainerDemand:
     limits = (container.resources and container.resources.limits) or _Limits()
     try:
         mem, core = (parse_quantity(0 if value is None else value) for value in (limits.mem, limits.core))

@@ -32,7 +32,7 @@ class CheckpointEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PluginResponse:
     """What a device plugin answered: environment, mounts, CDI devices.
 
     ``mounts`` are paths of the host by their places in the container.
@@ -43,13 +43,13 @@ class Told:
     cdi_devices: tuple[str, ...]
 
 
-def told(entry: CheckpointEntry) -> Told:
+def plugin_response(entry: CheckpointEntry) -> PluginResponse:
     """The kept answer, whichever plugin gave it; empty where it cannot be read."""
     try:
         answer = ContainerAllocateResponse.FromString(entry.answer)
     except DecodeError:
-        return Told({}, {}, ())
-    return Told(
+        return PluginResponse({}, {}, ())
+    return PluginResponse(
         dict(answer.envs),
         {mount.container_path: mount.host_path for mount in answer.mounts},
         tuple(device.name for device in answer.cdi_devices),
@@ -71,15 +71,15 @@ class _Entry(msgspec.Struct):
     answer: bytes | None = msgspec.field(name="AllocResp", default=None)
 
 
-class _Data(msgspec.Struct):
+class _CheckpointData(msgspec.Struct):
     entries: list[_Entry] | None = msgspec.field(name="PodDeviceEntries")
 
 
-class _File(msgspec.Struct):
-    data: _Data = msgspec.field(name="Data")
+class _CheckpointDocument(msgspec.Struct):
+    data: _CheckpointData = msgspec.field(name="Data")
 
 
-_DECODER = msgspec.json.Decoder(_File)
+_DECODER = msgspec.json.Decoder(_CheckpointDocument)
 
 
 class CheckpointFile:

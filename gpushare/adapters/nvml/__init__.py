@@ -5,6 +5,6 @@ The only package that imports ``pynvml``. What belongs here: calls of NVML and t
 """
 
 from gpushare.adapters.nvml.gpus import Nvml
-from gpushare.adapters.nvml.library import Library, Refusal
+from gpushare.adapters.nvml.library import Library, NvmlRefusal
 
-__all__ = ["Library", "Nvml", "Refusal"]
+__all__ = ["Library", "Nvml", "NvmlRefusal"]

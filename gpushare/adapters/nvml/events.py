@@ -10,7 +10,7 @@ from typing import Any, Final
 import pynvml
 import structlog
 
-from gpushare.adapters.nvml.library import ABSENT, Library, Refusal
+from gpushare.adapters.nvml.library import ABSENT, Library, NvmlRefusal
 from gpushare.model.hardware import Fault
 
 log = structlog.get_logger()
@@ -49,11 +49,11 @@ class Events:
         if events is None:
             return None
         self._uuids = {}
-        refusals: list[Refusal] = []
+        refusals: list[NvmlRefusal] = []
         for index in range(library.call("nvmlDeviceGetCount")):
             try:
                 self._register_card(library, events, index)
-            except Refusal as refusal:
+            except NvmlRefusal as refusal:
                 log.warning("xids_not_reported", card=index, reason=str(refusal))
                 refusals.append(refusal)
         if self._uuids:
@@ -77,7 +77,7 @@ def _next(library: Library, events: Any) -> Any:
         if hasattr(pynvml.nvmlLib, "nvmlEventSetWait_v2"):
             return library.call("nvmlEventSetWait_v2", events, _WAIT_MS)
         return library.guard("nvmlEventSetWait", lambda: _wait_v1(events))
-    except Refusal as refusal:
+    except NvmlRefusal as refusal:
         if refusal.code == pynvml.NVML_ERROR_TIMEOUT:
             return None
         raise

@@ -54,7 +54,7 @@ _WAY_OUT: Final = {
 }
 
 
-class Refusal(GpuError):
+class NvmlRefusal(GpuError):
     """A function of NVML that answered with an error. ``code`` is an NVML_ERROR_… number."""
 
     def __init__(self, function: str, code: int, text: str) -> None:
@@ -95,7 +95,7 @@ class Library:
         """The same, or None where the card or the driver does not tell."""
         try:
             return self.call(function, *args)
-        except Refusal as refusal:
+        except NvmlRefusal as refusal:
             if refusal.code in ABSENT:
                 return None
             raise
@@ -107,9 +107,9 @@ class Library:
                 return body()
         except pynvml.NVMLError as error:
             self._stale = self._stale or error.value in _STALE
-            raise Refusal(function, error.value, str(error)) from error
+            raise NvmlRefusal(function, error.value, str(error)) from error
         except UnicodeDecodeError as error:
-            raise Refusal(function, pynvml.NVML_ERROR_UNKNOWN, f"answered {error.object!r}") from error
+            raise NvmlRefusal(function, pynvml.NVML_ERROR_UNKNOWN, f"answered {error.object!r}") from error
 
     def close(self) -> None:
         """Shut NVML down; an error of that is of no use to anybody."""
@@ -118,13 +118,13 @@ class Library:
         self._opened_at = None
         try:
             self.call("nvmlShutdown")
-        except Refusal:
+        except NvmlRefusal:
             return
 
     def _open(self) -> None:
         try:
             self.call("nvmlInit")
-        except Refusal as refusal:
+        except NvmlRefusal as refusal:
             raise GpuError(_WAY_OUT.get(refusal.code, f"NVML cannot be opened: {refusal}")) from refusal
         self._opened_at = time.monotonic()
         self._stale = False

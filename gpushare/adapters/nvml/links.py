@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pynvml
 
-from gpushare.adapters.nvml.library import Library, Refusal
+from gpushare.adapters.nvml.library import Library, NvmlRefusal
 from gpushare.model.hardware import Gpu, Link
 
 _LEVELS: Final = {
@@ -43,7 +43,7 @@ def _far_ends(library: Library, handle: Any) -> Iterator[str]:
         try:
             if library.call("nvmlDeviceGetNvLinkState", handle, number):
                 yield library.call("nvmlDeviceGetNvLinkRemotePciInfo", handle, number).busId.lower()
-        except Refusal:
+        except NvmlRefusal:
             # The card has no such link. How many it has, not all drivers tell.
             continue
 
@@ -51,5 +51,5 @@ def _far_ends(library: Library, handle: Any) -> Iterator[str]:
 def _ancestor(library: Library, first: Any, second: Any) -> Link | None:
     try:
         return _LEVELS.get(library.call("nvmlDeviceGetTopologyCommonAncestor", first, second))
-    except Refusal:
+    except NvmlRefusal:
         return None

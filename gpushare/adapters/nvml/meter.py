@@ -13,7 +13,7 @@ import pynvml
 import structlog
 
 from gpushare.adapters.nvml.events import Events
-from gpushare.adapters.nvml.library import Library, Refusal
+from gpushare.adapters.nvml.library import Library, NvmlRefusal
 from gpushare.adapters.nvml.processes import read_processes, since
 from gpushare.adapters.nvml.reading import usable_mib
 from gpushare.model.readings import CardReading, Readings
@@ -75,7 +75,7 @@ class Meter:
         for index in range(library.call("nvmlDeviceGetCount")):
             try:
                 card = _read_card(library, index, since_us)
-            except Refusal as refusal:
+            except NvmlRefusal as refusal:
                 unreadable[index] = str(refusal)
             else:
                 cards.append(self._with_xids(card) if told else CardReading(**card))
@@ -86,7 +86,7 @@ class Meter:
         """Count what was reported; returns whether anything is reported at all."""
         try:
             faults = self._events.drain(library)
-        except Refusal:
+        except NvmlRefusal:
             return False
         for fault in faults or ():
             if fault.uuid is None:
@@ -125,14 +125,14 @@ def _told(library: Library, function: str, *args: Any) -> Any:
     """What a sensor tells; None where it does not, for whatever reason: the rest of the card is read on."""
     try:
         return library.maybe(function, *args)
-    except Refusal:
+    except NvmlRefusal:
         return None
 
 
 def _processes(library: Library, handle: Any, since_us: int) -> Any:
     try:
         return read_processes(library, handle, since_us)
-    except Refusal:
+    except NvmlRefusal:
         return None
 
 

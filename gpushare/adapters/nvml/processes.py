@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pynvml
 
-from gpushare.adapters.nvml.library import ABSENT, Library, Refusal
+from gpushare.adapters.nvml.library import ABSENT, Library, NvmlRefusal
 from gpushare.model.readings import IDLE, Load, ProcessReading
 
 _LISTS: Final = (
@@ -42,7 +42,7 @@ class ProcessMeter:
         since_us = since(self._looked_us, now_us)
         found = {}
         for index in range(library.call("nvmlDeviceGetCount")):
-            with suppress(Refusal):
+            with suppress(NvmlRefusal):
                 handle = library.call("nvmlDeviceGetHandleByIndex", index)
                 processes = read_processes(library, handle, since_us)
                 if processes is not None:
@@ -83,7 +83,7 @@ def _listed(library: Library, name: str, handle: Any) -> list[tuple[int, int | N
             return [(each.pid, each.usedGpuMemory) for each in found]
     try:
         return library.guard(name, lambda: list(_first_version(name, handle)))
-    except Refusal as refusal:
+    except NvmlRefusal as refusal:
         if refusal.code in ABSENT:
             return None
         raise
@@ -115,7 +115,7 @@ def _loads(library: Library, handle: Any, since_us: int) -> dict[int, Load] | No
     """By pid, the mean of what was sampled since then; None where the card does not tell."""
     try:
         samples = library.call(_LOADS, handle, since_us)
-    except Refusal as refusal:
+    except NvmlRefusal as refusal:
         if refusal.code == pynvml.NVML_ERROR_NOT_FOUND:
             return {}
         if refusal.code in ABSENT:

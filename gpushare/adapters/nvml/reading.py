@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pynvml
 
-from gpushare.adapters.nvml.library import Library, Refusal
+from gpushare.adapters.nvml.library import Library, NvmlRefusal
 from gpushare.adapters.nvml.links import read_links
 from gpushare.model.hardware import Gpu, Inventory
 
@@ -32,7 +32,7 @@ def read_inventory(library: Library, sysfs: Path) -> Inventory:
         try:
             handle = library.call("nvmlDeviceGetHandleByIndex", index)
             gpus[index] = handle, _read_gpu(library, handle, index, sysfs)
-        except Refusal as refusal:
+        except NvmlRefusal as refusal:
             unreadable[index] = str(refusal)
     return Inventory(
         driver=library.call("nvmlSystemGetDriverVersion"),
@@ -51,7 +51,7 @@ def ailing(library: Library, uuids: Iterable[str]) -> dict[str, str]:
             handle = library.call("nvmlDeviceGetHandleByUUID", uuid)
             library.maybe("nvmlDeviceGetMemoryInfo", handle)
             library.maybe("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU)
-        except Refusal as refusal:
+        except NvmlRefusal as refusal:
             found[uuid] = str(refusal)
     return found
 

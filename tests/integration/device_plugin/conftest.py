@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from testbed import TestbedError
-from testbed.agent import GpuNode
+from testbed.daemons.agent import GpuNode
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml import card
 from tests.support.agents import Link, add_linked_node, linked

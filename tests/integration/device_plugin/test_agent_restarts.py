@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from testbed.agent import NAME, GpuNode
+from testbed.daemons.agent import NAME, GpuNode
 from tests.support.gpunodes import (
     PODS,
     T4,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from gpushare import contract
-from testbed.agent import GpuNode
+from testbed.daemons.agent import GpuNode
 from tests.support.gpunodes import (
     T4,
     GpuBed,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from gpushare import contract
-from testbed.agent import GpuNode
-from testbed.api import read_text
+from testbed.control_plane.api import read_text
+from testbed.daemons.agent import GpuNode
 from tests.support.gpunodes import (
     T4,
     GpuBed,

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare import contract
 from testbed import until
-from testbed.agent import GpuNode
+from testbed.daemons.agent import GpuNode
 from testbed.nvml import card
 from tests.support.agents import Link, fake_node, start_kubelet
 from tests.support.gpunodes import (

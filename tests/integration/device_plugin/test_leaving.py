@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed import until
-from testbed.agent import GpuNode
+from testbed.daemons.agent import GpuNode
 from tests.support.gpunodes import (
     T4,
     GpuBed,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpushare import contract
+from gpushare.installer.install import install
 from gpushare.isolation import layout, region
-from gpushare.isolation.install import install
 from gpushare.isolation.layout import Owner
 from testbed import until
-from testbed.agent import GpuNode
+from testbed.daemons.agent import GpuNode
 from tests.support.agents import Link, lay
 from tests.support.gpunodes import (
     PODS,

@@ -15,8 +15,8 @@ import pytest_asyncio
 from gpushare import contract
 from gpushare.errors import ApiError
 from testbed import until
-from testbed.agent import GpuNode, add_gpu_node
-from testbed.api import read_text
+from testbed.control_plane.api import read_text
+from testbed.daemons.agent import GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from tests.support.gpunodes import (

@@ -7,8 +7,8 @@ import pytest
 
 from gpushare import contract
 from testbed import until
-from testbed.agent import GpuNode
-from testbed.api import Object
+from testbed.control_plane.api import Object
+from testbed.daemons.agent import GpuNode
 from tests.support.agents import start_kubelet
 from tests.support.gpunodes import (
     PODS,

@@ -16,9 +16,9 @@ import yaml
 from gpushare import contract
 from gpushare.isolation import layout, region
 from testbed import Bed, TestbedError, until
-from testbed.agent import GpuNode, start_agent
-from testbed.api import Object
-from testbed.exporter import grant_exporter, start_exporter
+from testbed.control_plane.api import Object
+from testbed.daemons.agent import GpuNode, start_agent
+from testbed.daemons.exporter import grant_exporter, start_exporter
 from testbed.kubelets import needs
 from testbed.nvml import Process
 from testbed.stories import manifest

@@ -15,13 +15,13 @@ import pytest
 import pytest_asyncio
 
 from gpushare import contract
-from gpushare.mps.control import environment
-from gpushare.mps.layout import logs_of, mark_of, pipes_of
-from gpushare.mps.mark import is_held
+from gpushare.mps.layout import logs_of, pipes_of, ready_lock_of
+from gpushare.mps.ready_lock import is_ready
+from gpushare.mpsd.control import environment
 from testbed import Bed, mps, until
-from testbed.agent import GpuNode, start_agent
-from testbed.api import read_text
-from testbed.process import Process
+from testbed.control_plane.api import read_text
+from testbed.daemons.agent import GpuNode, start_agent
+from testbed.system.process import Process
 from tests.support.gpunodes import clear, container, failed, pod, remove, running
 from tests.support.held import IMAGE, add_held_node
 from tests.support.isolation import needs_compiler
@@ -54,7 +54,7 @@ class Node:
 
     @property
     def up(self) -> bool:
-        return is_held(mark_of(self.state, self.uuid))
+        return is_ready(ready_lock_of(self.state, self.uuid))
 
     @property
     def compute_mode(self) -> str:

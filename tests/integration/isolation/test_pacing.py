@@ -19,9 +19,9 @@ import pytest_asyncio
 from gpushare import contract
 from gpushare.isolation import layout, region
 from testbed import Bed, TestbedError, until
-from testbed.agent import GpuNode, start_agent
-from testbed.api import Object
+from testbed.control_plane.api import Object
 from testbed.cuda import CudaStub
+from testbed.daemons.agent import GpuNode, start_agent
 from testbed.nvml import Process
 from tests.support.gpunodes import (
     clear,

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.cgroups import Cgroups, Home, homes_of, parse_home
+from gpushare.adapters.cgroups import Cgroups, ContainerRef, containers_of, parse_container
 
 UID = "0e5a7e0c-6f4f-4a53-9a53-0a2a8a4cbf6c"
 PLACES = {
@@ -61,17 +61,17 @@ RECORDED = {
 
 @pytest.mark.parametrize("text", RECORDED.values(), ids=RECORDED)
 def test_the_home_of_a_process_is_read_in_every_form(text: str) -> None:
-    assert parse_home(text) == Home(UID, CONTAINER)
+    assert parse_container(text) == ContainerRef(UID, CONTAINER)
 
 
 def test_the_uid_of_a_static_pod_has_no_dashes() -> None:
-    assert parse_home(f"0::/kubepods/pod{STATIC}/{CONTAINER}") == Home(STATIC, CONTAINER)
+    assert parse_container(f"0::/kubepods/pod{STATIC}/{CONTAINER}") == ContainerRef(STATIC, CONTAINER)
     slice_ = f"0::/kubepods.slice/kubepods-pod{STATIC}.slice/crio-{CONTAINER}.scope"
-    assert parse_home(slice_) == Home(STATIC, CONTAINER)
+    assert parse_container(slice_) == ContainerRef(STATIC, CONTAINER)
 
 
 def test_a_container_whose_group_has_an_odd_name_is_told_by_its_pod() -> None:
-    assert parse_home(f"0::/kubepods/pod{UID}/strange") == Home(UID, "")
+    assert parse_container(f"0::/kubepods/pod{UID}/strange") == ContainerRef(UID, "")
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,15 @@ def test_a_container_whose_group_has_an_odd_name_is_told_by_its_pod() -> None:
     ],
 )
 def test_what_is_in_no_pod_has_no_home(text: str) -> None:
-    assert parse_home(text) is None
+    assert parse_container(text) is None
 
 
 def test_a_process_that_has_ended_is_left_out_and_one_in_no_pod_is_not(tmp_path: Path) -> None:
     for pid, text in ((10, RECORDED["v2, cgroupfs"]), (11, "0::/init.scope\n")):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "cgroup").write_text(text)
-    assert homes_of([10, 11, 12], tmp_path) == {10: Home(UID, CONTAINER), 11: None}
+    assert containers_of([10, 11, 12], tmp_path) == {10: ContainerRef(UID, CONTAINER), 11: None}
 
 
 def test_this_process_is_in_the_machines_proc() -> None:
-    assert os.getpid() in homes_of([os.getpid()], Path("/proc"))
+    assert os.getpid() in containers_of([os.getpid()], Path("/proc"))

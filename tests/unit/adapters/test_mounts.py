@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.mounts import Source, source_of
+from gpushare.adapters.mounts import MountSource, source_of
 
 INSIDE = "/opt/gpushare/region"
 TEXT = f"""\
@@ -18,7 +18,7 @@ TEXT = f"""\
 def test_the_first_mount_at_a_path_tells_what_of_the_node_is_there(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "mountinfo").write_text(TEXT)
-    assert source_of(INSIDE, 7, tmp_path) == Source("0:25", "/gpushare/aa/region")
+    assert source_of(INSIDE, 7, tmp_path) == MountSource("0:25", "/gpushare/aa/region")
     assert source_of("/opt/gpushare", 7, tmp_path) is None
 
 

@@ -5,7 +5,7 @@ from ssl import SSLContext
 import pytest
 
 from gpushare.adapters.static_pods import last_log_lines, problem_of, processes, unverified
-from testbed.ports import free_ports
+from testbed.system.ports import free_ports
 
 
 def process(proc: Path, pid: int, words: list[str], start: int, state: str = "S") -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.cli import arena_layout, arena_share_layout, inspect_layout
 from gpushare.cli.cluster import objects_of
 from gpushare.cli.display import Layout, refuse_both, text_of
+from gpushare.cli.layouts import arena, arena_share, inspect
 from gpushare.cli.records import read_node, read_pod
 from gpushare.cli.view import views_of
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
@@ -16,12 +16,12 @@ from gpushare.errors import ConfigError
 from tests.unit.cli.objects import Json, node, pod, share, views, whole
 
 LAYOUTS: list[Layout] = [
-    inspect_layout.summary,
-    inspect_layout.details,
-    arena_layout.summary,
-    arena_layout.details,
-    arena_share_layout.summary,
-    arena_share_layout.details,
+    inspect.summary,
+    inspect.details,
+    arena.summary,
+    arena.details,
+    arena_share.summary,
+    arena_share.details,
 ]
 HUGE = st.sampled_from([-1, 0, 1, 15, 129, 2**63, 10**400])
 AMOUNT = HUGE.map(str) | st.integers() | st.sampled_from(["", "x", "1Gi", "9E"]) | st.none() | st.booleans()

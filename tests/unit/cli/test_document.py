@@ -1,9 +1,9 @@
 import json
 import re
 
-from gpushare.cli import arena_layout, arena_share_layout, inspect_layout
 from gpushare.cli.display import text_of
 from gpushare.cli.document import document, names
+from gpushare.cli.layouts import arena, arena_share, inspect
 from gpushare.contract import ANN_CARDS, LABEL_MODE, LABEL_PLACEMENT
 from tests.unit.cli.objects import Json, literal, node, pod, share, views, whole
 
@@ -92,17 +92,13 @@ def test_json_and_yaml_say_the_same() -> None:
     import yaml  # noqa: PLC0415 - only here
 
     nodes = views([DESCRIBED], PODS)
-    as_json = text_of(nodes, inspect_layout.summary, "json")
-    assert (
-        yaml.safe_load(text_of(nodes, inspect_layout.summary, "yaml"))
-        == json.loads(as_json)
-        == document(nodes)
-    )
+    as_json = text_of(nodes, inspect.summary, "json")
+    assert yaml.safe_load(text_of(nodes, inspect.summary, "yaml")) == json.loads(as_json) == document(nodes)
 
 
 def test_wide_adds_columns_behind_those_of_the_original() -> None:
     nodes = views([DESCRIBED, node("b", share(30, 2))], PODS)
-    plain, wide = inspect_layout.summary(nodes), inspect_layout.summary(nodes, wide=True)
+    plain, wide = inspect.summary(nodes), inspect.summary(nodes, wide=True)
     for short, long in zip(plain.splitlines()[:3], wide.splitlines()[:3], strict=True):
         assert long.startswith(short)
     assert wide.splitlines()[0].endswith("GPU Memory(GiB)  MODE      PLACEMENT  HEALTHY    CARDS")
@@ -113,15 +109,15 @@ def test_wide_adds_columns_behind_those_of_the_original() -> None:
 
 
 def test_wide_details_tell_it_above_the_pods() -> None:
-    text = inspect_layout.details(views([DESCRIBED]), wide=True)
+    text = inspect.details(views([DESCRIBED]), wide=True)
     assert "PLACEMENT:  spread\nHEALTHY:    1/2\n" in text
 
 
 def test_wide_forms_of_arenas_views() -> None:
     nodes = views([DESCRIBED, node("b", whole(2))])
-    assert "No              <none>    <none>" in arena_layout.summary(nodes, wide=True)
-    assert re.search(r"ROLE: +<none>\nMODE: +core_mem\n", arena_layout.details(nodes, wide=True))
-    assert arena_share_layout.summary(nodes, wide=True).splitlines()[1] == literal(
+    assert "No              <none>    <none>" in arena.summary(nodes, wide=True)
+    assert re.search(r"ROLE: +<none>\nMODE: +core_mem\n", arena.details(nodes, wide=True))
+    assert arena_share.summary(nodes, wide=True).splitlines()[1] == literal(
         "a     10.0.0.1   0/14                   0/11                   "
         "core_mem  spread     1/2      1 x TITAN? Xp, 1 x Tesla T4··"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.access import ApiAccess
 from gpushare.cli import installer_turns
 from gpushare.cli.installer_turns import in_turn
 from gpushare.errors import ConfigError
@@ -72,8 +72,8 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
 
-        async def access() -> Access:
-            return Access(host=f"http://127.0.0.1:{server.server_port}", authorization=nobody)
+        async def access() -> ApiAccess:
+            return ApiAccess(host=f"http://127.0.0.1:{server.server_port}", authorization=nobody)
 
         monkeypatch.setattr(installer_turns, "load_access", access)
         monkeypatch.setattr(installer_turns, "_POLL_S", 0.01)

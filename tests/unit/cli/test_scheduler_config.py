@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from gpushare.cli.scheduler_config import command
 from gpushare.errors import ConfigError
-from gpushare.model.scheduler_config import (
+from gpushare.kubescheduler.config import (
     ExtenderConfig,
     Format,
     SchedulerOptions,

@@ -21,8 +21,8 @@ from click.testing import CliRunner, Result
 from gpushare.cli.scheduler_manifest import command
 from gpushare.errors import ConfigError
 from testbed import until
-from testbed.pki import Authority
-from testbed.ports import free_ports
+from testbed.control_plane.pki import Authority
+from testbed.system.ports import free_ports
 from tests.support import kubeadm, standin_kubelet
 
 MANIFEST = "etc/kubernetes/manifests/kube-scheduler.yaml"

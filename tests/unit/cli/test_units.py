@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from gpushare.cli import arena_share_layout, inspect_layout
-from gpushare.cli.units import Unit, common_unit, percent, unit_of
+from gpushare.cli.layouts import arena_share, inspect
+from gpushare.cli.units import NodeUnit, common_unit, percent, unit_of
 from gpushare.contract import ANN_CARDS
 from tests.unit.cli.objects import Json, literal, node, pod, share, views
 
@@ -21,23 +21,23 @@ def described(units: int, mib: int) -> Json:
 @pytest.mark.parametrize(
     ("a_node", "unit"),
     [
-        (node("n", share(15)), Unit.GIB),
-        (node("n", share(800, 8)), Unit.GIB),
-        (node("n", share(101)), Unit.MIB),
-        (node("n", share(15, 0)), Unit.UNKNOWN),
-        (described(141, 143771), Unit.GIB),
-        (described(143771, 143771), Unit.MIB),
-        (described(64, 64), Unit.MIB),
+        (node("n", share(15)), NodeUnit.GIB),
+        (node("n", share(800, 8)), NodeUnit.GIB),
+        (node("n", share(101)), NodeUnit.MIB),
+        (node("n", share(15, 0)), NodeUnit.UNKNOWN),
+        (described(141, 143771), NodeUnit.GIB),
+        (described(143771, 143771), NodeUnit.MIB),
+        (described(64, 64), NodeUnit.MIB),
     ],
 )
-def test_the_size_of_a_card_tells_the_unit_and_its_mib_tell_it_better(a_node: Json, unit: Unit) -> None:
+def test_the_size_of_a_card_tells_the_unit_and_its_mib_tell_it_better(a_node: Json, unit: NodeUnit) -> None:
     [view] = views([a_node])
     assert unit_of(view) is unit
 
 
 def test_nodes_have_a_unit_in_common_or_not() -> None:
-    assert common_unit(views([GIB, CARDLESS])) is Unit.GIB
-    assert common_unit(views([CARDLESS])) is Unit.UNKNOWN
+    assert common_unit(views([GIB, CARDLESS])) is NodeUnit.GIB
+    assert common_unit(views([CARDLESS])) is NodeUnit.UNKNOWN
     assert common_unit(views([GIB, MIB])) is None
 
 
@@ -47,7 +47,7 @@ def test_percentages_are_truncated_as_go_does_it() -> None:
 
 def test_inspect_says_the_unit_of_each_node_where_a_cluster_mixes_them() -> None:
     pods = [pod("p", "gib", 9, index="0"), pod("q", "mib", 4096, index="0")]
-    assert inspect_layout.summary(views([GIB, MIB, CARDLESS], pods)) == literal(
+    assert inspect.summary(views([GIB, MIB, CARDLESS], pods)) == literal(
         """
         NAME  IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)  GPU Memory
         gib   10.0.0.1   9/15                   0/15                   9/30 (GiB)
@@ -63,7 +63,7 @@ def test_inspect_says_the_unit_of_each_node_where_a_cluster_mixes_them() -> None
 
 
 def test_inspect_d_says_the_unit_of_each_node_where_a_cluster_mixes_them() -> None:
-    text = inspect_layout.details(views([GIB, MIB]))
+    text = inspect.details(views([GIB, MIB]))
     assert "Allocated :  0 (GiB) (0%)" in text
     assert "Total :      15079 (MiB) " in text
     assert "Allocated/Total GPU Memory In Cluster:  0/30 (GiB) (0%)" in text
@@ -71,7 +71,7 @@ def test_inspect_d_says_the_unit_of_each_node_where_a_cluster_mixes_them() -> No
 
 
 def test_arena_says_the_unit_of_each_card_where_a_cluster_mixes_them() -> None:
-    assert arena_share_layout.summary(views([GIB, MIB])) == literal(
+    assert arena_share.summary(views([GIB, MIB])) == literal(
         """
         NAME  IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)··
         gib   10.0.0.1   0/15 (GiB)             0/15 (GiB)·············

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gpushare.cli.records import read_node, read_pod
-from gpushare.cli.view import Gpus, NodeView
+from gpushare.cli.view import GpuCount, NodeView
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_MEM
 from gpushare.model.demand import Malformed
 from tests.unit.cli.objects import Json, node, pod, share, views, whole
@@ -119,12 +119,12 @@ def test_cards_by_the_piece_of_a_sharing_node_are_those_in_any_use() -> None:
     view = one(
         node("n", share(45, 3)), pod("p", "n", 4, index="0"), pod("q", "n", 4, index="0"), pod("r", "n", 1)
     )
-    assert view.gpus == Gpus(total=3, allocated=1, unhealthy=0)
+    assert view.gpus == GpuCount(total=3, allocated=1, unhealthy=0)
 
 
 def test_cards_by_the_piece_of_another_node_are_its_whole_cards() -> None:
     view = one(node("n", whole(3), capacity=whole(4)), pod("p", "n", gpus=2))
-    assert view.gpus == Gpus(total=4, allocated=2, unhealthy=1)
+    assert view.gpus == GpuCount(total=4, allocated=2, unhealthy=1)
 
 
 def test_published_health_is_counted() -> None:
@@ -216,7 +216,7 @@ def test_a_card_in_use_as_a_whole_gpu_is_full_whoever_is_shown_to_have_it() -> N
     known = one(node("n", share(15), annotations=in_use("default/app")), pod("app", "n", gpus=1))
     assert (known.used, known.used_on(0), known.pods[0].on_card(0)) == (15, 15, 15)
     hidden = one(node("n", share(15), annotations=in_use("pod UID 7")))
-    assert (hidden.used, hidden.gpus) == (15, Gpus(1, 1, 0)), "in use, and nothing is wrong with it"
+    assert (hidden.used, hidden.gpus) == (15, GpuCount(1, 1, 0)), "in use, and nothing is wrong with it"
 
 
 def test_a_card_that_several_pods_have_as_a_whole_gpu_is_full_once() -> None:

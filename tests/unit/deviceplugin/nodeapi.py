@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpushare.errors import ApiError
-from gpushare.model.facts import NodeFacts
 from gpushare.model.objects import Pod
-from gpushare.ports import Note
+from gpushare.model.own_node import OwnNode
+from gpushare.ports import Event
 
 Hook = Callable[[], Awaitable[None]]
 
@@ -32,10 +32,10 @@ class FakeNodeApi:
     ``before`` runs inside each write. Two writes at once, events aside, are a defect.
     """
 
-    node: NodeFacts = field(default_factory=lambda: NodeFacts("n"))
+    node: OwnNode = field(default_factory=lambda: OwnNode("n"))
     pods: dict[str, dict[str, str | None]] = field(default_factory=dict)
     unhealthy: str | None = None
-    notes: list[Note] = field(default_factory=list)
+    notes: list[Event] = field(default_factory=list)
     patches: list[Mapping[str, Any]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     node_errors: deque[ApiError | None] = field(default_factory=deque)
@@ -75,7 +75,7 @@ class FakeNodeApi:
     async def node_names(self) -> tuple[str, ...]:
         return (self.node.name,)
 
-    async def note(self, note: Note) -> None:
+    async def note(self, note: Event) -> None:
         await self._answer(self.note_errors)
         self.notes.append(note)
 

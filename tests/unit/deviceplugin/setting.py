@@ -5,27 +5,26 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpushare.adapters.kube.watch import Deleted, Upserted
-from gpushare.deviceplugin.allocator import Allocator, Manners
-from gpushare.deviceplugin.answer import Strategy, Style
-from gpushare.deviceplugin.asking import Kubelet
-from gpushare.deviceplugin.controls import Controls
-from gpushare.deviceplugin.departures import Departures
-from gpushare.deviceplugin.household import Household, Recorded
-from gpushare.deviceplugin.joining import Served
-from gpushare.deviceplugin.keeper import Keeper
-from gpushare.deviceplugin.lineup import Lineup, Unit
+from gpushare.deviceplugin.api.projection import Projector
+from gpushare.deviceplugin.api.writer import ApiWriter
+from gpushare.deviceplugin.core.reconcile import ServedContainer
+from gpushare.deviceplugin.core.response import ResponseSettings
+from gpushare.deviceplugin.core.shared_gpus import SharedGpus
+from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
+from gpushare.deviceplugin.isolation.manager import EnforcementManager
+from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
+from gpushare.deviceplugin.kubelet.client import KubeletClient
+from gpushare.deviceplugin.kubelet.plugins import CorePlugin, MemPlugin
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.places import Places
-from gpushare.deviceplugin.plugins import CorePlugin, MemPlugin
-from gpushare.deviceplugin.publisher import Publisher
-from gpushare.deviceplugin.record import Record
-from gpushare.deviceplugin.telling import Teller
+from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.release import CardReleaser
+from gpushare.deviceplugin.node.state import KubeletRecord, NodeState
 from gpushare.deviceplugin.watchdog import Watchdog
-from gpushare.isolation.layout import Folders
-from gpushare.model.facts import NodeFacts
-from gpushare.model.tenants import Tenant
-from gpushare.mps.layout import Folders as MpsFolders
-from gpushare.ports import Note
+from gpushare.isolation.layout import IsolationDirs
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from gpushare.model.own_node import GpuPod, OwnNode
+from gpushare.mps.layout import MpsDirs as MpsFolders
+from gpushare.ports import Event
 from tests.support.tenants import NODE, cards
 from tests.unit.deviceplugin.nodeapi import FakeNodeApi
 
@@ -45,60 +44,60 @@ class Setting:
         patience_s: float = 0.3,
         paces: bool = False,
     ) -> None:
-        self.named: tuple[Served, ...] | None = ()
+        self.named: tuple[ServedContainer, ...] | None = ()
         self.names: frozenset[str] | None = None
         self.whole: dict[str, frozenset[str]] = {}
         self.alive = set(alive)
-        self.notes: list[Note] = []
-        self.strange: list[Tenant] = []
+        self.notes: list[Event] = []
+        self.strange: list[GpuPod] = []
         self.slow_s = 0.0
-        self.record = Record(folder, Unit.GIB)
+        self.record = Record(folder, MemoryUnit.GIB)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
-        self.household = Household(NODE, self.record.read(), self._recorded)
-        self.household.take_lineup(Lineup(Unit.GIB, cards(*units)))
-        self.household.take_node(NodeFacts(NODE), None)
+        self.household = NodeState(NODE, self.record.read(), self._recorded)
+        self.household.take_lineup(SharedGpus(MemoryUnit.GIB, cards(*units)))
+        self.household.take_node(OwnNode(NODE), None)
         self.household.settle()
-        self.departures = Departures(self.household, lambda uids: uids & self.alive, beginning_s=0)
-        folders = Folders(folder / "libraries", folder / "state")
+        self.departures = CardReleaser(self.household, lambda uids: uids & self.alive, beginning_s=0)
+        folders = IsolationDirs(folder / "libraries", folder / "state")
         mps = MpsFolders(folder / "mps", folder / "shm")
-        self.keeper = Keeper(
-            self.household, self.record, Places(folders), Controls(mps), self.metrics, paces=paces
+        self.keeper = EnforcementManager(
+            self.household, self.record, EnforcementFiles(folders), MpsStatus(mps), self.metrics, paces=paces
         )
-        style = Style(Strategy.ENV, folders=folders, mps=mps)
+        style = ResponseSettings(DeviceListStrategy.ENV, folders=folders, mps=mps)
         self.allocator = Allocator(
             self.household,
             self.departures,
             self.keeper,
-            Manners(style, Unit.GIB, poison=poison, patience_s=patience_s),
-            kubelet=Kubelet(self.ask, self.ask_names),
+            AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, patience_s=patience_s),
+            kubelet=KubeletClient(self.ask, self.ask_names),
             tell=self.notes.append,
             watchdog=self.watchdog,
         )
         self.api = FakeNodeApi()
-        self.publisher = Publisher(self.api, self.metrics, self.watchdog)
-        self.teller = Teller(self.household, self.publisher, self.metrics, style, tell=self.notes.append)
+        self.publisher = ApiWriter(self.api, self.metrics, self.watchdog)
+        self.teller = Projector(self.household, self.publisher, self.metrics, style, tell=self.notes.append)
         self.mem = MemPlugin(self.household, self.allocator)
         self.core = CorePlugin(self.household, self.allocator)
 
-    def _recorded(self) -> Recorded | None:
-        return None if self.named is None else Recorded(self.named, self.whole)
+    def _recorded(self) -> KubeletRecord | None:
+        return None if self.named is None else KubeletRecord(self.named, self.whole)
 
-    async def ask(self) -> list[Tenant]:
+    async def ask(self) -> list[GpuPod]:
         await asyncio.sleep(self.slow_s)
         return self.strange
 
     async def ask_names(self) -> frozenset[str] | None:
         return self.names
 
-    def come(self, *tenants: Tenant) -> None:
+    def come(self, *tenants: GpuPod) -> None:
         self.household.take_pods([Upserted(each.pod.uid, each) for each in tenants])
 
     def go(self, uid: str) -> None:
         self.household.take_pods([Deleted(uid)])
 
     def confirm(self, uid: str, units: int, lead: str, container: str = "main") -> None:
-        self.named = (*(self.named or ()), Served(uid, container, lead, units))
+        self.named = (*(self.named or ()), ServedContainer(uid, container, lead, units))
         self.household.refresh()
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gpushare.deviceplugin.interface import Answer, Device, Refused
+from gpushare.deviceplugin.core.interface import AllocateResponse, Device, Rejected
 from gpushare.deviceplugin.metrics import PluginMetrics
 
 RESOURCE = "aliyun.com/gpu-mem"
@@ -15,7 +15,9 @@ class Shelf:
     """Offers ``stock``; ``decide`` answers Allocate."""
 
     stock: list[Device] = field(default_factory=lambda: [Device("a"), Device("b"), Device("c")])
-    decide: Callable[[Sequence[str]], Answer | Refused] = lambda ids: Answer(envs={"IDS": ",".join(ids)})
+    decide: Callable[[Sequence[str]], AllocateResponse | Rejected] = lambda ids: AllocateResponse(
+        envs={"IDS": ",".join(ids)}
+    )
     resource: str = RESOURCE
     socket: str = "plugin.sock"
     states: list[bool] = field(default_factory=list)
@@ -42,7 +44,7 @@ class Shelf:
     async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
         return [*must, *sorted(set(available) - set(must))][:size]
 
-    async def allocate(self, ids: Sequence[str]) -> Answer | Refused:
+    async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
         self.allocating.set()
         if self.slow:
             await self.slow.wait()

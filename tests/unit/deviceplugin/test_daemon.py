@@ -11,21 +11,21 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.service_account import HOST_VARIABLE
 from gpushare.adapters.kube.watch import Upserted
 from gpushare.contract import KUBELET_CHECKPOINT, RESOURCE_WHOLE_GPU
 from gpushare.deviceplugin import daemon
+from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.daemon import Agent
-from gpushare.deviceplugin.lineup import Lineup, Unit
 from gpushare.deviceplugin.main import command, settings_of
-from gpushare.deviceplugin.settings import Settings
+from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ApiError
-from gpushare.model.facts import NodeFacts
 from gpushare.model.hardware import Fault, Inventory
+from gpushare.model.options import MemoryUnit
+from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
-from gpushare.model.tenants import Resident
 from tests.support import podresources
 from tests.support.daemons import until
 from tests.support.tenants import cards
@@ -48,14 +48,14 @@ class NoGpus:
         yield
 
 
-def settings(folder: Path, *flags: str) -> Settings:
+def settings(folder: Path, *flags: str) -> AgentSettings:
     arguments = ["--node-name=node-a", f"--device-plugin-folder={folder}", *flags]
     with command.make_context("device-plugin", arguments) as context:
         return settings_of(context.params, {})
 
 
 def agent(folder: Path, *flags: str) -> Agent:
-    return Agent(settings(folder, *flags), KubeClient(Access(host="http://localhost")), NoGpus())
+    return Agent(settings(folder, *flags), KubeClient(ApiAccess(host="http://localhost")), NoGpus())
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def ready(tmp_path: Path) -> Agent:
     found = agent(tmp_path)
     found._watches.pods.synced("pods")
     found._watches.node.synced("nodes")
-    found.household.take_node(NodeFacts("node-a"), None)
+    found.household.take_node(OwnNode("node-a"), None)
     found._mem.registered(up=True)
     assert found.unready() is None
     return found
@@ -155,8 +155,8 @@ async def test_a_late_pod_list_does_not_offer_cards_that_another_plugin_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
-    found.household.take_lineup(Lineup(Unit.GIB, cards(14)))
-    found._watches.node.changed([Upserted("a", NodeFacts("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
+    found.household.take_lineup(SharedGpus(MemoryUnit.GIB, cards(14)))
+    found._watches.node.changed([Upserted("a", OwnNode("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
     with serving_unlisted(found, monkeypatch) as begun:
         await asyncio.wait_for(begun.wait(), 5)
         assert "another device plugin still offers 4" in (found.household.refusal or "")
@@ -167,21 +167,21 @@ async def test_a_node_that_the_api_does_not_show_in_time_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
-    found.household.take_lineup(Lineup(Unit.GIB, cards(14)))
+    found.household.take_lineup(SharedGpus(MemoryUnit.GIB, cards(14)))
     assert (found.household.refusal, offered(found)) == ("the node has not been read yet", 0)
     edition = found.household.edition
     with serving_unlisted(found, monkeypatch) as begun:
         await asyncio.wait_for(begun.wait(), 5)
         assert (found.household.refusal, offered(found)) == (None, 14)
         assert found.household.edition > edition
-    found._watches.node.changed([Upserted("a", NodeFacts("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
+    found._watches.node.changed([Upserted("a", OwnNode("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
     assert offered(found) == 0
 
 
 def app_with_card_0(found: Agent) -> None:
     """A pod that has card 0 of two as a whole GPU."""
-    found.household.take_lineup(Lineup(Unit.GIB, cards(14, 14)))
-    found._watches.pods.changed([Upserted("app", Resident("app", "default", "app"))])
+    found.household.take_lineup(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
+    found._watches.pods.changed([Upserted("app", NodePod("app", "default", "app"))])
     found.household.take_whole({"app": frozenset({"GPU-0"})})
 
 
@@ -197,7 +197,7 @@ async def test_readyz_tells_which_cards_are_in_use_as_whole_gpus(ready: Agent) -
     app_with_card_0(ready)
     told = "card 0 takes no pods until default/app is gone, which has a whole GPU"
     assert await readyz(ready) == (200, f"ok\n{told}")
-    ready.household.take_node(NodeFacts("node-a"), "label cgpu=false")
+    ready.household.take_node(OwnNode("node-a"), "label cgpu=false")
     assert await readyz(ready) == (503, "label cgpu=false")
 
 
@@ -205,7 +205,7 @@ async def test_an_agent_without_lists_knows_what_the_kubelet_has_recorded_before
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
-    found.household.take_lineup(Lineup(Unit.GIB, cards(14, 14)))
+    found.household.take_lineup(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
     held = {"PodUID": "app", "ContainerName": "main", "ResourceName": RESOURCE_WHOLE_GPU}
     entries = [{**held, "DeviceIDs": {"-1": ["GPU-0"]}, "AllocResp": None}]
     checkpoint = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
@@ -228,8 +228,8 @@ async def test_without_a_checkpoint_the_kubelets_api_tells_who_has_whole_gpus(
     ]
     async with podresources.served(tmp_path, podresources.Lister(*pods)):
         found = agent(tmp_path, f"--pod-resources-socket={tmp_path}/kubelet.sock")
-        found.household.take_lineup(Lineup(Unit.GIB, cards(14, 14)))
-        found._watches.pods.changed([Upserted("app", Resident("app", "d", "app"))])
+        found.household.take_lineup(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
+        found._watches.pods.changed([Upserted("app", NodePod("app", "d", "app"))])
         jobs = dict(found._upkeep.jobs())
         task = asyncio.ensure_future(jobs.pop("owners"))
         for job in jobs.values():

@@ -3,17 +3,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpushare.deviceplugin.answer import Strategy
-from gpushare.deviceplugin.lineup import Unit
 from gpushare.deviceplugin.main import command, settings_of
-from gpushare.deviceplugin.settings import Settings
+from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ConfigError
-from gpushare.isolation.layout import Folders
+from gpushare.isolation.layout import IsolationDirs
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
 
 TLS = ["--client-cert=/c", "--client-key=/k"]
 
 
-def settings(*arguments: str, node: str | None = "node-a") -> Settings:
+def settings(*arguments: str, node: str | None = "node-a") -> AgentSettings:
     named = [f"--node-name={node}"] if node else []
     with command.make_context("device-plugin", [*named, *arguments]) as context:
         return settings_of(context.params, {})
@@ -27,14 +26,14 @@ def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_command_of_the_sources_is_understood() -> None:
     found = settings("-logtostderr", "--v=9", "--memory-unit=GiB")
-    assert (found.log_level, found.cards.unit) == ("debug", Unit.GIB)
+    assert (found.log_level, found.cards.unit) == ("debug", MemoryUnit.GIB)
 
 
 @pytest.mark.parametrize(
     "text", ["-memory-unit=MiB", "--memory-unit=MiB", "-memory-unit MiB", "--memory-unit MiB"]
 )
 def test_one_dash_is_as_good_as_two(text: str) -> None:
-    assert settings(*text.split()).cards.unit is Unit.MIB
+    assert settings(*text.split()).cards.unit is MemoryUnit.MIB
 
 
 @pytest.mark.parametrize(
@@ -51,13 +50,13 @@ def test_booleans_are_given_as_go_programs_take_them(flag: str, asked: bool) -> 
 
 
 def test_the_folders_of_isolation_are_the_nodes_unless_others_are_named() -> None:
-    assert settings().manners.style.folders == Folders()
+    assert settings().manners.style.folders == IsolationDirs()
     found = settings("--isolation-libraries=/a", "--isolation-state=/b")
-    assert found.manners.style.folders == Folders(Path("/a"), Path("/b"))
+    assert found.manners.style.folders == IsolationDirs(Path("/a"), Path("/b"))
 
 
 def test_a_unit_that_is_none_is_gib_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert settings("--memory-unit=TiB").cards.unit is Unit.GIB
+    assert settings("--memory-unit=TiB").cards.unit is MemoryUnit.GIB
     assert "--memory-unit='TiB' is not GiB or MiB" in capsys.readouterr().err
 
 
@@ -78,7 +77,7 @@ def test_the_state_lies_in_the_kubelets_folder_unless_it_is_told_otherwise() -> 
 
 def test_by_default_cards_are_told_by_mounts_and_uuid() -> None:
     style = settings().manners.style
-    assert (style.strategy, style.by_index) == (Strategy.MOUNTS, False)
+    assert (style.strategy, style.by_index) == (DeviceListStrategy.MOUNTS, False)
 
 
 def test_the_kubelets_certificate_is_verified_for_this_node() -> None:

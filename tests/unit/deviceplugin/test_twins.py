@@ -5,8 +5,8 @@ from pathlib import Path
 from structlog.testing import capture_logs
 
 from gpushare.contract import EVENT_ASSIGNED, EVENT_REFUSED
-from gpushare.deviceplugin.interface import Answer, Refused
-from gpushare.deviceplugin.joining import Served
+from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
+from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.model.demand import Demand, demand_of
 from tests.support.builders import main, sound
 from tests.support.tenants import tenant
@@ -29,7 +29,7 @@ async def test_of_unlike_pods_the_one_is_meant_that_the_kubelet_has_taken_in(tmp
     here = unlike(tmp_path)
     here.names = frozenset({"default/large", "default/somebody"})
     answer = await here.mem.allocate(ids(1, 0, 1))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
     assert (answer.envs["ALIYUN_COM_GPU_MEM_POD"], answer.envs["ALIYUN_COM_GPU_MEM_CONTAINER"]) == ("8", "2")
 
@@ -41,7 +41,7 @@ async def test_where_the_kubelet_has_taken_in_both_or_does_not_tell_the_oldest_i
         here = unlike(tmp_path / str(number))
         here.names = names
         answer = await here.mem.allocate(["x", "y"])
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, AllocateResponse)
         assert answer.envs["ALIYUN_COM_GPU_MEM_POD"] == "2"
 
 
@@ -50,7 +50,7 @@ async def test_for_pods_that_are_alike_the_kubelet_is_not_asked(tmp_path: Path) 
     here.come(tenant("a", 2, card=0, bound=1), tenant("b", 2, card=1, bound=2))
     here.names = frozenset({"default/b"})
     answer = await here.mem.allocate(["x", "y"])
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
@@ -77,7 +77,7 @@ async def test_the_rest_of_such_a_pod_follows_where_it_fits_and_tells_its_own_to
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("large", 2, "GPU-0-_-0", "c0")
     answer = await here.mem.allocate([f"x{n}" for n in range(6)])
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, AllocateResponse)
     assert (answer.envs["NVIDIA_VISIBLE_DEVICES"], answer.envs["ALIYUN_COM_GPU_MEM_POD"]) == ("GPU-0", "8")
 
 
@@ -90,7 +90,7 @@ async def test_the_rest_of_such_a_pod_is_refused_by_name_where_it_does_not_fit(t
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("large", 2, "GPU-0-_-0", "c0")
     answer = await here.mem.allocate([f"x{n}" for n in range(6)])
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Rejected)
     assert answer.text.startswith(
         "pod default/large, container c1: its other containers are on card 0, where "
     )
@@ -103,7 +103,7 @@ async def test_a_pod_that_picks_its_devices_is_told_apart_from_its_twin(tmp_path
     )
     here.names = frozenset({"default/picks"})
     answer = await here.mem.allocate(["x", "y"])
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Rejected)
     assert answer.reason == "own_devices"
 
 
@@ -114,7 +114,7 @@ async def test_a_pod_that_picks_its_devices_and_got_the_answer_of_its_twin_is_to
     picks = tenant("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
     here.come(tenant("plain", 2, card=0, bound=1), picks)
     await here.mem.allocate(["x", "y"])
-    here.named = (Served("picks", "main", "x", 2),)
+    here.named = (ServedContainer("picks", "main", "x", 2),)
     here.household.refresh()
     with capture_logs() as logs:
         here.teller.tell()
@@ -122,7 +122,7 @@ async def test_a_pod_that_picks_its_devices_and_got_the_answer_of_its_twin_is_to
     direct = Setting(tmp_path / "direct", 8)
     direct.come(picks)
     refused = await direct.mem.allocate(["x", "y"])
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Rejected)
     assert here.notes == direct.notes
     assert here.notes[0].reason == EVENT_REFUSED
     told = [entry for entry in logs if entry["event"] == "allocate_refused"]

@@ -6,14 +6,13 @@ from pathlib import Path
 
 from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import ANN_CARDS, EVENT_CARD_FREE, EVENT_CARD_IN_USE
-from gpushare.deviceplugin.decision import NO_ROOM
-from gpushare.deviceplugin.interface import Answer, Refused
-from gpushare.model.facts import NodeFacts
-from gpushare.model.tenants import Resident
+from gpushare.deviceplugin.core.decision import NO_ROOM
+from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
+from gpushare.model.own_node import NodePod, OwnNode
 from tests.support.tenants import NODE, tenant
 from tests.unit.deviceplugin.setting import Setting, ids
 
-APP = Resident("app-uid", "default", "app")
+APP = NodePod("app-uid", "default", "app")
 
 
 def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> Setting:
@@ -37,7 +36,7 @@ async def test_a_pod_that_was_promised_a_full_card_is_refused_and_reads_who_has_
     here = node_of(tmp_path, 14)
     here.come(tenant("late", 4, card=0))
     refused = await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Rejected)
     assert refused.reason == NO_ROOM
     assert (
         "no card is usable (closed: card 0 until default/app is gone, which has a whole GPU)" in refused.text
@@ -47,7 +46,7 @@ async def test_a_pod_that_was_promised_a_full_card_is_refused_and_reads_who_has_
 async def test_where_another_card_is_free_the_pod_gets_that_one(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
     here.come(tenant("late", 4, card=0))
-    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Answer)
+    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     assert here.household.tenancy.grants["late", "main"].cards == (("GPU-1", 4),)
 
 
@@ -56,16 +55,16 @@ async def test_a_record_that_is_written_during_the_call_counts(tmp_path: Path) -
     here = Setting(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
     here.come(tenant("late", 4, card=0))
     here.whole = {APP.uid: frozenset({"GPU-0"})}
-    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Refused)
+    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
 async def test_a_second_container_of_a_pod_on_a_full_card_is_refused(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
     here.come(tenant("early", 4, card=0))
-    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Answer)
+    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     here.come(tenant("late", 2, card=0))
-    assert isinstance(await here.mem.allocate(ids(0, 4, 5)), Refused)
+    assert isinstance(await here.mem.allocate(ids(0, 4, 5)), Rejected)
     assert set(here.household.tenancy.by_pod) == {"early"}
 
 
@@ -93,7 +92,7 @@ async def test_a_pod_that_has_finished_gives_its_card_back(tmp_path: Path) -> No
     here = node_of(tmp_path, 14, alive=())
     assert await here.departures.settle() == frozenset()
     assert closed(here) == [0]
-    here.household.take_residents([Upserted("app", Resident(APP.uid, "default", "app", finished=True))])
+    here.household.take_residents([Upserted("app", NodePod(APP.uid, "default", "app", finished=True))])
     await here.departures.settle()
     assert closed(here) == []
 
@@ -132,7 +131,7 @@ async def test_the_kubelet_still_counts_all_units_of_a_full_card(tmp_path: Path)
 
 async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_tenants(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
-    sharing = Resident("s", "default", "s", tenant=tenant("s", 4, card=0))
+    sharing = NodePod("s", "default", "s", tenant=tenant("s", 4, card=0))
     here.household.take_residents([Upserted("s", sharing), Upserted("app", APP)])
     assert (set(here.household.tenancy.tenants), here.household.uids) == (
         {"s"},
@@ -161,19 +160,19 @@ async def test_a_full_card_is_told_once_and_again_when_it_is_free(tmp_path: Path
 
 async def test_nothing_is_told_of_whole_gpus_while_nothing_is_shared(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.household.take_node(NodeFacts(NODE), "label cgpu=false")
+    here.household.take_node(OwnNode(NODE), "label cgpu=false")
     here.teller.tell()
     assert (told(here), here.household.notices) == ([], ())
-    here.household.take_node(NodeFacts(NODE), None)
+    here.household.take_node(OwnNode(NODE), None)
     here.teller.tell()
-    here.household.take_node(NodeFacts(NODE), "label cgpu=false")
+    here.household.take_node(OwnNode(NODE), "label cgpu=false")
     here.teller.tell()
     assert [reason for reason, _ in told(here)] == [EVENT_CARD_IN_USE]
 
 
 async def test_the_full_card_is_in_the_annotation_and_in_the_list_of_unhealthy_cards(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.publisher.node_seen(NodeFacts(NODE))
+    here.publisher.node_seen(OwnNode(NODE))
     here.teller.tell()
     publishing = asyncio.ensure_future(here.publisher.run())
     while ANN_CARDS not in here.api.node.annotations:

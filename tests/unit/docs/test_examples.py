@@ -15,11 +15,11 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
 from gpushare.extender.metrics import ExtenderMetrics
-from gpushare.isolation.main import command as isolation
+from gpushare.installer.main import command as isolation
 from gpushare.metricsapi.main import command as metrics_api
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.offers import OFFERS
+from gpushare.metricsapi.queries import OFFERS
 from gpushare.monitoring import catalogue
 from gpushare.scheduling.ledger import EMPTY_LEDGER
 

@@ -6,9 +6,9 @@ Card ``i`` is a T4 of 15079 MiB in 14 units with the UUID ``GPU-i``; pods are in
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpushare.adapters.cgroups import Home
+from gpushare.adapters.cgroups import ContainerRef
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
-from gpushare.exporter.regions import Held, Isolation
+from gpushare.exporter.regions import IsolationState, LimitedContainer
 from gpushare.exporter.series import series_of
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.isolation.files import NOTHING
@@ -21,8 +21,8 @@ from gpushare.model.demand import ContainerDemand, Demand, demand_of
 from gpushare.model.devices import ContainerDevices, long_id
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
+from gpushare.model.own_node import GpuPod, NodePod
 from gpushare.model.readings import CardReading, Load, ProcessReading, Readings
-from gpushare.model.tenants import Resident, Tenant
 from tests.support.builders import main
 
 MIB = 1024 * 1024
@@ -61,7 +61,7 @@ def tenant(
     finished: bool = False,
     cards_label: str | None = None,
     uid: str | None = None,
-) -> Resident:
+) -> NodePod:
     """A pod that shares a card: its only container asks for 4 units; ``card`` is what it claims."""
     demand = demand_of(containers or (main(4),), cards_label)
     assert isinstance(demand, Demand), demand.problem
@@ -71,20 +71,20 @@ def tenant(
     pod = Pod(uid or f"{name}-uid", "ml", name, demand, node="n", finished=finished, claim=claim)
     ids = {container_id(name, each): each for each in names}
     running = frozenset() if finished else frozenset(names)
-    return Resident(f"{name}-uid", "ml", name, finished, ids, Tenant(pod, running=running))
+    return NodePod(f"{name}-uid", "ml", name, finished, ids, GpuPod(pod, running=running))
 
 
-def stranger(name: str) -> Resident:
+def stranger(name: str) -> NodePod:
     """A pod that asks for no units of a card."""
-    return Resident(f"{name}-uid", "ml", name, containers={container_id(name, "main"): "main"})
+    return NodePod(f"{name}-uid", "ml", name, containers={container_id(name, "main"): "main"})
 
 
 def container_id(pod: str, container: str = "main") -> str:
     return f"{pod}-{container}-id"
 
 
-def home(pod: str, container: str = "main") -> Home:
-    return Home(f"{pod}-uid", container_id(pod, container))
+def home(pod: str, container: str = "main") -> ContainerRef:
+    return ContainerRef(f"{pod}-uid", container_id(pod, container))
 
 
 def shared(pod: str, units: int = 4, *, card: int = 0, container: str = "main") -> ContainerDevices:
@@ -108,23 +108,25 @@ def use(used: int, peak: int = 0, refusals: int = 0, *, card: int = 0) -> CardUs
     return CardUse(f"GPU-{card}", 0, used * MIB, max(used, peak) * MIB, refusals)
 
 
-def held(pod: str, *uses: CardUse, pids: Iterable[int] = (), limits: Iterable[CardLimit] = ()) -> Held:
+def held(
+    pod: str, *uses: CardUse, pids: Iterable[int] = (), limits: Iterable[CardLimit] = ()
+) -> LimitedContainer:
     """A container that is held on card 0; without ``uses`` no process of it has begun the region."""
     processes = tuple(ProcessUse(pid, 1, ()) for pid in pids)
     region = Region(uses, processes) if uses else NOTHING
-    return Held(Owner(f"{pod}-uid", "main"), tuple(limits) or (limit(),), region)
+    return LimitedContainer(Owner(f"{pod}-uid", "main"), tuple(limits) or (limit(),), region)
 
 
-def isolation(*found: Held, inner_pids: Mapping[int, int] | None = None) -> Isolation:
+def isolation(*found: LimitedContainer, inner_pids: Mapping[int, int] | None = None) -> IsolationState:
     """What was read of containers that are held."""
-    return Isolation(found, inner_pids or {})
+    return IsolationState(found, inner_pids or {})
 
 
 def snapshot(
     cards: Iterable[CardReading] = (),
-    residents: Iterable[Resident] = (),
+    residents: Iterable[NodePod] = (),
     devices: Iterable[ContainerDevices] = (),
-    homes: Mapping[int, Home | None] | None = None,
+    homes: Mapping[int, ContainerRef | None] | None = None,
     **more: Any,
 ) -> Snapshot:
     """A round in which every source answered; ``more`` replaces parts of it."""
@@ -135,7 +137,7 @@ def snapshot(
         "devices": tuple(devices),
         "residents": tuple(residents),
         "node": node(len(listed)),
-        "isolation": Isolation(),
+        "isolation": IsolationState(),
     }
     return Snapshot("n", **parts | more)
 

@@ -5,10 +5,10 @@ from click.testing import CliRunner
 
 from gpushare.errors import ConfigError
 from gpushare.exporter.main import command, settings_of
-from gpushare.exporter.settings import Settings
+from gpushare.exporter.settings import ExporterSettings
 
 
-def settings(*arguments: str, node: str | None = "node-a") -> Settings:
+def settings(*arguments: str, node: str | None = "node-a") -> ExporterSettings:
     named = [f"--node-name={node}"] if node else []
     with command.make_context("exporter", [*named, *arguments]) as context:
         return settings_of(context.params)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpushare.errors import SourceError
-from gpushare.exporter.regions import Held, Isolation, isolation_of
+from gpushare.exporter.regions import IsolationState, LimitedContainer, isolation_of
 from gpushare.isolation.files import NOTHING
 from gpushare.isolation.layout import LIMIT, REGION, Owner, folder_of
 from gpushare.isolation.limits import CardLimit
@@ -23,11 +23,11 @@ USES = (CardUse("GPU-0", 0, 5, 7, 1), CardUse("GPU-1", 0, 0, 0, 0))
 SOUND = region_bytes(USES, [42])
 
 
-def read(state: Path) -> Isolation:
+def read(state: Path) -> IsolationState:
     return isolation_of(state, [], Path("/proc"))
 
 
-def only(state: Path) -> Held:
+def only(state: Path) -> LimitedContainer:
     (held,) = read(state).held
     return held
 
@@ -40,7 +40,7 @@ def unreadable(state: Path) -> str:
 
 
 def test_a_node_without_isolation_has_nothing_to_read(tmp_path: Path) -> None:
-    assert read(tmp_path / "none") == Isolation()
+    assert read(tmp_path / "none") == IsolationState()
 
 
 def test_limits_and_region_of_a_container_are_read(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_limits_and_region_of_a_container_are_read(tmp_path: Path) -> None:
 
 def test_a_container_that_has_not_begun_its_region_uses_nothing(tmp_path: Path) -> None:
     hold(tmp_path, OWNER, LIMITS, empty())
-    assert only(tmp_path) == Held(OWNER, LIMITS, NOTHING)
+    assert only(tmp_path) == LimitedContainer(OWNER, LIMITS, NOTHING)
 
 
 def test_what_processes_call_themselves_is_asked_only_where_somebody_is_held(tmp_path: Path) -> None:
@@ -70,13 +70,13 @@ def test_what_processes_call_themselves_is_asked_only_where_somebody_is_held(tmp
 @pytest.mark.parametrize("name", ["0123456789abcdef", "_main", "uid_", "file"])
 def test_what_is_nobodys_folder_is_passed_over(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    assert read(tmp_path) == Isolation()
+    assert read(tmp_path) == IsolationState()
 
 
 def test_a_folder_that_goes_meanwhile_is_not_there(tmp_path: Path) -> None:
     folder_of(tmp_path, OWNER).symlink_to("gone")
     folder_of(tmp_path, Owner("other", "main")).mkdir()
-    assert read(tmp_path) == Isolation()
+    assert read(tmp_path) == IsolationState()
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:

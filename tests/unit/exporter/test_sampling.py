@@ -13,8 +13,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from structlog.testing import capture_logs
 
-from gpushare.adapters.kube.access import Access
-from gpushare.adapters.kube.agent_resources import own_node, residents_of
+from gpushare.adapters.kube.access import ApiAccess
+from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Deleted, Upserted
@@ -22,16 +22,15 @@ from gpushare.contract import ANN_CARDS
 from gpushare.errors import ApiError, GpuError
 from gpushare.exporter.exposition import Exposition
 from gpushare.exporter.sampling import Sampler
-from gpushare.exporter.settings import Settings
+from gpushare.exporter.settings import ExporterSettings
 from gpushare.exporter.snapshot import SOURCES
 from gpushare.isolation.layout import REGION, Owner
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse
 from gpushare.model.cards import Card, format_cards
-from gpushare.model.facts import NodeFacts
+from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import Readings
-from gpushare.model.tenants import Resident
-from testbed.waiting import until
+from testbed.system.waiting import until
 from tests.support.podresources import Lister, container, pod, served
 from tests.support.regions import hold, region_bytes
 from tests.unit.exporter.scene import T4, process, reading, tenant
@@ -58,10 +57,10 @@ class Cards:
 class Setting:
     """A sampler with its sources: the driver is a fake, the API server was heard and is silent."""
 
-    def __init__(self, settings: Settings, client: KubeClient, cards: Cards) -> None:
+    def __init__(self, settings: ExporterSettings, client: KubeClient, cards: Cards) -> None:
         self.cards = cards
-        self.pods: Mirror[Resident] = Mirror(client, residents_of("n"))
-        self.node: Mirror[NodeFacts] = Mirror(client, own_node("n"))
+        self.pods: Mirror[NodePod] = Mirror(client, node_pods("n"))
+        self.node: Mirror[OwnNode] = Mirror(client, own_node("n"))
         self.sampler = Sampler(settings, cards, self.pods, self.node)
         self.exposition = Exposition(self.sampler, "n", settings.stale_s, each_process=False)
 
@@ -69,7 +68,7 @@ class Setting:
         """The API server has told of the pod ``a`` and of the node."""
         text = format_cards((Card(0, 14, "GPU-0", "Tesla T4", T4),))
         self.pods.changed([Upserted("a-uid", tenant("a"))])
-        self.node.changed([Upserted("n", NodeFacts("n", annotations={ANN_CARDS: text}))])
+        self.node.changed([Upserted("n", OwnNode("n", annotations={ANN_CARDS: text}))])
         self.pods.synced("pods")
         self.node.synced("nodes")
 
@@ -106,10 +105,10 @@ async def setting(tmp_path: Path, **changes: Any) -> AsyncIterator[Setting]:
     }
     async with (
         served(tmp_path, Lister(pod("a", container("main", (MEM, ["GPU-0-_-0"]))))),
-        KubeClient(Access(host="http://127.0.0.1:9")) as client,
+        KubeClient(ApiAccess(host="http://127.0.0.1:9")) as client,
     ):
         mine = Readings((reading(0, process(os.getpid(), 100, 5)),))
-        found = Setting(Settings(**fields | changes), client, Cards(mine))
+        found = Setting(ExporterSettings(**fields | changes), client, Cards(mine))
         found.heard()
         yield found
 
@@ -283,7 +282,7 @@ async def test_formats_that_nobody_needs_are_not_kept(tmp_path: Path) -> None:
 
 
 def test_a_mirror_keeps_what_it_hears_and_tells_a_trouble_once() -> None:
-    mirror: Mirror[str] = Mirror(KubeClient(Access(host="http://127.0.0.1:9")), own_node("n"))  # type: ignore[arg-type]
+    mirror: Mirror[str] = Mirror(KubeClient(ApiAccess(host="http://127.0.0.1:9")), own_node("n"))  # type: ignore[arg-type]
     assert mirror.latest(60) is None
     mirror.changed([Upserted("a", "1"), Upserted("b", "2"), Upserted("a", "3"), Deleted("b"), Deleted("c")])
     mirror.synced("nodes")

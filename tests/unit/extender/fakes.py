@@ -11,7 +11,7 @@ from gpushare.model.annotations import claim_of
 from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Pod
-from gpushare.ports import Fence, LeaseRecord, Note, StoredKey
+from gpushare.ports import Event, Fence, LeaseRecord, StoredKey
 
 
 def refused(status: int, text: str = "no") -> ApiError:
@@ -70,7 +70,7 @@ class FakeApi:
     posts: list[Post] = field(default_factory=list)
     reads: int = 0
     read_error: Exception | None = None
-    notes: list[Note] = field(default_factory=list)
+    notes: list[Event] = field(default_factory=list)
     note_errors: deque[ApiError | None] = field(default_factory=deque)
     noted: asyncio.Event = field(default_factory=asyncio.Event)
     lease: LeaseRecord | None = None
@@ -110,7 +110,7 @@ class FakeApi:
             raise self.read_error
         return self.pods.get(f"{namespace}/{name}")
 
-    async def note(self, note: Note) -> None:
+    async def note(self, note: Event) -> None:
         self.noted.set()
         _next(self.note_errors)
         self.notes.append(note)

@@ -11,13 +11,13 @@ from gpushare import contract
 from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.decision import BindRequest, Outcome
+from gpushare.extender.decision import BindRequest, BindResult
 from gpushare.extender.seal import Sealer
 from gpushare.extender.settings import Deadlines
-from gpushare.model.demand import Malformed, Share
+from gpushare.model.demand import Amount, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
-from gpushare.ports import KubeApi, Note
+from gpushare.ports import Event, KubeApi
 from tests.support.builders import demand, free, node, pod, unmanaged
 from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence, until
 
@@ -32,7 +32,7 @@ class Rig:
 
     api: FakeApi
     cluster: Cluster
-    notes: list[Note] = field(default_factory=list)
+    notes: list[Event] = field(default_factory=list)
     fenced: str | None = None
     binder: Binder = field(init=False)
 
@@ -50,7 +50,7 @@ class Rig:
         found = self.api.pods[f"default/{uid}"]
         self.cluster.change_pods([Upserted(uid, found)])
 
-    async def bind(self, uid: str, at: str = "n", *, name: str | None = None) -> Outcome:
+    async def bind(self, uid: str, at: str = "n", *, name: str | None = None) -> BindResult:
         return await self.binder.bind(BindRequest("default", name or uid, uid, at))
 
     def free(self, name: str = "n") -> list[int]:
@@ -89,7 +89,7 @@ async def settled_deadline(rig: Rig, uid: str) -> None:
 
 async def test_a_bind_posts_once_with_all_annotations_and_takes_the_units() -> None:
     async with rig(node("n", 14, 14), pod("a", 4)) as r:
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("a") == BindResult()
         [post] = r.api.posts
         assert (post.node, post.pod.uid) == ("n", "a")
         assert post.annotations.pop(contract.ANN_ASSUME_TIME).isdigit()
@@ -111,7 +111,7 @@ async def test_a_bind_with_a_key_carries_a_seal_that_is_believed() -> None:
         found = r.api.pods["default/a"]
         assert found.seal
         assert r.cluster.sealer.checked(found) == found
-        assert (found.claim, found.mode) == (((0, Share(4)),), Mode.SHARE)
+        assert (found.claim, found.mode) == (((0, Amount(4)),), Mode.SHARE)
 
 
 async def test_a_second_attempt_says_the_mode_of_the_first() -> None:
@@ -119,7 +119,7 @@ async def test_a_second_attempt_says_the_mode_of_the_first() -> None:
         r.api.script.append(fail(silence()))
         await r.bind("a")
         r.knows(node("n", 14, 14, mode=Mode.CGPU))
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("a") == BindResult()
         assert [post.annotations[contract.ANN_MODE] for post in r.api.posts] == ["share", "share"]
         assert [room.open for room in r.cluster.ledger.books["n"].rooms] == [False, True]
 
@@ -147,7 +147,7 @@ async def test_the_note_of_a_second_attempt_counts_its_own_units_once() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script.append(fail(silence()))
         await r.bind("a")
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("a") == BindResult()
         assert [n.text for n in r.notes] == ["placed on node n: 4 units on card 0 (10 of 14 left)"]
 
 
@@ -170,7 +170,7 @@ async def test_binds_at_the_same_time_never_share_units_that_are_there_once() ->
 async def test_behind_the_fence_nothing_is_posted_and_nothing_reserved() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.fenced = "this extender does not hold the Lease"
-        assert await r.bind("a") == Outcome("this extender does not hold the Lease", "fenced")
+        assert await r.bind("a") == BindResult("this extender does not hold the Lease", "fenced")
         assert r.api.posts == []
         assert r.free() == [14]
         assert r.cluster.ledger.reservation("a") is None
@@ -205,7 +205,7 @@ async def test_a_pod_that_asks_for_nothing_of_ours_is_refused_by_name_and_change
     async with rig(node("n", 14, mode=Mode.CGPU, pods_per_card=1), pod("a", 4)) as r:
         r.api.has(unmanaged("web", at=at))
         for _ in range(2):  # a scheduler tries again
-            assert await r.bind("web") == Outcome(
+            assert await r.bind("web") == BindResult(
                 "pod default/web asks for no aliyun.com/gpu-mem, and this extender binds only pods that do: "
                 "set managedResources in its entry of the scheduler's configuration",
                 "unmanaged",
@@ -213,19 +213,19 @@ async def test_a_pod_that_asks_for_nothing_of_ours_is_refused_by_name_and_change
         assert (r.api.posts, r.notes) == ([], [])
         assert "web" not in r.cluster.pods
         assert r.cluster.ledger.reservation("web") is None
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("a") == BindResult()
 
 
 async def test_a_pod_that_asks_for_zero_is_bound_as_filter_let_it_pass_and_takes_no_card() -> None:
     async with rig(node("n", 14, mode=Mode.CGPU, pods_per_card=1), pod("a", 4), pod("zero", 0)) as r:
-        assert await r.bind("zero") == Outcome()
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("zero") == BindResult()
+        assert await r.bind("a") == BindResult()
         assert [post.pod.uid for post in r.api.posts] == ["zero", "a"]
 
 
 async def test_a_malformed_pod_is_refused_with_its_problem_and_told() -> None:
     async with rig(node("n", 14), pod("a", Malformed("limit is -4"))) as r:
-        assert await r.bind("a") == Outcome("limit is -4", "malformed")
+        assert await r.bind("a") == BindResult("limit is -4", "malformed")
         assert [(n.reason, n.text, n.warning) for n in r.notes] == [
             (contract.EVENT_MALFORMED, "limit is -4", True)
         ]
@@ -243,21 +243,21 @@ async def test_a_pod_that_fits_nowhere_on_the_node_is_told_the_numbers() -> None
 async def test_a_pod_that_the_watch_has_not_shown_yet_is_read() -> None:
     async with rig(node("n", 14)) as r:
         r.api.has(pod("a", 4))
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("a") == BindResult()
         assert r.free() == [10]
 
 
 async def test_a_pod_that_cannot_be_read_is_an_error_and_reserves_nothing() -> None:
     async with rig(node("n", 14)) as r:
         r.api.read_error = refused(503, "etcd is away")
-        assert await r.bind("a") == Outcome("reading pod default/a: etcd is away", "api_read")
+        assert await r.bind("a") == BindResult("reading pod default/a: etcd is away", "api_read")
         assert r.free() == [14]
 
 
 async def test_a_pod_of_another_uid_is_refused_in_the_originals_words() -> None:
     async with rig(node("n", 14)) as r:
         r.api.has(pod("new", 4, name="web"))
-        assert await r.bind("old", name="web") == Outcome(
+        assert await r.bind("old", name="web") == BindResult(
             "The pod web in ns default's uid is new, and it's not equal with expected old", "wrong_uid"
         )
 
@@ -271,7 +271,7 @@ async def test_a_pod_of_another_uid_is_refused_in_the_originals_words() -> None:
 async def test_a_clear_refusal_releases_the_units(status: int, reason: str) -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script.append(fail(refused(status, "because")))
-        assert await r.bind("a") == Outcome("binding pod default/a to node n: because", reason)
+        assert await r.bind("a") == BindResult("binding pod default/a to node n: because", reason)
         assert r.free() == [14]
         assert not r.unclear
         assert r.notes == []
@@ -306,7 +306,7 @@ async def test_a_second_attempt_on_the_same_node_posts_the_same_cards_again() ->
         r.api.script.append(fail(silence()))
         await r.bind("a")
         await r.bind("b")
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("a") == BindResult()
         first, _, again = r.api.posts
         assert first.annotations[contract.ANN_ALLOCATION] == again.annotations[contract.ANN_ALLOCATION]
         assert not r.unclear
@@ -326,7 +326,7 @@ async def test_an_unclear_bind_that_took_effect_is_found_when_another_node_is_as
     async with rig(node("n", 14), node("m", 14), pod("a", 4)) as r:
         r.api.script.append(fail(silence(), after_effect=True))
         await r.bind("a", "n")
-        assert await r.bind("a", "m") == Outcome("pod default/a is already bound to node n", "elsewhere")
+        assert await r.bind("a", "m") == BindResult("pod default/a is already bound to node n", "elsewhere")
         assert (r.free("n"), r.free("m")) == ([10], [14])
         assert not r.unclear
 
@@ -336,16 +336,16 @@ async def test_past_the_deadline_an_unbound_pod_goes_to_another_node() -> None:
         r.api.script.append(fail(silence()))
         await r.bind("a", "n")
         await settled_deadline(r, "a")
-        assert await r.bind("a", "m") == Outcome()
+        assert await r.bind("a", "m") == BindResult()
         assert (r.free("n"), r.free("m")) == ([14], [10])
 
 
 async def test_asking_for_the_same_pod_again_after_success_posts_nothing() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         await r.bind("a")
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("a") == BindResult()
         r.show("a")
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("a") == BindResult()
         assert len(r.api.posts) == 1
 
 
@@ -356,7 +356,7 @@ async def test_a_conflict_with_our_own_earlier_post_is_a_success() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script += [fail(silence(), after_effect=True), fail(refused(409, "already assigned"))]
         await r.bind("a")
-        assert await r.bind("a") == Outcome()
+        assert await r.bind("a") == BindResult()
         assert not r.unclear
         assert r.free() == [10]
 
@@ -413,7 +413,7 @@ async def test_calls_for_the_same_pod_and_node_join() -> None:
         calls = [asyncio.create_task(r.bind("a")) for _ in range(3)]
         await until(lambda: r.api.posts)
         gate.set()
-        assert [await call for call in calls] == [Outcome()] * 3
+        assert [await call for call in calls] == [BindResult()] * 3
         assert len(r.api.posts) == 1
 
 
@@ -423,11 +423,11 @@ async def test_another_node_is_refused_while_a_bind_is_under_way() -> None:
         r.api.script.append(gated(gate))
         call = asyncio.create_task(r.bind("a", "n"))
         await until(lambda: r.api.posts)
-        assert await r.bind("a", "m") == Outcome(
+        assert await r.bind("a", "m") == BindResult(
             "a bind of pod default/a to node n is under way", "under_way"
         )
         gate.set()
-        assert await call == Outcome()
+        assert await call == BindResult()
 
 
 async def test_a_caller_that_hangs_up_does_not_stop_its_bind() -> None:
@@ -454,7 +454,7 @@ async def test_draining_waits_for_every_post() -> None:
         assert not drained.done()
         gate.set()
         await drained
-        assert [await call for call in calls] == [Outcome()] * 2
+        assert [await call for call in calls] == [BindResult()] * 2
 
 
 async def test_a_pod_that_goes_while_its_bind_is_under_way_holds_nothing() -> None:
@@ -476,10 +476,10 @@ async def test_a_crash_costs_one_bind_and_keeps_its_units() -> None:
     async with rig(node("n", 14), pod("a", 4), pod("b", 4)) as r:
         r.api.script.append(fail(RuntimeError("a defect")))
         outcome = await r.bind("a")
-        assert outcome == Outcome("binding pod default/a: internal error, see the log", "internal")
+        assert outcome == BindResult("binding pod default/a: internal error, see the log", "internal")
         assert r.free() == [10]
         assert "a" in r.binder.unclear
-        assert await r.bind("b") == Outcome()
+        assert await r.bind("b") == BindResult()
 
 
 async def test_a_crash_of_a_bind_whose_pod_the_watch_has_not_shown_is_watched_over_too() -> None:

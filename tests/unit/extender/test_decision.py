@@ -5,12 +5,12 @@ import pytest
 from gpushare.errors import ApiError
 from gpushare.extender.decision import BOUND, Decision, bound_already, decided, reason_of, units_of_lowest
 from gpushare.model.annotations import Shares
-from gpushare.model.demand import Share
+from gpushare.model.demand import Amount
 from gpushare.scheduling.events import Reserved
 from gpushare.scheduling.ledger import Ledger, apply
 from tests.support.builders import cluster, demand, node, pod
 
-SHARES: Shares = ((0, Share(4)), (1, Share(4)))
+SHARES: Shares = ((0, Amount(4)), (1, Amount(4)))
 WANTED = demand(8, cards=2)
 
 

@@ -16,17 +16,17 @@ from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import BindRequest
 from gpushare.extender.leadership import Leadership
-from gpushare.extender.lease import Terms
+from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import Deadlines
 from gpushare.ports import LeaseRecord
 from tests.support.builders import node, pod
 from tests.unit.extender.fakes import FakeApi, gated, refused, silence, until
 
-FAST = Terms(lease_s=1, renew_deadline_s=0.1, retry_s=0.01, post_s=0.01)
-ONCE = Terms(lease_s=60, renew_deadline_s=50, retry_s=40, post_s=5)
+FAST = LeaseDurations(lease_s=1, renew_deadline_s=0.1, retry_s=0.01, post_s=0.01)
+ONCE = LeaseDurations(lease_s=60, renew_deadline_s=50, retry_s=40, post_s=5)
 """One round in the time of a test."""
 OTHER = LeaseRecord("other", "10.0.0.2:39999", 60, "12:00", 3, "v")
-QUICK = Terms(lease_s=0.6, renew_deadline_s=0.5, retry_s=0.01, post_s=0.02)
+QUICK = LeaseDurations(lease_s=0.6, renew_deadline_s=0.5, retry_s=0.01, post_s=0.02)
 """A take-over of less than a second, in full."""
 FREE = replace(OTHER, holder="", address="", duration_s=1)
 """A Lease that was given back."""
@@ -56,7 +56,7 @@ def open_gate() -> CatchUp:
     return made
 
 
-def candidate(api: FakeApi, catch_up: CatchUp, terms: Terms, *, by_flag: bool = False) -> Leadership:
+def candidate(api: FakeApi, catch_up: CatchUp, terms: LeaseDurations, *, by_flag: bool = False) -> Leadership:
     return Leadership(
         api,
         identity="me",
@@ -69,7 +69,7 @@ def candidate(api: FakeApi, catch_up: CatchUp, terms: Terms, *, by_flag: bool = 
 
 @asynccontextmanager
 async def running(
-    api: FakeApi, catch_up: CatchUp | None = None, terms: Terms = ONCE, *, by_flag: bool = False
+    api: FakeApi, catch_up: CatchUp | None = None, terms: LeaseDurations = ONCE, *, by_flag: bool = False
 ) -> AsyncIterator[Leadership]:
     leadership = candidate(api, catch_up or open_gate(), terms, by_flag=by_flag)
     task = asyncio.create_task(leadership.run())

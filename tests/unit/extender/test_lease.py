@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpushare.extender.lease import (
-    Move,
-    Sight,
-    Terms,
+    LeaseAction,
+    LeaseDurations,
+    Observation,
     bind_from,
     decide,
     goes_alone,
@@ -22,7 +22,7 @@ from gpushare.extender.lease import (
 )
 from gpushare.ports import LeaseRecord
 
-TERMS = Terms(lease_s=15, renew_deadline_s=10, retry_s=2, post_s=3)
+TERMS = LeaseDurations(lease_s=15, renew_deadline_s=10, retry_s=2, post_s=3)
 
 
 def record(
@@ -35,24 +35,26 @@ def record(
 
 
 def test_a_first_look_dates_what_it_sees_from_now() -> None:
-    assert look(None, record(), 5.0) == Sight(record(), 5.0)
+    assert look(None, record(), 5.0) == Observation(record(), 5.0)
 
 
 def test_content_that_did_not_change_keeps_the_time_when_it_was_first_seen() -> None:
-    assert look(Sight(record(), 5.0), record(), 9.0).since == 5.0
+    assert look(Observation(record(), 5.0), record(), 9.0).since == 5.0
 
 
 def test_a_renewal_is_a_sign_of_life() -> None:
-    assert look(Sight(record(), 5.0), record(renewed="12:02"), 9.0) == Sight(record(renewed="12:02"), 9.0)
+    assert look(Observation(record(), 5.0), record(renewed="12:02"), 9.0) == Observation(
+        record(renewed="12:02"), 9.0
+    )
 
 
 def test_a_write_that_changes_only_the_version_is_a_sign_of_life_too() -> None:
-    assert look(Sight(record(), 5.0), replace(record(), version="8"), 9.0).since == 9.0
+    assert look(Observation(record(), 5.0), replace(record(), version="8"), 9.0).since == 9.0
 
 
 def test_the_absence_of_a_lease_is_content_too() -> None:
-    assert look(Sight(None, 5.0), None, 9.0).since == 5.0
-    assert look(Sight(record(), 5.0), None, 9.0).since == 9.0
+    assert look(Observation(None, 5.0), None, 9.0).since == 5.0
+    assert look(Observation(record(), 5.0), None, 9.0).since == 9.0
 
 
 # --- decide --------------------------------------------------------------------------------------
@@ -60,32 +62,38 @@ def test_the_absence_of_a_lease_is_content_too() -> None:
 
 @pytest.mark.parametrize("now", [0.0, 5.0, 1e9])
 def test_a_lease_that_is_not_there_is_created(now: float) -> None:
-    assert decide(Sight(None, 0.0), "me", now) is Move.CREATE
+    assert decide(Observation(None, 0.0), "me", now) is LeaseAction.CREATE
 
 
 @pytest.mark.parametrize("now", [0.0, 14.0, 1e9])
 def test_ones_own_lease_is_renewed_however_old_it_is(now: float) -> None:
-    assert decide(Sight(record("me"), 0.0), "me", now) is Move.RENEW
+    assert decide(Observation(record("me"), 0.0), "me", now) is LeaseAction.RENEW
 
 
 def test_a_lease_that_was_given_back_is_taken_at_once() -> None:
-    assert decide(Sight(record(""), 100.0), "me", 100.0) is Move.TAKE
+    assert decide(Observation(record(""), 100.0), "me", 100.0) is LeaseAction.TAKE
 
 
 @pytest.mark.parametrize(
-    ("age", "move"), [(0.0, Move.FOLLOW), (14.999, Move.FOLLOW), (15.0, Move.TAKE), (99.0, Move.TAKE)]
+    ("age", "move"),
+    [
+        (0.0, LeaseAction.FOLLOW),
+        (14.999, LeaseAction.FOLLOW),
+        (15.0, LeaseAction.TAKE),
+        (99.0, LeaseAction.TAKE),
+    ],
 )
-def test_a_lease_that_did_not_change_for_its_duration_may_be_taken(age: float, move: Move) -> None:
-    assert decide(Sight(record(), 100.0), "me", 100.0 + age) is move
+def test_a_lease_that_did_not_change_for_its_duration_may_be_taken(age: float, move: LeaseAction) -> None:
+    assert decide(Observation(record(), 100.0), "me", 100.0 + age) is move
 
 
 def test_the_duration_that_counts_is_the_one_that_the_holder_wrote() -> None:
-    assert decide(Sight(record(duration_s=60), 0.0), "me", 30.0) is Move.FOLLOW
+    assert decide(Observation(record(duration_s=60), 0.0), "me", 30.0) is LeaseAction.FOLLOW
 
 
 def test_the_time_that_the_holder_wrote_does_not_matter() -> None:
     """Clocks of two machines may differ by any amount."""
-    assert decide(Sight(record(renewed="1970-01-01T00:00:00Z"), 0.0), "me", 1.0) is Move.FOLLOW
+    assert decide(Observation(record(renewed="1970-01-01T00:00:00Z"), 0.0), "me", 1.0) is LeaseAction.FOLLOW
 
 
 # --- bind_from and lapses_at ---------------------------------------------------------------------
@@ -96,23 +104,23 @@ def test_a_lease_that_tells_nothing_of_who_could_be_binding_is_waited_for_in_ful
     found: LeaseRecord | None,
 ) -> None:
     assert TERMS.take_over_s == TERMS.lease_s + TERMS.post_s
-    assert bind_from(Sight(found, 0.0), TERMS, 4.0) == 4.0 + TERMS.take_over_s
+    assert bind_from(Observation(found, 0.0), TERMS, 4.0) == 4.0 + TERMS.take_over_s
 
 
 def test_after_a_lease_that_was_given_back_one_may_bind_at_once() -> None:
-    assert bind_from(Sight(record(""), 0.0), TERMS, 4.0) == 4.0
+    assert bind_from(Observation(record(""), 0.0), TERMS, 4.0) == 4.0
 
 
 def test_after_a_holder_that_fell_silent_its_last_post_must_have_ended() -> None:
-    assert bind_from(Sight(record(), 100.0), TERMS, 115.0) == 118.0
+    assert bind_from(Observation(record(), 100.0), TERMS, 115.0) == 118.0
 
 
 def test_a_holder_that_is_silent_for_long_needs_no_more_wait() -> None:
-    assert bind_from(Sight(record(), 100.0), TERMS, 500.0) == 500.0
+    assert bind_from(Observation(record(), 100.0), TERMS, 500.0) == 500.0
 
 
 def test_a_replica_that_restarts_under_its_old_name_waits_for_the_binds_of_its_former_life() -> None:
-    assert bind_from(Sight(record("me"), 100.0), TERMS, 100.0) == 118.0
+    assert bind_from(Observation(record("me"), 100.0), TERMS, 100.0) == 118.0
 
 
 def test_a_post_begins_only_if_it_ends_before_the_renewal_deadline() -> None:
@@ -147,8 +155,8 @@ def test_a_lease_of_another_uid_is_another_lease() -> None:
 def test_only_a_lease_that_stayed_given_back_proves_that_nobody_has_bound(
     scouted: LeaseRecord | None, taken: LeaseRecord | None, *, nobody: bool
 ) -> None:
-    assert nobody_since(Sight(scouted, 0.0), Sight(taken, 9.0)) is nobody
-    assert not nobody_since(None, Sight(taken, 9.0))
+    assert nobody_since(Observation(scouted, 0.0), Observation(taken, 9.0)) is nobody
+    assert not nobody_since(None, Observation(taken, 9.0))
 
 
 @pytest.mark.parametrize(
@@ -156,13 +164,13 @@ def test_only_a_lease_that_stayed_given_back_proves_that_nobody_has_bound(
     [
         (None, True, True),
         (None, False, False),
-        (Sight(None, 0.0), True, False),
-        (Sight(record(), 0.0), True, False),
+        (Observation(None, 0.0), True, False),
+        (Observation(record(), 0.0), True, False),
     ],
     ids=["by-choice", "without-the-flag", "seen-absent", "seen-held"],
 )
 def test_a_replica_goes_alone_only_by_choice_and_if_it_has_never_read_the_lease(
-    sight: Sight | None, *, allowed: bool, alone: bool
+    sight: Observation | None, *, allowed: bool, alone: bool
 ) -> None:
     assert goes_alone(sight, allowed=allowed) is alone
 
@@ -223,9 +231,9 @@ class Replica:
     offset: float
     by_flag: bool = False
     refused: bool = False
-    sight: Sight | None = None
+    sight: Observation | None = None
     read_at: float = 0.0
-    move: Move | None = None
+    move: LeaseAction | None = None
     written: LeaseRecord | None = None
     alone: bool = False
     not_before: float = float("-inf")
@@ -248,7 +256,7 @@ class Replica:
             self.binds_from = None
         self.sight = look(self.sight, server.record, self.read_at)
         move = decide(self.sight, self.name, self.read_at)
-        if move is Move.FOLLOW:
+        if move is LeaseAction.FOLLOW:
             self.stop()
         else:
             self.move = move
@@ -276,8 +284,8 @@ class Replica:
             return
         seen = self.sight
         if recreated(seen.record, self.written):
-            self.binds_from, seen = None, Sight(None, self.read_at)
-        if self.move is not Move.RENEW or self.binds_from is None:
+            self.binds_from, seen = None, Observation(None, self.read_at)
+        if self.move is not LeaseAction.RENEW or self.binds_from is None:
             self.binds_from = max(bind_from(seen, TERMS, self.read_at), self.not_before)
         self.lapses = lapses_at(self.read_at, TERMS)
         self.sight = look(seen, self.written, self.clock(t))

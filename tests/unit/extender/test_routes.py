@@ -6,8 +6,8 @@ import pytest
 
 from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
 from gpushare.extender.routes import scheduler_routes
-from gpushare.extender.service import Service
-from gpushare.runtime.http import Answer, Request
+from gpushare.extender.service import SchedulerService
+from gpushare.runtime.http import Request, Response
 
 
 class ServiceFake:
@@ -23,18 +23,18 @@ class ServiceFake:
         return f"inspect {node}".encode()
 
 
-handle = scheduler_routes(cast("Service", ServiceFake()))
+handle = scheduler_routes(cast("SchedulerService", ServiceFake()))
 
 
-async def ask(method: str, path: str, body: bytes | None = b"", **headers: str) -> Answer:
+async def ask(method: str, path: str, body: bytes | None = b"", **headers: str) -> Response:
     given = {name.replace("_", "-").lower().encode(): value.encode() for name, value in headers.items()}
     answer = handle(Request(method, path, given, body, keep_alive=True))
-    return answer if isinstance(answer, Answer) else await answer
+    return answer if isinstance(answer, Response) else await answer
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
 async def test_a_verb_gets_the_body(verb: str) -> None:
-    assert await ask("POST", f"{EXTENDER_PREFIX}/{verb}", b"x") == Answer(f"{verb} x".encode())
+    assert await ask("POST", f"{EXTENDER_PREFIX}/{verb}", b"x") == Response(f"{verb} x".encode())
 
 
 async def test_a_bind_that_was_passed_on_is_known_by_its_header() -> None:

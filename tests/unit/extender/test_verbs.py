@@ -14,7 +14,7 @@ from gpushare.errors import InvalidRequest
 from gpushare.extender.codec import bind_answer
 from gpushare.extender.decision import BindRequest
 from gpushare.extender.verbs import (
-    Judged,
+    VerbResult,
     bind_request,
     error_answer,
     filter_verb,
@@ -25,7 +25,7 @@ from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
 from tests.property.strategies import json_values
 from tests.support.builders import cluster, node, pod
 
-Verb = Callable[[bytes, Ledger], Judged]
+Verb = Callable[[bytes, Ledger], VerbResult]
 VERBS = (filter_verb, prioritize_verb, preempt_verb)
 BUSY = cluster(
     node("n", 14),

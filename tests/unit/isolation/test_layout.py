@@ -2,7 +2,7 @@ from pathlib import Path
 
 from gpushare.isolation.layout import (
     Bound,
-    Folders,
+    IsolationDirs,
     Owner,
     binds,
     bound,
@@ -13,7 +13,7 @@ from gpushare.isolation.layout import (
     place_named,
 )
 
-FOLDERS = Folders()
+FOLDERS = IsolationDirs()
 STATE = Path("/run/gpushare")
 OWNER = Owner("8f4e6d1c-0000-4000-8000-000000000001", "main")
 VERSION = "0123456789abcdef"

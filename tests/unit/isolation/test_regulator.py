@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.isolation.regulator import Sample, rate
+from gpushare.isolation.regulator import LaunchSample, rate
 
 SECOND = 1_000_000_000
 
@@ -16,9 +16,9 @@ class App:
     ns_per_token: float
     wants: float = 1.0
 
-    def run(self, allowed: int) -> Sample:
+    def run(self, allowed: int) -> LaunchSample:
         spent = round(min(self.wants * SECOND / self.ns_per_token, allowed or SECOND))
-        return Sample(SECOND, round(spent * self.ns_per_token), spent)
+        return LaunchSample(SECOND, round(spent * self.ns_per_token), spent)
 
 
 def part(app: App, percent: int, samples: int, previous: int = 0) -> float:
@@ -47,8 +47,10 @@ def test_whoever_wants_less_can_still_have_all_of_its_part(percent: int, cost: f
     assert 100 * App(cost).run(shy).busy_ns / SECOND == pytest.approx(percent, rel=0.05, abs=0.1)
 
 
-@pytest.mark.parametrize("sample", [Sample(SECOND, 0, 0), Sample(SECOND, SECOND, 0), Sample(0, 5, 5)])
-def test_a_sample_that_says_nothing_changes_nothing(sample: Sample) -> None:
+@pytest.mark.parametrize(
+    "sample", [LaunchSample(SECOND, 0, 0), LaunchSample(SECOND, SECOND, 0), LaunchSample(0, 5, 5)]
+)
+def test_a_sample_that_says_nothing_changes_nothing(sample: LaunchSample) -> None:
     assert rate(25, sample, 1234) == 1234
     assert rate(25, sample, 0) == 0
 
@@ -56,7 +58,7 @@ def test_a_sample_that_says_nothing_changes_nothing(sample: Sample) -> None:
 def test_kernels_that_are_too_short_to_be_seen_are_not_held_for_ever() -> None:
     held = 10
     for _ in range(20):
-        held = rate(25, Sample(SECOND, 0, held), held)
+        held = rate(25, LaunchSample(SECOND, 0, held), held)
     assert held > 1_000_000
 
 
@@ -65,7 +67,9 @@ def test_kernels_that_grow_are_held_soon() -> None:
     assert part(App(1000), 25, 6, fast) == pytest.approx(25, abs=2)
 
 
-@given(percents, st.builds(Sample, st.integers(1, 10**12), st.integers(0, 10**12), st.integers(1, 2**63)))
-def test_a_rate_is_never_none(percent: int, sample: Sample) -> None:
+@given(
+    percents, st.builds(LaunchSample, st.integers(1, 10**12), st.integers(0, 10**12), st.integers(1, 2**63))
+)
+def test_a_rate_is_never_none(percent: int, sample: LaunchSample) -> None:
     assert rate(percent, sample, 0) >= 1
     assert rate(percent, sample, 1) >= 1

@@ -4,22 +4,22 @@ from pathlib import Path
 import pytest
 
 from gpushare.contract import AGENT_RECORD, DEVICE_PLUGIN_FOLDER
+from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
 from gpushare.deviceplugin.main import command as agent
 from gpushare.deviceplugin.main import settings_of as agent_settings
-from gpushare.deviceplugin.record import Record
-from gpushare.deviceplugin.tenancy import Grant, Hold
+from gpushare.deviceplugin.node.record import Record
 from gpushare.errors import ConfigError
-from gpushare.isolation.versions import Unknown, current, found, holds, in_use
+from gpushare.isolation.versions import UnknownUsage, current, found, holds, in_use
 
 OLD, NEW = "00000000000000aa", "00000000000000bb"
 
 
-def grant(container: str, hold: Hold | None) -> Grant:
-    return Grant("uid", container, "default/pod", (("GPU-1", 4),), "lead", hold=hold)
+def grant(container: str, hold: Enforcement | None) -> Allocation:
+    return Allocation("uid", container, "default/pod", (("GPU-1", 4),), "lead", hold=hold)
 
 
 def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:
-    grants = [grant("a", Hold("00000000000000cc", OLD, "limit")), grant("b", None)]
+    grants = [grant("a", Enforcement("00000000000000cc", OLD, "limit")), grant("b", None)]
     asyncio.run(Record(tmp_path, "GiB").keep(lambda: {each.key: each for each in grants}))
     assert in_use(tmp_path / Path(AGENT_RECORD).name) == frozenset({OLD})
 
@@ -38,7 +38,7 @@ def test_an_agent_without_isolation_holds_nobody(tmp_path: Path) -> None:
 
 def test_without_a_record_it_is_not_known_who_has_what(tmp_path: Path) -> None:
     record = tmp_path / "grants.json"
-    assert in_use(record) == Unknown(f"there is no {record}")
+    assert in_use(record) == UnknownUsage(f"there is no {record}")
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_a_record_that_cannot_be_understood_tells_nothing(tmp_path: Path, conten
     record = tmp_path / "grants.json"
     record.write_bytes(content)
     answer = in_use(record)
-    assert isinstance(answer, Unknown)
+    assert isinstance(answer, UnknownUsage)
     assert str(record) in answer.reason
 
 
 def test_a_record_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
-    assert in_use(tmp_path) == Unknown(f"cannot read {tmp_path}: Is a directory")
+    assert in_use(tmp_path) == UnknownUsage(f"cannot read {tmp_path}: Is a directory")
 
 
 def test_only_names_of_versions_are_versions(tmp_path: Path) -> None:
@@ -78,4 +78,4 @@ def test_a_link_that_leads_to_no_version_is_none(tmp_path: Path) -> None:
 def test_what_nobody_has_and_nobody_gets_is_held_by_nothing() -> None:
     assert holds((OLD, NEW), NEW, frozenset()) == {NEW: "new containers get it"}
     assert holds((OLD, NEW), None, frozenset({OLD})) == {OLD: "containers have it"}
-    assert holds((OLD, NEW), None, Unknown("x")).keys() == {OLD, NEW}
+    assert holds((OLD, NEW), None, UnknownUsage("x")).keys() == {OLD, NEW}

@@ -14,21 +14,21 @@ from typing import Any
 
 import aiohttp
 
-from gpushare.adapters.kube.access import Access as ApiAccess
+from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.directory import NODES, PODS, Entry
+from gpushare.adapters.kube.metrics_api import NODES, PODS, DirectoryEntry
 from gpushare.adapters.kube.watch import Upserted
 from gpushare.contract import AUTHENTICATION_CONFIG
 from gpushare.errors import GpuShareError
-from gpushare.metricsapi.access import Access
+from gpushare.metricsapi.authentication import ServerAuth
+from gpushare.metricsapi.authorization import Authorizer
 from gpushare.metricsapi.directory import Directory
-from gpushare.metricsapi.door import Door
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.offers import Question, Value
-from gpushare.metricsapi.service import Service
+from gpushare.metricsapi.queries import MetricQuery, MetricValue
+from gpushare.metricsapi.service import MetricsService
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket
-from testbed.pki import Authority, KeyPair
+from testbed.control_plane.pki import Authority, KeyPair
 
 API = "/apis/custom.metrics.k8s.io/v1beta2"
 FRONT = "front-proxy-client"
@@ -39,12 +39,12 @@ USER = {"X-Remote-User": "u"}
 class Told:
     """What the fakes say: values by name, or an error; who may do what."""
 
-    values: Mapping[str, Value] | GpuShareError = field(default_factory=dict)
+    values: Mapping[str, MetricValue] | GpuShareError = field(default_factory=dict)
     allowed: bool | GpuShareError = True
-    questions: list[Question] = field(default_factory=list)
+    questions: list[MetricQuery] = field(default_factory=list)
     reviews: list[Mapping[str, Any]] = field(default_factory=list)
 
-    async def answer(self, question: Question) -> Mapping[str, Value]:
+    async def answer(self, question: MetricQuery) -> Mapping[str, MetricValue]:
         self.questions.append(question)
         if isinstance(self.values, GpuShareError):
             raise self.values
@@ -63,7 +63,7 @@ class FakeSource:
     def __init__(self, told: Told) -> None:
         self._told = told
 
-    async def values(self, question: Question) -> Mapping[str, Value]:
+    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
         return await self._told.answer(question)
 
 
@@ -80,10 +80,10 @@ class Scene:
         client = KubeClient(ApiAccess(host="http://127.0.0.1:1"))
         self.pods = Directory(client, PODS, self.metrics)
         self.nodes = Directory(client, NODES, self.metrics)
-        self.door = Door(f"{folder}/tls.crt", f"{folder}/tls.key", look_s=0.02)
-        service = Service(
+        self.door = ServerAuth(f"{folder}/tls.crt", f"{folder}/tls.key", look_s=0.02)
+        service = MetricsService(
             front=lambda: self.door.front,
-            access=Access(self.told.review, self.metrics),
+            access=Authorizer(self.told.review, self.metrics),
             source=FakeSource(self.told),
             pods=self.pods,
             nodes=self.nodes,
@@ -109,7 +109,7 @@ class Scene:
         }
         self.door.learn({AUTHENTICATION_CONFIG: data})
 
-    def add(self, directory: Directory, *entries: Entry) -> None:
+    def add(self, directory: Directory, *entries: DirectoryEntry) -> None:
         directory.changed([Upserted(f"{each.namespace}/{each.name}", each) for each in entries])
 
     def client(self, pair: KeyPair | None = None) -> ssl.SSLContext:
@@ -150,8 +150,13 @@ async def until(holds: Callable[[], bool]) -> None:
 async def serving(folder: Path, *, introduced: bool = True) -> AsyncIterator[Scene]:
     """The server, which knows its front proxy; pods ``p`` and ``q`` in ``a``, and node ``n``."""
     scene = Scene(folder)
-    scene.add(scene.pods, Entry("a", "p", {"app": "x"}), Entry("a", "q", {"app": "y"}), Entry("b", "r"))
-    scene.add(scene.nodes, Entry("", "n", {"zone": "z"}))
+    scene.add(
+        scene.pods,
+        DirectoryEntry("a", "p", {"app": "x"}),
+        DirectoryEntry("a", "q", {"app": "y"}),
+        DirectoryEntry("b", "r"),
+    )
+    scene.add(scene.nodes, DirectoryEntry("", "n", {"zone": "z"}))
     listener = bind_socket("127.0.0.1", 0)
     scene.port = listener.getsockname()[1]
     door = asyncio.create_task(scene.door.run())

@@ -3,9 +3,9 @@
 import msgspec
 from structlog.testing import capture_logs
 
-from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.directory import AUTHENTICATION, NODES, PODS, Entry
+from gpushare.adapters.kube.metrics_api import AUTHENTICATION, NODES, PODS, DirectoryEntry
 from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.errors import ApiError
 from gpushare.metricsapi.directory import Directory, exporter_urls
@@ -14,14 +14,16 @@ from gpushare.model.selector import parse_selector
 
 
 def directory() -> Directory:
-    return Directory(KubeClient(Access(host="http://127.0.0.1:1")), PODS, ApiMetrics())
+    return Directory(KubeClient(ApiAccess(host="http://127.0.0.1:1")), PODS, ApiMetrics())
 
 
 def test_objects_are_known_by_their_namespace() -> None:
     pods = directory()
-    pods.changed([Upserted("a/p", Entry("a", "p")), Upserted("b/p", Entry("b", "p", {"x": "y"}))])
-    assert pods.of("b") == {"p": Entry("b", "p", {"x": "y"})}
-    pods.changed([Upserted("b/p", Entry("b", "p", {"x": "z"})), Deleted("a/p"), Deleted("a/never")])
+    pods.changed(
+        [Upserted("a/p", DirectoryEntry("a", "p")), Upserted("b/p", DirectoryEntry("b", "p", {"x": "y"}))]
+    )
+    assert pods.of("b") == {"p": DirectoryEntry("b", "p", {"x": "y"})}
+    pods.changed([Upserted("b/p", DirectoryEntry("b", "p", {"x": "z"})), Deleted("a/p"), Deleted("a/never")])
     assert pods.of("a") == {}
     assert pods.of("b")["p"].labels == {"x": "z"}
     assert set(pods.objects) == {"b/p"}
@@ -35,10 +37,10 @@ def test_only_what_is_needed_is_read_of_an_object() -> None:
     }
     assert PODS.read(msgspec.convert(pod, PODS.kind)) == (
         "a/p",
-        Entry("a", "p", {"x": "y"}, "n", "10.0.0.1", running=True),
+        DirectoryEntry("a", "p", {"x": "y"}, "n", "10.0.0.1", running=True),
     )
     node = {"metadata": {"name": "n"}, "spec": {}, "status": {}}
-    assert NODES.read(msgspec.convert(node, NODES.kind)) == ("/n", Entry("", "n"))
+    assert NODES.read(msgspec.convert(node, NODES.kind)) == ("/n", DirectoryEntry("", "n"))
     config = {"metadata": {"name": "c"}, "data": {"a": "b"}}
     assert AUTHENTICATION.read(msgspec.convert(config, AUTHENTICATION.kind)) == ("c", {"a": "b"})
 
@@ -46,12 +48,12 @@ def test_only_what_is_needed_is_read_of_an_object() -> None:
 def test_exporters_are_running_pods_with_the_labels_one_for_each_node() -> None:
     labels = {"component": "gpushare-exporter"}
     pods = [
-        Entry("s", "old", labels, "n", "10.0.0.1", running=False),
-        Entry("s", "new", labels, "n", "10.0.0.2", running=True),
-        Entry("s", "twin", labels, "n", "10.0.0.2", running=True),
-        Entry("s", "six", labels, "m", "fd00::1", running=True),
-        Entry("s", "waits", labels, "o", "", running=True),
-        Entry("s", "other", {}, "p", "10.0.0.4", running=True),
+        DirectoryEntry("s", "old", labels, "n", "10.0.0.1", running=False),
+        DirectoryEntry("s", "new", labels, "n", "10.0.0.2", running=True),
+        DirectoryEntry("s", "twin", labels, "n", "10.0.0.2", running=True),
+        DirectoryEntry("s", "six", labels, "m", "fd00::1", running=True),
+        DirectoryEntry("s", "waits", labels, "o", "", running=True),
+        DirectoryEntry("s", "other", {}, "p", "10.0.0.4", running=True),
     ]
     urls = exporter_urls(pods, parse_selector("component=gpushare-exporter"), 12348)
     assert urls == ["http://10.0.0.2:12348/metrics", "http://[fd00::1]:12348/metrics"]
@@ -59,7 +61,7 @@ def test_exporters_are_running_pods_with_the_labels_one_for_each_node() -> None:
 
 def test_the_same_trouble_is_logged_once_and_counted_each_time() -> None:
     metrics = ApiMetrics()
-    pods = Directory(KubeClient(Access(host="http://127.0.0.1:1")), PODS, metrics)
+    pods = Directory(KubeClient(ApiAccess(host="http://127.0.0.1:1")), PODS, metrics)
     with capture_logs() as logs:
         for text in ("no answer", "no answer", "forbidden"):
             pods.troubled("pods", ApiError(text), 1)

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.metricsapi.documents import failure, group, quantity, resource_list, value_list
-from gpushare.metricsapi.offers import OFFERS, Kind, Question, Value
+from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
 from gpushare.model.quantity import parse_quantity
 
-SM = Question(OFFERS["DCGM_CUSTOM_PROCESS_SM_UTIL"], Kind.PODS, "a")
-VALUES = {"q": Value(0.85, 1700000000.9), "p": Value(23, 1700000000.9)}
+SM = MetricQuery(OFFERS["DCGM_CUSTOM_PROCESS_SM_UTIL"], ObjectKind.PODS, "a")
+VALUES = {"q": MetricValue(0.85, 1700000000.9), "p": MetricValue(23, 1700000000.9)}
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_an_item_of_the_older_version() -> None:
 
 
 def test_nodes_and_namespaces_are_in_no_namespace() -> None:
-    for kind, name in ((Kind.NODES, "Node"), (Kind.NAMESPACES, "Namespace")):
-        (item, _) = value_list("v1beta2", Question(SM.offer, kind, "a"), VALUES)["items"]
+    for kind, name in ((ObjectKind.NODES, "Node"), (ObjectKind.NAMESPACES, "Namespace")):
+        (item, _) = value_list("v1beta2", MetricQuery(SM.offer, kind, "a"), VALUES)["items"]
         assert item["describedObject"] == {"kind": name, "name": "p", "apiVersion": "/v1"}
 
 

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from gpushare.errors import ConfigError
 from gpushare.metricsapi.main import command, settings_of
-from gpushare.metricsapi.settings import Settings
+from gpushare.metricsapi.settings import MetricsApiSettings
 
 TLS = ("--tls-cert=c", "--tls-key=k")
 
@@ -16,7 +16,7 @@ def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def settings(*arguments: str) -> Settings:
+def settings(*arguments: str) -> MetricsApiSettings:
     with command.make_context("metrics-api", [*arguments]) as context:
         return settings_of(context.params)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpushare.metricsapi.offers import Kind
-from gpushare.metricsapi.paths import Ask, Attributes, ask_of, attributes_of
+from gpushare.metricsapi.paths import Attributes, MetricRequest, attributes_of, metric_request_of
+from gpushare.metricsapi.queries import ObjectKind
 
 API = "/apis/custom.metrics.k8s.io/v1beta2"
 
@@ -11,14 +11,14 @@ API = "/apis/custom.metrics.k8s.io/v1beta2"
 @pytest.mark.parametrize(
     ("path", "ask"),
     [
-        ("namespaces/a/pods/*/m", Ask("v1beta2", Kind.PODS, "a", "*", "m")),
-        ("namespaces/a/pods/p/m/", Ask("v1beta2", Kind.PODS, "a", "p", "m")),
-        ("namespaces/a/metrics/m", Ask("v1beta2", Kind.NAMESPACES, "a", "a", "m")),
-        ("nodes/n/m", Ask("v1beta2", Kind.NODES, "", "n", "m")),
+        ("namespaces/a/pods/*/m", MetricRequest("v1beta2", ObjectKind.PODS, "a", "*", "m")),
+        ("namespaces/a/pods/p/m/", MetricRequest("v1beta2", ObjectKind.PODS, "a", "p", "m")),
+        ("namespaces/a/metrics/m", MetricRequest("v1beta2", ObjectKind.NAMESPACES, "a", "a", "m")),
+        ("nodes/n/m", MetricRequest("v1beta2", ObjectKind.NODES, "", "n", "m")),
     ],
 )
-def test_a_metric_is_asked_for(path: str, ask: Ask) -> None:
-    assert ask_of(f"{API}/{path}") == ask
+def test_a_metric_is_asked_for(path: str, ask: MetricRequest) -> None:
+    assert metric_request_of(f"{API}/{path}") == ask
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_metric_is_asked_for(path: str, ask: Ask) -> None:
     ],
 )
 def test_any_other_path_asks_for_none(path: str) -> None:
-    assert ask_of(path) is None
+    assert metric_request_of(path) is None
     assert attributes_of("GET", path) == Attributes("get", path)
 
 

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from gpushare.errors import SourceError
-from gpushare.metricsapi.offers import OFFERS, Kind, Question, Value
 from gpushare.metricsapi.promql import promql, values_of
+from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
 from gpushare.model.selector import parse_selector
 
 SM = OFFERS["DCGM_CUSTOM_PROCESS_SM_UTIL"]
 RATIO = OFFERS["DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"]
-PODS = Question(SM, Kind.PODS, "a")
+PODS = MetricQuery(SM, ObjectKind.PODS, "a")
 
 
 @pytest.mark.parametrize(
@@ -22,26 +22,26 @@ PODS = Question(SM, Kind.PODS, "a")
             'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NamespaceName="a",PodName!=""}) by (PodName)',
         ),
         (
-            Question(SM, Kind.PODS, "a", "p"),
+            MetricQuery(SM, ObjectKind.PODS, "a", "p"),
             'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NamespaceName="a",PodName="p"}) by (PodName)',
         ),
         (
-            Question(OFFERS["DCGM_FI_DEV_FB_USED"], Kind.NODES),
+            MetricQuery(OFFERS["DCGM_FI_DEV_FB_USED"], ObjectKind.NODES),
             'sum(DCGM_FI_DEV_FB_USED{NodeName!=""}) by (NodeName)',
         ),
         (
-            Question(OFFERS["gpushare_container_memory_used_bytes"], Kind.NAMESPACES, "a", "a"),
+            MetricQuery(OFFERS["gpushare_container_memory_used_bytes"], ObjectKind.NAMESPACES, "a", "a"),
             'sum(gpushare_container_memory_used_bytes{namespace="a"}) by (namespace)',
         ),
         (
-            Question(RATIO, Kind.PODS, "a"),
+            MetricQuery(RATIO, ObjectKind.PODS, "a"),
             (
                 'sum(DCGM_CUSTOM_PROCESS_MEM_USED{NamespaceName="a",PodName!=""}) by (PodName) / '
                 'sum(DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED{NamespaceName="a",PodName!=""}) by (PodName)'
             ),
         ),
         (
-            Question(SM, Kind.NODES, "", "n", parse_selector("gpu in (1,0),UUID,!x,modelName!=T.4")),
+            MetricQuery(SM, ObjectKind.NODES, "", "n", parse_selector("gpu in (1,0),UUID,!x,modelName!=T.4")),
             (
                 'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NodeName="n",gpu=~"0|1",UUID!="",x="",'
                 'modelName!~"T\\\\.4"}) by (NodeName)'
@@ -49,12 +49,12 @@ PODS = Question(SM, Kind.PODS, "a")
         ),
     ],
 )
-def test_a_question_is_one_query(question: Question, query: str) -> None:
+def test_a_question_is_one_query(question: MetricQuery, query: str) -> None:
     assert promql(question) == query
 
 
 def test_a_name_cannot_leave_its_quotes() -> None:
-    assert '{NamespaceName="a\\"}",PodName="\\\\"}' in promql(Question(SM, Kind.PODS, 'a"}', "\\"))
+    assert '{NamespaceName="a\\"}",PodName="\\\\"}' in promql(MetricQuery(SM, ObjectKind.PODS, 'a"}', "\\"))
 
 
 def reply(*series: tuple[dict[str, str], str], status: str = "success") -> bytes:
@@ -64,7 +64,7 @@ def reply(*series: tuple[dict[str, str], str], status: str = "success") -> bytes
 
 def test_an_answer_is_read_by_the_objects_name() -> None:
     told = values_of(reply(({"PodName": "p"}, "23"), ({"PodName": "q"}, "NaN"), ({}, "1")), PODS)
-    assert told == {"p": Value(23, 1700000000.5)}
+    assert told == {"p": MetricValue(23, 1700000000.5)}
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import aiohttp
 import pytest
 
 from gpushare.errors import ApiError, SourceError
-from gpushare.metricsapi.offers import Kind, Value
+from gpushare.metricsapi.queries import MetricValue, ObjectKind
 from gpushare.model.selector import parse_selector
-from testbed.pki import Authority
+from testbed.control_plane.pki import Authority
 from tests.unit.metricsapi.scene import API, FRONT, Scene, serving, until
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 PODS = f"{API}/namespaces/a/pods/*/{SM}"
-VALUES = {"p": Value(23, 0), "q": Value(0, 0), "gone": Value(1, 0)}
+VALUES = {"p": MetricValue(23, 0), "q": MetricValue(0, 0), "gone": MetricValue(1, 0)}
 
 
 def names(document: Any) -> list[str]:
@@ -53,11 +53,15 @@ async def test_labels_choose_pods_and_series(tmp_path: Path) -> None:
 
 async def test_one_pod_one_node_and_one_namespace(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
-        scene.told.values = {"p": Value(1, 0), "n": Value(2, 0), "a": Value(3, 0)}
+        scene.told.values = {"p": MetricValue(1, 0), "n": MetricValue(2, 0), "a": MetricValue(3, 0)}
         for path, name in (("namespaces/a/pods/p", "p"), ("nodes/n", "n"), ("namespaces/a/metrics", "a")):
             _, document = await scene.ask(f"{API}/{path}/{SM}")
             assert names(document) == [name]
-        assert [each.kind for each in scene.told.questions] == [Kind.PODS, Kind.NODES, Kind.NAMESPACES]
+        assert [each.kind for each in scene.told.questions] == [
+            ObjectKind.PODS,
+            ObjectKind.NODES,
+            ObjectKind.NAMESPACES,
+        ]
         assert [each.name for each in scene.told.questions] == ["p", "n", "a"]
 
 

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from gpushare.adapters.pages import Pages
 from gpushare.errors import SourceError
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.offers import OFFERS, Kind, Question, Value
+from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
 from gpushare.metricsapi.sources import Exporters, Prometheus
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
-QUESTION = Question(OFFERS[SM], Kind.PODS, "a")
+QUESTION = MetricQuery(OFFERS[SM], ObjectKind.PODS, "a")
 
 
 def page(pod: str, number: float, at: float = 100) -> str:
@@ -69,7 +69,7 @@ async def test_all_exporters_are_scraped_once_for_many_questions() -> None:
         made.pages = {"/n": page("p", 23), "/m": page("q", 0, at=90)}
         source = exporters(made, pages)
         for _ in range(3):
-            assert await source.values(QUESTION) == {"p": Value(23, 100), "q": Value(0, 90)}
+            assert await source.values(QUESTION) == {"p": MetricValue(23, 100), "q": MetricValue(0, 90)}
         assert len(made.asked) == 2
 
 
@@ -124,7 +124,7 @@ async def test_prometheus_is_asked_a_query_once() -> None:
         }
         source = Prometheus(pages, f"{made.url}/prom/", ApiMetrics(), keep_s=60)
         for _ in range(2):
-            assert await source.values(QUESTION) == {"p": Value(23, 100)}
+            assert await source.values(QUESTION) == {"p": MetricValue(23, 100)}
         query = 'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NamespaceName="a",PodName!=""}) by (PodName)'
         assert made.asked == [("/prom/api/v1/query", {"query": query})]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gpushare.metricsapi.offers import OFFERS, Kind, Question
-from gpushare.metricsapi.values import Book
+from gpushare.metricsapi.queries import OFFERS, MetricQuery, ObjectKind
+from gpushare.metricsapi.values import ExporterReadings
 from gpushare.model.selector import parse_selector
-from gpushare.monitoring.page import Sample
+from gpushare.monitoring.page import MetricSample
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 USED = "DCGM_CUSTOM_PROCESS_MEM_USED"
@@ -14,16 +14,18 @@ RATIO = "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"
 GPU_UTIL = "DCGM_FI_DEV_GPU_UTIL"
 
 
-def of_pod(metric: str, pod: str, number: float, *, node: str = "n", gpu: str = "0") -> Sample:
+def of_pod(metric: str, pod: str, number: float, *, node: str = "n", gpu: str = "0") -> MetricSample:
     namespace = "a" if pod else ""
     labels = {"NodeName": node, "NamespaceName": namespace, "PodName": pod, "gpu": gpu}
-    return Sample(metric, labels, number)
+    return MetricSample(metric, labels, number)
 
 
-def values(page: list[Sample], metric: str, kind: Kind, place: str = "a", more: str = "") -> dict[str, float]:
-    book = Book()
+def values(
+    page: list[MetricSample], metric: str, kind: ObjectKind, place: str = "a", more: str = ""
+) -> dict[str, float]:
+    book = ExporterReadings()
     book.add(page, 100)
-    question = Question(OFFERS[metric], kind, place, "", parse_selector(more))
+    question = MetricQuery(OFFERS[metric], kind, place, "", parse_selector(more))
     return {name: value.number for name, value in book.values(question).items()}
 
 
@@ -42,50 +44,52 @@ PAGE = [
 
 
 def test_parts_of_time_are_averaged() -> None:
-    assert values(PAGE, SM, Kind.PODS) == {"busy": 30, "idle": 0}
-    assert values(PAGE, SM, Kind.NAMESPACES) == {"a": 20}
+    assert values(PAGE, SM, ObjectKind.PODS) == {"busy": 30, "idle": 0}
+    assert values(PAGE, SM, ObjectKind.NAMESPACES) == {"a": 20}
 
 
 def test_amounts_are_added_up() -> None:
-    assert values(PAGE, USED, Kind.PODS) == {"busy": 300, "idle": 0}
-    assert values(PAGE, USED, Kind.NAMESPACES) == {"a": 300}
+    assert values(PAGE, USED, ObjectKind.PODS) == {"busy": 300, "idle": 0}
+    assert values(PAGE, USED, ObjectKind.NAMESPACES) == {"a": 300}
 
 
 def test_a_node_has_what_runs_on_it_in_no_pod_too() -> None:
-    assert values(PAGE, SM, Kind.NODES, "") == {"n": 40, "m": 0}
+    assert values(PAGE, SM, ObjectKind.NODES, "") == {"n": 40, "m": 0}
 
 
 def test_the_ratio_is_all_that_is_used_over_all_that_was_given() -> None:
-    assert values(PAGE, RATIO, Kind.PODS) == {"busy": 0.5}
-    assert values(PAGE, RATIO, Kind.NAMESPACES) == {"a": 0.5}
+    assert values(PAGE, RATIO, ObjectKind.PODS) == {"busy": 0.5}
+    assert values(PAGE, RATIO, ObjectKind.NAMESPACES) == {"a": 0.5}
 
 
 def test_pods_of_another_namespace_are_not_shown() -> None:
-    assert values(PAGE, SM, Kind.PODS, "b") == {}
-    assert values(PAGE, SM, Kind.PODS, "") == {}
+    assert values(PAGE, SM, ObjectKind.PODS, "b") == {}
+    assert values(PAGE, SM, ObjectKind.PODS, "") == {}
 
 
 def test_series_can_be_chosen_by_their_labels() -> None:
-    assert values(PAGE, SM, Kind.PODS, more="gpu=1") == {"busy": 20}
-    assert values(PAGE, RATIO, Kind.PODS, more="gpu=1") == {"busy": 1}
-    assert values(PAGE, RATIO, Kind.PODS, more="gpu!=1") == {"busy": 0.25}
+    assert values(PAGE, SM, ObjectKind.PODS, more="gpu=1") == {"busy": 20}
+    assert values(PAGE, RATIO, ObjectKind.PODS, more="gpu=1") == {"busy": 1}
+    assert values(PAGE, RATIO, ObjectKind.PODS, more="gpu!=1") == {"busy": 0.25}
 
 
 def test_one_object_can_be_asked_for() -> None:
-    book = Book()
+    book = ExporterReadings()
     book.add(PAGE, 100)
-    assert set(book.values(Question(OFFERS[SM], Kind.PODS, "a", "idle"))) == {"idle"}
+    assert set(book.values(MetricQuery(OFFERS[SM], ObjectKind.PODS, "a", "idle"))) == {"idle"}
 
 
 def test_what_is_no_number_is_left_out() -> None:
-    assert values([of_pod(SM, "busy", float("nan")), of_pod(SM, "idle", 1)], SM, Kind.PODS) == {"idle": 1}
+    assert values([of_pod(SM, "busy", float("nan")), of_pod(SM, "idle", 1)], SM, ObjectKind.PODS) == {
+        "idle": 1
+    }
 
 
 def test_a_value_is_as_old_as_the_oldest_of_its_parts() -> None:
-    book = Book()
-    book.add([Sample(GPU_UTIL, {"NodeName": "n"}, 10)], 100)
-    book.add([Sample(GPU_UTIL, {"NodeName": "n"}, 20)], 90)
-    value = book.values(Question(OFFERS[GPU_UTIL], Kind.NODES))["n"]
+    book = ExporterReadings()
+    book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 10)], 100)
+    book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 20)], 90)
+    value = book.values(MetricQuery(OFFERS[GPU_UTIL], ObjectKind.NODES))["n"]
     assert (value.number, value.at) == (15, 90)
 
 
@@ -94,7 +98,7 @@ def test_every_metric_that_is_offered_is_about_something(metric: str) -> None:
     kinds = OFFERS[metric].kinds
     assert kinds
     labels = {label: "x" for source in OFFERS[metric].sources for label in source.labels}
-    page = [Sample(each.name, labels, 2) for each in OFFERS[metric].sources]
+    page = [MetricSample(each.name, labels, 2) for each in OFFERS[metric].sources]
     for kind in kinds:
-        place = "" if kind is Kind.NODES else "x"
+        place = "" if kind is ObjectKind.NODES else "x"
         assert values(page, metric, kind, place) == {"x": 1 if metric == RATIO else 2}

@@ -14,7 +14,7 @@ from gpushare.model.annotations import (
     parse_assigned,
     shares_from_units,
 )
-from gpushare.model.demand import ContainerDemand, Demand, Share, demand_of
+from gpushare.model.demand import Amount, ContainerDemand, Demand, demand_of
 from tests.support.builders import demand, init, main, sidecar, sound
 
 NOW = 1_600_000_000_000_000_000
@@ -85,7 +85,7 @@ def test_what_bind_wrote_is_what_a_restart_reads(wanted: Demand, cards: tuple[in
 
 
 def test_the_original_writes_no_allocation_and_is_understood() -> None:
-    assert claim_of({contract.ANN_IDX: "1", contract.ANN_POD: "4"}, demand(4)) == ((1, Share(4)),)
+    assert claim_of({contract.ANN_IDX: "1", contract.ANN_POD: "4"}, demand(4)) == ((1, Amount(4)),)
 
 
 def test_what_bind_wrote_late_in_the_life_of_the_pod_is_still_believed() -> None:
@@ -93,7 +93,7 @@ def test_what_bind_wrote_late_in_the_life_of_the_pod_is_still_believed() -> None
         contract.ANN_ASSIGNED: "true",
         contract.ANN_ASSUME_TIME: "1600000000000000009",
     }
-    assert claim_of(annotations, demand(4)) == ((1, Share(4)),)
+    assert claim_of(annotations, demand(4)) == ((1, Amount(4)),)
 
 
 def test_a_pod_without_annotations_claims_nothing() -> None:
@@ -210,8 +210,8 @@ def test_an_empty_word_says_nothing_about_anybody() -> None:
 @pytest.mark.parametrize(
     ("units", "core", "shares"),
     [
-        ({1: 4}, 0, ((1, Share(4)),)),
-        ({2: 4, 0: 4}, 20, ((0, Share(4, 10)), (2, Share(4, 10)))),
+        ({1: 4}, 0, ((1, Amount(4)),)),
+        ({2: 4, 0: 4}, 20, ((0, Amount(4, 10)), (2, Amount(4, 10)))),
     ],
 )
 def test_units_that_somebody_else_decided_become_shares(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.model.demand import ContainerDemand, Demand, Malformed, Share, demand_of
+from gpushare.model.demand import Amount, ContainerDemand, Demand, Malformed, demand_of
 from tests.support.builders import init, main, sidecar, sound
 
 
@@ -64,12 +64,12 @@ def test_the_containers_are_kept_in_their_order() -> None:
 
 
 def test_without_the_label_all_comes_from_one_card() -> None:
-    assert asked(main(8, 40)).per_card == Share(8, 40)
+    assert asked(main(8, 40)).per_card == Amount(8, 40)
 
 
 def test_the_label_spreads_the_pod_evenly() -> None:
     found = asked(main(8, 40), cards="2")
-    assert (found.cards, found.per_card) == (2, Share(4, 20))
+    assert (found.cards, found.per_card) == (2, Amount(4, 20))
 
 
 @pytest.mark.parametrize("label", ["0", "-1", "", "two", "1.5", "100000", " 2"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from gpushare.errors import InvalidRequest
-from gpushare.monitoring.page import Sample, samples
+from gpushare.monitoring.page import MetricSample, samples
 
 
 @given(
@@ -27,7 +27,10 @@ def test_whatever_a_label_says_is_read_back(rows: list[tuple[str, str]], number:
 
 def test_only_what_is_wanted_is_read() -> None:
     page = '# HELP b B.\nb 1\nb_more{x="1"} 2\nc{x="1"} +Inf 1700000000\nnot a page at all {{{\n'
-    assert list(samples(page, {"b", "c"})) == [Sample("b", {}, 1), Sample("c", {"x": "1"}, math.inf)]
+    assert list(samples(page, {"b", "c"})) == [
+        MetricSample("b", {}, 1),
+        MetricSample("c", {"x": "1"}, math.inf),
+    ]
 
 
 @pytest.mark.parametrize("line", ["b", "b x", 'b{x="1"}', 'b{x="1"} one'])

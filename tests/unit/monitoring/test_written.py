@@ -12,7 +12,7 @@ from gpushare.monitoring import adapter, catalogue
 from gpushare.monitoring.alerts import ALERTS, Alert
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
-from tests.support.monitoring_files import FOLDER, texts
+from tools.monitoring_files import FOLDER, texts
 
 ROOT = Path(__file__).parents[3]
 EXPORTED = {str(each) for each in catalogue.ALL if each not in catalogue.DERIVED}

@@ -1,12 +1,12 @@
 from pathlib import Path
 
 from gpushare.contract import SHM
-from gpushare.mps.layout import Folders, logs_of, mark_of, mounted, pipes_of
+from gpushare.mps.layout import MpsDirs, logs_of, mounted, pipes_of, ready_lock_of
 
 
 def test_each_card_has_a_folder_of_its_own() -> None:
     state = Path("/run/gpushare-mps")
-    assert {pipes_of(state, "GPU-1"), logs_of(state, "GPU-1"), mark_of(state, "GPU-1")} == {
+    assert {pipes_of(state, "GPU-1"), logs_of(state, "GPU-1"), ready_lock_of(state, "GPU-1")} == {
         state / "GPU-1" / "pipe",
         state / "GPU-1" / "log",
         state / "GPU-1" / "up",
@@ -14,7 +14,7 @@ def test_each_card_has_a_folder_of_its_own() -> None:
 
 
 def test_programs_get_the_pipes_of_their_card_and_the_memory_that_all_share() -> None:
-    assert mounted(Folders(), "GPU-1") == {
+    assert mounted(MpsDirs(), "GPU-1") == {
         "/opt/gpushare/mps": "/run/gpushare-mps/GPU-1/pipe",
         SHM: f"{SHM}/gpushare-mps",
     }

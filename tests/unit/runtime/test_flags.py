@@ -5,9 +5,9 @@ from click.testing import CliRunner
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
-from gpushare.isolation.main import command as isolation
+from gpushare.installer.main import command as isolation
 from gpushare.metricsapi.main import command as metrics_api
-from gpushare.mps.main import command as mps
+from gpushare.mpsd.main import command as mps
 from gpushare.runtime.flags import daemon_options
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpushare.runtime.http import Answer, Coming, Handler, Request, text_answer
+from gpushare.runtime.http import Coming, Handler, Request, Response, text_response
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket
 
@@ -26,7 +26,7 @@ class Scene:
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     wires: list["Wire"] = field(default_factory=list)
 
-    def handle(self, request: Request) -> Answer | Coming:
+    def handle(self, request: Request) -> Response | Coming:
         self.asked.append(request)
         match request.path:
             case "/slow":
@@ -36,15 +36,15 @@ class Scene:
             case "/slow-crash":
                 return self._slow_crash()
             case "/big":
-                return Answer(b"x" * 2**20)
+                return Response(b"x" * 2**20)
         body = b"too large" if request.body is None else request.body
-        return text_answer(f"{request.method} {request.path} {body.decode()}")
+        return text_response(f"{request.method} {request.path} {body.decode()}")
 
-    async def _slow(self) -> Answer:
+    async def _slow(self) -> Response:
         await self.gate.wait()
-        return text_answer("slow")
+        return text_response("slow")
 
-    async def _slow_crash(self) -> Answer:
+    async def _slow_crash(self) -> Response:
         await self.gate.wait()
         raise RuntimeError("a defect")
 
@@ -303,11 +303,11 @@ async def test_what_is_under_way_goes_on_though_the_client_is_gone() -> None:
     ended = asyncio.Event()
     begun = asyncio.Event()
 
-    async def effect() -> Answer:
+    async def effect() -> Response:
         begun.set()
         await asyncio.sleep(0.05)
         ended.set()
-        return text_answer("done")
+        return text_response("done")
 
     async with scene(lambda _: effect()) as s:
         wire = await s.connect()

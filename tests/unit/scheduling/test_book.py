@@ -2,9 +2,9 @@
 
 import pytest
 
-from gpushare.model.demand import Share
+from gpushare.model.demand import Amount
 from gpushare.model.modes import Mode
-from gpushare.scheduling.book import Book, Reservation, Room, shares_of, with_reservation, without
+from gpushare.scheduling.book import Book, CardUsage, Reservation, shares_of, with_reservation, without
 from tests.support.builders import T4, cluster, demand, free_core, node, pod
 
 
@@ -12,29 +12,29 @@ def book_of(*things: object) -> Book:
     return cluster(*things).books["n"]  # type: ignore[arg-type]
 
 
-def room(units: int, free: int, *, core: int = 0, open_: bool = True) -> Room:
+def room(units: int, free: int, *, core: int = 0, open_: bool = True) -> CardUsage:
     card = node("n", units).cards[0]
-    return Room(card, Share(free, core), Share(units, core), open_)
+    return CardUsage(card, Amount(free, core), Amount(units, core), open_)
 
 
 def test_a_card_holds_what_it_has_free_and_no_unit_more() -> None:
-    assert room(T4, 4).holds(Share(4))
-    assert not room(T4, 4).holds(Share(5))
+    assert room(T4, 4).holds(Amount(4))
+    assert not room(T4, 4).holds(Amount(5))
 
 
 def test_a_card_holds_only_what_it_has_of_both_memory_and_compute() -> None:
-    assert room(T4, 4, core=30).holds(Share(4, 30))
-    assert not room(T4, 4, core=30).holds(Share(4, 35))
-    assert not room(T4, 4).holds(Share(4, 5))
+    assert room(T4, 4, core=30).holds(Amount(4, 30))
+    assert not room(T4, 4, core=30).holds(Amount(4, 35))
+    assert not room(T4, 4).holds(Amount(4, 5))
 
 
 def test_a_closed_card_holds_nothing_not_even_nothing() -> None:
-    assert not room(T4, 4, open_=False).holds(Share(0))
+    assert not room(T4, 4, open_=False).holds(Amount(0))
 
 
 def test_an_overcommitted_card_is_closed_and_its_debt_is_a_negative_number() -> None:
     book = book_of(node("n", T4, T4), pod("a", 10, at="n", card=0), pod("b", 10, at="n", card=0))
-    assert book.rooms[0].free == Share(-6)
+    assert book.rooms[0].free == Amount(-6)
     assert not book.rooms[0].open
     assert [room.card.index for room in book.overcommitted] == [0]
 
@@ -42,7 +42,7 @@ def test_an_overcommitted_card_is_closed_and_its_debt_is_a_negative_number() -> 
 def test_compute_can_be_overcommitted_as_well() -> None:
     holders = [pod(uid, demand(2, core=60), at="n", card=0) for uid in ("a", "b")]
     book = book_of(node("n", T4, mode=Mode.MPS), *holders)
-    assert book.rooms[0].free == Share(10, -20)
+    assert book.rooms[0].free == Amount(10, -20)
     assert not book.rooms[0].open
     assert book.overcommitted == book.rooms
 
@@ -163,8 +163,8 @@ def test_a_book_without_a_pod_is_as_if_the_pod_had_never_been() -> None:
 
 
 def test_a_book_with_one_more_reservation_counts_it() -> None:
-    more = Reservation("b", "default/b", demand(4), ((0, Share(4)),))
-    assert with_reservation(book_of(node("n", T4)), more).rooms[0].free == Share(10)
+    more = Reservation("b", "default/b", demand(4), ((0, Amount(4)),))
+    assert with_reservation(book_of(node("n", T4)), more).rooms[0].free == Amount(10)
 
 
 def test_compute_of_several_cards_is_counted_on_each() -> None:
@@ -175,7 +175,7 @@ def test_compute_of_several_cards_is_counted_on_each() -> None:
 
 
 def test_where_a_reservation_lies_is_unknown_rather_than_guessed() -> None:
-    claim = ((0, Share(4)),)
+    claim = ((0, Amount(4)),)
     lies = Reservation("a", "default/a", demand(4), claim)
     assert shares_of(lies, node("n", T4)) == claim
     assert shares_of(lies, node("n")) is None
@@ -187,18 +187,18 @@ def test_where_a_reservation_lies_is_unknown_rather_than_guessed() -> None:
 def test_a_card_in_use_as_a_whole_gpu_has_nothing_free_and_says_until_when() -> None:
     book = book_of(node("n", T4, T4, whole={0: ("default/app-3g-v1-0",)}))
     first, second = book.rooms
-    assert (first.free, first.open, second.free) == (Share(0), False, Share(T4))
+    assert (first.free, first.open, second.free) == (Amount(0), False, Amount(T4))
     assert book.most.endswith("(closed: card 0 until default/app-3g-v1-0 is gone, which has a whole GPU)")
     assert (book.widest, book.largest, book.overcommitted) == (T4, T4, ())
 
 
 def test_compute_of_a_card_in_use_as_a_whole_gpu_is_not_free_either() -> None:
     book = book_of(node("n", T4, mode=Mode.MPS, whole={0: ("default/a", "default/b")}))
-    assert book.rooms[0].free == Share(0, 0)
+    assert book.rooms[0].free == Amount(0, 0)
     assert "until default/a and default/b are gone, which have a whole GPU" in book.most
 
 
 def test_pods_on_a_card_in_use_as_a_whole_gpu_are_beyond_its_size() -> None:
     book = book_of(node("n", T4, whole={0: ("default/app",)}), pod("a", 4, at="n", card=0))
-    assert book.rooms[0].free == Share(-4)
+    assert book.rooms[0].free == Amount(-4)
     assert [room.card.index for room in book.overcommitted] == [0]

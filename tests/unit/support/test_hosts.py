@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import TestbedError
-from tests.support.hosts import HOSTS, files, needs, repository, wiring
-from tests.support.hosts.base import DEBIAN, Base
-from tests.support.hosts.spec import addresses
-from tests.support.hosts.stubs import Package, all_packages
+from testbed.hosts import HOSTS, files, needs, repository, wiring
+from testbed.hosts.base import DEBIAN, Base
+from testbed.hosts.spec import addresses
+from testbed.hosts.stubs import Package, all_packages
 
 KERNEL = "6.1.0-1-amd64"
 

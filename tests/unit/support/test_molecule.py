@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.molecule import Outcome, Run, runs, summary
+from tools.molecule import Outcome, Run, runs, summary
 
 VERIFIED = "SKIPPED [2] tests/test_a.py:7: no kernel modules in a container\n=== 3 passed, 2 skipped ==="
 

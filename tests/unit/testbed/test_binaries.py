@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gpushare.errors import ConfigError
-from testbed import binaries
-from testbed.binaries import SOURCES, TOOLS, Tool
-from testbed.golang import minor_of
+from testbed.programs import binaries
+from testbed.programs.binaries import SOURCES, TOOLS, Tool
+from testbed.programs.golang import minor_of
 
 
 def program(folder: Path, name: str, mode: int = 0o755) -> Path:

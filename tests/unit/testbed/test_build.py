@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed import build, golang
-from testbed.binaries import TOOLS, cached
+from testbed.control_plane.stages import STAGE_FILES
 from testbed.errors import TestbedError
-from testbed.stages import STAGE_FILES
+from testbed.programs import build, golang
+from testbed.programs.binaries import TOOLS, cached
 
 GO = """#!/bin/sh
 case "$1" in

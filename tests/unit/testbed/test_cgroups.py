@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import cgroups
 from testbed.errors import TestbedError
+from testbed.system import cgroups
 
 
 @pytest.fixture

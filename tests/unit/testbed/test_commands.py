@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from gpushare.errors import ConfigError
-from testbed import commands
-from testbed.layout import Layout, Ports
-from testbed.ports import LOOPBACK
-from testbed.scheduler import SchedulerSpec
+from testbed.control_plane import commands
+from testbed.control_plane.layout import Layout, Ports
+from testbed.control_plane.scheduler import SchedulerSpec
+from testbed.system.ports import LOOPBACK
 
 LAYOUT = Layout(Path("/bed"), Path("/data"), Ports(1, 2, 3, 4, 5, 6))
 BINARY = Path("/bin/it")

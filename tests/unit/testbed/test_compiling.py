@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.compiling import compile_command, compiled
 from testbed.errors import TestbedError
 from testbed.nvml.build import source
+from testbed.programs.compiling import compile_command, compiled
 from tests.support.nvml import needs_compiler
 
 pytestmark = needs_compiler

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.errors import ConfigError
 from testbed import TestbedError
-from testbed.debian import program, static_busybox
+from testbed.programs.debian import program, static_busybox
 
 
 def made(folder: Path, name: str = "promtool") -> Path:

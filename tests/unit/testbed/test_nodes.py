@@ -8,8 +8,8 @@ import yaml
 
 from gpushare import contract
 from gpushare.errors import ConfigError
-from testbed.nodes import Card, SimNode, card_list, gpu_pod, node_object
-from testbed.stages import SLOW_DELETE, braked, kwok_config, read_stages
+from testbed.control_plane.nodes import Card, SimNode, card_list, gpu_pod, node_object
+from testbed.control_plane.stages import SLOW_DELETE, braked, kwok_config, read_stages
 
 NAME = "cn-zhangjiakou.192.168.3.184"
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from gpushare.deviceplugin.lineup import Unit, units_of
-from testbed.nodes import SimNode
-from testbed.play import stub_cards
+from gpushare.deviceplugin.core.shared_gpus import units_of
+from gpushare.model.options import MemoryUnit
+from testbed.control_plane.nodes import SimNode
 from testbed.stories import STORIES
+from testbed.stories.play import stub_cards
 
 NODES = [node for make in STORIES if not (story := make()).simulated for node in story.nodes]
 
@@ -14,4 +15,4 @@ NODES = [node for make in STORIES if not (story := make()).simulated for node in
 def test_a_real_nodes_cards_are_as_large_as_those_of_the_simulated_one(node: SimNode) -> None:
     described = [(card.name, card.total_mib - card.reserved_mib) for card in stub_cards(node)]
     assert described == [(card.model, card.mib) for card in node.cards]
-    assert [units_of(mib, Unit.GIB) for _, mib in described] == [card.units for card in node.cards]
+    assert [units_of(mib, MemoryUnit.GIB) for _, mib in described] == [card.units for card in node.cards]

@@ -8,13 +8,14 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from gpushare.errors import ApiError, ConfigError
-from testbed import audit, ports
+from testbed.control_plane import audit
+from testbed.control_plane.home import Home, note_of
+from testbed.control_plane.pki import Authority, groups_of, kubeconfig
 from testbed.errors import TestbedError
-from testbed.folders import bed_folder, cache_root, data_folder
-from testbed.home import Home, note_of
-from testbed.locks import FileLock, exclusive
-from testbed.pki import Authority, groups_of, kubeconfig
-from testbed.waiting import together, until
+from testbed.system import ports
+from testbed.system.folders import bed_folder, cache_root, data_folder
+from testbed.system.locks import FileLock, exclusive
+from testbed.system.waiting import together, until
 
 
 @pytest.mark.parametrize(

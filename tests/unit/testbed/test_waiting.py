@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from testbed.waiting import finish
+from testbed.system.waiting import finish
 
 
 async def test_work_that_is_cancelled_while_it_is_finished_comes_to_its_end_first() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -74,7 +74,7 @@ async def serving() -> AsyncIterator[Served]:
     await site.start()
     host, port = runner.addresses[0][:2]
     try:
-        async with KubeClient(Access(host=f"http://{host}:{port}")) as served.client:
+        async with KubeClient(ApiAccess(host=f"http://{host}:{port}")) as served.client:
             yield served
             served.ended.set()
     finally:

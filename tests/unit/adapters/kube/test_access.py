@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError, ConfigError
-from testbed.pki import Authority
+from testbed.control_plane.pki import Authority
 
 CA = Authority.create("ca")
 
@@ -23,7 +23,7 @@ async def name_of_the_client(request: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def api_server(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[Access]:
+async def api_server(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[ApiAccess]:
     (folder / "ca.crt").write_bytes(CA.pair().cert)
     CA.server("api", [host]).write(folder, "server")
     CA.client("me").write(folder, "me")
@@ -37,12 +37,12 @@ async def api_server(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[Acc
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     try:
-        yield Access(host=f"https://127.0.0.1:{runner.addresses[0][1]}", ca_file=str(folder / "ca.crt"))
+        yield ApiAccess(host=f"https://127.0.0.1:{runner.addresses[0][1]}", ca_file=str(folder / "ca.crt"))
     finally:
         await runner.cleanup()
 
 
-async def name(access: Access) -> bytes:
+async def name(access: ApiAccess) -> bytes:
     async with KubeClient(access) as client:
         return await client.request("GET", "/name", timeout_s=5)
 
@@ -74,4 +74,4 @@ def test_all_files_are_named_where_one_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(CA.pair().cert)
     ca, cert, key = (str(tmp_path / each) for each in ("ca.crt", "me.crt", "me.key"))
     with pytest.raises(ConfigError, match=f"^TLS files {ca}, {cert}, {key}: "):
-        Access(host="https://localhost", ca_file=ca, cert_file=cert, key_file=key).ssl_context()
+        ApiAccess(host="https://localhost", ca_file=ca, cert_file=cert, key_file=key).ssl_context()

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpushare.adapters.kube.agent_resources import own_node, residents_of, tenants_of
+from gpushare.adapters.kube.agent_resources import gpu_pods, node_pods, own_node
 from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
 from gpushare.errors import ApiError, KubeletError
-from gpushare.model.facts import NodeFacts
-from gpushare.model.tenants import Resident, Tenant
+from gpushare.model.own_node import GpuPod, NodePod, OwnNode
 from tests.unit.adapters.kube.server import page, serving
 
 BOUND = {
@@ -35,11 +34,11 @@ def pod(
     return {"metadata": meta, "spec": {"nodeName": "n", "containers": containers or (container(),), **spec}}
 
 
-def read(*pods: dict[str, Any]) -> list[Tenant]:
-    return tenants_of(json.dumps({"kind": "PodList", "items": pods}).encode())
+def read(*pods: dict[str, Any]) -> list[GpuPod]:
+    return gpu_pods(json.dumps({"kind": "PodList", "items": pods}).encode())
 
 
-def tenant(*containers: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> Tenant:
+def tenant(*containers: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> GpuPod:
     (found,) = read(pod(*containers, annotations=annotations, **spec))
     return found
 
@@ -101,11 +100,11 @@ def test_init_containers_and_sidecars_are_understood_as_in_the_extender() -> Non
 )
 def test_a_kubelets_answer_that_is_no_list_of_pods_is_an_error(body: bytes) -> None:
     with pytest.raises(KubeletError, match="the kubelet's list of pods cannot be read"):
-        tenants_of(body)
+        gpu_pods(body)
 
 
 def test_a_kubelet_without_pods() -> None:
-    assert tenants_of(b'{"items": null}') == []
+    assert gpu_pods(b'{"items": null}') == []
 
 
 @dataclass
@@ -141,7 +140,7 @@ async def followed(resource: Any, *items: dict[str, Any]) -> tuple[list[Any], li
 
 
 async def test_only_the_pods_of_the_node_are_listed_and_watched() -> None:
-    changes, (listed, watched) = await followed(residents_of("n"), pod(annotations=BOUND))
+    changes, (listed, watched) = await followed(node_pods("n"), pod(annotations=BOUND))
     assert [(change.key, change.value.tenant.bound_ns) for change in changes] == [("u", 1700000000000000001)]
     assert listed["fieldSelector"] == watched["fieldSelector"] == "spec.nodeName=n"
     assert (listed["limit"], watched["watch"]) == ("2000", "1")
@@ -156,7 +155,7 @@ async def test_only_the_agents_own_node_is_listed_and_watched() -> None:
         },
     }
     changes, (listed, watched) = await followed(own_node("n"), node)
-    facts = NodeFacts(
+    facts = OwnNode(
         "n",
         "nu",
         {"cgpu": "true"},
@@ -170,7 +169,7 @@ async def test_only_the_agents_own_node_is_listed_and_watched() -> None:
 
 async def test_a_bare_node_has_no_facts() -> None:
     changes, _ = await followed(own_node("n"), {"metadata": {"name": "n"}})
-    assert changes == [Upserted("n", NodeFacts("n"))]
+    assert changes == [Upserted("n", OwnNode("n"))]
 
 
 async def test_all_pods_of_the_node_are_residents_with_their_containers_by_id() -> None:
@@ -186,17 +185,17 @@ async def test_all_pods_of_the_node_are_residents_with_their_containers_by_id() 
     }
     shared = pod(annotations=BOUND) | {"status": statuses}
     plain = pod(container(units=None)) | {"status": {"phase": "Succeeded"}}
-    changes, (listed, _) = await followed(residents_of("n"), shared, plain)
+    changes, (listed, _) = await followed(node_pods("n"), shared, plain)
     first, second = (change.value for change in changes)
     assert (first.uid, first.namespace, first.name, first.finished) == ("u", "ns", "p", False)
     assert first.containers == {"aaa": "main", "bbb": "init", "ccc": "debug"}
     assert first.tenant is not None
     assert first.tenant.claim == ((1, (4, 0)),)
-    assert second == Resident("u", "ns", "p", finished=True)
+    assert second == NodePod("u", "ns", "p", finished=True)
     assert listed["fieldSelector"] == "spec.nodeName=n"
 
 
 async def test_a_static_pod_is_the_resident_that_the_kubelet_knows() -> None:
     static = pod(container(units=None), annotations={"kubernetes.io/config.mirror": "hash"})
-    ((change,), _) = await followed(residents_of("n"), static)
+    ((change,), _) = await followed(node_pods("n"), static)
     assert (change.key, change.value.uid, change.value.tenant) == ("u", "hash", None)

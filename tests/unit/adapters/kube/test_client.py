@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError, ConfigError
 from gpushare.runtime.serving import bind_socket
@@ -51,7 +51,7 @@ async def test_a_fence_is_asked_when_the_connection_stands_and_its_refusal_sends
     came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     async with await asyncio.start_server(heard, "127.0.0.1") as server:
         host, port = server.sockets[0].getsockname()
-        async with KubeClient(Access(host=f"http://{host}:{port}")) as client:
+        async with KubeClient(ApiAccess(host=f"http://{host}:{port}")) as client:
             with pytest.raises(ApiError, match="too late") as caught:
                 await client.request("POST", "/x", timeout_s=5, body={}, fence=lambda: "too late")
         assert caught.value.unsent
@@ -78,7 +78,7 @@ async def test_the_authorization_is_asked_for_at_each_request() -> None:
 
     async with serving() as served:
         served.script.extend([answer] * 3)
-        access = Access(host=served.client.host, authorization=authorization)
+        access = ApiAccess(host=served.client.host, authorization=authorization)
         async with KubeClient(access) as client:
             for _ in range(3):
                 await client.request("GET", "/x", timeout_s=5)
@@ -94,7 +94,7 @@ async def test_a_proxy_is_asked_instead_of_the_server() -> None:
 
     async with serving() as served:
         served.script.append(answer)
-        async with KubeClient(Access(host="http://api.test", proxy=served.client.host)) as client:
+        async with KubeClient(ApiAccess(host="http://api.test", proxy=served.client.host)) as client:
             assert await client.request("GET", "/x", timeout_s=5) == b"{}"
     assert seen == ["api.test"]
 
@@ -135,7 +135,7 @@ async def test_a_refused_connection_is_an_error_that_is_not_clear() -> None:
     taken = bind_socket("127.0.0.1", 0)
     port = taken.getsockname()[1]
     taken.close()
-    async with KubeClient(Access(host=f"http://127.0.0.1:{port}")) as client:
+    async with KubeClient(ApiAccess(host=f"http://127.0.0.1:{port}")) as client:
         with pytest.raises(ApiError, match="GET") as caught:
             await client.request("GET", "/x", timeout_s=5)
         assert (caught.value.reason, caught.value.clear) == ("Unreachable", False)
@@ -156,4 +156,4 @@ def test_tls_files_that_cannot_be_used_are_named(tmp_path: Path, content: bytes 
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"TLS files {path}: "):
-        KubeClient(Access(host="https://localhost", ca_file=str(path)))
+        KubeClient(ApiAccess(host="https://localhost", ca_file=str(path)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.adapters.kube.access import Access
+from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.service_account import from_service_account
 from gpushare.errors import ConfigError
 
@@ -18,7 +18,7 @@ class Account:
     folder: Path
     now: float = 1000.0
 
-    def access(self, host: str = "10.0.0.1") -> Access:
+    def access(self, host: str = "10.0.0.1") -> ApiAccess:
         environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}
         return from_service_account(environ, self.folder, lambda: self.now)
 

@@ -8,7 +8,7 @@ import pytest
 from gpushare import contract
 from gpushare.adapters.kube.wire_pods import WirePod, pod_of
 from gpushare.model.annotations import Shares
-from gpushare.model.demand import Demand, Kind, Malformed, Share
+from gpushare.model.demand import Amount, ContainerKind, Demand, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Pod
 
@@ -98,7 +98,7 @@ def test_an_init_container_that_always_restarts_is_a_sidecar() -> None:
     side = container("side", "3", restartPolicy="Always")
     found = demand(spec={"initContainers": [side]})
     assert found.mem == 7
-    assert [c.kind for c in found.containers] == [Kind.SIDECAR, Kind.MAIN]
+    assert [c.kind for c in found.containers] == [ContainerKind.SIDECAR, ContainerKind.MAIN]
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure", None, "always"])
@@ -119,7 +119,7 @@ def test_a_pod_whose_only_units_are_an_init_containers_is_ours() -> None:
 
 def test_several_cards_by_label() -> None:
     found = demand(container("main", "8"), meta={"labels": {contract.LABEL_CARDS_PER_POD: "2", "app": "x"}})
-    assert (found.cards, found.per_card) == (2, Share(4))
+    assert (found.cards, found.per_card) == (2, Amount(4))
 
 
 def test_an_amount_that_is_none_names_the_container() -> None:
@@ -173,7 +173,7 @@ def test_what_the_scheduler_said_of_a_pod_that_it_could_not_place(
     )
 
 
-CARD_1: Shares = ((1, Share(4)),)
+CARD_1: Shares = ((1, Amount(4)),)
 
 
 def test_a_bound_pods_annotations_are_its_claim() -> None:

@@ -12,8 +12,8 @@ from gpushare.adapters.kubelet.checkpoint import (
     Checkpoint,
     CheckpointEntry,
     CheckpointFile,
-    Told,
-    told,
+    PluginResponse,
+    plugin_response,
 )
 from gpushare.errors import KubeletError
 
@@ -78,12 +78,16 @@ def test_a_kubelet_without_allocations_writes_null(tmp_path: Path) -> None:
 
 def test_what_the_container_was_given_can_be_read() -> None:
     answered = CheckpointEntry("u", "main", MEM, frozenset(), ANSWER)
-    assert told(answered) == Told({"A": "1"}, {"/in": "/host"}, ("nvidia.com/gpu=GPU-1",))
+    assert plugin_response(answered) == PluginResponse(
+        {"A": "1"}, {"/in": "/host"}, ("nvidia.com/gpu=GPU-1",)
+    )
 
 
 @pytest.mark.parametrize("answer", [b"", b"\xff\xff"], ids=["none", "no protobuf"])
 def test_an_answer_that_cannot_be_read_is_empty(answer: bytes) -> None:
-    assert told(CheckpointEntry("u", "main", MEM, frozenset(), answer)) == Told({}, {}, ())
+    assert plugin_response(CheckpointEntry("u", "main", MEM, frozenset(), answer)) == PluginResponse(
+        {}, {}, ()
+    )
 
 
 def test_a_missing_file_is_no_checkpoint(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from gpushare.adapters.kubelet.pods import KubeletAccess, check_access, fetch_pods
 from gpushare.errors import ConfigError, KubeletError
-from testbed.pki import Authority
+from testbed.control_plane.pki import Authority
 
 PODS = b'{"kind":"PodList","items":[]}'
 CA = Authority.create("ca")

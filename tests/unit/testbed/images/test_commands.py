@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gpushare.errors import ConfigError
+from release import base, needs, supply
+from release.podman import Store, copy, stage_name
 from testbed.errors import TestbedError
-from testbed.images import base, needs, supply
-from testbed.images.podman import Store, copy, stage_name
 
 STORE = Store(Path("/cache/store"), Path("/run/x"))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from testbed.images.layout import digests, pack, size
+from release.layout import digests, pack, size
 
 FULL = {"extender": "example.com/extender@sha256:1", "cli": "example.com/cli@sha256:2"}
 

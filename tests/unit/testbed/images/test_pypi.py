@@ -1,7 +1,7 @@
 import stat
 from pathlib import Path
 
-from testbed.images.pypi import environment, secrets
+from release.pypi import environment, secrets
 
 
 def exports(text: str) -> dict[str, str]:

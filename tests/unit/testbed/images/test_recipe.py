@@ -3,14 +3,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.errors import ConfigError
-from testbed.images.recipe import (
-    Order,
-    inputs,
-    key,
-    reference,
-    services,
-    uv_version,
-)
+from release.recipe import Order, inputs, key, reference, services, uv_version
 
 TEXT = "ARG B\nFROM ${B} AS runtime\nFROM ${B} AS builder\nFROM runtime AS one\nRUN x\nFROM runtime AS two\n"
 

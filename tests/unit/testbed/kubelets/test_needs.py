@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed import cgroups
 from testbed.errors import TestbedError
 from testbed.kubelets import needs
+from testbed.system import cgroups
 
 
 def test_everything_that_is_missing_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

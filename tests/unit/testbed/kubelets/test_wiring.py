@@ -3,10 +3,10 @@
 import subprocess
 from pathlib import Path
 
-from testbed import commands
+from testbed.control_plane import commands
+from testbed.control_plane.layout import Layout, Ports
 from testbed.kubelets import wiring
 from testbed.kubelets.spec import Place, Subnet
-from testbed.layout import Layout, Ports
 
 PLACE = Place("gpu-a", Path("/beds/a"), Path("/data dir"))
 SUBNET = Subnet(7)

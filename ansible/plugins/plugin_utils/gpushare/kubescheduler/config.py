@@ -1,0 +1,263 @@
+# Copied from gpushare/kubescheduler/config.py by `make collection-modules`; change it there.
+"""The configuration that makes kube-scheduler call the extender, as plain dicts.
+
+The one renderer: the command line, the installer, the sidecar and the docs all use it. What does
+not belong here: files, flags, and where the scheduler runs.
+
+===========  ==========  ==========================================
+Kubernetes   Policy v1   KubeSchedulerConfiguration written for it
+===========  ==========  ==========================================
+1.16, 1.17   yes         none that has extenders
+1.18         yes         v1alpha2
+1.19-1.21    yes         v1beta1
+1.22         yes         v1beta2
+1.23, 1.24   no          v1beta3
+1.25 and on  no          v1
+===========  ==========  ==========================================
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import EXTENDER_NODE_PORT, EXTENDER_PREFIX, MANAGED_RESOURCES, RESOURCE_MEM
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
+
+DEFAULT_URL: Final = f"http://127.0.0.1:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
+DEFAULT_WEIGHT: Final = 5
+"""Scores reach 10 × weight × 10. The built-in scores that know nothing of cards and pull pods apart add
+up to 400; with a weight below 5 they could outvote the extender."""
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+GROUP: Final = "kubescheduler.config.k8s.io/"
+KIND: Final = "KubeSchedulerConfiguration"
+FULL_SAMPLE: Final = 100
+"""Percent of nodes; with less, the extender may be shown the full ones only."""
+_OLDEST: Final = 16
+_LAST_POLICY: Final = 22
+API_VERSIONS: Final = ((25, "v1"), (23, "v1beta3"), (22, "v1beta2"), (19, "v1beta1"), (18, "v1alpha2"))
+_VERSION: Final = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?!\d).*", re.ASCII)
+_NS_PER_S: Final = 1_000_000_000
+
+
+class KubernetesVersion(NamedTuple):
+    """Major and minor; patch releases never change what a scheduler reads."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+class Format(StrEnum):
+    """``AUTO`` is a Policy where nothing else has extenders, else a KubeSchedulerConfiguration."""
+
+    AUTO = "auto"
+    POLICY = "policy"
+    COMPONENT_CONFIG = "component-config"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files as the scheduler sees them: whom to trust, and who it is."""
+
+    ca_file: str
+    cert_file: str | None = None
+    key_file: str | None = None
+    server_name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.ca_file:
+            raise ConfigError("TLS needs a CA file: without one kube-scheduler does not verify the extender")
+        if bool(self.cert_file) != bool(self.key_file):
+            raise ConfigError("a client certificate needs both a certificate file and a key file")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderConfig:
+    """How the scheduler reaches the extender and what for. A verb that is None is not called."""
+
+    url_prefix: str = DEFAULT_URL
+    filter_verb: str = "filter"
+    preempt_verb: str | None = "preempt"
+    prioritize_verb: str | None = "prioritize"
+    weight: int = DEFAULT_WEIGHT
+    bind_verb: str | None = "bind"
+    tls: Tls | None = None
+    http_timeout_s: int | None = 5
+    node_cache_capable: bool = True
+    managed_resources: tuple[str, ...] = MANAGED_RESOURCES
+    ignorable: bool = False
+
+    def __post_init__(self) -> None:
+        _check_url(self.url_prefix, self.tls)
+        if self.weight < 1:
+            raise ConfigError(f"weight {self.weight}: kube-scheduler wants 1 or more")
+        if self.http_timeout_s is not None and self.http_timeout_s < 1:
+            raise ConfigError(f"HTTP timeout {self.http_timeout_s} s: must be 1 or more")
+        if not self.managed_resources:
+            raise ConfigError("no managed resources: the extender would be called for every pod")
+        if self.ignorable and self.bind_verb:
+            raise ConfigError("an ignorable extender that binds: its failures would be bound without a card")
+
+    @property
+    def enable_https(self) -> bool:
+        """Whether the URL is https, which is what the scheduler's flag of that name must agree with."""
+        return urlsplit(self.url_prefix).scheme == "https"
+
+
+def minimal(url_prefix: str = DEFAULT_URL) -> ExtenderConfig:
+    """What the source documents configure: filter and bind, the memory resource, nothing else."""
+    return ExtenderConfig(
+        url_prefix,
+        preempt_verb=None,
+        prioritize_verb=None,
+        http_timeout_s=None,
+        managed_resources=(RESOURCE_MEM,),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """The rest of a KubeSchedulerConfiguration; a Policy has no place for any of it.
+
+    The extender sees only nodes that the scheduler samples: at less than 100 percent, a large
+    cluster may offer it the full nodes and not the free ones.
+    """
+
+    name: str | None = None
+    kubeconfig: str | None = None
+    percentage_of_nodes: int = FULL_SAMPLE
+    leader_elect: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.percentage_of_nodes <= FULL_SAMPLE:
+            raise ConfigError(f"percentage of nodes {self.percentage_of_nodes}: must be 1 to {FULL_SAMPLE}")
+
+
+DEFAULT_OPTIONS: Final = SchedulerOptions()
+
+
+def parse_version(text: str) -> KubernetesVersion:
+    """``1.36``, ``v1.36.3`` or ``v1.16.6-aliyun.1``. Raises ConfigError for what we cannot serve."""
+    match = _VERSION.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"Kubernetes version {text!r} is not like 1.36")
+    version = KubernetesVersion(int(match[1]), int(match[2]))
+    if version.major != 1 or version.minor < _OLDEST:
+        raise ConfigError(f"Kubernetes {version} is not supported: 1.{_OLDEST} or later is needed")
+    return version
+
+
+def reads_policy(version: KubernetesVersion) -> bool:
+    """Whether that scheduler still has ``--policy-config-file``."""
+    return version.minor <= _LAST_POLICY
+
+
+def render(
+    extender: ExtenderConfig,
+    version: KubernetesVersion,
+    *,
+    options: SchedulerOptions = DEFAULT_OPTIONS,
+    form: Format = Format.AUTO,
+) -> dict[str, object]:
+    """The document for that Kubernetes, in the newest version that it reads.
+
+    Raises ConfigError where the form and the version, or the form and the options, do not go together.
+    """
+    api = next((name for first, name in API_VERSIONS if version.minor >= first), None)
+    if form is Format.POLICY or (form is Format.AUTO and api is None):
+        return _policy(extender, version, options)
+    if api is None:
+        raise ConfigError(
+            f"Kubernetes {version} has no KubeSchedulerConfiguration with extenders: use a Policy"
+        )
+    return _component_config(extender, api, options)
+
+
+def _policy(
+    extender: ExtenderConfig, version: KubernetesVersion, options: SchedulerOptions
+) -> dict[str, object]:
+    if not reads_policy(version):
+        raise ConfigError(f"Kubernetes {version} reads no Policy (1.{_LAST_POLICY} was the last)")
+    if options.name or options.kubeconfig or not options.leader_elect:
+        raise ConfigError(
+            "a Policy has no scheduler name, kubeconfig or leader election: use kube-scheduler's flags"
+        )
+    return {"kind": "Policy", "apiVersion": "v1", "extenders": [extender_entry(extender, legacy=True)]}
+
+
+def _component_config(extender: ExtenderConfig, api: str, options: SchedulerOptions) -> dict[str, object]:
+    client = {"clientConnection": {"kubeconfig": options.kubeconfig}} if options.kubeconfig else {}
+    profiles = {"profiles": [{"schedulerName": options.name}]} if options.name else {}
+    return {
+        "apiVersion": f"{GROUP}{api}",
+        "kind": KIND,
+        **client,
+        "leaderElection": _leader_election(options),
+        "percentageOfNodesToScore": options.percentage_of_nodes,
+        **profiles,
+        # v1alpha2 took the extender's type from Policy, spelling and nanoseconds included.
+        "extenders": [extender_entry(extender, legacy=api == "v1alpha2")],
+    }
+
+
+def _leader_election(options: SchedulerOptions) -> dict[str, object]:
+    """A second scheduler needs a lease of its own, or it waits for ever behind the cluster's."""
+    own = options.leader_elect and options.name not in (None, DEFAULT_SCHEDULER)
+    return {"leaderElect": options.leader_elect} | ({"resourceName": options.name} if own else {})
+
+
+def extender_entry(config: ExtenderConfig, *, legacy: bool = False) -> dict[str, object]:
+    """One entry of ``extenders``; ``legacy`` spells it as a Policy does."""
+    entry: dict[str, object] = {
+        "urlPrefix": config.url_prefix,
+        "filterVerb": config.filter_verb,
+        "preemptVerb": config.preempt_verb,
+        "prioritizeVerb": config.prioritize_verb,
+        "weight": config.weight if config.prioritize_verb else None,
+        "bindVerb": config.bind_verb,
+        "enableHttps" if legacy else "enableHTTPS": config.enable_https,
+        "tlsConfig": _tls(config.tls) if config.tls else None,
+        "httpTimeout": _timeout(config.http_timeout_s, legacy=legacy),
+        "nodeCacheCapable": config.node_cache_capable,
+        "managedResources": [
+            {"name": name, "ignoredByScheduler": False} for name in config.managed_resources
+        ],
+        "ignorable": config.ignorable,
+    }
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def _timeout(seconds: int | None, *, legacy: bool) -> int | str | None:
+    if seconds is None:
+        return None
+    return seconds * _NS_PER_S if legacy else f"{seconds}s"
+
+
+def _tls(tls: Tls) -> dict[str, str]:
+    files = {
+        "caFile": tls.ca_file,
+        "certFile": tls.cert_file,
+        "keyFile": tls.key_file,
+        "serverName": tls.server_name,
+    }
+    return {key: value for key, value in files.items() if value}
+
+
+def _check_url(url: str, tls: Tls | None) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(f"URL {url!r} is not like {DEFAULT_URL}")
+    if parts.scheme == "https" and tls is None:
+        raise ConfigError(
+            f"URL {url!r} needs a CA file: without one kube-scheduler does not verify the extender"
+        )
+    if parts.scheme == "http" and tls is not None:
+        raise ConfigError(f"TLS files are given, but the URL {url!r} is not https")

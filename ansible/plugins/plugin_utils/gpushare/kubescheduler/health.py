@@ -1,0 +1,61 @@
+# Copied from gpushare/kubescheduler/health.py by `make collection-modules`; change it there.
+"""The addresses under which a static pod says that it is well. Pure: from its manifest to URLs."""
+
+from typing import Any
+
+Object = dict[str, Any]
+
+_PROBES = ("livenessProbe", "readinessProbe")
+_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - what is compared with, not bound to
+_SECURE_PORT = "10259"
+
+
+def health_urls(pod: Object, program: str) -> list[list[str]]:
+    """Groups of URLs of which one each must answer 200: the program's own health, and each probe.
+
+    The paths of the program's health are those of kube-scheduler and its kin: /livez, and /healthz
+    before it. Probes that are no HTTP are left to the kubelet.
+    """
+    container = next(each for each in pod["spec"]["containers"] if _runs(each, program))
+    port = _flag(container, "--secure-port") or _SECURE_PORT
+    base = _base("https", _host(container), port)
+    own = [[f"{base}/livez", f"{base}/healthz"]] if port != "0" else []
+    gets = [(container.get(probe) or {}).get("httpGet") for probe in _PROBES]
+    probes = [_url(container, get) for get in gets if get]
+    return [*own, *([each] for each in dict.fromkeys(probes))]
+
+
+def _runs(container: Object, program: str) -> bool:
+    return container.get("name") == program or program in _words(container)
+
+
+def _url(container: Object, get: Object) -> str:
+    scheme = str(get.get("scheme", "HTTP")).lower()
+    base = _base(scheme, get.get("host") or _host(container), _port(container, get["port"]))
+    return f"{base}{get.get('path', '/')}"
+
+
+def _base(scheme: str, host: str, port: int | str) -> str:
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _port(container: Object, port: int | str) -> int | str:
+    """Its number; probes may name one of the container's ports."""
+    ports = container.get("ports") or []
+    named: dict[int | str, int] = {each.get("name"): each["containerPort"] for each in ports}
+    return named.get(port, port)
+
+
+def _host(container: Object) -> str:
+    """Where the program listens: on the host's network, so on an address of the host."""
+    bound = _flag(container, "--bind-address") or ""
+    return "127.0.0.1" if bound in _EVERYWHERE else bound
+
+
+def _flag(container: Object, flag: str) -> str | None:
+    found = [word.partition("=")[2] for word in _words(container) if word.startswith(f"{flag}=")]
+    return found[-1] if found else None
+
+
+def _words(container: Object) -> list[str]:
+    return [*(container.get("command") or []), *(container.get("args") or [])]

@@ -1,0 +1,55 @@
+# Copied from gpushare/kubescheduler/merge.py by `make collection-modules`; change it there.
+"""The extender in a configuration that a kube-scheduler has already.
+
+What does not belong here: configurations of our own (``model.scheduler_config``).
+"""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import EXTENDER_PREFIX
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.kubescheduler.config import (
+    API_VERSIONS,
+    FULL_SAMPLE,
+    GROUP,
+    KIND,
+    ExtenderConfig,
+    extender_entry,
+)
+
+
+def merged(document: Mapping[str, object], extender: ExtenderConfig) -> dict[str, object]:
+    """A configuration that a scheduler has already, with the extender in it once.
+
+    All else stays as it is, other extenders too. Raises ConfigError where the document has no place for
+    an extender, or has one already that binds: kube-scheduler takes one of these only.
+    """
+    api = str(document.get("apiVersion", "")).removeprefix(GROUP)
+    policy = document.get("kind") == "Policy"
+    known = [name for _, name in API_VERSIONS]
+    if not policy and (document.get("kind") != KIND or api not in known):
+        raise ConfigError(
+            f"{document.get('kind')} {document.get('apiVersion')} has no place for an extender; "
+            f"use a {KIND} of {', '.join(known)}"
+        )
+    others = [each for each in _entries(document) if not _is_ours(each)]
+    for each in others:
+        if each.get("bindVerb") and extender.bind_verb:
+            raise ConfigError(
+                f"extender {each.get('urlPrefix')} binds already, and kube-scheduler lets only one do so"
+            )
+    entry = extender_entry(extender, legacy=policy or api == "v1alpha2")
+    sampling = {} if policy else {"percentageOfNodesToScore": FULL_SAMPLE}
+    return {**sampling, **document, "extenders": [*others, entry]}
+
+
+def _entries(document: Mapping[str, object]) -> list[Mapping[str, object]]:
+    entries = document.get("extenders") or []
+    if not isinstance(entries, list) or not all(isinstance(each, Mapping) for each in entries):
+        raise ConfigError("extenders is not a list of mappings")
+    return entries
+
+
+def _is_ours(entry: Mapping[str, object]) -> bool:
+    return urlsplit(str(entry.get("urlPrefix", ""))).path.rstrip("/") == EXTENDER_PREFIX

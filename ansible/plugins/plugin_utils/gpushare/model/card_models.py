@@ -1,0 +1,36 @@
+# Copied from gpushare/model/card_models.py by `make collection-modules`; change it there.
+"""Names of card models: the one table of data-centre cards that sharing is made for, and names as labels.
+
+Others (GeForce, TITAN, unknown ones) are served too; they come last, and whoever wants can refuse
+them by name.
+"""
+
+import re
+from typing import Final
+
+_PASCAL: Final = ("P4", "P6", "P40", "P100")
+_VOLTA: Final = ("V100", "V100S")
+_TURING: Final = ("T4", "T4G")
+_AMPERE: Final = ("A2", "A10", "A10G", "A10M", "A16", "A30", "A30X", "A40", "A100", "A100X", "A800")
+_ADA: Final = ("L2", "L4", "L20", "L40", "L40S", "L40G")
+_HOPPER: Final = ("H20", "H100", "H200", "H800", "GH200")
+_BLACKWELL: Final = ("B100", "B200", "B300", "GB200", "GB300")
+LISTED: Final = frozenset((*_PASCAL, *_VOLTA, *_TURING, *_AMPERE, *_ADA, *_HOPPER, *_BLACKWELL))
+"""Names as NVML spells them, without maker, family, bus and size (``Tesla V100-SXM2-16GB``)."""
+
+_SEPARATORS: Final = re.compile(r"[\s\-_/]+")
+_CONSUMER: Final = frozenset({"GEFORCE", "TITAN", "QUADRO", "RTX", "GTX"})
+_MAX_LABEL: Final = 63
+_NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9_.]+")
+
+
+def is_listed(model: str) -> bool:
+    """Whether a model name, as NVML gives it, is of the table."""
+    words = {word.upper() for word in _SEPARATORS.split(model)}
+    return bool(words & LISTED) and not words & _CONSUMER
+
+
+def label_value(text: str) -> str | None:
+    """The text as a label value, ``Tesla-V100-SXM2-16GB``; None where nothing of it can stand there."""
+    value = _NOT_IN_LABELS.sub("-", text)
+    return value.strip("-_.")[:_MAX_LABEL].rstrip("-_.") or None

@@ -1,0 +1,105 @@
+"""The requests that the agent of a node makes, over ``KubeClient``: patches of its node and its pods.
+
+The rights of S3's manifest are enough: the agent runs there with the kubelet's own credentials, which
+may write the status subresources and no more.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.events import write_event
+from gpushare.adapters.kube.wire import Bare, ListPage
+from gpushare.contract import AGENT_NAME, SYSTEM_NAMESPACE, UNHEALTHY_KEY, UNHEALTHY_PREFIX
+from gpushare.errors import ApiError
+from gpushare.model.objects import Pod
+from gpushare.ports import Event
+
+log = structlog.get_logger()
+
+_TIMEOUT_S: Final = 5.0
+_LIST_TIMEOUT_S: Final = 15.0
+_PAGE_SIZE: Final = 1000
+_MERGE_PATCH: Final = "application/merge-patch+json"
+_NODES: Final = "/api/v1/nodes"
+_CONFIGMAPS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
+_WRONG_UID: Final = "metadata.uid"
+
+_decode_nodes = msgspec.json.Decoder(ListPage[Bare]).decode
+
+
+class AgentApi:
+    """Implements ``gpushare.ports.NodeApi`` for the node of that name. ``identity`` names this agent."""
+
+    def __init__(self, client: KubeClient, *, node: str, identity: str) -> None:
+        self._client = client
+        self._node = node
+        self._identity = identity
+        self._pods_part = ""
+
+    async def patch_node(self, patch: Mapping[str, Any]) -> None:
+        """PATCH ``nodes/status``: it takes metadata too, in the same write."""
+        await self._patch(f"{_NODES}/{self._node}/status", patch)
+
+    async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
+        """PATCH the pod, or its status where only that is allowed."""
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        body = {"metadata": {"uid": pod.uid, "annotations": dict(annotations)}}
+        try:
+            await self._patch_pod(path + self._pods_part, body)
+        except ApiError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            other = "" if self._pods_part else "/status"
+            await self._patch_pod(path + other, body)
+            self._pods_part = other
+            log.info("pods_patched_by_other_path", subresource=other, refused=str(error))
+
+    async def write_unhealthy(self, indices: str) -> None:
+        """PATCH the ConfigMap, or POST it where there is none; an empty list needs none."""
+        name = f"{UNHEALTHY_PREFIX}{self._node}"
+        data = {UNHEALTHY_KEY: indices}
+        try:
+            await self._patch(f"{_CONFIGMAPS}/{name}", {"data": data})
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            if indices:
+                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+                await self._client.request("POST", _CONFIGMAPS, timeout_s=_TIMEOUT_S, body=body)
+
+    async def node_names(self) -> tuple[str, ...]:
+        """GET all nodes, page by page."""
+        names: list[str] = []
+        token = ""
+        while True:
+            query = {"limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
+            body = await self._client.request("GET", _NODES, timeout_s=_LIST_TIMEOUT_S, query=query)
+            try:
+                page = _decode_nodes(body)
+            except msgspec.DecodeError as error:
+                raise ApiError(f"the list of nodes cannot be read: {error}", reason="Unreadable") from error
+            names += (node.metadata.name for node in page.items or ())
+            token = page.metadata.continue_
+            if not token:
+                return tuple(names)
+
+    async def note(self, note: Event) -> None:
+        """POST an Event."""
+        await write_event(self._client, note, component=AGENT_NAME, identity=self._identity)
+
+    async def _patch(self, path: str, body: Mapping[str, Any]) -> None:
+        await self._client.request("PATCH", path, timeout_s=_TIMEOUT_S, body=body, content_type=_MERGE_PATCH)
+
+    async def _patch_pod(self, path: str, body: Mapping[str, Any]) -> None:
+        """PATCH with the UID in the body, which the API refuses as invalid where the name has another one."""
+        try:
+            await self._patch(path, body)
+        except ApiError as error:
+            if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and _WRONG_UID in str(error):
+                raise ApiError(str(error), status=HTTPStatus.NOT_FOUND, reason="NotFound") from error
+            raise

@@ -1,0 +1,183 @@
+"""The requests that the extender makes, over ``KubeClient``: bind, read a pod, events, the Lease."""
+
+import base64
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.events import write_event
+from gpushare.adapters.kube.wire import BareMeta
+from gpushare.adapters.kube.wire_pods import WirePod, any_pod_of
+from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY
+from gpushare.errors import ApiError
+from gpushare.model.objects import Pod
+from gpushare.ports import Event, Fence, LeaseRecord, StoredKey
+
+T = TypeVar("T")
+
+_TIMEOUT_S: Final = 5.0
+_ADDRESS: Final = "gpushare.io/address"
+
+
+class _SecretMeta(BareMeta, rename="camel"):
+    creation_timestamp: str = ""
+
+
+class _Secret(msgspec.Struct):
+    metadata: _SecretMeta
+    data: dict[str, str] | None = None
+
+
+class _LeaseMeta(BareMeta, rename="camel"):
+    annotations: dict[str, str] | None = None
+
+
+class _LeaseSpec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(msgspec.Struct):
+    metadata: _LeaseMeta
+    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
+
+
+class ExtenderApi:
+    """Implements ``gpushare.ports.KubeApi``."""
+
+    def __init__(self, client: KubeClient, *, lease_namespace: str, lease_name: str, identity: str) -> None:
+        self._client = client
+        self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{lease_namespace}/leases"
+        self._secrets = f"/api/v1/namespaces/{lease_namespace}/secrets"
+        self._lease_name = lease_name
+        self._identity = identity
+
+    async def bind(
+        self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float, fence: Fence
+    ) -> None:
+        """POST the Binding."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": pod.name,
+                "namespace": pod.namespace,
+                "uid": pod.uid,
+                "annotations": dict(annotations),
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self._client.request(
+            "POST",
+            f"{_pod_path(pod.namespace, pod.name)}/binding",
+            timeout_s=timeout_s,
+            body=body,
+            fence=fence,
+        )
+
+    async def read_pod(self, namespace: str, name: str) -> Pod | None:
+        """GET the pod without a resourceVersion, which is a quorum read."""
+        body = await self._get(_pod_path(namespace, name))
+        return None if body is None else any_pod_of(_decoded(body, WirePod))
+
+    async def note(self, note: Event) -> None:
+        """POST an Event."""
+        await write_event(self._client, note, component=EXTENDER_NAME, identity=self._identity)
+
+    async def read_lease(self) -> LeaseRecord | None:
+        """GET the Lease."""
+        body = await self._get(f"{self._leases}/{self._lease_name}")
+        return None if body is None else _record(body)
+
+    async def read_key(self) -> StoredKey | None:
+        """GET the Secret."""
+        body = await self._get(f"{self._secrets}/{SEAL_SECRET}")
+        return None if body is None else _stored_key(body)
+
+    async def create_key(self, key: bytes) -> StoredKey:
+        """POST the Secret."""
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": SEAL_SECRET},
+            "immutable": True,
+            "data": {SEAL_SECRET_KEY: base64.b64encode(key).decode()},
+        }
+        return _stored_key(
+            await self._client.request("POST", self._secrets, timeout_s=_TIMEOUT_S, body=secret)
+        )
+
+    async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
+        """POST a new Lease, or PUT over the version that was read."""
+        method, path = (
+            ("PUT", f"{self._leases}/{self._lease_name}") if record.version else ("POST", self._leases)
+        )
+        body = await self._client.request(method, path, timeout_s=_TIMEOUT_S, body=self._lease(record))
+        return _record(body)
+
+    async def _get(self, path: str) -> bytes | None:
+        """The object's JSON; None where there is no such object."""
+        try:
+            return await self._client.request("GET", path, timeout_s=_TIMEOUT_S)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    def _lease(self, record: LeaseRecord) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"name": self._lease_name, "annotations": {_ADDRESS: record.address}}
+        if record.version:
+            metadata["resourceVersion"] = record.version
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": record.holder,
+                "leaseDurationSeconds": record.duration_s,
+                "renewTime": record.renewed,
+                "leaseTransitions": record.transitions,
+            },
+        }
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise ApiError(f"the API's answer cannot be read: {error}", reason="Unreadable") from error
+
+
+def _pod_path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+def _record(body: bytes) -> LeaseRecord:
+    lease = _decoded(body, _Lease)
+    spec = lease.spec
+    return LeaseRecord(
+        holder=spec.holder_identity or "",
+        address=(lease.metadata.annotations or {}).get(_ADDRESS, ""),
+        duration_s=spec.lease_duration_seconds or 0,
+        renewed=spec.renew_time or "",
+        transitions=spec.lease_transitions or 0,
+        version=lease.metadata.resource_version,
+        uid=lease.metadata.uid,
+    )
+
+
+def _stored_key(body: bytes) -> StoredKey:
+    """Raises ApiError for a Secret that holds no key."""
+    secret = _decoded(body, _Secret)
+    try:
+        key = base64.b64decode((secret.data or {}).get(SEAL_SECRET_KEY, ""), validate=True)
+    except ValueError:
+        key = b""
+    if not key:
+        raise ApiError(f"Secret {SEAL_SECRET} holds no {SEAL_SECRET_KEY!r}: delete it to have a new one made")
+    return StoredKey(key, secret.metadata.creation_timestamp)

@@ -1,0 +1,95 @@
+"""What the metrics API reads of the API server: who exists with which labels, the front proxy, and rights.
+
+Only what it needs of each object is kept.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.watch import Resource
+from gpushare.adapters.kube.wire import BareMeta, WireConfigMap
+from gpushare.contract import AUTHENTICATION_CONFIG, SYSTEM_NAMESPACE
+from gpushare.errors import ApiError
+
+_TIMEOUT_S: Final = 5.0
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+class _EntryMeta(BareMeta, rename="camel"):
+    labels: dict[str, str] | None = None
+
+
+class _EntrySpec(Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _EntryStatus(Struct):
+    phase: str = ""
+    address: str = msgspec.field(default="", name="podIP")
+
+
+class _Wire(Struct):
+    metadata: _EntryMeta = msgspec.field(default_factory=_EntryMeta)
+    spec: _EntrySpec = msgspec.field(default_factory=_EntrySpec)
+    status: _EntryStatus = msgspec.field(default_factory=_EntryStatus)
+
+
+class _ReviewStatus(Struct):
+    allowed: bool = False
+    denied: bool = False
+
+
+class _Review(Struct):
+    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryEntry:
+    """A pod or a node. ``address`` is a pod's IP, ``node`` where it is; both empty where there is none."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    node: str = ""
+    address: str = ""
+    running: bool = False
+
+
+def _entry(wire: _Wire) -> tuple[str, DirectoryEntry]:
+    meta, status = wire.metadata, wire.status
+    running = status.phase == "Running"
+    entry = DirectoryEntry(
+        meta.namespace, meta.name, meta.labels or {}, wire.spec.node_name, status.address, running
+    )
+    return f"{meta.namespace}/{meta.name}", entry
+
+
+def _data(wire: WireConfigMap) -> tuple[str, Mapping[str, str]]:
+    return wire.metadata.name, wire.data or {}
+
+
+PODS: Final[Resource[DirectoryEntry]] = Resource("pods", "/api/v1/pods", _Wire, _entry)
+NODES: Final[Resource[DirectoryEntry]] = Resource("nodes", "/api/v1/nodes", _Wire, _entry)
+AUTHENTICATION: Final[Resource[Mapping[str, str]]] = Resource(
+    "configmaps",
+    f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps",
+    WireConfigMap,
+    _data,
+    {"fieldSelector": f"metadata.name={AUTHENTICATION_CONFIG}"},
+)
+
+
+async def review(client: KubeClient, spec: Mapping[str, Any]) -> bool:
+    """Whether a SubjectAccessReview of that spec is allowed. Raises ApiError where nobody says."""
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    reply = await client.request("POST", _REVIEWS, timeout_s=_TIMEOUT_S, body=body)
+    try:
+        verdict = msgspec.json.decode(reply, type=_Review).status
+    except msgspec.DecodeError as error:
+        raise ApiError(f"the access review cannot be read: {error}", reason="Unreadable") from error
+    return verdict.allowed and not verdict.denied

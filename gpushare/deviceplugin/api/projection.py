@@ -1,0 +1,142 @@
+"""What the household means for others: wishes to the publisher, events on pods and node, gauges.
+
+Nothing is decided here, and nobody waits for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import structlog
+
+from gpushare.contract import (
+    EVENT_ASSIGNED,
+    EVENT_CARD_FREE,
+    EVENT_CARD_IN_USE,
+    EVENT_REFUSED,
+    RESOURCE_MEM,
+)
+from gpushare.deviceplugin.api.writer import ApiWriter
+from gpushare.deviceplugin.core.allocations import Allocation, Key, held
+from gpushare.deviceplugin.core.node_patch import desired_node
+from gpushare.deviceplugin.core.pod_patches import assigned_text, pod_patches
+from gpushare.deviceplugin.core.response import ResponseSettings, sets_visible_devices
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.node.state import NodeState
+from gpushare.model.own_node import GpuPod
+from gpushare.ports import Event, node_event, pod_event
+
+log = structlog.get_logger()
+
+_PAUSE_S: Final = 0.01
+
+
+class Projector:
+    """Tells of one household. ``style`` is that of the answers, ``tell`` takes events."""
+
+    def __init__(
+        self,
+        household: NodeState,
+        publisher: ApiWriter,
+        metrics: PluginMetrics,
+        style: ResponseSettings,
+        *,
+        tell: Callable[[Event], None],
+    ) -> None:
+        self._household = household
+        self._publisher = publisher
+        self._metrics = metrics
+        self._style = style
+        self._tell = tell
+        self._confirmed: Mapping[Key, Allocation] = {g.key: g for g in _confirmed(household)}
+        self._notices: tuple[str, ...] = ()
+        self._in_use: frozenset[int] = frozenset()
+
+    async def run(self) -> None:
+        """Tell of every change, until cancelled; what happens within a moment is told together."""
+        told = -1
+        while True:
+            if told == self._household.edition:
+                await self._household.changed()
+            told = self._household.edition
+            self.tell()
+            await asyncio.sleep(_PAUSE_S)
+
+    def tell(self) -> None:
+        """Tell of the household as it is."""
+        self._publish()
+        self._tell_whole_gpus()
+        before, self._confirmed = self._confirmed, {g.key: g for g in _confirmed(self._household)}
+        for key, grant in self._confirmed.items():
+            tenant = self._household.tenancy.tenants.get(grant.uid)
+            if tenant and not (key in before and before[key].cards == grant.cards):
+                self._tell_move(tenant, grant)
+                self._tell_mistake(tenant, grant)
+                self._tell_bypass(tenant, grant)
+
+    def _publish(self) -> None:
+        house = self._household
+        lineup = house.offered
+        self._publisher.want_node(desired_node(lineup, assigned_text(house.tenancy)))
+        self._publisher.want_pods(pod_patches(house.tenancy))
+        if lineup:
+            self._publisher.want_unhealthy(lineup.closed)
+        here = house.tenancy.by_pod.keys() & house.tenancy.tenants.keys()
+        self._metrics.pods.labels("running").set(len(here))
+        self._metrics.pods.labels("leaving").set(len(house.tenancy.by_pod) - len(here))
+
+    def _tell_whole_gpus(self) -> None:
+        """Cards are full, or full no longer, because of what another plugin gave out."""
+        before, self._notices = self._notices, self._household.notices
+        for text in self._notices:
+            if text not in before:
+                self._tell_card(EVENT_CARD_IN_USE, text)
+        cards = self._household.offered.cards if self._household.offered else ()
+        was, self._in_use = self._in_use, frozenset(card.index for card in cards if card.whole_gpu_pods)
+        for card in cards:
+            if card.index in was - self._in_use:
+                self._tell_card(EVENT_CARD_FREE, f"card {card.index} is no longer in use as a whole GPU")
+        self._metrics.cards.labels("whole").set(len(self._in_use))
+
+    def _tell_card(self, reason: str, text: str) -> None:
+        log.warning("card_in_use" if reason == EVENT_CARD_IN_USE else "card_free", text=text)
+        self._tell(node_event(self._household.tenancy.node, reason, text))
+
+    def _tell_move(self, tenant: GpuPod, grant: Allocation) -> None:
+        """A pod got another card than it was promised."""
+        shares = held(self._household.tenancy, grant.uid)
+        if not grant.astray or not shares or shares == tenant.claim:
+            return
+        cards = ", ".join(f"{share.mem} on card {index}" for index, share in shares)
+        promised = ", ".join(f"card {index}" for index, _ in tenant.claim or ()) or "no card"
+        self._metrics.corrected.labels("moved" if tenant.claim else "unplaced").inc()
+        log.info("pod_corrected", pod=grant.pod, cards=cards, promised=promised)
+        text = f"holds {cards}; its annotations named {promised}"
+        self._tell(pod_event(tenant.pod, EVENT_ASSIGNED, text))
+
+    def _tell_mistake(self, tenant: GpuPod, grant: Allocation) -> None:
+        """A container has the answer that was meant for another pod, of another size."""
+        asked = tenant.demand.mem if tenant.demand else 0
+        if grant.total in (0, asked):
+            return
+        self._metrics.corrected.labels("mistaken").inc()
+        text = (
+            f"container {grant.container} was told {grant.total} {RESOURCE_MEM} for its whole pod, which "
+            f"asks for {asked}: the kubelet asked for several pods at a time; make the pod anew to correct it"
+        )
+        log.warning("pod_mistaken", pod=grant.pod, text=text)
+        self._tell(pod_event(tenant.pod, EVENT_ASSIGNED, text, warning=True))
+
+    def _tell_bypass(self, tenant: GpuPod, grant: Allocation) -> None:
+        """A container that would have been refused has got the answer that was meant for its twin."""
+        refused = sets_visible_devices(tenant, grant.container, self._style)
+        if refused and grant.at_ns:
+            log.warning(
+                "allocate_refused", resource=RESOURCE_MEM, reason=refused.reason, text=refused.text, late=True
+            )
+            self._tell(pod_event(tenant.pod, EVENT_REFUSED, refused.text, warning=True))
+
+
+def _confirmed(household: NodeState) -> Iterator[Allocation]:
+    """What the kubelet has confirmed to be so."""
+    return (grant for grant in household.tenancy.grants.values() if grant.sure)

@@ -1,0 +1,128 @@
+"""What the node's object in the API should say, and the patch that makes it say so. Pure.
+
+The kubelet zeroes extended resources when it registers its node anew, and a node's object may be made
+anew altogether: so what is shown is compared again at every change, and whatever was lost is patched
+again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from gpushare.contract import (
+    ANN_ASSIGNED_NODE,
+    ANN_CARDS,
+    LABEL_CARD_COUNT,
+    LABEL_CARD_MIB,
+    LABEL_CARD_MODEL,
+    LABEL_UNLISTED,
+    RESOURCE_COUNT,
+    RESOURCE_TIME_SLICED_GPU,
+    RESOURCE_WHOLE_GPU,
+)
+from gpushare.deviceplugin.core.shared_gpus import SharedGpus
+from gpushare.model.card_models import label_value
+from gpushare.model.cards import format_cards
+from gpushare.model.modes import mode_of
+from gpushare.model.own_node import OwnNode
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredNode:
+    """What the node should show; None is for what it should not show. Other keys are not ours."""
+
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    labels: Mapping[str, str | None] = field(default_factory=dict)
+    resources: Mapping[str, int | None] = field(default_factory=dict)
+
+
+def desired_node(lineup: SharedGpus | None, assigned: str) -> DesiredNode:
+    """For a node that serves this line-up; None for one that does not serve and takes its offer back.
+
+    ``assigned`` is the text of ``gpushare.io/assigned``; it stays while pods hold cards, served or not.
+    """
+    if lineup is None:
+        return DesiredNode({ANN_CARDS: None, ANN_ASSIGNED_NODE: assigned}, {}, {RESOURCE_COUNT: None})
+    return DesiredNode(
+        {ANN_CARDS: format_cards(lineup.cards), ANN_ASSIGNED_NODE: assigned},
+        _labels(lineup),
+        {RESOURCE_COUNT: len(lineup.cards)},
+    )
+
+
+def _labels(lineup: SharedGpus) -> dict[str, str | None]:
+    """As ACK labels its nodes: the first card stands for all (``nvidia_mem=15079MiB``)."""
+    first = lineup.cards[0] if lineup.cards else None
+    return {
+        LABEL_CARD_MODEL: label_value(first.model) if first else None,
+        LABEL_CARD_MIB: f"{first.mib}MiB" if first else None,
+        LABEL_CARD_COUNT: str(len(lineup.cards) + len(lineup.left_out)),
+        LABEL_UNLISTED: label_value(lineup.unlisted[0]) if lineup.unlisted else None,
+    }
+
+
+def patch(shown: OwnNode, want: DesiredNode, *, labels: bool = True) -> dict[str, Any] | None:
+    """The merge patch of node and status that makes the node agree; None where it agrees.
+
+    ``labels=False`` leaves the labels alone, for agents that may not set them.
+    """
+    metadata = _section(
+        annotations=_differing(shown.annotations, want.annotations),
+        labels=_differing(shown.labels, want.labels) if labels else {},
+    )
+    status = _section(
+        capacity=_differing(shown.capacity, want.resources),
+        allocatable=_differing(shown.allocatable, want.resources),
+    )
+    return _section(metadata=metadata, status=status) or None
+
+
+def _differing(shown: Mapping[str, T], want: Mapping[str, T | None]) -> dict[str, T | None]:
+    return {key: value for key, value in want.items() if shown.get(key) != value}
+
+
+def _section(**parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in parts.items() if part}
+
+
+def without_labels(merge: Mapping[str, Any]) -> dict[str, Any]:
+    """The rest of a patch; empty where it has labels only."""
+    metadata = {name: part for name, part in merge.get("metadata", {}).items() if name != "labels"}
+    return _section(metadata=metadata, status=merge.get("status", {}))
+
+
+def applied(shown: OwnNode, merge: Mapping[str, Any]) -> OwnNode:
+    """The node after a merge patch of ours."""
+    metadata, status = merge.get("metadata", {}), merge.get("status", {})
+    return replace(
+        shown,
+        annotations=_merged(shown.annotations, metadata.get("annotations", {})),
+        labels=_merged(shown.labels, metadata.get("labels", {})),
+        capacity=_merged(shown.capacity, status.get("capacity", {})),
+        allocatable=_merged(shown.allocatable, status.get("allocatable", {})),
+    )
+
+
+def _merged(shown: Mapping[str, T], changes: Mapping[str, T | None]) -> dict[str, T]:
+    merged = {**shown, **changes}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def serving(facts: OwnNode) -> str | None:
+    """Why the cards may not be served now, None where they may.
+
+    Two plugins would give the same card out twice, so ours waits until the other one offers nothing.
+    """
+    _, closed = mode_of(facts.labels)
+    if closed:
+        return closed
+    for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
+        others = facts.allocatable.get(resource, 0)
+        if others > 0:
+            return (
+                f"another device plugin still offers {others} of {resource} on this node; "
+                "stop it there (gpushare node-mode evict, where it is a static pod)"
+            )
+    return None

@@ -1,0 +1,1 @@
+"""Enforcement on the node: limit files and regions of containers, launch rates, uncounted memory."""

@@ -1,0 +1,151 @@
+"""Keeps what holds containers: on the disk before the answer, there again at start, gone after the pod.
+
+All calls come from one event loop, and between looking at the household and writing nothing is awaited:
+so no place is cleared away that was made a moment ago.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import structlog
+
+from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
+from gpushare.deviceplugin.core.decision import (
+    Granted,
+    no_library,
+    no_mps,
+    with_hold,
+    with_part,
+    without_hold,
+)
+from gpushare.deviceplugin.core.interface import Rejected
+from gpushare.deviceplugin.core.limits import is_limited
+from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.state import NodeState
+from gpushare.errors import ConfigError
+from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, Owner
+from gpushare.model.modes import Mode
+
+log = structlog.get_logger()
+
+_RETRY_S: Final = 5.0
+RIGHT: Final = "isolation"
+"""What the metric of reduced modes calls it."""
+
+
+class EnforcementManager:
+    """Holds the containers of one household. ``paces``: whether somebody sets the rates of launches."""
+
+    def __init__(
+        self,
+        household: NodeState,
+        record: Record,
+        places: EnforcementFiles,
+        controls: MpsStatus,
+        metrics: PluginMetrics,
+        *,
+        paces: bool = False,
+    ) -> None:
+        self._household = household
+        self._record = record
+        self._places = places
+        self._controls = controls
+        self._metrics = metrics
+        self._paces = paces
+        self._missing: frozenset[str] = frozenset()
+
+    def hold(self, granted: Granted) -> Granted | Rejected:
+        """The decision with what will hold its container, where the node's containers are held."""
+        served = self._served(granted)
+        return served if isinstance(served, Rejected) else self._held(served)
+
+    def _served(self, granted: Granted) -> Granted | Rejected:
+        """The decision with its container's part by MPS, where the node shares its cards so."""
+        tenancy = self._household.tenancy
+        if not (tenancy.mode is Mode.MPS and self._controls.visible):
+            return granted
+        served = with_part(tenancy, granted)
+        part = served.mps if isinstance(served, Granted) else None
+        if part and not self._controls.up(part.card):
+            return no_mps(tenancy.node, granted.grant, part.card, str(self._controls.folders.state))
+        return served
+
+    def _held(self, granted: Granted) -> Granted | Rejected:
+        tenancy = self._household.tenancy
+        if not (is_limited(tenancy) and self._places.visible):
+            return without_hold(granted)
+        library = self._places.library()
+        if library is None:
+            return no_library(tenancy.node, granted.grant, str(self._places.folders.libraries))
+        paces = self._paces and tenancy.mode is Mode.CORE_MEM
+        return with_hold(tenancy, granted, library, launches=paces and self._has_launches(library))
+
+    def _has_launches(self, library: str) -> bool:
+        found = self._places.has(library, LAUNCH_LIBRARY)
+        if not found:
+            log.warning("launches_not_held", version=library, reason=f"it has no {LAUNCH_LIBRARY}")
+        return found
+
+    async def write(self, grant: Allocation) -> None:
+        """Have a grant that was taken in on the disk, and what holds it. Raises ConfigError."""
+        if grant.hold:
+            self._places.make(grant.hold)
+        await self._record.keep(lambda: self._household.tenancy.grants)
+
+    async def run(self) -> None:
+        """Have files for all who are held and for nobody else, until cancelled."""
+        kept = None
+        while True:
+            grants = self._household.tenancy.grants
+            if grants is kept or not self._places.visible:
+                await self._household.changed()
+            elif self.settle():
+                kept = grants
+            else:
+                await asyncio.sleep(_RETRY_S)
+
+    def settle(self) -> bool:
+        """Whether the files are as they should be. Nothing is removed while others may live here."""
+        certain = self._household.certain
+        holds = self.holds
+        try:
+            self._places.settle(holds, clear=certain)
+        except ConfigError as error:
+            self._metrics.reduced.labels(RIGHT).set(1)
+            log.warning("places_not_kept", reason=str(error))
+            return False
+        self._tell_missing(holds.values())
+        return True
+
+    @property
+    def holds(self) -> Mapping[Owner, Enforcement]:
+        """What holds containers now."""
+        grants = self._household.tenancy.grants.values()
+        return {Owner(grant.uid, grant.container): grant.hold for grant in grants if grant.hold}
+
+    @property
+    def cards(self) -> frozenset[str]:
+        """UUIDs of the cards that containers are held on now."""
+        grants = self._household.tenancy.grants.values()
+        return frozenset(uuid for grant in grants if grant.hold for uuid, _ in grant.cards)
+
+    def _tell_missing(self, holds: Iterable[Enforcement]) -> None:
+        """Container runtimes start containers without a file that they cannot find."""
+        given = {(hold.library, hold.launches) for hold in holds}
+        missing = frozenset(
+            version
+            for version, launches in given
+            if not self._places.has(version, LAUNCH_LIBRARY if launches else LIBRARY)
+        )
+        if missing - self._missing:
+            log.error(
+                "library_gone",
+                versions=sorted(missing),
+                folder=str(self._places.folders.libraries),
+                effect="containers that have it and start again are not held to their amounts",
+            )
+        self._missing = missing
+        self._metrics.reduced.labels(RIGHT).set(int(bool(missing)))

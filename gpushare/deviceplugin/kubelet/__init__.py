@@ -1,0 +1,1 @@
+"""The kubelet's side: registration, the gRPC endpoint, and Allocate."""

@@ -1,0 +1,47 @@
+"""What the kubelet is asked about its pods while it waits for an Allocate."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from gpushare.adapters.kube.agent_resources import gpu_pods
+from gpushare.adapters.kubelet.podresources import PodResources
+from gpushare.adapters.kubelet.pods import KubeletAccess, fetch_pods
+from gpushare.errors import GpuShareError, KubeletError
+from gpushare.model.own_node import GpuPod
+
+log = structlog.get_logger()
+
+_NAMES_S: Final = 1.0
+
+
+class KubeletClient(NamedTuple):
+    """``pods`` gives its pods as tenants, static ones too; None where it is not to be asked.
+
+    ``names`` gives the full names of the pods that it has taken in so far, None where it does not tell.
+    """
+
+    pods: Callable[[], Awaitable[list[GpuPod]]] | None
+    names: Callable[[], Awaitable[frozenset[str] | None]]
+
+
+def kubelet_client(access: KubeletAccess | None, socket: Path) -> KubeletClient:
+    """The kubelet behind its HTTPS port, where there is access, and behind its socket of PodResources."""
+
+    async def pods() -> list[GpuPod]:
+        try:
+            return gpu_pods(await fetch_pods(access)) if access else []
+        except GpuShareError as error:
+            log.warning("kubelet_not_asked", reason=str(error))
+            return []
+
+    async def names() -> frozenset[str] | None:
+        try:
+            return await PodResources(socket, timeout_s=_NAMES_S).pods()
+        except KubeletError as error:
+            log.info("kubelet_not_asked", reason=str(error))
+            return None
+
+    return KubeletClient(pods if access else None, names)

@@ -1,0 +1,209 @@
+"""The device plugin API of the kubelet (``v1beta1.DevicePlugin``) on a unix socket, for one plugin.
+
+Protobuf and gRPC end here: the plugin sees and gives plain values, and decides.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import structlog
+
+from gpushare.adapters.kubelet.api import deviceplugin_pb2 as api
+from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import (
+    DevicePluginServicer,
+    add_DevicePluginServicer_to_server,
+)
+from gpushare.adapters.kubelet.channel import MAX_MESSAGE_BYTES
+from gpushare.adapters.kubelet.registration import OPTIONS
+from gpushare.deviceplugin.core.interface import OK, AllocateResponse, Device, Plugin, Rejected
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.errors import KubeletError
+
+_GRACE_S: Final = 6.0
+"""Longer than an Allocate waits for a pod that the API server has not shown yet."""
+_HEALTH: Final = {True: "Healthy", False: "Unhealthy"}
+_EMPTY: Final = api.PreStartContainerResponse()
+
+log = structlog.get_logger()
+
+
+@asynccontextmanager
+async def serving(plugin: Plugin, socket: Path, metrics: PluginMetrics) -> AsyncIterator["Endpoint"]:
+    """An endpoint that answers on ``socket``, which is gone afterwards. Raises KubeletError.
+
+    Calls under way have some seconds to end.
+    """
+    endpoint = Endpoint(plugin, metrics, await _listing(plugin))
+    server = grpc.aio.server(options=(("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),))
+    add_DevicePluginServicer_to_server(endpoint, server)
+    try:
+        server.add_insecure_port(f"unix:{socket}")
+    except RuntimeError as error:
+        raise KubeletError(f"{socket}: cannot listen: {error}") from error
+    await server.start()
+    following = asyncio.create_task(endpoint.follow())
+    try:
+        yield endpoint
+    finally:
+        following.cancel()
+        endpoint.close()
+        # In a task of its own: the wait inside swallows a cancellation that comes just as it ends.
+        async with asyncio.TaskGroup() as closing:
+            closing.create_task(server.stop(_GRACE_S))
+        await asyncio.wait((following,))
+        if not following.cancelled():
+            following.result()
+
+
+class Endpoint(DevicePluginServicer):
+    """The calls of the kubelet during one registration, which begins with ``first`` as its devices.
+
+    ``opened`` is set once a list of devices was delivered, ``ended`` once a stream of lists is over.
+    """
+
+    def __init__(self, plugin: Plugin, metrics: PluginMetrics, first: api.ListAndWatchResponse) -> None:
+        self.opened = asyncio.Event()
+        self.ended = asyncio.Event()
+        self._plugin = plugin
+        self._metrics = metrics
+        self._closing = False
+        self._listing = first
+        self._news = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Publish the plugin's devices whenever they change, until cancelled."""
+        try:
+            while True:
+                await self._plugin.changed()
+                self._listing = await _listing(self._plugin)
+                self._wake()
+        finally:
+            self.ended.set()
+
+    def close(self) -> None:
+        """End the streams."""
+        self._closing = True
+        self._wake()
+
+    async def GetDevicePluginOptions(self, request: Any, context: Any) -> api.DevicePluginOptions:  # noqa: ARG002, N802 - the protocol's
+        """What this plugin can do."""
+        return OPTIONS
+
+    async def ListAndWatch(self, request: Any, context: Any) -> None:  # noqa: ARG002, N802 - the protocol's
+        """All devices at once, and again after each change."""
+        try:
+            while not self._closing:
+                news = self._news
+                await context.write(self._listing)
+                self.opened.set()
+                await news.wait()
+        finally:
+            self.ended.set()
+
+    async def GetPreferredAllocation(  # noqa: N802 - the protocol's
+        self,
+        request: api.PreferredAllocationRequest,
+        context: Any,  # noqa: ARG002 - the protocol's
+    ) -> api.PreferredAllocationResponse:
+        """The devices that the plugin would like each container to get.
+
+        A hint: where it cannot be made the kubelet chooses, and would fail the pod for an error.
+        """
+        answer = api.PreferredAllocationResponse()
+        try:
+            for container in request.container_requests:
+                answer.container_responses.append(await self._preferred(container))
+        except Exception:
+            log.exception("preferred_allocation_failed", resource=self._plugin.resource)
+            return api.PreferredAllocationResponse()
+        return answer
+
+    async def Allocate(self, request: api.AllocateRequest, context: Any) -> api.AllocateResponse:  # noqa: N802 - the protocol's
+        """What each container gets, or the reason why it gets nothing as a gRPC status."""
+        begun = time.monotonic()
+        code = grpc.StatusCode.FAILED_PRECONDITION
+        try:
+            outcome = await self._allocate(request)
+        except Exception as error:
+            log.exception("allocate_failed", resource=self._plugin.resource)
+            code, outcome = grpc.StatusCode.INTERNAL, Rejected("error", _fault(error))
+        self._count(outcome, time.monotonic() - begun)
+        if isinstance(outcome, Rejected):
+            context.set_code(code)
+            context.set_details(outcome.text)
+            return api.AllocateResponse()
+        return api.AllocateResponse(container_responses=map(_encoded, outcome))
+
+    async def PreStartContainer(self, request: Any, context: Any) -> api.PreStartContainerResponse:  # noqa: ARG002, N802 - the protocol's
+        """Nothing: the kubelet is told not to ask."""
+        return _EMPTY
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def _preferred(
+        self, request: api.ContainerPreferredAllocationRequest
+    ) -> api.ContainerPreferredAllocationResponse:
+        available, must = tuple(request.available_deviceIDs), tuple(request.must_include_deviceIDs)
+        return api.ContainerPreferredAllocationResponse(
+            deviceIDs=await self._plugin.prefer(available, must, request.allocation_size)
+        )
+
+    async def _allocate(self, request: api.AllocateRequest) -> list[AllocateResponse] | Rejected:
+        answers = []
+        for container in request.container_requests:
+            answer = await self._plugin.allocate(tuple(container.devices_ids))
+            if isinstance(answer, Rejected):
+                return answer
+            answers.append(answer)
+        return answers
+
+    def _count(self, outcome: list[AllocateResponse] | Rejected, seconds: float) -> None:
+        resource = self._plugin.resource
+        if isinstance(outcome, Rejected):
+            log.warning("allocate_refused", resource=resource, reason=outcome.reason, text=outcome.text)
+            results = [outcome.reason]
+        else:
+            results = [answer.result for answer in outcome if answer.result != OK] or [OK]
+        self._metrics.allocations.labels(resource, results[0]).inc()
+        self._metrics.latency.labels(resource).observe(seconds)
+
+
+def listing(devices: Iterable[Device]) -> api.ListAndWatchResponse:
+    """The message that tells the kubelet all devices."""
+    return api.ListAndWatchResponse(devices=map(_device, devices))
+
+
+async def _listing(plugin: Plugin) -> api.ListAndWatchResponse:
+    """The same in a thread: 130,000 units of MiB take half a second, and calls must not wait for that."""
+    return await asyncio.to_thread(listing, plugin.devices())
+
+
+def _device(device: Device) -> api.Device:
+    topology = None if device.numa is None else _topology(device.numa)
+    return api.Device(ID=device.id, health=_HEALTH[device.healthy], topology=topology)
+
+
+@cache
+def _topology(numa: int) -> api.TopologyInfo:
+    return api.TopologyInfo(nodes=[api.NUMANode(ID=numa)])
+
+
+def _encoded(answer: AllocateResponse) -> api.ContainerAllocateResponse:
+    mounts = [
+        api.Mount(host_path=each.host_path, container_path=each.container_path, read_only=each.read_only)
+        for each in answer.mounts
+    ]
+    cdi = [api.CDIDevice(name=name) for name in answer.cdi_devices]
+    return api.ContainerAllocateResponse(envs=answer.envs, mounts=mounts, cdi_devices=cdi)
+
+
+def _fault(error: Exception) -> str:
+    return f"fault of the node agent, see its log: {type(error).__name__}: {error}"

@@ -1,0 +1,111 @@
+"""The two device plugins of a node: units of memory, and percent of compute where it is divided."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from gpushare.contract import CORE_PER_CARD, CORE_SOCKET, MEM_SOCKET, RESOURCE_CORE, RESOURCE_MEM
+from gpushare.deviceplugin.core.device_ids import devices_of, namer_for, preferred
+from gpushare.deviceplugin.core.interface import AllocateResponse, Device, Rejected
+from gpushare.deviceplugin.core.shared_gpus import SharedGpus
+from gpushare.deviceplugin.kubelet.allocator import Allocator
+from gpushare.deviceplugin.node.state import NodeState
+from gpushare.model.cards import Card
+from gpushare.model.demand import Malformed
+from gpushare.model.modes import WITH_CORE
+
+
+class _Plugin:
+    """What both have in common; implements ``interface.Plugin``."""
+
+    resource = ""
+    socket = ""
+
+    def __init__(self, household: NodeState, allocator: Allocator) -> None:
+        self._household = household
+        self._allocator = allocator
+        self._told: object = None
+        self.up = False
+
+    def devices(self) -> Iterable[Device]:
+        """All devices as they are now; none while the node may not be served."""
+        self._told = self._offer()
+        lineup = self._household.lineup
+        if lineup is None or not self._offers():
+            return []
+        namer = namer_for(lineup.cards)
+        if isinstance(namer, Malformed):
+            return []
+        return devices_of(lineup.cards, namer, self._units, lineup.cordoned)
+
+    async def changed(self) -> None:
+        """Return when there is another line-up, or serving has begun or ended."""
+        while self._offer() == self._told:
+            await self._household.changed()
+
+    async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
+        """IDs of the cards on which the container belongs that the kubelet is about to ask for.
+
+        Sorted out in a thread: there are 130,000 of them where the unit is a MiB.
+        """
+        wanted = await self._wanted(size)
+        cards = self._household.tenancy.cards
+        return await asyncio.to_thread(preferred, available, must, size, wanted, cards)
+
+    def registered(self, *, up: bool) -> None:
+        """Whether the kubelet listens."""
+        self.up = up
+
+    def _offer(self) -> tuple[SharedGpus | None, bool]:
+        return self._household.lineup, self._offers()
+
+    def _offers(self) -> bool:
+        return self._household.refusal is None
+
+    def _units(self, card: Card) -> int:
+        raise NotImplementedError
+
+    async def _wanted(self, size: int) -> tuple[int, ...]:
+        raise NotImplementedError
+
+
+class MemPlugin(_Plugin):
+    """``aliyun.com/gpu-mem``."""
+
+    resource = RESOURCE_MEM
+    socket = MEM_SOCKET
+
+    async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
+        """The container's card."""
+        return await self._allocator.serve_mem(ids)
+
+    def _units(self, card: Card) -> int:
+        return card.units
+
+    async def _wanted(self, size: int) -> tuple[int, ...]:
+        return await self._allocator.wanted_cards(size)
+
+
+class CorePlugin(_Plugin):
+    """``aliyun.com/gpu-core.percentage``, on nodes whose mode divides compute."""
+
+    resource = RESOURCE_CORE
+    socket = CORE_SOCKET
+
+    async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
+        """Consent; the card comes with the memory."""
+        return await self._allocator.serve_core(ids)
+
+    async def wanted(self) -> None:
+        """Return once the node's mode divides compute: until then the kubelet need not hear of this."""
+        while not self._offers():
+            await self._household.changed()
+
+    def _offers(self) -> bool:
+        return super()._offers() and self._household.tenancy.mode in WITH_CORE
+
+    def _units(self, card: Card) -> int:
+        del card
+        return CORE_PER_CARD
+
+    async def _wanted(self, size: int) -> tuple[int, ...]:
+        return await self._allocator.core_cards(size)

@@ -1,0 +1,132 @@
+"""Which container was given how much of which card.
+
+Amounts come from the pod's own limits. Cards come from the node's word (``gpushare.io/assigned``), else
+from the pod's annotations, else from the device IDs that the kubelet chose: the kubelet may have taken
+IDs of another card than the one that the container was then given. Where the kubelet does not tell who
+holds devices, containers that run have what their pods' annotations say.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare.contract import CORE_PER_CARD, RESOURCE_MEM, RESOURCE_WHOLE_GPU
+from gpushare.exporter.snapshot import Snapshot
+from gpushare.model.cards import Card, share_mib
+from gpushare.model.demand import ContainerDemand, ContainerKind
+from gpushare.model.devices import ContainerDevices, card_named, whole_card_named
+from gpushare.model.objects import Node
+from gpushare.model.own_node import GpuPod, NodePod
+from gpushare.model.quantity import parse_small
+from gpushare.model.readings import CardReading
+
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerName:
+    """A container, by the names that people know it by; all empty for what runs in no pod."""
+
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CardAllocation:
+    """What a container was given of one card. ``core`` is a part of its compute, 0 where not divided."""
+
+    holder: ContainerName
+    uuid: str
+    given_bytes: int
+    core: float = 0.0
+
+
+def allocations(snapshot: Snapshot) -> Iterator[CardAllocation]:
+    """Every container with every card that it was given something of; none while no card is read."""
+    cards = snapshot.readings.cards if snapshot.readings else ()
+    by_name = {**{str(card.index): card for card in cards}, **{card.uuid: card for card in cards}}
+    residents = {(each.namespace, each.name): each for each in snapshot.residents or ()}
+    for held in _held(snapshot):
+        resident = residents.get((held.namespace, held.pod))
+        if resident and resident.finished:
+            continue
+        if held.resource == RESOURCE_WHOLE_GPU:
+            yield from _whole_cards(held, by_name)
+        elif held.resource == RESOURCE_MEM and snapshot.node:
+            yield from _shares(held, resident.tenant if resident else None, snapshot.node, by_name)
+
+
+def _held(snapshot: Snapshot) -> Iterable[ContainerDevices]:
+    """What the kubelet tells; without its word, containers that run, with IDs that nobody knows."""
+    if snapshot.devices is not None:
+        return snapshot.devices
+    return (
+        ContainerDevices(each.namespace, each.name, demand.name, RESOURCE_MEM, frozenset())
+        for each in snapshot.residents or ()
+        if each.tenant and each.tenant.demand
+        for demand in each.tenant.demand.containers
+        if demand.mem and demand.name in each.tenant.running
+    )
+
+
+def _whole_cards(held: ContainerDevices, cards: Mapping[str, CardReading]) -> Iterator[CardAllocation]:
+    for name in sorted({whole_card_named(each) for each in held.ids}):
+        if card := cards.get(name):
+            yield CardAllocation(_holder(held), card.uuid, card.total_bytes)
+
+
+def _shares(
+    held: ContainerDevices, tenant: GpuPod | None, node: Node, cards: Mapping[str, CardReading]
+) -> Iterator[CardAllocation]:
+    units = _told(held.container, tenant, node) or _units_by_ids(held.ids, node)
+    demand = _demand(held.container, tenant)
+    core = demand.core / len(units) / CORE_PER_CARD if demand and node.core_per_card and units else 0.0
+    for card in node.cards:
+        reading = cards.get(card.uuid or str(card.index))
+        if reading and card.index in units:
+            yield CardAllocation(_holder(held), reading.uuid, _bytes(card, units[card.index], reading), core)
+
+
+def _told(container: str, tenant: GpuPod | None, node: Node) -> dict[int, int]:
+    """Units by card's index, as the node or else the pod tells its cards; empty where neither does."""
+    demand = _demand(container, tenant)
+    if tenant is None or demand is None:
+        return {}
+    indices = sorted(node.assigned.get(tenant.pod.uid) or {index for index, _ in tenant.claim or ()})
+    return {index: demand.mem // len(indices) for index in indices}
+
+
+def _demand(container: str, tenant: GpuPod | None) -> ContainerDemand | None:
+    """The container's limits. One name is one container: an init container has no namesake."""
+    listed = tenant.demand.containers if tenant and tenant.demand else ()
+    return next((each for each in listed if each.name == container and _counts(each, tenant)), None)
+
+
+def _counts(demand: ContainerDemand, tenant: GpuPod | None) -> bool:
+    """A plain init container has its share only while it runs."""
+    return demand.kind is not ContainerKind.INIT or bool(tenant and demand.name in tenant.running)
+
+
+def _units_by_ids(ids: Iterable[str], node: Node) -> dict[int, int]:
+    by_uuid = {card.uuid: card.index for card in node.cards}
+    units: dict[int, int] = {}
+    for name in map(card_named, ids):
+        index = by_uuid.get(name, parse_small(name))
+        if index is not None:
+            units[index] = units.get(index, 0) + 1
+    return units
+
+
+def _bytes(card: Card, units: int, reading: CardReading) -> int:
+    """Of the size that the node tells, or the driver where the original's plugin runs, which tells none."""
+    return share_mib(card.mib or reading.total_bytes // _MIB, units, card.units) * _MIB
+
+
+def _holder(held: ContainerDevices) -> ContainerName:
+    return ContainerName(held.namespace, held.pod, held.container)
+
+
+def container_of(resident: NodePod, container_id: str) -> ContainerName:
+    """Whom a container's processes belong to; without a container's name while the API does not tell it."""
+    return ContainerName(resident.namespace, resident.name, resident.containers.get(container_id, ""))

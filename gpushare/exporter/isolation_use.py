@@ -1,0 +1,91 @@
+"""What isolation says of containers, beside what the driver says of the same. Pure.
+
+The library counts what programs ask for; the driver tells what it gave. A little lies between the two:
+contexts are counted by a guess, and code and buffers of the driver are not counted. Much between them is
+a program that goes past the library, or a region that was written by hand.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare.contract import MPS_NAME, SYSTEM_NAMESPACE
+from gpushare.exporter.allocations import ContainerName
+from gpushare.exporter.regions import LimitedContainer
+from gpushare.exporter.snapshot import Snapshot
+from gpushare.exporter.usage import owners_of
+from gpushare.isolation.limits import CardLimit
+from gpushare.isolation.region import CardUse
+from gpushare.model.readings import CardReading
+
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CardLimitUse:
+    """One card of a container that is held. ``use`` is what its region says, None where that is not known.
+
+    ``pids`` are its processes, as they call themselves.
+    """
+
+    holder: ContainerName
+    card: CardReading
+    limit_bytes: int
+    use: CardUse | None
+    pids: frozenset[int]
+
+
+def shares_of(snapshot: Snapshot) -> Iterator[CardLimitUse]:
+    """Every container that is held, on every card that it is held on; none while no card is read."""
+    cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
+    residents = {each.uid: each for each in snapshot.residents or () if not each.finished}
+    for held in snapshot.isolation.held if snapshot.isolation else ():
+        if resident := residents.get(held.owner.uid):
+            holder = ContainerName(resident.namespace, resident.name, held.owner.container)
+            yield from _shares(held, holder, cards)
+
+
+def _shares(
+    held: LimitedContainer, holder: ContainerName, cards: Mapping[str, CardReading]
+) -> Iterator[CardLimitUse]:
+    pids = frozenset(each.pid for each in held.region.processes) if held.region else frozenset[int]()
+    for limit in held.limits:
+        if card := cards.get(limit.uuid):
+            yield CardLimitUse(holder, card, limit.limit_mib * _MIB, _use(held, limit), pids)
+
+
+def _use(held: LimitedContainer, limit: CardLimit) -> CardUse | None:
+    if held.region is None:
+        return None
+    unused = CardUse(limit.uuid, limit.limit_mib * _MIB, 0, 0, 0)
+    return next((each for each in held.region.cards if each.uuid == limit.uuid), unused)
+
+
+def unheld_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> dict[str, int]:
+    """By UUID of each card that somebody is held on: processes on it that no region knows.
+
+    Those of which that cannot be said are left out: of pods that the API does not show, of containers
+    whose region cannot be believed, and those that have ended meanwhile.
+    """
+    if not (snapshot.readings and snapshot.isolation):
+        return {}
+    if snapshot.homes is None or snapshot.residents is None:
+        return {}
+    owners = owners_of(snapshot.homes, snapshot.residents)
+    held = {(share.holder, share.card.uuid): share for share in shares}
+    counts = {share.card.uuid: 0 for share in held.values()}
+    for card in snapshot.readings.cards:
+        for process in card.processes or ():
+            owner, inner = owners.get(process.pid), snapshot.isolation.inner_pids.get(process.pid)
+            if card.uuid in counts and owner and inner:
+                counts[card.uuid] += _unheld(owner, inner, held.get((owner, card.uuid)))
+    return counts
+
+
+def _unheld(owner: ContainerName, inner: int, share: CardLimitUse | None) -> bool:
+    nameless = bool(owner.pod) and not owner.container
+    # The servers of MPS, which work for the containers.
+    serves = (owner.namespace, owner.container) == (SYSTEM_NAMESPACE, MPS_NAME)
+    if nameless or serves or (share and share.use is None):
+        return False
+    return share is None or inner not in share.pids

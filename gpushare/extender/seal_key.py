@@ -1,0 +1,42 @@
+"""The key of the seals: read from its Secret, or made by the first replica that comes."""
+
+import asyncio
+import secrets
+from http import HTTPStatus
+from typing import Final
+
+from gpushare.errors import ApiError
+from gpushare.extender.handlers import SyncStatus
+from gpushare.extender.seal import Sealer
+from gpushare.ports import KubeApi, StoredKey
+
+_RESOURCE: Final = "secrets"
+_KEY_BYTES: Final = 32
+_RETRY_S: Final = 1.0
+
+
+async def load_sealer(api: KubeApi, feeds: SyncStatus) -> Sealer:
+    """The sealer, once the API server answers; one without a key where the right to it is missing."""
+    while True:
+        try:
+            stored = await _key(api)
+            feeds.synced(_RESOURCE)
+            return Sealer(stored.key, stored.created)
+        except ApiError as error:
+            feeds.troubled(_RESOURCE, error, _RETRY_S)
+            if error.status == HTTPStatus.FORBIDDEN:
+                return Sealer()
+            await asyncio.sleep(_RETRY_S)
+
+
+async def _key(api: KubeApi) -> StoredKey:
+    stored = await api.read_key()
+    if stored is not None:
+        return stored
+    try:
+        return await api.create_key(secrets.token_bytes(_KEY_BYTES))
+    except ApiError as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+        # Another replica was faster; the next round reads its key.
+        raise ApiError(f"the key was created by another extender: {error}", reason="Retry") from error

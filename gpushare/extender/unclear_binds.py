@@ -1,0 +1,116 @@
+"""Binds of unknown outcome: their units stay reserved until the outcome is known.
+
+It is known when the watch shows the pod bound or gone, or when the API server must have finished
+with the request and a quorum read shows the pod unbound. Nothing else releases such a reservation.
+"""
+
+import asyncio
+import time
+from typing import Final
+
+import structlog
+
+from gpushare.errors import ApiError
+from gpushare.extender.cluster import Cluster
+from gpushare.model.objects import Pod
+from gpushare.ports import KubeApi
+from gpushare.scheduling.events import PodGone, Released
+
+log = structlog.get_logger()
+
+_RETRY_S: Final = 2.0
+
+
+class UnclearBinds:
+    """Watches over unclear binds. ``api_request_s`` is the API server's own request timeout."""
+
+    def __init__(
+        self, cluster: Cluster, api: KubeApi, *, tasks: asyncio.TaskGroup, api_request_s: float
+    ) -> None:
+        self._cluster = cluster
+        self._api = api
+        self._tasks = tasks
+        self._api_request_s = api_request_s
+        self._deadlines: dict[str, float] = {}
+        self._watchers: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._deadlines
+
+    def left_s(self, uid: str) -> float:
+        """Seconds until the API server has surely dropped the last request."""
+        return max(0.0, self._deadlines.get(uid, 0.0) - time.monotonic())
+
+    def keep(self, pod: Pod) -> None:
+        """The outcome of a POST is not known: keep its units and find out."""
+        first = pod.uid not in self._deadlines
+        self._deadlines[pod.uid] = time.monotonic() + self._api_request_s
+        if first:
+            task = self._tasks.create_task(self._settle(pod))
+            self._watchers.add(task)
+            task.add_done_callback(self._watchers.discard)
+
+    def posting(self, uid: str) -> None:
+        """Another POST of the same decision begins: an older deadline must not release its units."""
+        if uid in self._deadlines:
+            self._deadlines[uid] = time.monotonic() + self._api_request_s
+
+    def known(self, uid: str) -> None:
+        """The outcome is known."""
+        self._deadlines.pop(uid, None)
+
+    def cancel(self) -> None:
+        """Stop watching."""
+        for task in self._watchers:
+            task.cancel()
+
+    async def look(self, pod: Pod, *, refused: bool = False) -> None:
+        """Read the pod from etcd, and settle its reservation if that settles it.
+
+        ``refused``: the API server has just refused our only POST, so an unbound pod settles it too.
+        """
+        found = await self._api.read_pod(pod.namespace, pod.name)
+        if found is None or found.uid != pod.uid:
+            self._forget(pod.uid)
+        elif found.node is not None:
+            self.known(pod.uid)
+            self._cluster.see_pod(found)
+        elif self._dropped(pod.uid, refused=refused):
+            self.known(pod.uid)
+            self._cluster.apply(Released(pod.uid))
+
+    def _dropped(self, uid: str, *, refused: bool) -> bool:
+        """Whether no POST for the pod can still take effect."""
+        if uid not in self._deadlines:
+            return refused
+        return self.left_s(uid) == 0
+
+    def _forget(self, uid: str) -> None:
+        self.known(uid)
+        self._cluster.pods.pop(uid, None)
+        self._cluster.apply(PodGone(uid))
+
+    async def _settle(self, pod: Pod) -> None:
+        """Wait for the watch to show the outcome; at the deadline ask etcd, until it answers."""
+        while pod.uid in self._deadlines:
+            try:
+                async with asyncio.timeout(max(_RETRY_S, self.left_s(pod.uid))):
+                    await self._cluster.next_change(pod.uid)
+                self._heed_watch(pod)
+            except TimeoutError:
+                await self._ask(pod)
+
+    def _heed_watch(self, pod: Pod) -> None:
+        held = self._cluster.ledger.reservation(pod.uid)
+        if held is None or held[1].settled:
+            self.known(pod.uid)
+            log.info("unclear_bind_settled", pod=pod.full_name, node=held[0] if held else None)
+
+    async def _ask(self, pod: Pod) -> None:
+        try:
+            await self.look(pod)
+        except ApiError as error:
+            log.warning("unclear_bind_unread", pod=pod.full_name, reason=str(error))

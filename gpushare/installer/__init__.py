@@ -1,0 +1,1 @@
+"""The daemon that installs the isolation library on a node."""

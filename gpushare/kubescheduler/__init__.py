@@ -1,0 +1,1 @@
+"""kube-scheduler's configuration and static pod, as plain values. Pure."""

@@ -1,0 +1,60 @@
+"""Whether a client may read what it asks for: the API server's word, kept for a moment."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from gpushare.contract import METRICS_API_GROUP
+from gpushare.errors import ApiError
+from gpushare.metricsapi.cache import FetchCache
+from gpushare.metricsapi.identity import Caller
+from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.metricsapi.paths import Attributes
+
+_KEEP_S: Final = 10.0
+"""As long as API servers keep verdicts by default; an error is asked about again as soon."""
+
+Review = Callable[[Mapping[str, Any]], Awaitable[bool]]
+
+
+class Authorizer:
+    """``review`` asks the API server, with the spec of a SubjectAccessReview."""
+
+    def __init__(self, review: Review, metrics: ApiMetrics) -> None:
+        self._review = review
+        self._metrics = metrics
+        self._recent: FetchCache[tuple[Caller, Attributes], bool] = FetchCache(self._ask, _KEEP_S)
+
+    async def allowed(self, caller: Caller, attributes: Attributes) -> bool:
+        """The verdict. Raises ApiError where there is none."""
+        return await self._recent.get((caller, attributes))
+
+    async def _ask(self, what: tuple[Caller, Attributes]) -> bool:
+        try:
+            verdict = await self._review(review_spec(*what))
+        except ApiError:
+            self._metrics.reviews.labels("error").inc()
+            raise
+        self._metrics.reviews.labels("allowed" if verdict else "denied").inc()
+        return verdict
+
+
+def review_spec(caller: Caller, attributes: Attributes) -> dict[str, Any]:
+    """The spec of the SubjectAccessReview."""
+    who = {
+        "user": caller.user,
+        "uid": caller.uid,
+        "groups": caller.groups,
+        "extra": dict(caller.extra),
+    }
+    if attributes.path:
+        return {**who, "nonResourceAttributes": {"path": attributes.path, "verb": attributes.verb}}
+    resource = {
+        "group": METRICS_API_GROUP,
+        "version": attributes.version,
+        "verb": attributes.verb,
+        "namespace": attributes.namespace,
+        "resource": attributes.resource,
+        "subresource": attributes.subresource,
+        "name": attributes.name,
+    }
+    return {**who, "resourceAttributes": resource}

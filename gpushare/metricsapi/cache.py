@@ -1,0 +1,53 @@
+"""What was fetched a moment ago is not fetched again; one fetch at a time for each key."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Fetch(Generic[T]):
+    task: asyncio.Task[T]
+    done_at: float = field(default=float("inf"))
+
+
+class FetchCache(Generic[K, T]):
+    """Keeps answers, and errors too, for ``keep_s`` seconds after they came."""
+
+    def __init__(
+        self,
+        fetch: Callable[[K], Coroutine[Any, Any, T]],
+        keep_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fetch = fetch
+        self._keep_s = keep_s
+        self._clock = clock
+        self._fetches: dict[K, _Fetch[T]] = {}
+
+    async def get(self, key: K) -> T:
+        """The answer. Who is cancelled while it waits does not disturb the others."""
+        held = self._fetches.get(key)
+        if held is None or self._is_old(held):
+            held = self._begin(key)
+        return await asyncio.shield(held.task)
+
+    def _begin(self, key: K) -> _Fetch[T]:
+        self._fetches = {each: held for each, held in self._fetches.items() if not self._is_old(held)}
+        fetch = self._fetches[key] = _Fetch(asyncio.get_running_loop().create_task(self._fetch(key)))
+
+        def done(task: asyncio.Task[T]) -> None:
+            fetch.done_at = self._clock()
+            if not task.cancelled():
+                task.exception()  # looked at, so that nobody misses it
+
+        fetch.task.add_done_callback(done)
+        return fetch
+
+    def _is_old(self, held: _Fetch[T]) -> bool:
+        return self._clock() - held.done_at >= self._keep_s

@@ -1,0 +1,1 @@
+"""The daemon that runs the MPS control daemons of a node."""

@@ -1,0 +1,102 @@
+"""Base images from the packages of this machine's own Debian or Ubuntu, where no registry is reached.
+
+One stands in for ``python:…-slim``: glibc, a shell, Python with ``venv``, and no apt. The other stands in
+for ``gcc``. The same packages give the same bytes.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from release.podman import Store
+from release.recipe import CONTAINERFILE
+from testbed.errors import TestbedError
+from testbed.system.process import run_text
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a base is for, and its packages besides the essential ones."""
+
+    name: str
+    packages: str
+
+
+# Wheels in C++ want libstdc++; without usr-is-merged, perl and all its modules come along.
+RUNTIME: Final = Kind("base", "libstdc++6,python3,python3-venv,usr-is-merged")
+COMPILER: Final = Kind("compiler", "gcc,libc6-dev,make,usr-is-merged")
+
+_LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
+_CLEAN: Final = 'rm -rf "$1"/var/cache/* "$1"/var/lib/apt/lists/* "$1"/var/log/*'
+_NO_BYTECODE: Final = 'find "$1/usr" -name __pycache__ -prune -exec rm -rf {} +'
+"""The Containerfile compiles, by content and not by time."""
+_MAKER: Final = (
+    "mmdebstrap",
+    "--quiet",
+    "--variant=essential",
+    # Where the packages expect it, /bin is a link from the first moment on.
+    "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
+    *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT),
+    f"--customize-hook={_CLEAN}",
+    f"--customize-hook={_NO_BYTECODE}",
+)
+_TAR: Final = "base.tar"
+_IMAGE: Final = f"""\
+FROM scratch
+ADD {_TAR} /
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+"""
+_RELEASE: Final = Path("/etc/os-release")
+_APT: Final = Path("/etc/apt")
+_MAKE_S: Final = 1200.0
+_SHORT_S: Final = 60.0
+
+
+def sources(apt: Path) -> Path:
+    """The list of the distribution's own archives, without what was added to the machine."""
+    known = [apt / f"sources.list.d/{name}.sources" for name in ("debian", "ubuntu")] + [apt / "sources.list"]
+    for path in known:
+        if path.is_file():
+            return path
+    raise TestbedError(f"{apt} has no list of Debian's or Ubuntu's archives: give a BASE_IMAGE")
+
+
+def codename(release: str) -> str:
+    """The name of the release, from the text of /etc/os-release."""
+    for line in release.splitlines():
+        if line.startswith("VERSION_CODENAME="):
+            return line.partition("=")[2].strip('"')
+    raise TestbedError("/etc/os-release names no VERSION_CODENAME: give a BASE_IMAGE")
+
+
+def command(suite: str, tar: Path, listed: Path, kind: Kind = RUNTIME) -> list[str]:
+    """What makes the root folder as a tar."""
+    return [*_MAKER, f"--include={kind.packages}", suite, str(tar), str(listed)]
+
+
+def name(suite: str, kind: Kind = RUNTIME) -> str:
+    """The name of a base in a store; another recipe is another name."""
+    recipe = hashlib.sha256("\0".join((*_MAKER, kind.packages, _IMAGE)).encode())
+    return f"localhost/gpushare-{kind.name}:{suite}-{recipe.hexdigest()[:12]}"
+
+
+async def ensure(store: Store, cache: Path, kind: Kind = RUNTIME) -> str:
+    """Return the name of a base, which is in the store then; its tar is kept in ``cache``."""
+    suite = codename(_RELEASE.read_text())
+    image = name(suite, kind)
+    if (await run_text(store.command("images", "--quiet", image), _SHORT_S)).strip():
+        return image
+    folder = cache / image.rpartition(":")[2]
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / _TAR).exists():
+        await _make(suite, folder, kind)
+    (folder / CONTAINERFILE).write_text(_IMAGE)
+    await run_text(store.build(folder, folder / CONTAINERFILE, image, {}), _MAKE_S)
+    return image
+
+
+async def _make(suite: str, folder: Path, kind: Kind) -> None:
+    fresh = folder / f"fresh-{_TAR}"
+    await run_text(["env", "SOURCE_DATE_EPOCH=0", *command(suite, fresh, sources(_APT), kind)], _MAKE_S)
+    fresh.rename(folder / _TAR)

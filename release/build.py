@@ -1,0 +1,178 @@
+"""Building what is missing, once: images in a layout on disk, from there to registries and nodes.
+
+What belongs here: the order of steps and what is kept between them. What does not: podman's command
+lines (``release.podman``) and the base (``release.base``).
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from gpushare import __version__
+from release import base, layout, needs, podman, pypi, recipe
+from release.podman import Store, platforms_or_own, stage_name
+from release.recipe import ROOT, Order
+from testbed.errors import TestbedError
+from testbed.kubelets import KubeletNode
+from testbed.system.folders import cache_root
+from testbed.system.locks import exclusive
+from testbed.system.process import run_text
+
+_BUILD_S: Final = 3600.0
+_SHORT_S: Final = 60.0
+_KEPT: Final = 3
+"""Builds, of about 130 MB each, that stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """What was built: ``references`` are service to ``<registry>/<service>@<digest>``.
+
+    ``folder`` is an OCI image layout with all of them; it stays for the next few builds. ``sizes`` are
+    the bytes of a pull.
+    """
+
+    references: Mapping[str, str]
+    folder: Path
+    sizes: Mapping[str, int]
+
+
+async def ensure(order: Order | None = None) -> Images:
+    """Return the images of the sources as they are, built first where they were not yet.
+
+    Progress goes to stderr. Raises TestbedError that names what this machine lacks, or with the words
+    of the step that failed.
+    """
+    order = order or Order()
+    cache = cache_root() / "images"
+    build = recipe.key(order, await revision())
+    folder = cache / "built" / build
+    async with exclusive(cache / ".lock", _BUILD_S, "another build of images"):
+        if not folder.exists():
+            await _build_layout(order, cache, folder)
+            _prune(cache / "built")
+        return _images(order, folder)
+
+
+async def load(node: KubeletNode, images: Images) -> None:
+    """Put the images into a node's containerd, under their references, as if they had been pulled."""
+    with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
+        path = Path(archive.name)
+        await asyncio.to_thread(layout.pack, images.folder, images.references, path)
+        await node.load_images(path)
+
+
+async def push(order: Order) -> Images:
+    """Return the images, which are in the order's registry then, under these very digests.
+
+    Who may push is skopeo's own affair (``skopeo login``).
+    """
+    needs.look_for_push()
+    images = await ensure(order)
+    for service in images.references:
+        target = f"docker://{order.registry}/{service}:{recipe.tag(images.folder.name)}"
+        await run_text(podman.copy(f"oci:{images.folder}:{service}", target), _BUILD_S)
+        _say(f"pushed {target}")
+    return images
+
+
+async def revision() -> str:
+    """The commit that the sources came with; empty where they were changed since, or are in no checkout."""
+    names = [path for path in (*recipe.SOURCES, recipe.CONTAINERFILE) if (ROOT / path).exists()]
+    try:
+        changed = await run_text(["git", "status", "--porcelain", "--", *names], _SHORT_S, cwd=ROOT)
+        commit = await run_text(["git", "log", "-1", "--format=%H", "--", *names], _SHORT_S, cwd=ROOT)
+    except (OSError, TestbedError):
+        return ""
+    return "" if changed.strip() else commit.strip()
+
+
+async def _build_layout(order: Order, cache: Path, folder: Path) -> None:
+    started = time.monotonic()
+    _say(
+        "building images; about 2 minutes on 2 cores where nothing is cached, 30 s where only sources changed"
+    )
+    needs.look(order.base)
+    store = _store(order, cache)
+    await _build_all(order, store, cache)
+    fresh = folder.with_suffix(".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    for service in _services():
+        await run_text(store.export(service, fresh, several=bool(order.platforms)), _BUILD_S)
+    fresh.rename(folder)
+    _say(f"built images in {time.monotonic() - started:.0f} s")
+
+
+async def _build_all(order: Order, store: Store, cache: Path) -> None:
+    containerfile = ROOT / recipe.CONTAINERFILE
+    arguments = {
+        "BASE_IMAGE": order.base or await base.ensure(store, cache),
+        "UV_VERSION": recipe.uv_version((ROOT / ".ci/bootstrap").read_text()),
+    }
+    if compiler := order.compiler or ("" if order.base else await base.ensure(store, cache, base.COMPILER)):
+        arguments["COMPILER_IMAGE"] = compiler
+    labels = await _labels(order)
+    with tempfile.TemporaryDirectory() as private:
+        secrets = pypi.secrets(os.environ, Path(private))
+        for service in _services():
+            for platform in platforms_or_own(order.platforms):
+                flags = [*labels, f"--target={service}", *([f"--platform={platform}"] if platform else [])]
+                name = stage_name(service, platform)
+                await run_text(store.build(ROOT, containerfile, name, arguments, secrets, flags), _BUILD_S)
+            if order.platforms:
+                with suppress(TestbedError):
+                    await run_text(store.forget(service), _SHORT_S)
+                await run_text(store.join(service, order.platforms), _SHORT_S)
+
+
+async def _labels(order: Order) -> list[str]:
+    """Labels that the Containerfile cannot know."""
+    marks = {"version": __version__, "revision": await revision(), "source": order.source}
+    return [f"--label=org.opencontainers.image.{name}={value}" for name, value in marks.items() if value]
+
+
+def _images(order: Order, folder: Path) -> Images:
+    found = layout.digests(folder)
+    references = {name: recipe.reference(order.registry, name, digest) for name, digest in found.items()}
+    return Images(references, folder, {name: layout.size(folder, digest) for name, digest in found.items()})
+
+
+def _store(order: Order, cache: Path) -> Store:
+    """The store for one set of dependencies; others are removed, so that they do not pile up."""
+    lock, containerfile = ((ROOT / name).read_text() for name in ("uv.lock", recipe.CONTAINERFILE))
+    folder = cache / "stores" / _short(f"{order.base}\0{order.compiler}\0{lock}\0{containerfile}")
+    for other in folder.parent.glob("*"):
+        if other != folder:
+            shutil.rmtree(other)
+    # Podman wants the same one each time.
+    volatile = Path("/run" if os.geteuid() == 0 else "/tmp")  # noqa: S108 - as podman does
+    return Store(folder, volatile / f"gpushare-{_short(str(folder))}")
+
+
+def _prune(built: Path) -> None:
+    """Keep the last builds."""
+    for old in sorted(built.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
+        shutil.rmtree(old)
+
+
+def _services() -> list[str]:
+    return recipe.services((ROOT / recipe.CONTAINERFILE).read_text())
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _say(text: str) -> None:
+    click.echo(f"images: {text}", err=True)

@@ -1,0 +1,188 @@
+"""The components' command lines, as pure functions of a bed's layout.
+
+What belongs here: flags, and why they are needed. What does not: paths (``testbed.control_plane.layout``),
+binaries (``testbed.programs.binaries``) and starting anything (``testbed.system.process``).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from testbed.control_plane.layout import Layout
+from testbed.system.ports import LOOPBACK
+
+SERVICE_CIDR = "10.250.0.0/16"
+POD_CIDR = "198.18.0.0/16"
+"""Addresses of pods that do not exist: set aside for benchmarks, so no real host has them."""
+API_ADDRESS = "192.0.2.1"
+"""Where the "kubernetes" Service leads: every node has this address on itself, and forwards it to this
+machine's loopback. Set aside for documentation (RFC 5737), so no real host has it."""
+KWOK_SELECTOR = "kwok.x-k8s.io/node=fake"
+_OPEN_PATHS = "/healthz,/livez,/readyz,/metrics"
+_ISSUER = "https://kubernetes.default.svc.cluster.local"
+_LEASE_S = 40
+
+
+def etcd(layout: Layout, binary: Path) -> list[str]:
+    """Return etcd's command line: its data may be lost with the machine, never with the process."""
+    return [
+        str(binary),
+        f"--name={layout.folder.name}",
+        f"--data-dir={layout.data}/etcd",
+        f"--listen-client-urls={layout.etcd_url}",
+        f"--advertise-client-urls={layout.etcd_url}",
+        f"--listen-peer-urls={layout.peer_url}",
+        f"--initial-advertise-peer-urls={layout.peer_url}",
+        f"--initial-cluster={layout.folder.name}={layout.peer_url}",
+        "--unsafe-no-fsync",
+        # The only member elects itself after one election timeout: nine tenths of its starting time.
+        "--heartbeat-interval=20",
+        "--election-timeout=100",
+        f"--quota-backend-bytes={4 * 1024**3}",
+        "--auto-compaction-mode=periodic",
+        "--auto-compaction-retention=10m",
+        "--log-level=warn",
+        "--log-outputs=stderr",
+    ]
+
+
+def kube_apiserver(layout: Layout, binary: Path, *, audit: bool = False) -> list[str]:
+    """Return the API server's command line: RBAC and Node authorizer on, aggregation possible."""
+    pki = layout.pki
+    return [
+        str(binary),
+        f"--etcd-servers={layout.etcd_url}",
+        f"--bind-address={LOOPBACK}",
+        # A loopback address would be refused as that of an endpoint.
+        f"--advertise-address={API_ADDRESS}",
+        f"--secure-port={layout.ports.apiserver}",
+        f"--tls-cert-file={pki}/apiserver.crt",
+        f"--tls-private-key-file={pki}/apiserver.key",
+        f"--client-ca-file={pki}/ca.crt",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        f"--service-cluster-ip-range={SERVICE_CIDR}",
+        # At its default of 0 nobody ends the watches, and a stop takes a minute.
+        "--shutdown-watch-termination-grace-period=2s",
+        "--max-requests-inflight=4000",
+        "--max-mutating-requests-inflight=2000",
+        *_service_accounts(pki),
+        *_aggregation(pki),
+        *_kubelet_client(pki),
+        *(_audit(layout) if audit else []),
+    ]
+
+
+def kube_controller_manager(layout: Layout, binary: Path, flags: Sequence[str] = ()) -> list[str]:
+    """Return the controller manager's command line, with client limits that 1,000 nodes fit in."""
+    pki = layout.pki
+    return [
+        str(binary),
+        *_component(layout, "kube-controller-manager", layout.ports.controller_manager),
+        "--leader-elect=false",
+        "--use-service-account-credentials=true",
+        f"--root-ca-file={pki}/ca.crt",
+        f"--service-account-private-key-file={pki}/sa.key",
+        f"--cluster-signing-cert-file={pki}/ca.crt",
+        f"--cluster-signing-key-file={pki}/ca.key",
+        f"--service-cluster-ip-range={SERVICE_CIDR}",
+        "--controller-start-interval=0s",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
+        f"--kubeconfig={layout.kubeconfig('kube-controller-manager')}",
+        *flags,
+    ]
+
+
+def kube_scheduler(layout: Layout, binary: Path) -> list[str]:
+    """Return the command line of a scheduler that reads a KubeSchedulerConfiguration."""
+    return [
+        str(binary),
+        *_component(layout, "kube-scheduler", layout.ports.scheduler),
+        f"--config={layout.scheduler_config}",
+    ]
+
+
+def kube_scheduler_legacy(layout: Layout, binary: Path) -> list[str]:
+    """Return the command line of scheduler 1.22, which reads a Policy.
+
+    Its own health and metrics are plain HTTP. From verbosity 2 on it stops: it would print a
+    configuration that cannot be encoded.
+    """
+    return [
+        str(binary),
+        f"--kubeconfig={layout.kubeconfig('kube-scheduler')}",
+        f"--policy-config-file={layout.scheduler_config}",
+        "--leader-elect=false",
+        # Served at v1beta1 only in those days.
+        "--feature-gates=CSIStorageCapacity=false",
+        "--secure-port=0",
+        f"--address={LOOPBACK}",
+        f"--port={layout.ports.scheduler}",
+        "--kube-api-qps=5000",
+        "--kube-api-burst=5000",
+    ]
+
+
+def kwok(layout: Layout, binary: Path) -> list[str]:
+    """Return kwok's command line: it plays kubelet for annotated nodes, without a kubelet's port."""
+    return [
+        str(binary),
+        f"--kubeconfig={layout.kubeconfig('kwok')}",
+        f"--config={layout.kwok_config}",
+        f"--manage-nodes-with-annotation-selector={KWOK_SELECTOR}",
+        f"--node-lease-duration-seconds={_LEASE_S}",
+        f"--cidr={POD_CIDR}",
+        "--node-port=0",
+        f"--server-address={LOOPBACK}:{layout.ports.kwok}",
+    ]
+
+
+def _component(layout: Layout, name: str, port: int) -> list[str]:
+    kubeconfig = layout.kubeconfig(name)
+    return [
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={port}",
+        f"--tls-cert-file={layout.pki}/component.crt",
+        f"--tls-private-key-file={layout.pki}/component.key",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        f"--authorization-always-allow-paths={_OPEN_PATHS}",
+    ]
+
+
+def _service_accounts(pki: Path) -> list[str]:
+    return [
+        f"--service-account-issuer={_ISSUER}",
+        f"--service-account-key-file={pki}/sa.crt",
+        f"--service-account-signing-key-file={pki}/sa.key",
+    ]
+
+
+def _aggregation(pki: Path) -> list[str]:
+    return [
+        f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={pki}/front-proxy-client.crt",
+        f"--proxy-client-key-file={pki}/front-proxy-client.key",
+    ]
+
+
+def _kubelet_client(pki: Path) -> list[str]:
+    return [
+        "--kubelet-preferred-address-types=InternalIP,Hostname",
+        f"--kubelet-client-certificate={pki}/kubelet-client.crt",
+        f"--kubelet-client-key={pki}/kubelet-client.key",
+    ]
+
+
+def _audit(layout: Layout) -> list[str]:
+    return [
+        f"--audit-policy-file={layout.audit_policy}",
+        f"--audit-log-path={layout.audit_log}",
+        # One file, never rotated: the history must be whole.
+        "--audit-log-maxsize=0",
+    ]

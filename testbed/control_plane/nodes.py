@@ -1,0 +1,168 @@
+"""Simulated nodes and the pods that ask for them, as Kubernetes objects.
+
+What belongs here: pure functions from a short description to an object. What does not: sending
+them (``testbed.control_plane.bed``), and what kwok does with them (``testbed.control_plane.stages``).
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpushare import contract
+from testbed.control_plane.api import Object
+from testbed.control_plane.commands import KWOK_SELECTOR
+
+_SPACE = uuid.UUID("6f0d8f0e-1f0a-4a6c-9a57-5b6a3c1d2e4f")
+_CONDITIONS = (
+    ("Ready", "True", "KubeletReady"),
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID"),
+)
+
+
+@dataclass(frozen=True)
+class Card:
+    """One simulated card: memory in MiB and in units of gpu-mem. Empty fields get made-up values."""
+
+    model: str = "Tesla T4"
+    mib: int = 15079
+    units: int = 14
+    numa: int = 0
+    minor: int | None = None
+    uuid: str = ""
+    pci: str = ""
+    healthy: bool = True
+
+
+@dataclass(frozen=True)
+class SimNode:
+    """One simulated node.
+
+    ``annotate_cards=False`` leaves it as the original plugin does: label and resources, no list of
+    cards. ``allocatable`` replaces single entries of what the node would offer.
+    """
+
+    name: str
+    cards: Sequence[Card] = ()
+    address: str = "127.0.0.1"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotate_cards: bool = True
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    cpu: str = "64"
+    memory: str = "512Gi"
+    pods: int = 250
+    machine_id: str = ""
+    """What the kubelet would report of ``/etc/machine-id``."""
+
+
+def card_list(node: SimNode) -> list[dict[str, Any]]:
+    """Return what the annotation ``gpushare.io/cards`` says of a node's cards."""
+    return [_card(node.name, index, card) for index, card in enumerate(node.cards)]
+
+
+def capacity(node: SimNode) -> dict[str, str]:
+    """Return the node's resources; a node without cards has no GPU resources at all."""
+    plain = {"cpu": node.cpu, "memory": node.memory, "pods": str(node.pods), "ephemeral-storage": "1Ti"}
+    if not node.cards:
+        return plain
+    units = sum(card.units for card in node.cards)
+    return {**plain, contract.RESOURCE_MEM: str(units), contract.RESOURCE_COUNT: str(len(node.cards))}
+
+
+def node_object(node: SimNode) -> Object:
+    """Return the Node, Ready from the start: its status may be sent along when it is created."""
+    total = capacity(node)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node.name, "labels": _labels(node), "annotations": _annotations(node)},
+        "status": {
+            "capacity": total,
+            "allocatable": {**total, **node.allocatable},
+            "addresses": [
+                {"type": "InternalIP", "address": node.address},
+                {"type": "Hostname", "address": node.name},
+            ],
+            "conditions": [
+                {"type": kind, "status": status, "reason": reason, "message": "simulated"}
+                for kind, status, reason in _CONDITIONS
+            ],
+            "nodeInfo": {**_NODE_INFO, "machineID": node.machine_id},
+            # kwok's heartbeat stages look at it.
+            "phase": "Running",
+        },
+    }
+
+
+def gpu_pod(
+    name: str,
+    units: int | None = None,
+    *,
+    namespace: str = "default",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    resources: Mapping[str, int | str] | None = None,
+    **spec: Any,
+) -> Object:
+    """Return a pod of one container that asks for ``units`` of gpu-mem and other ``resources``.
+
+    Further arguments are fields of the pod's spec, such as ``nodeName``. A deleted pod terminates
+    at once unless ``terminationGracePeriodSeconds`` is given.
+    """
+    limits = {key: str(value) for key, value in (resources or {}).items()}
+    if units is not None:
+        limits[contract.RESOURCE_MEM] = str(units)
+    container = {"name": "main", "image": "testbed/none", "resources": {"limits": limits}}
+    metadata = {"name": name, "namespace": namespace, "labels": dict(labels or {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata, "annotations": dict(annotations or {})},
+        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container], **spec},
+    }
+
+
+def _card(node: str, index: int, card: Card) -> dict[str, Any]:
+    return {
+        "index": index,
+        "uuid": card.uuid or f"GPU-{uuid.uuid5(_SPACE, f'{node}/{index}')}",
+        "model": card.model,
+        "mib": card.mib,
+        "units": card.units,
+        "numa": card.numa,
+        "minor": index if card.minor is None else card.minor,
+        "pci": card.pci or f"00000000:00:{7 + index:02x}.0",
+        "healthy": card.healthy,
+    }
+
+
+def _labels(node: SimNode) -> dict[str, str]:
+    base = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    shared = {contract.LABEL_GPUSHARE: "true"} if node.cards else {}
+    return {**base, **shared, **node.labels}
+
+
+def _annotations(node: SimNode) -> dict[str, str]:
+    key, _, value = KWOK_SELECTOR.partition("=")
+    base = {key: value}
+    if node.cards and node.annotate_cards:
+        base[contract.ANN_CARDS] = json.dumps(card_list(node), separators=(",", ":"))
+    return {**base, **node.annotations}
+
+
+_NODE_INFO = {
+    "architecture": "amd64",
+    "operatingSystem": "linux",
+    "kubeletVersion": "v1.36.3",
+    "kubeProxyVersion": "v1.36.3",
+    "containerRuntimeVersion": "kwok://0.8.0",
+    "kernelVersion": "simulated",
+    "osImage": "simulated",
+    "machineID": "",
+    "systemUUID": "",
+    "bootID": "",
+}

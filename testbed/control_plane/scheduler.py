@@ -1,0 +1,96 @@
+"""What a test says about kube-scheduler, and the configuration that comes out of it.
+
+What belongs here: the specification and the text that the scheduler reads. What does not: the
+scheduler's flags (``testbed.control_plane.commands``).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpushare.errors import ConfigError
+
+CURRENT = "1.36"
+LEGACY = "1.22"
+_API = "kubescheduler.config.k8s.io/v1"
+
+
+@dataclass(frozen=True)
+class SchedulerSpec:
+    """Which scheduler runs, and how it calls extenders.
+
+    ``version`` is "1.36", "1.22" (the last one with a Policy file) or None for no scheduler.
+    ``extenders`` are put into the configuration as they are, in the words of that version.
+    ``config`` overrides all other fields: for 1.36 a KubeSchedulerConfiguration of which only the
+    kubeconfig is replaced, for 1.22 a Policy that reaches the scheduler byte for byte.
+    ``backoff_s`` and ``max_backoff_s`` are whole seconds; ``qps`` and ``burst`` are requests a second.
+    The last four fields are for 1.36 only.
+    """
+
+    version: str | None = CURRENT
+    extenders: Sequence[Mapping[str, Any]] = ()
+    config: str | None = None
+    qps: int = 5000
+    burst: int = 5000
+    backoff_s: int = 1
+    max_backoff_s: int = 2
+
+    def __post_init__(self) -> None:
+        if self.version not in (CURRENT, LEGACY, None):
+            raise ConfigError(
+                f"scheduler version {self.version!r} is unknown: use {CURRENT!r}, {LEGACY!r} or None"
+            )
+
+    @property
+    def legacy(self) -> bool:
+        """Whether this is the scheduler that reads a Policy file."""
+        return self.version == LEGACY
+
+    @property
+    def tool(self) -> str:
+        """Name of the binary in ``testbed.programs.binaries``."""
+        return "kube-scheduler-1.22" if self.legacy else "kube-scheduler"
+
+    def text(self, kubeconfig: Path) -> str:
+        """Return the file that the scheduler reads; raise ConfigError for an unreadable override."""
+        if self.legacy:
+            return self.config if self.config is not None else _policy(self.extenders)
+        document = _parsed(self.config) if self.config is not None else self._configuration()
+        connection = dict(document.get("clientConnection") or {})
+        connection["kubeconfig"] = str(kubeconfig)
+        return json.dumps({**document, "clientConnection": connection}, indent=1)
+
+    def _configuration(self) -> dict[str, Any]:
+        return {
+            "apiVersion": _API,
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"qps": self.qps, "burst": self.burst},
+            "leaderElection": {"leaderElect": False},
+            "percentageOfNodesToScore": 100,
+            "podInitialBackoffSeconds": self.backoff_s,
+            "podMaxBackoffSeconds": self.max_backoff_s,
+            "extenders": [dict(extender) for extender in self.extenders],
+        }
+
+
+def _policy(extenders: Sequence[Mapping[str, Any]]) -> str:
+    document = {
+        "kind": "Policy",
+        "apiVersion": "v1",
+        "extenders": [dict(extender) for extender in extenders],
+    }
+    return json.dumps(document, indent=1)
+
+
+def _parsed(config: str) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(config)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"the scheduler configuration is not YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise ConfigError("the scheduler configuration is not one YAML object: pass the file's text")
+    return document

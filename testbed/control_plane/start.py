@@ -1,0 +1,114 @@
+"""From nothing to a running bed.
+
+What belongs here: what a bed shall consist of, and the order in which it starts. What does not: what
+one does with a bed that runs (``testbed.control_plane.bed``).
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from testbed.control_plane.api import Api
+from testbed.control_plane.bed import Bed
+from testbed.control_plane.components import Components
+from testbed.control_plane.credentials import Credentials
+from testbed.control_plane.home import Home
+from testbed.control_plane.layout import Layout, Ports
+from testbed.control_plane.scheduler import SchedulerSpec
+from testbed.errors import PortTaken
+from testbed.programs import build
+from testbed.programs.binaries import Installed
+from testbed.system.ports import free_ports
+from testbed.system.waiting import finish, together
+
+_PORTS = 6
+
+
+@dataclass
+class Testbed:
+    """etcd, API server, controller manager, and by choice a scheduler and kwok: ``async with`` runs it.
+
+    ``name`` chooses the folder under the cache; without one a fresh folder is used and removed.
+    ``api_flags`` and ``controller_flags`` are further flags of the API server and of the controller manager.
+    ``audit`` keeps a history of all writes in ``Bed.audit_log``. ``bound=False`` is for beds that
+    outlive this process (``Bed.leave_up``); the processes of all others are killed by the kernel when
+    the thread that started them ends.
+    """
+
+    __test__ = False
+
+    name: str | None = None
+    scheduler: SchedulerSpec = field(default_factory=SchedulerSpec)
+    kwok: bool = True
+    audit: bool = False
+    bound: bool = True
+    api_flags: Sequence[str] = ()
+    controller_flags: Sequence[str] = ()
+    _bed: Bed | None = field(default=None, init=False, repr=False)
+
+    async def __aenter__(self) -> Bed:
+        self._bed = await self.open()
+        return self._bed
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bed is not None:
+            await finish(self._bed.close())
+
+    async def open(self) -> Bed:
+        """Build what is missing, start everything, and return the bed once pods can be created.
+
+        The caller closes it. Raises TestbedError where something does not start, and ConfigError for
+        wrong names or environment variables.
+        """
+        tools = await build.ensure(self._tool_names())
+        home = await asyncio.to_thread(Home.take, self.name)
+        try:
+            return await self._boot_twice(home, tools)
+        except BaseException:
+            home.release(keep=True)
+            raise
+
+    def _tool_names(self) -> list[str]:
+        names = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"]
+        scheduler = [self.scheduler.tool] if self.scheduler.version is not None else []
+        return [*names, *scheduler, *(["kwok"] if self.kwok else [])]
+
+    async def _boot_twice(self, home: Home, tools: dict[str, Installed]) -> Bed:
+        """Start the bed; a second time on other ports where somebody was faster to take one."""
+        try:
+            return await self._boot(home, tools)
+        except PortTaken:
+            home.empty()
+            return await self._boot(home, tools)
+
+    async def _boot(self, home: Home, tools: dict[str, Installed]) -> Bed:
+        bed = self._made(home, tools)
+        try:
+            await self._start(bed)
+        except BaseException:
+            await bed.halt()
+            raise
+        return bed
+
+    def _made(self, home: Home, tools: dict[str, Installed]) -> Bed:
+        layout = Layout(home.folder, home.data, Ports(*free_ports(_PORTS)))
+        credentials = Credentials.create(layout)
+        context = credentials.context()
+        components = Components(layout, tools, context, self.bound)
+        return Bed(home, layout, credentials, components, Api(layout.api_url, context), self.scheduler)
+
+    async def _start(self, bed: Bed) -> None:
+        make = bed.components
+        await bed.run(make.etcd())
+        await bed.run(make.kube_apiserver(self.api_flags, with_audit=self.audit))
+        commands = [make.kube_controller_manager(self.controller_flags)]
+        if self.scheduler.version is not None:
+            commands.append(make.kube_scheduler(self.scheduler))
+        if self.kwok:
+            commands.append(make.kwok())
+        work: list[Coroutine[Any, Any, object]] = [bed.run(command) for command in commands]
+        await together([*work, bed.until_service_account()])

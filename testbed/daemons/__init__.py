@@ -1,0 +1,1 @@
+"""Our services and their neighbours as processes of a bed."""

@@ -1,0 +1,103 @@
+"""Our node agent on the real kubelets of a bed, over a stub of NVML: no machine here has a card.
+
+What belongs here: starting agents under their own service account. What does not: what they decide,
+the kubelets (``testbed.kubelets``) and the stub (``testbed.nvml``).
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from gpushare.contract import RESOURCE_MEM
+from testbed.control_plane.bed import Bed
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
+from testbed.nvml import Card, NvmlStub
+from testbed.system.process import Process
+from testbed.system.waiting import until
+
+ACCOUNT = "system:serviceaccount:kube-system:gpushare-device-plugin"
+OPS_PORT = 12347
+NAME = "device-plugin"
+
+
+@dataclass
+class CardNode:
+    """A node with cards: a real kubelet and the stub of its driver."""
+
+    bed: Bed
+    kubelet: KubeletNode
+    stub: NvmlStub
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.kubelet.name
+
+    async def until_offered(self, timeout_s: float = 30.0) -> None:
+        """Wait until pods that ask for its cards can come."""
+        await until(self._offers, f"node {self.name} to offer {RESOURCE_MEM}", timeout_s)
+
+    async def _offers(self) -> bool:
+        status = (await self.bed.api.get(f"/api/v1/nodes/{self.name}"))["status"]
+        return bool(status["allocatable"].get(RESOURCE_MEM, "0") != "0")
+
+
+@dataclass
+class GpuNode(CardNode):
+    """A node with cards and the agent as a process on it."""
+
+    agent: Process
+
+    @property
+    def ops_url(self) -> str:
+        """Where the agent's health and metrics are."""
+        return f"http://{self.kubelet.address}:{OPS_PORT}"
+
+
+async def grant_agent(bed: Bed) -> None:
+    """Create the agent's account, roles and bindings."""
+    await bed.apply(files("testbed").joinpath("manifests/device-plugin-rbac.yaml").read_text())
+
+
+async def add_gpu_node(
+    bed: Bed,
+    spec: KubeletSpec,
+    cards: Sequence[Card],
+    *,
+    era: int = 580,
+    flags: Sequence[str] = (),
+    ready: bool = True,
+) -> GpuNode:
+    """Start a node and the agent on it; with ``ready``, return when pods that ask for its cards can come."""
+    return await start_agent(await add_card_node(bed, spec, cards, era=era), flags, ready=ready)
+
+
+async def add_card_node(bed: Bed, spec: KubeletSpec, cards: Sequence[Card], *, era: int = 580) -> CardNode:
+    """Start a node without the agent."""
+    stub = NvmlStub(bed.folder / f"nvml-{spec.name}", era=era, cards=cards)
+    return CardNode(bed, await add_kubelet(bed, spec), stub)
+
+
+async def start_agent(node: CardNode, flags: Sequence[str] = (), *, ready: bool = True) -> GpuNode:
+    """Start the agent on a node."""
+    url = f"http://{node.kubelet.address}:{OPS_PORT}/readyz"
+    argv, env = agent_argv(node.bed, flags), agent_env(node.name, node.stub)
+    agent = await node.kubelet.spawn(NAME, argv, env=env, ready=url if ready else None)
+    found = GpuNode(node.bed, node.kubelet, node.stub, agent)
+    if ready:
+        await found.until_offered()
+    return found
+
+
+def agent_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:
+    """The agent's command line, by the original's name and with the original's flags."""
+    program = str(Path(sys.executable).with_name("gpushare-device-plugin-v2"))
+    account = f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}"
+    return [program, "-logtostderr", "--v=9", account, f"--ops-port={OPS_PORT}", *flags]
+
+
+def agent_env(node: str, stub: NvmlStub) -> dict[str, str]:
+    """The agent's environment."""
+    return {**stub.env, "NODE_NAME": node}

@@ -1,0 +1,63 @@
+"""Our metrics API as a process of a bed, behind the bed's API server.
+
+What belongs here: starting it under its own service account, and making it known. What does not: what it
+answers.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from gpushare.contract import METRICS_API_GROUP, METRICS_API_NAME
+from testbed.control_plane.aggregation import register_api, service_host
+from testbed.control_plane.bed import Bed
+from testbed.system.ports import free_ports
+from testbed.system.process import Process
+
+ACCOUNT = f"system:serviceaccount:kube-system:{METRICS_API_NAME}"
+PRIORITIES = {"v1beta1": 100, "v1beta2": 200}
+NAME = "metrics-api"
+
+
+@dataclass(frozen=True)
+class MetricsApi:
+    """A metrics API that runs; ``url`` is where it serves, ``ops_url`` where its health and metrics are."""
+
+    process: Process
+    url: str
+    ops_url: str
+    cert: Path
+
+    @property
+    def path(self) -> str:
+        """Where the API server shows its group."""
+        return f"/apis/{METRICS_API_GROUP}"
+
+
+async def start_metrics_api(bed: Bed, flags: Sequence[str] = (), *, name: str = NAME) -> MetricsApi:
+    """Grant its rights, start it, make it known, and return it when the API server passes requests on."""
+    await bed.apply(files("testbed").joinpath("manifests/metrics-api-rbac.yaml").read_text())
+    port, ops_port = free_ports(2)
+    folder = bed.folder / name
+    folder.mkdir()
+    bed.credentials.server(name, [service_host(METRICS_API_NAME), "localhost", "127.0.0.1"]).write(
+        folder, "tls"
+    )
+    ops_url = f"http://127.0.0.1:{ops_port}"
+    argv = [
+        str(Path(sys.executable).with_name("gpushare")),
+        "metrics-api",
+        "--host=127.0.0.1",
+        f"--port={port}",
+        "--ops-host=127.0.0.1",
+        f"--ops-port={ops_port}",
+        f"--tls-cert={folder}/tls.crt",
+        f"--tls-key={folder}/tls.key",
+        f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}",
+        *flags,
+    ]
+    process = await bed.spawn(name, argv, ready=f"{ops_url}/readyz")
+    await register_api(bed, METRICS_API_NAME, METRICS_API_GROUP, PRIORITIES, port)
+    return MetricsApi(process, f"https://127.0.0.1:{port}", ops_url, folder / "tls.crt")

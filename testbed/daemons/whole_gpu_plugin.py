@@ -1,0 +1,106 @@
+"""A STAND-IN for NVIDIA's device plugin: whole cards as ``nvidia.com/gpu``, by UUID, and nothing more.
+
+For nodes that do not share their cards. It speaks to a real kubelet by our agent's own endpoint; what
+it lacks is the driver: containers are told their cards by environment and get no device.
+
+    python -m testbed.daemons.whole_gpu_plugin /var/lib/kubelet/device-plugins GPU-… GPU-…
+
+It runs as a process of a node, or as a static pod of it, which is what ACK makes of NVIDIA's plugin.
+"""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpushare.contract import DEVICE_PLUGIN_FOLDER, ENV_VISIBLE_DEVICES, RESOURCE_WHOLE_GPU
+from gpushare.deviceplugin.core.interface import AllocateResponse, Device
+from gpushare.deviceplugin.kubelet.registrar import Registrar
+from gpushare.deviceplugin.metrics import PluginMetrics
+from testbed.control_plane.api import Object
+from testbed.daemons.agent import CardNode
+from testbed.kubelets import BUSYBOX_IMAGE
+from testbed.system.process import Process
+from testbed.system.waiting import until
+
+NAME = "whole-cards"
+_FOLDER = str(Path(__file__).parents[2])
+_NODE = "/node"
+
+
+class WholeCards:
+    """Implements ``Plugin`` for cards that are always well."""
+
+    resource = RESOURCE_WHOLE_GPU
+    socket = "stand-in-nvidia-gpu.sock"
+
+    def __init__(self, uuids: Sequence[str]) -> None:
+        self._uuids = uuids
+
+    def devices(self) -> list[Device]:
+        """One device for each card."""
+        return [Device(uuid) for uuid in self._uuids]
+
+    async def changed(self) -> None:
+        """Never."""
+        await asyncio.Event().wait()
+
+    async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
+        """The first ones."""
+        return [*must, *sorted(set(available) - set(must))][:size]
+
+    async def allocate(self, ids: Sequence[str]) -> AllocateResponse:
+        """The cards, by environment."""
+        return AllocateResponse(envs={ENV_VISIBLE_DEVICES: ",".join(ids)})
+
+    def registered(self, *, up: bool) -> None:
+        """Of no interest here."""
+
+
+async def start_whole_cards(node: CardNode) -> Process:
+    """Start the stand-in on a node, and wait until pods that ask for whole cards can come."""
+    process = await node.kubelet.spawn(NAME, _argv(node), env={"PYTHONPATH": _FOLDER})
+    await until_whole_cards(node, len(node.stub.description.cards))
+    return process
+
+
+async def until_whole_cards(node: CardNode, count: int) -> None:
+    """Wait until the node offers so many whole cards."""
+
+    async def offered() -> bool:
+        status = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["status"]
+        return int(status["allocatable"].get(RESOURCE_WHOLE_GPU, 0)) == count
+
+    await until(offered, f"node {node.name} to offer {count} {RESOURCE_WHOLE_GPU}", 60)
+
+
+def static_pod(node: CardNode) -> Object:
+    """The stand-in as a static pod of a node. Its image has a shell only: the program is this machine's."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
+        "spec": {
+            "hostNetwork": True,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                {
+                    "name": "nvidia-device-plugin-ctr",
+                    "image": BUSYBOX_IMAGE,
+                    "command": ["busybox", "chroot", _NODE, *_argv(node)],
+                    "env": [{"name": "PYTHONPATH", "value": _FOLDER}],
+                    "volumeMounts": [{"name": "node", "mountPath": _NODE}],
+                }
+            ],
+            "volumes": [{"name": "node", "hostPath": {"path": "/"}}],
+        },
+    }
+
+
+def _argv(node: CardNode) -> list[str]:
+    uuids = [card.uuid for card in node.stub.description.cards]
+    return [sys.executable, "-m", "testbed.daemons.whole_gpu_plugin", DEVICE_PLUGIN_FOLDER, *uuids]
+
+
+if __name__ == "__main__":
+    asyncio.run(Registrar(WholeCards(sys.argv[2:]), Path(sys.argv[1]), PluginMetrics()).run())

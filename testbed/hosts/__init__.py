@@ -1,0 +1,16 @@
+"""Real hosts with systemd and SSH on this machine, for tests of the Ansible collection.
+
+What belongs here: making and ending hosts, and what they find on their disks. What does not: playbooks
+and what tests ask of them.
+
+    async with Lab() as lab:
+        subprocess.run(["ansible", "-i", lab.inventory, "all", "-m", "ansible.builtin.ping"], check=True)
+
+``python -m testbed.hosts up`` does the same for a shell and for molecule.
+"""
+
+from testbed.hosts.base import DEBIAN, Base
+from testbed.hosts.lab import Lab
+from testbed.hosts.spec import HOSTS, Card, HostSpec
+
+__all__ = ["DEBIAN", "HOSTS", "Base", "Card", "HostSpec", "Lab"]

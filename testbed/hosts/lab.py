@@ -1,0 +1,220 @@
+"""Hosts that run: start, reach, end.
+
+What belongs here: their life. What does not: texts (``files``), commands (``wiring``).
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from testbed import kubelets
+from testbed.control_plane.commands import API_ADDRESS
+from testbed.control_plane.home import Home
+from testbed.errors import TestbedError
+from testbed.hosts import base, files, needs, repository, wiring
+from testbed.hosts.base import Base
+from testbed.hosts.spec import HOSTS, HostSpec, addresses
+from testbed.programs.debian import program
+from testbed.system import cgroups
+from testbed.system.ports import LOOPBACK
+from testbed.system.process import Command, Process, Ready, run_text
+from testbed.system.waiting import finish, together
+
+_FORWARDER: Final = Path(kubelets.__file__).with_name("forward.py")
+_SHORT_S: Final = 30.0
+_BOOT_S: Final = 60.0
+_HOST_KEY: Final = "etc/ssh/ssh_host_ed25519_key.pub"
+_UP: Final = ("running", "degraded")
+_NETWORK: Final = "network"
+_OWN_NETWORK: Final = Path("/proc/self/ns/net")
+
+
+class Lab:
+    """A few hosts in a network of their own: ``async with`` runs them.
+
+    ``name`` chooses the folder beside the testbed's beds; without one a fresh folder is used and removed.
+    ``bound=False`` is for hosts that outlive this process (``leave_up``).
+    """
+
+    def __init__(
+        self, hosts: tuple[HostSpec, ...] = HOSTS, *, name: str | None = None, bound: bool = True
+    ) -> None:
+        self.hosts = hosts
+        self.addresses = addresses(hosts)
+        self._name = name
+        self._bound = bound
+        self._home: Home | None = None
+        self._processes: dict[str, Process] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await finish(self.close())
+
+    @property
+    def folder(self) -> Path:
+        """Everything of these hosts but their disks; logs are in ``logs/``."""
+        return self._taken.folder
+
+    @property
+    def inventory(self) -> Path:
+        """The inventory file: all hosts in their groups."""
+        return self.folder / "inventory.yml"
+
+    @property
+    def ssh_config(self) -> Path:
+        """What ``ssh -F`` reaches the hosts with, by name."""
+        return self.folder / "ssh_config"
+
+    @property
+    def namespace(self) -> Path:
+        """The hosts' network namespace."""
+        return Path(f"/proc/{self._processes[_NETWORK].pid}/ns/net")
+
+    def disk(self, name: str) -> Path:
+        """Return the folder of what a host has written."""
+        return self._place(name).disk
+
+    async def open(self) -> None:
+        """Make what is missing in the cache, boot all hosts, and return when they take logins.
+
+        Raises TestbedError that names what the machine lacks, or the host that did not start.
+        """
+        needs.look()
+        packages = await repository.ensure()
+        bases = await base.ensure([host.base for host in self.hosts])
+        self._home = await asyncio.to_thread(Home.take, self._name)
+        try:
+            await self._run(_NETWORK, wiring.network(), self._has_network)
+            await self._write_access(bases)
+            await together(self._boot(host, bases[host.base], packages) for host in self.hosts)
+        except BaseException:
+            await finish(self.close(keep=True))
+            raise
+
+    async def close(self, *, keep: bool = False) -> None:
+        """Shut all hosts down and remove their disks; with ``keep`` the logs stay."""
+        await hang_up(self.folder)
+        hosts = [process for name, process in self._processes.items() if name != _NETWORK]
+        await asyncio.gather(*(process.stop() for process in hosts))
+        if _NETWORK in self._processes:
+            await self._processes[_NETWORK].stop()
+        for host in self.hosts:
+            await asyncio.to_thread(cgroups.remove, self._place(host.name).group)
+        self._taken.release(keep=keep)
+
+    def leave_up(self) -> None:
+        """Let the hosts outlive this process; only where ``bound`` is False."""
+        if self._bound:
+            raise TestbedError("these hosts end with this process: make them with bound=False")
+        self._taken.leave_up({"inventory": str(self.inventory)})
+
+    async def expose(self, port: int) -> None:
+        """Make a TCP port of this machine's loopback reachable for the hosts, at 192.0.2.1."""
+        pid_file = str(self._processes[_NETWORK].command.pid_file)
+        argv = [sys.executable, "-I", "-S", str(_FORWARDER), pid_file, str(port), LOOPBACK, API_ADDRESS]
+        call = wiring.within(self.namespace, ["bash", "-c", f"</dev/tcp/{API_ADDRESS}/{port}"])
+
+        async def listening() -> bool:
+            return await _succeeds(call)
+
+        await self._run(f"port-{port}", argv, listening)
+
+    async def ssh(
+        self, name: str, command: str, timeout_s: float = _SHORT_S, *, stdin: str | None = None
+    ) -> str:
+        """Run a shell command on a host and return its stdout; raise TestbedError with its stderr."""
+        return await run_text(["ssh", "-F", str(self.ssh_config), name, command], timeout_s, stdin=stdin)
+
+    async def kill(self, name: str) -> None:
+        """Cut a host's power."""
+        self._processes[name].kill()
+        await self._processes[name].wait()
+
+    async def start(self, name: str) -> None:
+        """Start a host again whose power was cut, and return when it takes logins."""
+        await self._processes[name].start()
+
+    @property
+    def _taken(self) -> Home:
+        if self._home is None:
+            raise TestbedError("the hosts were not started")
+        return self._home
+
+    def _place(self, name: str) -> wiring.Place:
+        return wiring.Place(name, self._taken.data / name, f"{cgroups.prefix_of(self.folder)}{name}")
+
+    async def _run(self, name: str, argv: Sequence[str], ready: Ready) -> None:
+        command = Command(name, argv, self.folder, ready=ready, ready_s=_BOOT_S, bound=self._bound)
+        self._processes[name] = Process(command)
+        await self._processes[name].start()
+
+    async def _has_network(self) -> bool:
+        # Until its process has left this machine's namespace, that is the one that would answer.
+        if self.namespace.readlink() == _OWN_NETWORK.readlink():
+            return False
+        return await _succeeds(
+            wiring.within(self.namespace, ["ip", "route", "get", next(iter(self.addresses.values()))])
+        )
+
+    async def _write_access(self, bases: Mapping[Base, Path]) -> None:
+        key = self.folder / "key"
+        await run_text(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], _SHORT_S)
+        known = {self.addresses[host.name]: bases[host.base] / _HOST_KEY for host in self.hosts}
+        lines = [f"{address} {file.read_text()}" for address, file in known.items()]
+        (self.folder / "known_hosts").write_text("".join(lines))
+        self.ssh_config.write_text(
+            files.ssh_config(self.addresses, self.namespace, self.folder, program("busybox"))
+        )
+        self.inventory.write_text(files.inventory(self.hosts, self.addresses, self.folder))
+
+    async def _boot(self, host: HostSpec, root: Path, packages: Path) -> None:
+        place = self._place(host.name)
+        key = (self.folder / "key.pub").read_text()
+        _write(place.disk, files.of_host(host, self.addresses[host.name], key))
+        place.script.write_text(wiring.first_process(place, root, files.binds(host, packages)))
+        await asyncio.to_thread(cgroups.create, place.group)
+        await self._run(host.name, wiring.holder(place, self.namespace), lambda: self._is_up(host.name))
+
+    async def _is_up(self, name: str) -> bool:
+        # The status of a degraded system is not 0.
+        ask = ["ssh", "-F", str(self.ssh_config), name, "systemctl is-system-running || :"]
+        try:
+            return (await run_text(ask, _SHORT_S)).strip() in _UP
+        except TestbedError:
+            return False
+
+
+async def hang_up(folder: Path) -> None:
+    """End the connections to hosts that Ansible keeps open in the background."""
+    for socket in _sockets(folder):
+        await _succeeds(["ssh", "-S", str(socket), "-O", "exit", "host"])
+
+
+def _sockets(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*{files.CONTROL}"))
+
+
+def _write(disk: Path, texts: dict[str, str]) -> None:
+    for inside, text in texts.items():
+        path = disk / inside.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if inside.endswith("/"):
+            path.mkdir(exist_ok=True)
+        else:
+            path.write_text(text)
+
+
+async def _succeeds(argv: list[str]) -> bool:
+    try:
+        await run_text(argv, _SHORT_S)
+    except TestbedError:
+        return False
+    return True

@@ -1,0 +1,85 @@
+"""A signed local apt repository: the stubs, and a few real packages of the distribution.
+
+What belongs here: building it once. What does not: what the stubs are (``stubs``).
+"""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from testbed.hosts.stubs import Package, all_packages
+from testbed.system.folders import cache_root
+from testbed.system.locks import exclusive
+from testbed.system.process import run_text
+from testbed.system.waiting import together
+
+KEY: Final = "gpushare-test.asc"
+REAL: Final = ("containerd", "docker.io", "libdevmapper1.02.1", "dmsetup", "libnl-3-200", "runc", "tini")
+"""Runtimes that read their configuration for what it says, and what they need beside a host's base."""
+_OWNER: Final = "Tests of gpushare <root@localhost>"
+_MAKE_S: Final = 300.0
+_EPOCH: Final = "SOURCE_DATE_EPOCH=0"
+_INDEX: Final = f"""\
+apt-ftparchive packages . >Packages
+apt-ftparchive release . >Release.fresh
+mv Release.fresh Release
+export GNUPGHOME="$PWD/keys"
+mkdir -m 700 keys
+gpg --batch --quiet --passphrase '' --quick-generate-key '{_OWNER}' rsa2048 sign never
+gpg --batch --quiet --clearsign --output InRelease Release
+gpg --batch --quiet --detach-sign --armor --output Release.gpg Release
+gpg --batch --quiet --armor --export >{KEY}
+gpgconf --kill all
+rm -rf keys
+chmod 755 .
+"""
+
+
+async def ensure() -> Path:
+    """Return the folder of the repository, made where it is not in the cache yet (about 10 s)."""
+    packages = all_packages(os.uname().release)
+    recipe = hashlib.sha256(repr((packages, REAL, _INDEX)).encode()).hexdigest()[:12]
+    folder = cache_root() / "hosts" / f"apt-{recipe}"
+    async with exclusive(folder.with_suffix(".lock"), _MAKE_S, "another maker of packages"):
+        if not folder.is_dir():
+            fresh = folder.with_suffix(".fresh")
+            shutil.rmtree(fresh, ignore_errors=True)
+            await _make(packages, fresh)
+            fresh.rename(folder)
+    return folder
+
+
+async def _make(packages: list[Package], folder: Path) -> None:
+    tree = folder / "tree"
+    tree.mkdir(parents=True)
+    fetch = ["apt-get", "--quiet=2", "--option=APT::Sandbox::User=root", "download", *REAL]
+    await together([run_text(fetch, _MAKE_S, cwd=folder), _build_all(packages, folder)])
+    shutil.rmtree(tree)
+    await run_text(["/bin/sh", "-ec", _INDEX], _MAKE_S, cwd=folder)
+
+
+async def _build_all(packages: list[Package], folder: Path) -> None:
+    for number, package in enumerate(packages):
+        tree = folder / "tree" / str(number)
+        write(package, tree)
+        build = ["env", _EPOCH, "dpkg-deb", "-Znone", "--root-owner-group", "--build", str(tree), str(folder)]
+        await run_text(build, _MAKE_S)
+
+
+def write(package: Package, tree: Path) -> None:
+    """Write the files of a package below ``tree``, as dpkg-deb takes them."""
+    control = {"control": package.control, **package.scripts}
+    if package.conffiles:
+        control["conffiles"] = "".join(f"{name}\n" for name in package.conffiles)
+    texts = {**{f"DEBIAN/{name}": text for name, text in control.items()}, **package.files}
+    tree.mkdir(mode=0o755)
+    for name, text in texts.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            path.mkdir()
+            continue
+        path.write_text(text)
+        path.chmod(0o755 if text.startswith("#!") else 0o644)

@@ -1,0 +1,74 @@
+"""What a test says about hosts, and the names and addresses that follow.
+
+What belongs here: plain values. What does not: files of a host (``files``), commands (``wiring``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from testbed.hosts.base import DEBIAN, Base
+
+BRIDGE: Final = "br0"
+GATEWAY: Final = "203.0.113.1"
+"""This machine's side of the hosts' network: set aside for documentation (RFC 5737), in a namespace."""
+PACKAGES: Final = "/srv/apt"
+"""Where a host finds the repository of packages."""
+_FIRST: Final = 11
+
+
+@dataclass(frozen=True)
+class Card:
+    """One PCI function of NVIDIA's in a simulated slot; ids without ``0x``."""
+
+    slot: str
+    device: str
+    device_class: str = "030200"
+    subsystem: str = "0000"
+    numa_node: int = -1
+
+
+T4: Final = "1eb8"
+V100: Final = "1db6"
+
+
+@dataclass(frozen=True)
+class HostSpec:
+    """One host: its groups in the inventory, its cards, and what it shows of this machine.
+
+    ``binds`` is path in the host to path here, read-only; ``files`` is path to text, on its disk before
+    the first boot.
+    """
+
+    name: str
+    groups: tuple[str, ...]
+    cards: tuple[Card, ...] = ()
+    base: Base = DEBIAN
+    binds: Mapping[str, Path] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+HOSTS: Final = (
+    HostSpec("cp-1", ("kube_control_plane",)),
+    HostSpec(
+        "gpu-1",
+        ("kube_node", "gpu_nodes"),
+        (Card("0000:3b:00.0", T4, subsystem="12a2", numa_node=0),),
+    ),
+    HostSpec(
+        "gpu-2",
+        ("kube_node", "gpu_nodes"),
+        (
+            Card("0000:3b:00.0", V100, subsystem="124a", numa_node=0),
+            Card("0000:af:00.0", V100, subsystem="124a", numa_node=1),
+        ),
+    ),
+)
+"""What molecule's scenarios share."""
+
+
+def addresses(hosts: tuple[HostSpec, ...]) -> dict[str, str]:
+    """Return the address of each host by its name."""
+    prefix = GATEWAY.rpartition(".")[0]
+    return {host.name: f"{prefix}.{number}" for number, host in enumerate(hosts, _FIRST)}

@@ -1,0 +1,103 @@
+"""How a host is made of namespaces and mounts: the commands, as pure functions.
+
+What belongs here: commands and scripts. What does not: running them (``lab``).
+
+Each host is a systemd-nspawn below the first process of a pid namespace: when that ends, the kernel kills
+the whole host, and its mounts go with the mount namespace. The hosts' bridge is in a network namespace
+that only this machine's tests enter.
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from testbed.control_plane.commands import API_ADDRESS
+from testbed.hosts.spec import BRIDGE, GATEWAY
+
+_REBOOT: Final = 133
+"""How systemd-nspawn ends where the host was rebooted."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one host is on this machine."""
+
+    name: str
+    folder: Path
+    group: str
+    """Of its control group, in every hierarchy."""
+
+    @property
+    def disk(self) -> Path:
+        """What differs from the base; it outlives a reboot."""
+        return self.folder / "disk"
+
+    @property
+    def script(self) -> Path:
+        """What the first process runs."""
+        return self.folder / "boot.sh"
+
+
+def network() -> list[str]:
+    """Return the command that makes the network namespace and holds it."""
+    script = f"""\
+ip link set lo up
+ip link add {BRIDGE} type bridge
+ip address add {GATEWAY}/24 dev {BRIDGE}
+ip address add {API_ADDRESS}/32 dev {BRIDGE}
+ip link set {BRIDGE} up
+exec sleep infinity
+"""
+    return ["/bin/sh", "-ec", f"exec {shlex.join(['unshare', '--net', '/bin/sh', '-ec', script])}"]
+
+
+def within(namespace: Path, argv: list[str]) -> list[str]:
+    """Return the command that runs ``argv`` in the hosts' network."""
+    return ["nsenter", f"--net={namespace}", *argv]
+
+
+def holder(place: Place, namespace: Path) -> list[str]:
+    """Return the command that runs a host until SIGTERM, which shuts it down."""
+    procs = f"/sys/fs/cgroup/*/{place.group}/cgroup.procs"
+    join = f'for procs in {procs}; do [ ! -w "$procs" ] || echo $$ >"$procs"; done'
+    unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    command = shlex.join(within(namespace, [*unshare, "--", "/bin/sh", "-e", str(place.script)]))
+    return ["/bin/sh", "-ec", f"{join}; exec {command}"]
+
+
+def first_process(place: Place, base: Path, binds: Mapping[str, Path]) -> str:
+    """Return the script that mounts a host's root folder and boots it again after each reboot."""
+    root, work = place.folder / "root", place.folder / "work"
+    options = f"lowerdir={base},upperdir={place.disk},workdir={work}"
+    nspawn = shlex.join(
+        [
+            "systemd-nspawn",
+            "--quiet",
+            "--register=no",
+            "--keep-unit",
+            f"--directory={root}",
+            f"--machine={place.name}",
+            f"--network-bridge={BRIDGE}",
+            "--resolv-conf=off",
+            "--timezone=off",
+            "--link-journal=no",
+            "--console=pipe",
+            *(f"--bind-ro={here}:{there}" for there, here in binds.items()),
+            "--boot",
+        ]
+    )
+    return f"""\
+mkdir -p {shlex.quote(str(root))} {shlex.quote(str(work))}
+mount -t overlay -o {shlex.quote(options)} overlay {shlex.quote(str(root))}
+# Hosts of other labs have the same names.
+mount -t tmpfs -o mode=755 tmpfs /run
+trap : TERM
+code={_REBOOT}
+while [ $code = {_REBOOT} ]; do
+    code=0
+    {nspawn} || code=$?
+done
+exit $code
+"""

@@ -1,0 +1,1 @@
+"""The programs that a bed runs: found, or built from pinned sources."""

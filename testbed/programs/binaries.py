@@ -1,0 +1,246 @@
+"""The programs that a testbed runs: which versions, where they are kept, what replaces them.
+
+What belongs here: the table of tools, cache keys, build commands, and the user's own binaries, all
+without running anything. What does not: building (``testbed.programs.build``).
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpushare.errors import ConfigError
+from testbed.control_plane.stages import STAGE_FILES
+
+SOURCES = Path(__file__).parents[1] / "tools"
+_KUBERNETES = "k8s.io/kubernetes/cmd"
+_VERSION = "k8s.io/component-base/version"
+BUILD_ENV: Mapping[str, str] = {
+    "CGO_ENABLED": "0",
+    "GOTOOLCHAIN": "local",
+    "GOFLAGS": "-trimpath -mod=readonly",
+}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Files of a Go module that a program wants beside itself, in its folder or in ``into`` there.
+
+    ``files`` lie in ``folder`` of the Go module ``source``, in the version of ``module`` under ``tools/``.
+    """
+
+    module: str
+    source: str
+    folder: str
+    files: tuple[str, ...]
+    into: str = ""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One program: its Go module under ``tools/``, its package, and the measured build time.
+
+    ``seconds`` is the wall time on 2 cores after the tools above it in the table. ``oldest_go`` is
+    the first minor version of Go 1 that builds it, ``first_bad_go`` the first later one that does not.
+    ``stamp`` is "<variable>=<version>" for the linker. ``env`` is added to ``BUILD_ENV``.
+    """
+
+    name: str
+    version: str
+    module: str
+    package: str
+    seconds: int
+    oldest_go: int = 26
+    first_bad_go: int | None = None
+    beside: Beside | None = None
+    stamp: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def build_env(self) -> dict[str, str]:
+        """What the environment of its build adds to that of this process."""
+        return {**BUILD_ENV, **self.env}
+
+    @property
+    def ldflags(self) -> str:
+        """Linker flags: no symbol tables, and a version stamp, which Kubernetes' programs have four of."""
+        if self.stamp:
+            return f"-s -w -X {self.stamp}"
+        if not self.package.startswith(_KUBERNETES):
+            return "-s -w"
+        major, minor, _ = self.version.split(".")
+        stamp = {
+            "gitVersion": f"v{self.version}",
+            "gitMajor": major,
+            "gitMinor": minor,
+            "gitTreeState": "clean",
+        }
+        return " ".join(["-s -w", *(f"-X {_VERSION}.{name}={value}" for name, value in stamp.items())])
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A program that is ready to run; ``stages`` is where kwok's stage files are."""
+
+    path: Path
+    stages: Path
+
+
+_KWOK_MODULE = "sigs.k8s.io/kwok"
+_CONTAINERD = "github.com/containerd/containerd/v2/cmd"
+_PULUMI = "github.com/pulumi"
+_PULUMI_SDK = f"{_PULUMI}/pulumi/sdk/v3"
+_PULUMI_KUBERNETES = f"{_PULUMI}/pulumi-kubernetes/provider/v2"
+_NVIDIA = "nvidia-container-toolkit"
+_NVIDIA_ENV = {
+    "CGO_ENABLED": "1",
+    # NVML is found at run time, where there is one.
+    "CGO_LDFLAGS": "-Wl,--unresolved-symbols=ignore-in-object-files",
+}
+_STAGES = Beside("kwok", _KWOK_MODULE, "kustomize/stage", STAGE_FILES, "stages")
+_PYTHON_EXEC = Beside("pulumi", _PULUMI_SDK, "python/cmd", ("pulumi-language-python-exec",))
+"""What runs a Python program for the language host; from the engine's release, the newer of the two."""
+_TABLE = (
+    Tool("etcd", "3.6.8", "kubernetes", "go.etcd.io/etcd/server/v3", 45),
+    Tool("kube-apiserver", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-apiserver", 160),
+    Tool("kube-scheduler", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-scheduler", 20),
+    Tool("kubectl", "1.36.3", "kubernetes", f"{_KUBERNETES}/kubectl", 20),
+    Tool("kube-controller-manager", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-controller-manager", 40),
+    Tool("kubelet", "1.36.3", "kubernetes", f"{_KUBERNETES}/kubelet", 25),
+    Tool("kube-proxy", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-proxy", 20),
+    Tool("containerd", "2.2.9", "containerd", f"{_CONTAINERD}/containerd", 90),
+    Tool("containerd-shim-runc-v2", "2.2.9", "containerd", f"{_CONTAINERD}/containerd-shim-runc-v2", 5),
+    Tool("ctr", "2.2.9", "containerd", f"{_CONTAINERD}/ctr", 5),
+    *(
+        Tool(name, "1.20.1", _NVIDIA, f"github.com/NVIDIA/{_NVIDIA}/cmd/{name}", seconds, env=_NVIDIA_ENV)
+        for name, seconds in (
+            ("nvidia-container-runtime", 20),
+            ("nvidia-container-runtime-hook", 2),
+            ("nvidia-ctk", 6),
+            ("nvidia-cdi-hook", 2),
+        )
+    ),
+    Tool("kwok", "0.8.0", "kwok", f"{_KWOK_MODULE}/cmd/kwok", 85, beside=_STAGES),
+    Tool(
+        "kube-scheduler-1.22",
+        "1.22.17",
+        "kube-scheduler-1.22",
+        f"{_KUBERNETES}/kube-scheduler",
+        180,
+        oldest_go=24,
+        # Go 1.27's encoding/json overflows the stack when this scheduler reads a Policy.
+        first_bad_go=27,
+    ),
+    Tool(
+        "prometheus-adapter",
+        "0.12.0",
+        "prometheus-adapter",
+        "sigs.k8s.io/prometheus-adapter/cmd/adapter",
+        300,
+    ),
+    # The last release whose module the language host is part of.
+    Tool(
+        "pulumi-language-python",
+        "3.79.0",
+        "pulumi-language-python",
+        f"{_PULUMI_SDK}/python/cmd/pulumi-language-python",
+        25,
+        beside=_PYTHON_EXEC,
+    ),
+    # The last release that the Go module proxy has; it says the version that the locked SDK asks for.
+    Tool(
+        "pulumi-resource-kubernetes",
+        "2.0.0",
+        "pulumi-kubernetes",
+        f"{_PULUMI_KUBERNETES}/cmd/pulumi-resource-kubernetes",
+        100,
+        stamp=f"{_PULUMI_KUBERNETES}/pkg/version.Version=v4.34.2",
+    ),
+    Tool(
+        "pulumi",
+        "3.259.0",
+        "pulumi",
+        f"{_PULUMI}/pulumi/pkg/v3/cmd/pulumi",
+        495,
+        stamp=f"{_PULUMI_SDK}/go/common/version.Version=v3.259.0",
+    ),
+)
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TABLE}
+
+
+def tool(name: str) -> Tool:
+    """Return the tool called ``name``; raise ConfigError where there is none."""
+    if name not in TOOLS:
+        raise ConfigError(f"no tool is called {name!r}: use one of {', '.join(TOOLS)}")
+    return TOOLS[name]
+
+
+def cache_key(item: Tool, sources: Path = SOURCES) -> str:
+    """Return version and hash of everything that decides what is built, except the Go version."""
+    digest = hashlib.sha256()
+    for module in dict.fromkeys([item.module, *([item.beside.module] if item.beside else [])]):
+        for name in ("go.mod", "go.sum"):
+            digest.update((sources / module / name).read_bytes())
+    flags = [item.package, item.ldflags, *(f"{key}={value}" for key, value in sorted(item.build_env.items()))]
+    digest.update("\0".join(flags).encode())
+    return f"{item.version}-{digest.hexdigest()[:10]}"
+
+
+def cached(item: Tool, root: Path, sources: Path = SOURCES) -> Installed:
+    """Return where the cache keeps the tool, whether or not it is there."""
+    folder = root / "bin" / f"{item.name}-{cache_key(item, sources)}"
+    return Installed(folder / item.name, folder / "stages")
+
+
+def own(item: Tool, env: Mapping[str, str] = os.environ) -> Installed | None:
+    """Return the user's own binary, or None where the environment names none.
+
+    ``TESTBED_<TOOL>`` names one program; ``TESTBED_ASSETS`` and ``KUBEBUILDER_ASSETS`` name a folder
+    that may hold some. kwok's stage files are in ``TESTBED_KWOK_STAGES``, or else beside it. Raises
+    ConfigError where what is named does not exist or cannot be run.
+    """
+    variable = variable_of(item.name)
+    if given := env.get(variable):
+        return _installed(runnable(Path(given), variable), env)
+    for folder_variable in ("TESTBED_ASSETS", "KUBEBUILDER_ASSETS"):
+        if (given := env.get(folder_variable)) and (
+            path := _in_folder(Path(given), item.name, folder_variable)
+        ):
+            return _installed(path, env)
+    return None
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable that names the user's own binary of a tool."""
+    return "TESTBED_" + name.upper().replace("-", "_").replace(".", "_")
+
+
+def runnable(path: Path, variable: str) -> Path:
+    """The path of a program that ``variable`` names; raise ConfigError where it cannot be run."""
+    if not path.is_file():
+        raise ConfigError(f"{variable} names {path}, which is no file: correct or unset it")
+    if not os.access(path, os.X_OK):
+        raise ConfigError(f"{path} (from {variable}) is not executable: chmod +x it, or correct the variable")
+    return path.absolute()
+
+
+def build_command(item: Tool, go: Path, target: Path) -> list[str]:
+    """Return the command that builds the tool; it runs in the tool's module folder."""
+    return [str(go), "build", "-ldflags", item.ldflags, "-o", str(target), item.package]
+
+
+def accepts(item: Tool, go_minor: int) -> bool:
+    """Whether Go 1.``go_minor`` builds a working tool."""
+    return go_minor >= item.oldest_go and (item.first_bad_go is None or go_minor < item.first_bad_go)
+
+
+def _in_folder(folder: Path, name: str, variable: str) -> Path | None:
+    if not folder.is_dir():
+        raise ConfigError(f"{variable} names {folder}, which is no folder: correct or unset it")
+    path = folder / name
+    return runnable(path, variable) if path.exists() else None
+
+
+def _installed(path: Path, env: Mapping[str, str]) -> Installed:
+    return Installed(path, Path(env.get("TESTBED_KWOK_STAGES") or path.with_name("stages")).absolute())

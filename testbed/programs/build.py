@@ -1,0 +1,152 @@
+"""Building the tools that are missing, one at a time, with honest progress.
+
+What belongs here: the build itself, its lock and its progress lines. What does not: what is built
+(``testbed.programs.binaries``) and with which Go (``testbed.programs.golang``).
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import click
+
+from testbed.errors import TestbedError
+from testbed.programs import binaries
+from testbed.programs.binaries import SOURCES, Beside, Installed, Tool
+from testbed.programs.golang import find_go
+from testbed.system.folders import cache_root
+from testbed.system.locks import POLL_S, exclusive
+from testbed.system.process import run_text, tail
+
+_BUILD_S = 3600.0
+_DOWNLOAD_S = 300.0
+_LOCK_S = 2 * 3600.0
+_TICK_S = 20.0
+
+
+async def ensure(names: Sequence[str]) -> dict[str, Installed]:
+    """Return the given tools, ready to run; what is missing is built first.
+
+    Progress goes to stderr. Raises ConfigError for a wrong environment variable and TestbedError,
+    with the last lines of Go's output and the log's path, for a build that fails.
+    """
+    root = cache_root()
+    tools = [binaries.tool(name) for name in names]
+    found = {item.name: _present(item, root) for item in tools}
+    missing = [item for item in tools if found[item.name] is None]
+    if missing:
+        await _build_all(missing, root)
+    return {item.name: found[item.name] or binaries.cached(item, root) for item in tools}
+
+
+def present(names: Iterable[str]) -> bool:
+    """Whether all these tools are there without building any."""
+    root = cache_root()
+    return all(_present(binaries.tool(name), root) for name in names)
+
+
+def estimate(tools: Iterable[Tool]) -> int:
+    """Return the seconds that building ``tools`` takes on 2 cores with nothing cached by Go."""
+    return sum(item.seconds for item in tools)
+
+
+def _present(item: Tool, root: Path) -> Installed | None:
+    if mine := binaries.own(item):
+        return mine
+    cached = binaries.cached(item, root)
+    return cached if cached.path.exists() else None
+
+
+async def _build_all(missing: list[Tool], root: Path) -> None:
+    (root / "bin").mkdir(parents=True, exist_ok=True)
+    lock = root / "bin" / ".build.lock"
+    for position, item in enumerate(missing):
+        there = binaries.cached(item, root).path.exists
+        async with exclusive(lock, _LOCK_S, "another testbed build", unless=there):
+            if not there():
+                await _build(item, root, missing[position:])
+        # Those who wait for one tool come in between those of who builds them all.
+        await asyncio.sleep(2 * POLL_S)
+
+
+async def _build(item: Tool, root: Path, remaining: list[Tool]) -> None:
+    target = binaries.cached(item, root).path
+    fresh = target.parent.with_suffix(".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    _say(
+        f"building {item.name} {item.version}, about {item.seconds} s; {len(remaining)} to build, "
+        f"about {estimate(remaining)} s on 2 cores where Go has nothing cached"
+    )
+    started = time.monotonic()
+    go = await find_go(item, root)
+    log = root / "bin" / f"{item.name}.log"
+    async with _ticking(item, started):
+        await _run_build(binaries.build_command(item, go, fresh / item.name), item, log)
+    if item.beside:
+        await _copy_beside(item.beside, go, fresh)
+    shutil.rmtree(target.parent, ignore_errors=True)
+    fresh.rename(target.parent)
+    _say(f"built {item.name} in {time.monotonic() - started:.0f} s; {len(remaining) - 1} to build")
+
+
+async def _run_build(argv: list[str], item: Tool, log: Path) -> None:
+    environment = {**os.environ, **item.build_env}
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=SOURCES / item.module,
+            env=environment,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        await asyncio.wait_for(process.wait(), _BUILD_S)
+    except TimeoutError:
+        raise TestbedError(
+            f"building {item.name} took longer than {_BUILD_S:g} s; its log is {log}"
+        ) from None
+    finally:
+        if process.returncode is None:
+            # Go's compilers are children of their own.
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if process.returncode:
+        raise TestbedError(f"building {item.name} failed; its log is {log} and ends with:\n{tail(log)}")
+
+
+async def _copy_beside(files: Beside, go: Path, target: Path) -> None:
+    argv = ["env", "GOTOOLCHAIN=local", str(go), "mod", "download", "-json", files.source]
+    module = json.loads(await run_text(argv, _DOWNLOAD_S, cwd=SOURCES / files.module))
+    for name in files.files:
+        copy = target / files.into / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        # The module cache is read-only, and so would be a copy that keeps the mode.
+        shutil.copyfile(Path(module["Dir"]) / files.folder / name, copy)
+
+
+@asynccontextmanager
+async def _ticking(item: Tool, started: float) -> AsyncIterator[None]:
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            _say(f"… {item.name}: {time.monotonic() - started:.0f} s of about {item.seconds} s")
+
+    task = asyncio.create_task(tick())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def _say(text: str) -> None:
+    click.echo(f"testbed: {text}", err=True)

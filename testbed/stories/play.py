@@ -1,0 +1,159 @@
+"""Plays a story on its own cluster: creates what it says and waits for what it promises.
+
+What belongs here: performing steps. What does not: what a story is (``testbed.stories``), and what
+is printed (``testbed.demo``).
+"""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from gpushare.contract import ANN_CARDS, ANN_IDX, ANN_POD, EVENT_PLACED, EVENT_REFUSED
+from testbed.control_plane.bed import Bed
+from testbed.control_plane.nodes import SimNode
+from testbed.control_plane.scheduler import SchedulerSpec
+from testbed.control_plane.start import Testbed
+from testbed.daemons.agent import ACCOUNT, CardNode, GpuNode, add_gpu_node, grant_agent
+from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.kubelets import KubeletSpec
+from testbed.nvml import PROFILES, Card
+from testbed.stories import Step, Story
+from testbed.system.process import run_text
+from testbed.system.waiting import together, until
+
+_SETTLE_S = 60.0
+
+
+@asynccontextmanager
+async def stage(
+    story: Story, *, extender: ExtenderSpec | None = None, scheduler: SchedulerSpec | None = None
+) -> AsyncIterator[Bed]:
+    """The story's cluster with simulated nodes: scheduler and extender run, nothing is placed yet."""
+    extender = extender or ExtenderSpec()
+    current = SchedulerSpec(extenders=[component_config(extender.url)])
+    async with Testbed(scheduler=scheduler or current) as bed:
+        await grant(bed)
+        await start_extender(bed, extender)
+        await bed.add_nodes(story.nodes)
+        yield bed
+
+
+@asynccontextmanager
+async def real_stage(story: Story) -> AsyncIterator[list[GpuNode]]:
+    """The same with real kubelets, our agent on each, and cards of the same models in a stub of NVML."""
+    extender = ExtenderSpec()
+    scheduler = SchedulerSpec(extenders=[component_config(extender.url)])
+    async with Testbed(kwok=False, scheduler=scheduler) as bed:
+        await together([grant(bed), grant_agent(bed)])
+        nodes: list[GpuNode] = []
+        await together([start_extender(bed, extender), _add_real_nodes(bed, story, nodes)])
+        yield nodes
+
+
+async def _add_real_nodes(bed: Bed, story: Story, into: list[GpuNode]) -> None:
+    into += await together(_real_node(bed, node, story) for node in story.nodes)
+
+
+async def _real_node(bed: Bed, node: SimNode, story: Story) -> GpuNode:
+    real = await add_gpu_node(bed, KubeletSpec(node.name, labels=node.labels), stub_cards(node))
+    await real.kubelet.stand_in(*story.images)
+    return real
+
+
+def stub_cards(node: SimNode) -> list[Card]:
+    """The cards of a simulated node as its driver would describe them."""
+    by_model = {profile.name: profile for profile in PROFILES.values()}
+    return [by_model[card.model] for card in node.cards]
+
+
+async def perform(bed: Bed, step: Step) -> None:
+    """Create what the step creates, pods one after the other, and wait until its pods run."""
+    if step.manifest:
+        await bed.apply(step.manifest)
+    running = step.running - len(step.pods)
+    for pod in step.pods:
+        running += 1
+        await bed.create_pods([pod])
+        await until_running(bed, running)
+    await until_running(bed, step.running)
+    for prefix in step.waiting:
+        await until(partial(_refused, bed, prefix), f"an event that says why {prefix}… waits", _SETTLE_S)
+
+
+async def until_running(bed: Bed, number: int) -> None:
+    """Wait until that many pods run, and their events are written."""
+
+    async def enough() -> bool:
+        pods = (await bed.api.get("/api/v1/namespaces/default/pods"))["items"]
+        running = [pod["status"].get("phase") for pod in pods].count("Running")
+        told = [reason for _, reason, _ in await pod_events(bed)].count(EVENT_PLACED)
+        return min(running, told) >= number
+
+    await until(enough, f"{number} running pods", _SETTLE_S)
+
+
+async def _refused(bed: Bed, prefix: str) -> bool:
+    return any(
+        reason == EVENT_REFUSED for name, reason, _ in await pod_events(bed) if name.startswith(prefix)
+    )
+
+
+async def pod_events(bed: Bed) -> list[tuple[str, str, str]]:
+    """(pod, reason, message) of the extender's events, by pod name."""
+    events = (await bed.api.get("/api/v1/namespaces/default/events"))["items"]
+    found = [
+        (event["involvedObject"]["name"], event["reason"], event["message"])
+        for event in events
+        if event["reason"].startswith("GPUShare")
+    ]
+    return sorted(found)
+
+
+async def limits(bed: Bed) -> list[tuple[str, str]]:
+    """(pod, how much of its card it may use) of the pods that run, on one card each, by pod name."""
+    cards = {
+        (node["metadata"]["name"], str(card["index"])): card
+        for node in await bed.api.items("/api/v1/nodes")
+        for card in json.loads(node["metadata"]["annotations"].get(ANN_CARDS, "[]"))
+    }
+    pods = await bed.api.items("/api/v1/namespaces/default/pods", fieldSelector="status.phase=Running")
+    found = []
+    for pod in pods:
+        notes = pod["metadata"]["annotations"]
+        card = cards[pod["spec"]["nodeName"], notes[ANN_IDX]]
+        found.append((pod["metadata"]["name"], _limit(card["mib"], int(notes[ANN_POD]), card["units"])))
+    return sorted(found)
+
+
+def _limit(card_mib: int, units: int, card_units: int) -> str:
+    return f"{card_mib * units // card_units} MiB = floor({card_mib} MiB x {units} / {card_units})"
+
+
+async def show(bed: Bed, command: str) -> str:
+    """Run a command line as a user of the cluster would; returns its unfiltered output."""
+    return await run_text(_shell(bed, bed.kubeconfig, command), _SETTLE_S)
+
+
+async def show_on(node: CardNode, command: str) -> str:
+    """Run a command line on a node with the rights of its agent; returns its unfiltered output."""
+    argv = _shell(node.bed, node.bed.kubeconfig_for(ACCOUNT), command)
+    return await node.kubelet.run_text(argv, _SETTLE_S)
+
+
+def user_path(bed: Bed) -> str:
+    """A PATH with kubectl, under that name, and our plugins."""
+    folder = bed.folder / "bin"
+    folder.mkdir(exist_ok=True)
+    if not (folder / "kubectl").exists():
+        (folder / "kubectl").symlink_to(bed.components.tools["kubectl"].path)
+    return f"{folder}:{Path(sys.executable).parent}"
+
+
+def _shell(bed: Bed, kubeconfig: Path, command: str) -> list[str]:
+    path = f"PATH={user_path(bed)}:{os.environ['PATH']}"
+    cache = f"KUBECACHEDIR={bed.folder / 'kubectl-cache'}"
+    return ["env", f"KUBECONFIG={kubeconfig}", path, cache, "sh", "-c", command]

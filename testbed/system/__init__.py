@@ -1,0 +1,1 @@
+"""Processes, locks, ports and folders of this machine."""

@@ -1,0 +1,242 @@
+"""One process of a bed: start, readiness, signals, end.
+
+What belongs here: running a program. What does not: which programs a bed runs (``bed``),
+and what an earlier bed left behind (``testbed.system.pids``).
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testbed.errors import PortTaken, TestbedError
+from testbed.system import pids
+from testbed.system.waiting import until
+
+Ready = Callable[[], Awaitable[bool]]
+_LAUNCHER = Path(__file__).with_name("launch.py")
+_TAIL = 15
+_PORT_TAKEN = "address already in use"
+
+
+@dataclass(frozen=True)
+class Command:
+    """What runs, and where it leaves traces.
+
+    ``env`` is added to the environment of this process. ``bound`` processes are killed by the kernel
+    when the thread that started them ends; others outlive it. ``ready`` is asked until it says yes.
+    """
+
+    name: str
+    argv: Sequence[str]
+    folder: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    ready: Ready | None = None
+    ready_s: float = 60.0
+    bound: bool = True
+
+    @property
+    def log(self) -> Path:
+        """The file that takes stdout and stderr; a restarted process appends."""
+        return self.folder / "logs" / f"{self.name}.log"
+
+    @property
+    def pid_file(self) -> Path:
+        """The file that says which process this is."""
+        return self.folder / "pids" / f"{self.name}.json"
+
+
+class Process:
+    """A program of a bed with all its children, which end with it."""
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the bed."""
+        return self.command.name
+
+    @property
+    def pid(self) -> int:
+        """Its process id; raises TestbedError where it was never started."""
+        return self._child().pid
+
+    @property
+    def started(self) -> bool:
+        """Whether it was ever started."""
+        return self._popen is not None
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._popen is not None and not self._over()
+
+    async def start(self) -> None:
+        """Start it and wait until it is ready.
+
+        Raises PortTaken where its port is in use, TestbedError with the end of its log where it ends
+        or is not ready in ``ready_s`` seconds, and where it runs already.
+        """
+        if self.running:
+            raise TestbedError(f"{self.name} runs already as process {self.pid}: stop it first")
+        self._popen = self._spawn()
+        pids.write(self.command.pid_file, pids.record_of(self._popen.pid))
+        if self.command.ready is None:
+            return
+        try:
+            await self._until_ready(self.command.ready)
+        except TestbedError:
+            self.kill()
+            raise
+
+    async def stop(self, grace_s: float = 10.0) -> None:
+        """End it: SIGTERM, and SIGKILL after ``grace_s`` seconds. Nothing happens where it has ended."""
+        if not self.running:
+            return
+        self.kill(signal.SIGTERM)
+        # A paused process would not see the signal.
+        self.kill(signal.SIGCONT)
+        try:
+            await self.wait(grace_s)
+        except TestbedError:
+            self.kill(signal.SIGKILL)
+            await self.wait(grace_s)
+
+    async def restart(self, grace_s: float = 10.0) -> None:
+        """Stop it and start it again with the same command."""
+        await self.stop(grace_s)
+        await self.start()
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to it and its children; nothing happens where it has ended."""
+        if self.running:
+            os.killpg(self.pid, number)
+
+    async def pause(self) -> None:
+        """Stop it in its tracks (SIGSTOP); it keeps its connections and answers nothing."""
+        self.kill(signal.SIGSTOP)
+        await until(lambda: self._stands_still(wanted=True), f"{self.name} to stand still")
+
+    async def resume(self) -> None:
+        """Let it go on after ``pause``."""
+        self.kill(signal.SIGCONT)
+        await until(lambda: self._stands_still(wanted=False), f"{self.name} to go on")
+
+    async def wait(self, timeout_s: float = 60.0) -> int:
+        """Return its exit status (negative: the signal that ended it); raise TestbedError on timeout."""
+        popen = self._child()
+        if not self._over():
+            try:
+                await asyncio.wait_for(_ended(popen.pid), timeout_s)
+            except TimeoutError:
+                raise TestbedError(
+                    f"{self.name} (process {popen.pid}) did not end in {timeout_s:g} s"
+                ) from None
+        self._over()
+        return popen.wait()
+
+    def _child(self) -> "subprocess.Popen[bytes]":
+        if self._popen is None:
+            raise TestbedError(f"{self.name} was not started")
+        return self._popen
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        command = self.command
+        command.log.parent.mkdir(parents=True, exist_ok=True)
+        launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid())] if command.bound else []
+        with command.log.open("ab") as log:
+            return subprocess.Popen(  # noqa: S603
+                [*launcher, *command.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **command.env, pids.MARK: str(command.folder)},
+                start_new_session=True,
+            )
+
+    async def _until_ready(self, ready: Ready) -> None:
+        async def ready_or_over() -> bool:
+            return self._over() or await ready()
+
+        try:
+            await until(ready_or_over, f"{self.name} to be ready", self.command.ready_s)
+        except TestbedError as error:
+            raise TestbedError(f"{error}; {self._log_text()}") from error
+        if self._over():
+            kind = PortTaken if _PORT_TAKEN in tail(self.command.log) else TestbedError
+            raise kind(f"{self.name} ended with {self._child().returncode}; {self._log_text()}")
+
+    async def _stands_still(self, *, wanted: bool) -> bool:
+        return self._over() or pids.stands_still(self.pid) is wanted
+
+    def _log_text(self) -> str:
+        return f"its log is {self.command.log} and ends with:\n{tail(self.command.log)}"
+
+    def _over(self) -> bool:
+        """Whether it has ended; its children are killed while its pid is still its own."""
+        popen = self._child()
+        if popen.returncode is not None:
+            return True
+        if os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return False
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(popen.pid, signal.SIGKILL)
+        popen.wait()
+        self.command.pid_file.unlink(missing_ok=True)
+        return True
+
+
+async def run_text(
+    argv: Sequence[str], timeout_s: float, *, cwd: Path | None = None, stdin: str | None = None
+) -> str:
+    """Run a short command and return its stdout; raise TestbedError with its stderr where it fails."""
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        cwd=cwd,
+        stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        given = None if stdin is None else stdin.encode()
+        out, err = await asyncio.wait_for(process.communicate(given), timeout_s)
+    except TimeoutError:
+        raise TestbedError(f"`{' '.join(argv)}` did not end in {timeout_s:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise TestbedError(f"`{' '.join(argv)}` ended with {process.returncode}: {err.decode().strip()}")
+    return out.decode()
+
+
+def tail(log: Path, lines: int = _TAIL) -> str:
+    """Return the last lines of a log, for an error's text."""
+    with log.open(errors="replace") as stream:
+        return "".join(deque(stream, lines)).rstrip()
+
+
+async def _ended(pid: int) -> None:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    descriptor = os.pidfd_open(pid)
+    loop.add_reader(descriptor, _resolve, ended)
+    try:
+        await ended
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+def _resolve(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,184 @@
+"""The requests of a node's agent, as a server on loopback sees them."""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from gpushare.adapters.kube.agent_api import AgentApi
+from gpushare.contract import EVENT_CARD_UNHEALTHY, EVENT_NOT_SERVING
+from gpushare.errors import ApiError
+from gpushare.ports import node_event, pod_event
+from tests.support.builders import pod
+from tests.unit.adapters.kube.server import Answer, Served, fixed, serving
+
+MERGE = "application/merge-patch+json"
+POD = pod("uid-1", name="p")
+POD_PATH = "/api/v1/namespaces/default/pods/p"
+CONFIGMAPS = "/api/v1/namespaces/kube-system/configmaps"
+OTHER_UID = 'Pod "p" is invalid: metadata.uid: Invalid value: "uid-1": field is immutable'
+
+
+def status(code: int, message: str = "no", reason: str = "") -> Answer:
+    return fixed(code, json.dumps({"kind": "Status", "message": message, "reason": reason}))
+
+
+@dataclass
+class Wire:
+    """What was sent."""
+
+    seen: list[tuple[str, str, str, Any]] = field(default_factory=list)
+
+    def then(self, *answers: Answer) -> list[Answer]:
+        return [self._noted(answer) for answer in answers]
+
+    def _noted(self, answer: Answer) -> Answer:
+        async def noted(request: web.Request) -> web.StreamResponse:
+            body = await request.json() if request.can_read_body else None
+            self.seen.append((request.method, request.path, request.content_type, body))
+            return await answer(request)
+
+        return noted
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"{method} {path}" for method, path, _, _ in self.seen]
+
+
+async def exchange(call: Callable[[AgentApi], Awaitable[Any]], *answers: Answer) -> tuple[Wire, Any]:
+    """Run one call against the answers; what was sent, and what it returned."""
+    wire = Wire()
+    async with serving() as served:
+        served.script.extend(wire.then(*answers))
+        returned = await call(agent(served))
+        assert not served.script
+        return wire, returned
+
+
+def agent(served: Served) -> AgentApi:
+    return AgentApi(served.client, node="n", identity="agent-1")
+
+
+async def test_metadata_and_status_of_the_node_are_one_write_through_its_status() -> None:
+    patch = {"metadata": {"annotations": {"a": "b", "c": None}}, "status": {"capacity": {"x": 1}}}
+    wire, _ = await exchange(lambda api: api.patch_node(patch), fixed(200, "{}"))
+    assert wire.seen == [("PATCH", "/api/v1/nodes/n/status", MERGE, patch)]
+
+
+async def test_a_pod_is_patched_with_its_uid() -> None:
+    wire, _ = await exchange(lambda api: api.patch_pod(POD, {"a": "b", "c": None}), fixed(200, "{}"))
+    body = {"metadata": {"uid": "uid-1", "annotations": {"a": "b", "c": None}}}
+    assert wire.seen == [("PATCH", POD_PATH, MERGE, body)]
+
+
+async def test_a_pod_that_may_be_patched_by_status_only_is_patched_there_from_then_on() -> None:
+    wire = Wire()
+    async with serving() as served:
+        served.script.extend(wire.then(status(403), fixed(200, "{}"), fixed(200, "{}")))
+        api = agent(served)
+        await api.patch_pod(POD, {"a": "1"})
+        await api.patch_pod(POD, {"a": "2"})
+    assert wire.lines == [f"PATCH {POD_PATH}", f"PATCH {POD_PATH}/status", f"PATCH {POD_PATH}/status"]
+    assert wire.seen[2][3]["metadata"]["annotations"] == {"a": "2"}
+
+
+async def test_a_right_that_changes_later_is_found_by_trying_both_paths() -> None:
+    wire = Wire()
+    async with serving() as served:
+        answers = (status(403), fixed(200, "{}"), status(403), fixed(200, "{}"), fixed(200, "{}"))
+        served.script.extend(wire.then(*answers))
+        api = agent(served)
+        for _ in range(3):
+            await api.patch_pod(POD, {"a": "1"})
+    assert [line.endswith("/status") for line in wire.lines] == [False, True, True, False, False]
+
+
+async def test_a_pod_that_may_not_be_patched_at_all_is_an_error() -> None:
+    with pytest.raises(ApiError, match="not its status either") as caught:
+        await exchange(lambda api: api.patch_pod(POD, {}), status(403), status(403, "not its status either"))
+    assert caught.value.status == 403
+
+
+@pytest.mark.parametrize("by_status", [False, True])
+async def test_a_pod_whose_name_has_another_uid_is_gone(*, by_status: bool) -> None:
+    answers = [status(403)] * by_status + [status(422, OTHER_UID, "Invalid")]
+    with pytest.raises(ApiError, match="field is immutable") as caught:
+        await exchange(lambda api: api.patch_pod(POD, {}), *answers)
+    assert (caught.value.status, caught.value.clear) == (404, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"), [(422, "metadata.annotations: Too long"), (409, "the object has been modified")]
+)
+async def test_another_refusal_is_what_it_is(code: int, message: str) -> None:
+    with pytest.raises(ApiError, match=message) as caught:
+        await exchange(lambda api: api.patch_pod(POD, {}), status(code, message))
+    assert caught.value.status == code
+
+
+async def test_the_list_of_unhealthy_cards_is_patched() -> None:
+    wire, _ = await exchange(lambda api: api.write_unhealthy("0,2"), fixed(200, "{}"))
+    assert wire.seen == [("PATCH", f"{CONFIGMAPS}/unhealthy-gpu-n", MERGE, {"data": {"gpus": "0,2"}})]
+
+
+async def test_the_list_is_made_where_there_is_none() -> None:
+    wire, _ = await exchange(lambda api: api.write_unhealthy("0"), status(404), fixed(201, "{}"))
+    assert wire.lines[1] == f"POST {CONFIGMAPS}"
+    assert wire.seen[1][3]["metadata"] == {"name": "unhealthy-gpu-n"}
+    assert wire.seen[1][3]["data"] == {"gpus": "0"}
+
+
+async def test_an_empty_list_is_not_made() -> None:
+    wire, _ = await exchange(lambda api: api.write_unhealthy(""), status(404))
+    assert len(wire.seen) == 1
+
+
+async def test_a_list_that_may_not_be_written_is_an_error() -> None:
+    with pytest.raises(ApiError) as caught:
+        await exchange(lambda api: api.write_unhealthy("0"), status(403))
+    assert caught.value.status == 403
+
+
+def names(*found: str, then: str = "") -> Answer:
+    items = [{"metadata": {"name": name}} for name in found]
+    return fixed(200, json.dumps({"metadata": {"continue": then}, "items": items}))
+
+
+async def test_the_names_of_all_nodes_come_page_by_page() -> None:
+    _, found = await exchange(lambda api: api.node_names(), names("a", "b", then="more"), names("c"))
+    assert found == ("a", "b", "c")
+
+
+async def test_a_list_of_nodes_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(ApiError, match="the list of nodes cannot be read"):
+        await exchange(lambda api: api.node_names(), fixed(200, "<html>"))
+
+
+async def test_an_event_about_a_pod_is_the_agents_and_lies_in_the_pods_namespace() -> None:
+    note = pod_event(POD, EVENT_NOT_SERVING, "text", warning=True)
+    wire, _ = await exchange(lambda api: api.note(note), fixed(201, "{}"))
+    (method, path, _, body), *_ = wire.seen
+    assert (method, path) == ("POST", "/api/v1/namespaces/default/events")
+    assert body["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "p",
+        "uid": "uid-1",
+    }
+    assert (body["reason"], body["message"], body["type"]) == (EVENT_NOT_SERVING, "text", "Warning")
+    assert body["source"] == {"component": "gpushare-device-plugin"}
+    assert (body["reportingComponent"], body["reportingInstance"]) == ("gpushare-device-plugin", "agent-1")
+
+
+async def test_an_event_about_a_node_lies_in_the_default_namespace_and_is_cut_to_size() -> None:
+    note = node_event("n", EVENT_CARD_UNHEALTHY, "x" * 5000)
+    wire, _ = await exchange(lambda api: api.note(note), fixed(201, "{}"))
+    body = wire.seen[0][3]
+    assert body["metadata"]["namespace"] == "default"
+    assert body["metadata"]["name"].startswith("n.")
+    assert "namespace" not in body["involvedObject"]
+    assert len(body["message"]) == 1024

@@ -1,0 +1,109 @@
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from gpushare.cli.tables import as_json, coloured, plain
+from gpushare.cli.usage_tables import (
+    Table,
+    UsageFilter,
+    cards,
+    containers,
+    metric_of_cards,
+    metric_of_pods,
+    series,
+)
+from gpushare.errors import ConfigError
+from gpushare.monitoring import catalogue
+from gpushare.monitoring.catalogue import Metric
+from gpushare.monitoring.page import MetricSample
+
+MIB = 2**20
+ALL = UsageFilter()
+
+
+def held(pod: str, node: str = "n1", namespace: str = "default") -> Mapping[str, str]:
+    return {
+        "node": node,
+        "namespace": namespace,
+        "pod": pod,
+        "container": "main",
+        "card": "0",
+        "uuid": "GPU-1",
+    }
+
+
+def page(*series: tuple[Metric, Mapping[str, str], float]) -> list[MetricSample]:
+    return [MetricSample(str(metric), labels, number) for metric, labels, number in series]
+
+
+BUSY = page(
+    (catalogue.CONTAINER_USED, held("b"), 1024 * MIB),
+    (catalogue.CONTAINER_ALLOCATED, held("b"), 2048 * MIB),
+    (catalogue.CONTAINER_UTILIZATION, held("b"), 0.25),
+    (catalogue.CONTAINER_ALLOCATED, held("a"), 2048 * MIB),
+    (catalogue.CARD_USED, {"node": "n1", "card": "0", "uuid": "GPU-1"}, 1100 * MIB),
+)
+OTHER = page((catalogue.CONTAINER_USED, held("a", "n2", "team"), 0))
+
+
+def test_a_container_has_one_row_whatever_is_known_of_it() -> None:
+    table = containers([*BUSY, *OTHER], ALL)
+    assert table.headers[:5] == ("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD")
+    assert [row[1:2] + row[5:] for row in table.rows] == [
+        ("a", "-", "2048 MiB", "-"),
+        ("b", "1024 MiB", "2048 MiB", "25%"),
+        ("a", "0 MiB", "-", "-"),
+    ]
+
+
+def test_a_card_without_a_thermometer_has_a_dash() -> None:
+    assert cards(BUSY, ALL).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "pods"),
+    [
+        (UsageFilter(node="n2"), ["a"]),
+        (UsageFilter(namespace="default"), ["a", "b"]),
+        (UsageFilter(namespace="default", pod="b"), ["b"]),
+        (UsageFilter(pod="c"), []),
+    ],
+)
+def test_only_what_is_wanted_is_shown(wanted: UsageFilter, pods: list[str]) -> None:
+    assert [row[1] for row in containers([*BUSY, *OTHER], wanted).rows] == pods
+
+
+def test_one_metric_is_shown_label_by_label() -> None:
+    table = series(BUSY, metric_of_pods("gpushare_container_utilization_ratio"), ALL)
+    assert table.headers == (*(each.upper() for each in catalogue.CONTAINER_UTILIZATION.labels), "VALUE")
+    assert table.rows == (("n1", "default", "b", "main", "0", "GPU-1", "0.25"),)
+
+
+def test_every_metric_with_a_card_belongs_to_pods_or_to_cards() -> None:
+    own = [each for each in catalogue.EXPORTER if "uuid" in map(str.lower, each.labels)]
+    for metric in own:
+        find = metric_of_pods if {"pod", "PodName"} & set(metric.labels) else metric_of_cards
+        assert find(metric.name) is metric
+
+
+@pytest.mark.parametrize("find", [metric_of_pods, metric_of_cards])
+def test_an_unknown_metric_is_told_with_those_that_there_are(find: object) -> None:
+    with pytest.raises(ConfigError, match=r"--metric: 'gpu' is no metric of .*; use one of DCGM_"):
+        find("gpu")  # type: ignore[operator]
+
+
+def test_a_table_is_plain_text_json_or_colour() -> None:
+    table = Table(("POD", "USED"), (("a", "1 MiB"), ("long", "-")))
+    assert plain(table) == "POD   USED\na     1 MiB\nlong  -\n"
+    assert json.loads(as_json(table)) == [{"pod": "a", "used": "1 MiB"}, {"pod": "long", "used": "-"}]
+    assert "\x1b[1mPOD" in coloured(table)
+
+
+def test_an_empty_table_says_so_to_people_only() -> None:
+    empty = Table(("POD",), ())
+    assert (plain(empty), coloured(empty), as_json(empty)) == (
+        "Nothing to show.\n",
+        "Nothing to show.\n",
+        "[]\n",
+    )

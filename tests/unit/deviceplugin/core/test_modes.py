@@ -1,0 +1,52 @@
+"""When the agent may serve the cards of its node."""
+
+import pytest
+
+from gpushare.deviceplugin.core.node_patch import serving
+from gpushare.model.own_node import OwnNode
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {"gpushare": "true"},
+        {"cgpu": "true"},
+        {"ack.node.gpu.schedule": "cgpu"},
+        {"ack.node.gpu.schedule": "core_mem"},
+        {"ack.node.gpu.schedule": "share", "gpushare": "false"},
+    ],
+)
+def test_a_node_that_shares_is_served(labels: dict[str, str]) -> None:
+    assert serving(OwnNode("n", labels=labels)) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [
+        ({"cgpu": "false"}, "label cgpu=false"),
+        ({"gpushare": "false"}, "label gpushare=false"),
+        ({"ack.node.gpu.schedule": "default"}, "gives out whole cards"),
+        ({"ack.node.gpu.schedule": "topology"}, "gives out whole cards"),
+        ({"ack.node.gpu.schedule": "shared"}, "'shared' is not one of"),
+    ],
+)
+def test_a_node_that_gives_out_whole_cards_is_not_served(labels: dict[str, str], reason: str) -> None:
+    assert reason in (serving(OwnNode("n", labels=labels)) or "")
+
+
+def test_cards_that_another_plugin_still_offers_are_not_served() -> None:
+    reason = serving(OwnNode("n", allocatable={"nvidia.com/gpu": 2}))
+    assert reason is not None
+    assert reason.startswith("another device plugin still offers 2 of nvidia.com/gpu on this node")
+
+
+def test_a_plugin_that_has_ended_leaves_capacity_behind_for_a_while_and_that_is_no_offer() -> None:
+    facts = OwnNode("n", capacity={"nvidia.com/gpu": 2}, allocatable={"nvidia.com/gpu": 0})
+    assert serving(facts) is None
+
+
+def test_time_sliced_cards_that_another_plugin_still_offers_are_not_served() -> None:
+    reason = serving(OwnNode("n", allocatable={"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 8}))
+    assert reason is not None
+    assert reason.startswith("another device plugin still offers 8 of nvidia.com/gpu.shared on this node")

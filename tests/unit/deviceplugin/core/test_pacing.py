@@ -1,0 +1,249 @@
+"""What follows from the driver's word and a region's, whatever the region says."""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.core.pacing import ContainerPacing, Seen, look, unseen
+from gpushare.errors import SourceError
+from gpushare.isolation.files import NOTHING
+from gpushare.isolation.limits import CardLimit
+from gpushare.isolation.region import (
+    SIZE,
+    CardUse,
+    ProcessUse,
+    Region,
+    Write,
+    context_writes,
+    rate_writes,
+)
+from gpushare.model.readings import Load, ProcessReading
+
+SECOND = 10**9
+MIB = 1 << 20
+WHOLE = CardLimit("GPU-0", 16130, 4, 15)
+QUARTER = replace(WHOLE, core_percent=25)
+IDLE_OTHER = replace(WHOLE, uuid="GPU-1")
+
+
+def use(spent: int, uuid: str = "GPU-0", rate: int = 0) -> CardUse:
+    return CardUse(uuid, 4301 * MIB, 0, 0, 0, rate=rate, spent=spent)
+
+
+def busy(*percents: int | None, used: int | None = None) -> Seen:
+    """Processes 1, 2, … with these loads."""
+    loads = (None if each is None else Load(each, 0) for each in percents)
+    return {pid: ProcessReading(1000 + pid, used, load) for pid, load in enumerate(loads, 1)}
+
+
+def looks(
+    *steps: tuple[int, Seen | None], limits: Sequence[CardLimit] = (QUARTER,)
+) -> tuple[ContainerPacing, list[tuple[Write, ...]]]:
+    """A look each second, with the tokens spent until then and the processes seen."""
+    account, all_writes = ContainerPacing(), []
+    for second, (spent, seen) in enumerate(steps, 1):
+        account, writes = look(limits, Region((use(spent),), ()), [seen], second * SECOND, account)
+        all_writes.append(writes)
+    return account, all_writes
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def test_the_second_look_gives_the_rate_that_the_part_allows() -> None:
+    account, writes = looks((0, busy(100)), (4000, busy(60, 40)))
+    assert account.paces[0].rate == 1000
+    assert writes == [(), rate_writes(0, 1000, 2 * SECOND)]
+
+
+def test_more_than_all_of_a_card_is_all_of_it() -> None:
+    account, _ = looks((0, busy(100)), (4000, busy(90, 90)))
+    assert account.paces[0].rate == 1000
+
+
+def test_the_rate_that_a_region_names_is_not_believed() -> None:
+    account = ContainerPacing()
+    for second, spent in enumerate((0, 4000), 1):
+        region = Region((use(spent, rate=10**15),), ())
+        account, _ = look([QUARTER], region, [busy(100)], second * SECOND, account)
+    assert account.paces[0].rate == 1000
+
+
+def test_while_the_driver_tells_no_load_the_rate_stays_and_the_sample_grows_old() -> None:
+    account, writes = looks((0, busy(100)), (4000, busy(100)), (9000, busy(None, 30)), (9000, None))
+    assert account.paces[0].rate == 1000
+    assert writes[2:] == [(), ()]
+    assert unseen([QUARTER], account)
+
+
+def test_after_a_gap_only_what_was_measured_since_counts() -> None:
+    account, _ = looks((0, busy(100)), (4000, busy(100)), (10**9, None), (10**9 + 4000, busy(100)))
+    assert account.paces[0].rate == 1000
+    assert not unseen([QUARTER], account)
+
+
+def test_a_container_without_processes_keeps_its_rate() -> None:
+    account, writes = looks((0, busy(100)), (4000, busy(100)), (9000, {}))
+    assert writes[2] == rate_writes(0, 1000, 3 * SECOND)
+    assert not unseen([QUARTER], account)
+
+
+def test_a_count_that_goes_back_changes_nothing() -> None:
+    account, _ = looks((0, busy(100)), (4000, busy(100)), (10, busy(100)))
+    assert account.paces[0].rate == 1000
+
+
+@pytest.mark.parametrize("percent", [0, 100])
+def test_who_may_have_all_of_the_time_gets_no_rate(percent: int) -> None:
+    limits = [replace(WHOLE, core_percent=percent)]
+    account, writes = looks((0, busy(100)), (4000, busy(None)), limits=limits)
+    assert writes == [(), ()]
+    assert not unseen(limits, account)
+
+
+def test_each_card_has_its_rate_in_its_place() -> None:
+    limits = [replace(IDLE_OTHER, core_percent=50), QUARTER]
+    account = ContainerPacing()
+    for second, spent in enumerate((0, 4000), 1):
+        region = Region((use(0, "GPU-1"), use(spent)), ())
+        account, writes = look(limits, region, [{}, busy(100)], second * SECOND, account)
+    assert writes == rate_writes(1, 1000, 2 * SECOND)
+
+
+# --- regions that are odd -----------------------------------------------------------------------
+
+
+def test_a_region_that_nobody_has_begun_gets_nothing() -> None:
+    assert look([QUARTER], NOTHING, [busy(100)], SECOND, ContainerPacing()) == (ContainerPacing(), ())
+
+
+@pytest.mark.parametrize("uuids", [("GPU-1", "GPU-0"), ("GPU-0",), ("GPU-0", "GPU-1", "GPU-2")])
+def test_a_region_of_other_cards_is_an_error(uuids: tuple[str, ...]) -> None:
+    region = Region(tuple(use(0, uuid) for uuid in uuids), ())
+    with pytest.raises(SourceError, match="not the cards of the limit"):
+        look([QUARTER, IDLE_OTHER], region, [{}, {}], SECOND, ContainerPacing())
+
+
+words = st.integers(0, 2**64 - 1)
+processes = st.builds(
+    ProcessUse,
+    words,
+    words,
+    st.tuples(words),
+    st.tuples(st.integers(0, 2**32 - 1)),
+    st.tuples(words),
+    st.integers(0, 255),
+)
+readings = st.builds(
+    ProcessReading,
+    st.just(7),
+    st.none() | words,
+    st.none() | st.builds(Load, st.integers(0, 100), st.just(0)),
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            words, words, st.lists(processes, max_size=3), st.dictionaries(words, readings, max_size=3)
+        ),
+        max_size=4,
+    )
+)
+def test_whatever_a_region_says_what_is_written_fits_into_it(
+    rounds: list[tuple[int, int, list[ProcessUse], dict[int, ProcessReading]]],
+) -> None:
+    account = ContainerPacing()
+    for second, (spent, rate, found, seen) in enumerate(rounds, 1):
+        region = Region((use(spent, rate=rate),), tuple(found))
+        account, writes = look([QUARTER], region, [seen], second * SECOND, account)
+        assert all(at >= 0 and at + len(content) <= SIZE for at, content in writes)
+
+
+# --- contexts -----------------------------------------------------------------------------------
+
+
+def process(used: int, contexts: int = 1, each: int = 121) -> ProcessUse:
+    """Process 1, with MiB of a card."""
+    return ProcessUse(1, 50, (used * MIB,), (contexts,), (each * MIB,), 3)
+
+
+def measured(*rounds: tuple[ProcessUse, int | None]) -> list[tuple[Write, ...]]:
+    """What is written for a process with so many MiB of the card, look by look."""
+    account, all_writes = ContainerPacing(), []
+    for second, (found, shown) in enumerate(rounds, 1):
+        seen = busy(0, used=None if shown is None else shown * MIB)
+        account, writes = look([WHOLE], Region((use(0),), (found,)), [seen], second * SECOND, account)
+        all_writes.append(writes)
+    return all_writes
+
+
+def test_what_driver_and_region_say_twice_tells_the_size_of_a_context() -> None:
+    found = process(3193)
+    sized = context_writes(found, [328 * MIB])
+    assert measured((found, 3400), (found, 3400), (found, 3400)) == [(), sized, ()]
+
+
+def test_several_contexts_share_what_is_more() -> None:
+    found = process(3314, contexts=2)
+    assert measured((found, 3372), (found, 3372))[1] == context_writes(found, [150 * MIB])
+
+
+def test_what_was_said_once_is_not_believed() -> None:
+    assert measured((process(3193), 3400), (process(3293), 3500), (process(3293), 3400)) == [(), (), ()]
+
+
+def test_the_size_that_was_written_stays_while_memory_comes_and_goes() -> None:
+    found, more = process(3193), process(3293)
+    assert measured((found, 3400), (found, 3400), (more, 3500), (found, 3400))[2:] == [(), ()]
+
+
+def test_another_size_is_written_again() -> None:
+    found = process(3193)
+    writes = measured((found, 3400), (found, 3400), (found, 3500), (found, 3500))
+    assert writes[3] == context_writes(found, [428 * MIB])
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        (process(3193), None),
+        (process(3193), 3072),
+        (process(3193), 1000),
+        (process(3193), 3072 + 2049),
+        (process(3193, contexts=0), 3400),
+        (process(100), 500),
+    ],
+)
+def test_what_can_be_no_context_is_not_written(found: ProcessUse, shown: int | None) -> None:
+    assert measured((found, shown), (found, shown)) == [(), ()]
+
+
+def test_a_process_in_the_place_of_another_is_measured_afresh() -> None:
+    first, second = process(3193), replace(process(3193), start=51)
+    writes = measured((first, 3400), (first, 3400), (second, 3400), (second, 3400))
+    assert [bool(each) for each in writes] == [False, True, False, True]
+
+
+def test_a_process_that_the_driver_does_not_show_is_not_measured() -> None:
+    found = replace(process(3193), pid=9)
+    assert measured((found, 3400), (found, 3400)) == [(), ()]
+
+
+def test_a_card_that_is_not_settled_keeps_its_size_while_another_gets_one() -> None:
+    limits = [WHOLE, IDLE_OTHER]
+    found = ProcessUse(1, 50, (3193 * MIB, 121 * MIB), (1, 1), (121 * MIB, 121 * MIB), 3)
+    account, shown = ContainerPacing(), [(3400, 50), (3400, 60), (3400, 60)]
+    written = []
+    for second, sizes in enumerate(shown, 1):
+        seen = [busy(0, used=size * MIB) for size in sizes]
+        region = Region((use(0), use(0, "GPU-1")), (found,))
+        account, writes = look(limits, region, seen, second * SECOND, account)
+        written.append(writes)
+    assert written[1] == context_writes(found, [328 * MIB, 0])
+    assert written[2] == context_writes(found, [328 * MIB, 60 * MIB])
+    assert struct.unpack_from("<Q", written[2][1].content) == (1,)

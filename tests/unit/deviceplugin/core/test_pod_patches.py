@@ -1,0 +1,71 @@
+import json
+from dataclasses import replace
+
+from gpushare.contract import ANN_ALLOCATION, ANN_ASSIGNED, ANN_ASSUME_TIME, ANN_IDX
+from gpushare.deviceplugin.core.decision import Granted, with_grant
+from gpushare.deviceplugin.core.pod_patches import assigned_text, pod_patches
+from gpushare.deviceplugin.core.reconcile import ServedContainer, join
+from gpushare.model.annotations import parse_assigned
+from gpushare.model.demand import demand_of
+from tests.support.builders import init, main, sound
+from tests.support.tenants import asked, cards, served, tenancy, tenant, with_tenants
+
+
+def test_a_pod_on_the_card_of_its_annotations_is_not_in_the_nodes_word() -> None:
+    node = served(with_tenants(tenancy(14), tenant("a", 4, card=0)), "a", 4, "x")
+    assert assigned_text(node) == "{}"
+
+
+def test_a_pod_without_a_promise_is_in_the_nodes_word_for_as_long_as_it_lives() -> None:
+    node = served(with_tenants(tenancy(14, 14), tenant("a", 4)), "a", 4, "x")
+    assert json.loads(assigned_text(node)) == {"a": {"main": {"0": 4}}}
+    corrected = with_tenants(node, tenant("a", 4, card=0))
+    assert json.loads(assigned_text(corrected)) == {"a": {"main": {"0": 4}}}
+
+
+def test_the_sum_per_card_is_what_the_pod_reserves() -> None:
+    asks = sound(demand_of([init(5), main(2), main(2, name="second")]))
+    node = with_tenants(tenancy(14), tenant("a", asks))
+    node = served(node, "a", 5, "x", "init")
+    assert parse_assigned(assigned_text(node)) == {"a": {0: 5}}
+    for name, done in (("main", {"init"}), ("second", {"init", "main"})):
+        decision = asked(node, 2, name, frozenset(("a", each) for each in done))
+        assert isinstance(decision, Granted)
+        entries = [
+            ServedContainer("a", each, "x" if each == "init" else each, 5 if each == "init" else 2)
+            for each in done
+        ]
+        node = join(with_grant(node, decision.grant), entries)
+        assert parse_assigned(assigned_text(node)) == {"a": {0: 5}}
+
+
+def test_a_served_pod_is_told_so_in_its_annotations() -> None:
+    node = served(with_tenants(tenancy(14), tenant("a", 4, card=0)), "a", 4, "x")
+    ((_, patch),) = pod_patches(node).values()
+    assert patch == {ANN_ASSIGNED: "true", ANN_ASSUME_TIME: "1"}
+
+
+def test_a_pod_that_says_so_already_needs_no_patch() -> None:
+    node = served(with_tenants(tenancy(14), replace(tenant("a", 4, card=0), served=True)), "a", 4, "x")
+    assert pod_patches(node) == {}
+
+
+def test_a_pod_on_another_card_has_its_annotations_corrected() -> None:
+    node = with_tenants(tenancy(14, 14), tenant("a", 4, card=0))
+    node = join(node, [ServedContainer("a", "main", "x", 4, cards=("GPU-1",))])
+    ((_, patch),) = pod_patches(node).values()
+    assert patch[ANN_IDX] == "1"
+    assert json.loads(patch[ANN_ALLOCATION] or "") == {"0": {"1": 4}}
+    assert patch[ANN_ASSIGNED] == "true"
+
+
+def test_nothing_is_written_before_the_kubelet_has_confirmed_the_pod() -> None:
+    node = with_tenants(tenancy(14), tenant("a", 4))
+    decision = asked(node, 4, "x")
+    assert isinstance(decision, Granted)
+    assert pod_patches(with_grant(node, decision.grant)) == {}
+
+
+def test_a_pod_whose_card_is_gone_is_named_on_no_card() -> None:
+    node = served(with_tenants(tenancy(14, 14), tenant("a", 4, card=1)), "a", 4, "x")
+    assert assigned_text(replace(node, cards=cards(14))) == "{}"

@@ -1,0 +1,127 @@
+from dataclasses import replace
+
+import pytest
+
+from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
+from gpushare.deviceplugin.core.interface import Mount
+from gpushare.deviceplugin.core.response import (
+    ResponseSettings,
+    cards_told,
+    legacy_failure_env,
+    response_for,
+    sets_visible_devices,
+)
+from gpushare.model.demand import Demand
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from tests.support.builders import demand
+from tests.support.tenants import cards, tenancy, tenant
+
+NODE = tenancy(14, 15)
+
+
+def answer(style: ResponseSettings, *where: tuple[str, int], asks: Demand | None = None):  # type: ignore[no-untyped-def]
+    grant = Allocation("uid", "main", "default/a", where or (("GPU-1", 4),), "x")
+    return response_for(NODE, grant, asks or demand(6), style)
+
+
+def test_the_environment_is_the_originals() -> None:
+    envs = answer(ResponseSettings(DeviceListStrategy.ENV, by_index=True)).envs
+    assert envs == {
+        "NVIDIA_VISIBLE_DEVICES": "1",
+        "ALIYUN_COM_GPU_MEM_IDX": "1",
+        "ALIYUN_COM_GPU_MEM_POD": "6",
+        "ALIYUN_COM_GPU_MEM_CONTAINER": "4",
+        "ALIYUN_COM_GPU_MEM_DEV": "15",
+    }
+
+
+def test_the_node_label_switches_isolation_off() -> None:
+    grant = Allocation("uid", "main", "default/a", (("GPU-1", 4),), "x")
+    assert "CGPU_DISABLE" not in response_for(NODE, grant, demand(6), ResponseSettings()).envs
+    told = response_for(replace(NODE, isolated=False), grant, demand(6), ResponseSettings())
+    assert told.envs["CGPU_DISABLE"] == "true"
+
+
+def test_cards_are_named_by_uuid() -> None:
+    assert answer(ResponseSettings(DeviceListStrategy.ENV)).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+
+
+def test_volume_mounts_name_each_card_by_a_mount() -> None:
+    found = answer(ResponseSettings(), ("GPU-1", 3), ("GPU-0", 3), asks=demand(6, cards=2))
+    assert found.envs["NVIDIA_VISIBLE_DEVICES"] == "/var/run/nvidia-container-devices"
+    assert found.envs["ALIYUN_COM_GPU_MEM_IDX"] == "0"
+    assert found.envs["ALIYUN_COM_GPU_MEM_DEV"] == "14"
+    assert found.envs["ALIYUN_COM_GPU_MEM_CONTAINER"] == "6"
+    assert found.mounts == (
+        Mount("/dev/null", "/var/run/nvidia-container-devices/GPU-0"),
+        Mount("/dev/null", "/var/run/nvidia-container-devices/GPU-1"),
+    )
+
+
+def test_cdi_names_the_devices_and_keeps_the_nvidia_runtime_out_of_it() -> None:
+    found = answer(ResponseSettings(DeviceListStrategy.CDI))
+    assert found.cdi_devices == ("nvidia.com/gpu=GPU-1",)
+    assert found.envs["NVIDIA_VISIBLE_DEVICES"] == "void"
+
+
+@pytest.mark.parametrize("strategy", list(DeviceListStrategy))
+def test_an_answer_tells_its_cards_to_whoever_reads_it_later(strategy: DeviceListStrategy) -> None:
+    found = answer(ResponseSettings(strategy), ("GPU-1", 3), ("GPU-0", 3), asks=demand(6, cards=2))
+    paths = tuple(mount.container_path for mount in found.mounts)
+    assert cards_told(found.envs, paths, found.cdi_devices) == ("GPU-0", "GPU-1")
+
+
+@pytest.mark.parametrize("strategy", list(DeviceListStrategy))
+def test_a_container_that_is_held_gets_library_limit_and_region_whatever_the_strategy(
+    strategy: DeviceListStrategy,
+) -> None:
+    grant = Allocation("uid", "main", "default/a", (("GPU-1", 4),), "x")
+    held = replace(grant, hold=Enforcement("00000000000000aa", "0123456789abcdef", "text"))
+    free = response_for(NODE, grant, demand(4), ResponseSettings(strategy))
+    found = response_for(NODE, held, demand(4), ResponseSettings(strategy))
+    library, state = "/usr/local/gpushare/0123456789abcdef", "/run/gpushare/00000000000000aa"
+    assert found.mounts == (
+        *free.mounts,
+        Mount(f"{library}/libgpushare.so", "/opt/gpushare/libgpushare.so"),
+        Mount(f"{library}/ld.so.preload", "/etc/ld.so.preload"),
+        Mount(f"{state}/limit", "/opt/gpushare/limit"),
+        Mount(f"{state}/region", "/opt/gpushare/region", read_only=False),
+    )
+    assert (found.envs, found.cdi_devices) == (free.envs, free.cdi_devices)
+
+
+def test_the_originals_answer_tells_an_index() -> None:
+    assert cards_told({"NVIDIA_VISIBLE_DEVICES": "3"}, (), ()) == ("3",)
+
+
+def test_other_mounts_tell_nothing() -> None:
+    assert (
+        cards_told({}, ("/var/run/nvidia-container-devices-of-others/x", "/data"), ("vendor.com/net=a",))
+        == ()
+    )
+
+
+def test_a_container_that_picks_its_devices_is_refused_only_where_that_would_win() -> None:
+    picky = tenant("a", 4, picks=frozenset({"main"}))
+    refused = sets_visible_devices(picky, "main", ResponseSettings(DeviceListStrategy.ENV))
+    assert refused
+    assert "pod default/a, container main sets NVIDIA_VISIBLE_DEVICES itself" in refused.text
+    assert "--device-list-strategy=volume-mounts" in refused.text
+    assert sets_visible_devices(picky, "other", ResponseSettings(DeviceListStrategy.ENV)) is None
+    assert sets_visible_devices(picky, "main", ResponseSettings(DeviceListStrategy.MOUNTS)) is None
+    assert (
+        sets_visible_devices(
+            replace(picky, picks_devices=frozenset()), "main", ResponseSettings(DeviceListStrategy.ENV)
+        )
+        is None
+    )
+
+
+def test_the_originals_poison_names_what_was_asked() -> None:
+    assert legacy_failure_env(5, MemoryUnit.GIB, cards(14), "no_room").envs == {
+        "NVIDIA_VISIBLE_DEVICES": "no-gpu-has-5GiB-to-run",
+        "ALIYUN_COM_GPU_MEM_IDX": "-1",
+        "ALIYUN_COM_GPU_MEM_POD": "5",
+        "ALIYUN_COM_GPU_MEM_CONTAINER": "5",
+        "ALIYUN_COM_GPU_MEM_DEV": "14",
+    }

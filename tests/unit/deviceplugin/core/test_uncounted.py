@@ -1,0 +1,166 @@
+from collections.abc import Iterable, Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.adapters.cgroups import ContainerRef
+from gpushare.deviceplugin.core.uncounted import (
+    Finding,
+    Owner,
+    Reported,
+    UncountedProcess,
+    new_findings,
+    uncounted_beside,
+    uncounted_in,
+)
+from gpushare.isolation.files import NOTHING
+from gpushare.isolation.limits import CardLimit
+from gpushare.isolation.region import CardUse, ProcessUse, Region
+from gpushare.model.counting import MUCH_BYTES
+from gpushare.model.readings import ProcessReading
+
+MIB = 1 << 20
+LIMITS = (CardLimit("GPU-0", 15079, 4, 14), CardLimit("GPU-1", 15079, 1, 14))
+PLACE = Owner("place")
+
+
+def region(*processes: ProcessUse) -> Region:
+    return Region(tuple(CardUse(each.uuid, each.limit_mib * MIB, 0, 0, 0) for each in LIMITS), processes)
+
+
+def counts(pid: int, *mib: int) -> ProcessUse:
+    return ProcessUse(pid, 1, tuple(each * MIB for each in mib))
+
+
+def on(uuid: str, **mib: int | None) -> Mapping[str, Mapping[int, ProcessReading]]:
+    """A card with processes: ``p7=100`` is number 7 with 100 MiB, and 1007 of the host's."""
+    sizes = {int(name[1:]): size for name, size in mib.items()}
+    return {uuid: {own: ProcessReading(1000 + own, size and size * MIB) for own, size in sizes.items()}}
+
+
+def found(told: Region, seen: Mapping[str, Mapping[int, ProcessReading]]) -> list[tuple[int, int, bool]]:
+    """The strays: own number, MiB that nobody has counted, and whether the region knows them."""
+    strays = list(uncounted_in("place", LIMITS, told, seen))
+    assert all(each.whose == PLACE and each.pid == 1000 + each.own for each in strays)
+    return [(each.own, each.uncounted // MIB, each.counted is not None) for each in strays]
+
+
+def test_what_a_region_has_counted_is_no_stray() -> None:
+    assert found(region(counts(7, 3193, 0)), on("GPU-0", p7=3200)) == []
+
+
+def test_a_process_that_no_region_knows_is_one_whatever_it_has() -> None:
+    assert found(region(counts(7, 100, 0)), on("GPU-0", p7=100, p8=1, p9=None)) == [
+        (8, 1, False),
+        (9, 0, False),
+    ]
+
+
+def test_of_a_region_that_nobody_has_begun_no_process_is_known() -> None:
+    assert found(NOTHING, on("GPU-0", p7=100)) == [(7, 100, False)]
+
+
+def test_on_a_card_that_it_was_not_given_a_container_has_nothing_counted() -> None:
+    assert found(region(counts(7, 100, 0)), on("GPU-9", p7=50)) == [(7, 50, False)]
+
+
+def test_a_container_with_much_more_than_was_counted_is_told_process_by_process() -> None:
+    told = region(counts(7, 100, 0), counts(8, 100, 0), counts(9, 100, 0))
+    assert found(told, on("GPU-0", p7=700, p8=700, p9=90)) == [(7, 600, True), (8, 600, True)]
+    assert found(told, on("GPU-0", p7=700, p8=500)) == []
+
+
+def test_each_card_is_held_against_its_own_limit() -> None:
+    told = region(counts(7, 0, 0))
+    assert found(told, on("GPU-0", p7=900)) == []
+    assert found(told, on("GPU-1", p7=900)) == [(7, 900, True)]
+
+
+def test_what_the_driver_does_not_tell_is_not_held_against_a_process() -> None:
+    assert found(region(counts(7, 100, 0)), on("GPU-0", p7=None)) == []
+
+
+def test_processes_without_a_region_are_of_their_pod_or_of_none() -> None:
+    others = {"GPU-0": [ProcessReading(pid, MIB) for pid in (1, 2, 3)]}
+    strays = uncounted_beside(others, {1: ContainerRef("uid"), 2: None})
+    assert [(each.pid, each.whose) for each in strays] == [(1, Owner(pod_uid="uid")), (2, Owner())]
+
+
+# --- what is news -------------------------------------------------------------------------------
+
+
+def stray(pid: int, mib: int, *, counted: int | None = None) -> UncountedProcess:
+    return UncountedProcess(PLACE, "GPU-0", pid, pid, mib * MIB, counted)
+
+
+def looks(*found: Iterable[UncountedProcess]) -> list[list[list[int]]]:
+    """After each look, the pids of each fact that is told."""
+    memory, told = Reported(), []
+    for each in found:
+        memory, fresh = new_findings(each, memory)
+        told.append([[one.pid for one in strays] for strays in fresh.values()])
+    return told
+
+
+def test_what_two_looks_have_seen_is_told_once() -> None:
+    one = [stray(7, 100)]
+    assert looks(one, one, one) == [[], [[7]], []]
+
+
+def test_what_one_look_has_seen_is_not_told() -> None:
+    assert looks([stray(7, 100)], [stray(8, 100)], [], [stray(8, 100)]) == [[], [], [], []]
+
+
+def test_what_is_gone_and_comes_back_is_told_again() -> None:
+    one = [stray(7, 100)]
+    assert looks(one, one, [], one, one) == [[], [[7]], [], [], [[7]]]
+
+
+def test_another_process_of_the_same_container_is_no_news() -> None:
+    both = [stray(7, 100), stray(8, 100)]
+    assert looks(both[:1], both[:1], both, both[1:], both[1:]) == [[], [[7]], [], [], []]
+
+
+def test_what_has_grown_by_much_is_told_again() -> None:
+    small, large = [stray(7, 100)], [stray(7, 700)]
+    assert looks(small, small, large, large) == [[], [[7]], [[7]], []]
+
+
+def test_unknown_processes_and_uncounted_memory_are_two_facts() -> None:
+    both = [stray(7, 100), stray(8, 900, counted=1)]
+    assert looks(both, both) == [[], [[7], [8]]]
+
+
+STRAYS = st.lists(
+    st.builds(
+        UncountedProcess,
+        st.sampled_from([PLACE, Owner(pod_uid="uid"), Owner()]),
+        st.sampled_from(["GPU-0", "GPU-1"]),
+        st.integers(1, 4),
+        st.just(1),
+        st.none() | st.integers(0, 4 * MUCH_BYTES),
+        st.none() | st.integers(0, MUCH_BYTES),
+    ),
+    max_size=8,
+    unique_by=lambda each: (each.whose, each.uuid, each.pid),
+)
+
+
+@given(st.lists(STRAYS, max_size=12))
+def test_a_fact_is_told_anew_only_after_it_was_gone_or_has_grown(
+    rounds: list[list[UncountedProcess]],
+) -> None:
+    memory, told = Reported(), dict[Finding, int]()
+    before: set[tuple[Finding, int]] = set()
+    for strays in rounds:
+        seen = {(Finding(each.whose, each.uuid, each.counted is not None), each.pid) for each in strays}
+        memory, fresh = new_findings(strays, memory)
+        told = {fact: size for fact, size in told.items() if fact in {fact for fact, _ in seen}}
+        for fact, settled in fresh.items():
+            assert {(fact, each.pid) for each in settled} <= seen & before
+            size = sum(each.uncounted for each in settled)
+            assert fact not in told or size > told[fact] + MUCH_BYTES
+            told[fact] = size
+        settled_facts = {fact for fact, _ in seen & before}
+        assert settled_facts <= told.keys()
+        before = seen

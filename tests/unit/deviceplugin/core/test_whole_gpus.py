@@ -1,0 +1,135 @@
+"""Cards that are full because pods have them as whole GPUs from another device plugin."""
+
+import pytest
+
+from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
+from gpushare.deviceplugin.core.shared_gpus import ExcludedGpu, SharedGpus
+from gpushare.deviceplugin.core.whole_gpus import (
+    WholeGpus,
+    cards_of,
+    devices_by_pod,
+    notices,
+    with_whole_gpus,
+)
+from gpushare.model.cards import Card
+from gpushare.model.options import MemoryUnit
+
+ZERO, ONE, TWO = (f"GPU-0000000{n}-3e5a-4b17-9c2e-5da9abb51763" for n in range(3))
+SHARED = SharedGpus(MemoryUnit.GIB, (Card(0, 14, ZERO), Card(1, 14, ONE)))
+BESIDE_MIG = SharedGpus(
+    MemoryUnit.GIB, SHARED.cards, (ExcludedGpu(2, "A100", "it is in MIG mode", mig=True),)
+)
+MIG = "MIG-8f2c1d90-3e5a-4b17-9c2e-5da9abb51763"
+
+
+def having(*ids: str, uid: str = "u") -> WholeGpus:
+    return WholeGpus({uid: frozenset(ids)}).shown({uid: "default/app"})
+
+
+def full(lineup: SharedGpus, whole: WholeGpus) -> list[int]:
+    return [card.index for card in with_whole_gpus(lineup, whole).cards if card.whole_gpu_pods]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "cards"),
+    [
+        (ONE, [1]),
+        (f"{ONE}::3", [1]),
+        ("1", [1]),
+        (f"MIG-{ONE}/3/0", [1]),
+        (TWO, []),
+        (f"{TWO}::0", []),
+        (f"MIG-{TWO}/3/0", []),
+    ],
+)
+def test_a_device_fills_the_card_that_its_id_names_and_no_other(identifier: str, cards: list[int]) -> None:
+    assert full(SHARED, having(identifier)) == cards
+
+
+@pytest.mark.parametrize("identifier", ["nvidia1", "7", "0:1", MIG, "GPU-1", f"{ONE}-3", "", "١"])
+def test_a_device_whose_card_is_not_known_fills_all_cards_and_is_named(identifier: str) -> None:
+    whole = having(identifier)
+    assert full(SHARED, whole) == [0, 1]
+    *_, last = notices(with_whole_gpus(SHARED, whole), whole)
+    assert last == f"default/app has the device {identifier!r} of another plugin, which may be on any card"
+
+
+def test_a_mig_device_is_on_a_card_in_mig_mode_which_is_not_shared() -> None:
+    assert cards_of(MIG, BESIDE_MIG) == frozenset()
+    assert cards_of("2", BESIDE_MIG) == frozenset()
+    assert cards_of("3", BESIDE_MIG) is None
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"])
+def test_all_devices_of_nvidias_resources_count(resource: str) -> None:
+    held = [("a", resource, frozenset({"odd"})), ("a", resource, frozenset({ZERO}))]
+    assert devices_by_pod(held) == {"a": {"odd", ZERO}}
+
+
+def test_of_other_resources_those_count_that_are_named_as_cards() -> None:
+    held = [
+        ("a", "nvidia.com/t4", frozenset({f"{ZERO}::1", "odd"})),
+        ("b", "rdma/hca", frozenset({"mlx5_0"})),
+        ("c", RESOURCE_MEM, frozenset({f"{ONE}-_-3", ONE})),
+        ("d", RESOURCE_CORE, frozenset({ONE})),
+    ]
+    assert devices_by_pod(held) == {"a": {f"{ZERO}::1"}}
+
+
+def test_a_full_card_is_closed_for_schedulers_and_healthy_for_the_kubelet() -> None:
+    found = with_whole_gpus(SHARED, having(ONE))
+    assert found.cards[1] == Card(1, 14, ONE, healthy=False, whole_gpu_pods=("default/app",))
+    assert (found.cards[0], found.cordoned, found.closed) == (SHARED.cards[0], frozenset({1}), "1")
+
+
+def test_a_card_that_is_not_well_stays_so_while_it_is_full() -> None:
+    unwell = SharedGpus(MemoryUnit.GIB, (Card(0, 14, ZERO, healthy=False),))
+    found = with_whole_gpus(unwell, having(ZERO))
+    assert (found.cards[0].healthy, found.cordoned) == (False, frozenset())
+
+
+def test_a_pod_is_named_by_its_uid_until_the_api_shows_it_and_by_its_name_from_then_on() -> None:
+    unseen = WholeGpus().recorded({"u": frozenset({ONE})})
+    assert with_whole_gpus(SHARED, unseen).cards[1].whole_gpu_pods == ("pod UID u",)
+    seen = unseen.shown({"u": "default/app", "x": "default/other"})
+    deleted = seen.shown({})
+    for each in (seen, deleted):
+        assert with_whole_gpus(SHARED, each).cards[1].whole_gpu_pods == ("default/app",)
+    assert (seen.unseen, deleted.unseen) == (frozenset(), frozenset({"u"}))
+
+
+def test_two_pods_of_a_time_sliced_card_both_count() -> None:
+    whole = WholeGpus().recorded({"u": frozenset({f"{ONE}::0"}), "v": frozenset({f"{ONE}::1"})})
+    whole = whole.shown({"u": "default/a", "v": "default/b"})
+    assert list(notices(with_whole_gpus(SHARED, whole), whole)) == [
+        "card 1 takes no pods until default/a and default/b are gone, which have a whole GPU"
+    ]
+    assert full(SHARED, whole.shown({"v": "default/b"}).let_go(frozenset({"u"}))) == [1]
+
+
+def test_a_record_that_still_names_a_pod_that_is_gone_does_not_fill_its_card_again() -> None:
+    named = {"u": frozenset({ONE})}
+    gone = WholeGpus().recorded(named).shown({}).let_go(frozenset({"u"}))
+    assert full(SHARED, gone) == full(SHARED, gone.recorded(named)) == []
+
+
+def test_a_pod_that_was_thought_to_be_gone_and_is_shown_has_its_card_until_it_is_gone_again() -> None:
+    back = (
+        WholeGpus()
+        .recorded({"u": frozenset({ONE})})
+        .let_go(frozenset({"u"}))
+        .shown({"u": "kube-system/static"})
+    )
+    assert full(SHARED, back) == full(SHARED, back.let_go(frozenset({"u"}))) == [1]
+    leaving = back.shown({})
+    assert (full(SHARED, leaving), leaving.unseen) == ([1], frozenset({"u"}))
+    assert full(SHARED, leaving.let_go(frozenset({"u"}))) == []
+
+
+def test_a_record_that_was_lost_frees_no_card() -> None:
+    assert full(SHARED, having(ONE).recorded({})) == [1]
+
+
+def test_what_is_gone_and_no_longer_recorded_is_forgotten() -> None:
+    whole = having(ONE).shown({}).let_go(frozenset({"u"})).recorded({}).shown({})
+    assert whole == WholeGpus()

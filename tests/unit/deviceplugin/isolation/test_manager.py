@@ -1,0 +1,386 @@
+"""Held containers, from the call of the kubelet to the pod's end, on real folders."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gpushare.contract import LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
+from gpushare.deviceplugin.core.allocations import Enforcement
+from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
+from gpushare.deviceplugin.core.reconcile import ServedContainer
+from gpushare.isolation.layout import Owner, folder_of
+from gpushare.isolation.limits import parse
+from gpushare.model.own_node import OwnNode
+from tests.support.builders import demand
+from tests.support.tenants import NODE, tenant
+from tests.unit.deviceplugin.setting import Setting, ids
+
+VERSION = "0123456789abcdef"
+LABELS = {LABEL_MODE: "cgpu"}
+
+
+def install(folder: Path, version: str = VERSION, *, launches: bool = True) -> None:
+    """Both libraries as the installer would leave them, or the one for memory alone."""
+    library = folder / "libraries" / version
+    library.mkdir(parents=True)
+    (folder / "state").mkdir(exist_ok=True)
+    names = ["libgpushare.so", "ld.so.preload", "libgpushare-launch.so"]
+    for name in names if launches else names[:2]:
+        (library / name).write_text("")
+    current = folder / "libraries" / "current"
+    current.unlink(missing_ok=True)
+    current.symlink_to(version)
+
+
+def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> Setting:
+    """A node whose containers are held."""
+    here = Setting(folder, *units, **more)  # type: ignore[arg-type]
+    here.household.take_node(OwnNode(NODE, labels=labels), None)
+    return here
+
+
+def limit(folder: Path, uid: str) -> str:
+    return (folder_of(folder / "state", Owner(uid, "main")) / "limit").read_text()
+
+
+def inside(answer: object) -> set[str]:
+    """Where mounts of an answer lie in the container."""
+    assert isinstance(answer, AllocateResponse), answer
+    return {mount.container_path for mount in answer.mounts}
+
+
+def source(answer: object, path: str) -> Path:
+    """The file of the node behind a mount."""
+    assert isinstance(answer, AllocateResponse), answer
+    return next(Path(mount.host_path) for mount in answer.mounts if mount.container_path == path)
+
+
+def files_of(answer: AllocateResponse) -> bool:
+    """Whether all that is mounted is there."""
+    return all(Path(mount.host_path).is_file() for mount in answer.mounts)
+
+
+async def test_what_a_held_container_is_told_of_is_there_and_in_the_record(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 4, card=0))
+    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
+    assert isinstance(answer, AllocateResponse)
+    assert files_of(answer)
+    (card,) = parse(source(answer, "/opt/gpushare/limit").read_text())
+    assert (card.uuid, card.units, card.card_units) == ("GPU-0", 4, 14)
+    (grant,) = here.record.read()
+    assert grant.hold
+    assert (grant.hold.library, grant.hold.limit) == (
+        VERSION,
+        source(answer, "/opt/gpushare/limit").read_text(),
+    )
+    assert "CGPU_DISABLE" not in answer.envs
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {LABEL_MODE: "share"},
+        {LABEL_MODE: "share", LABEL_CGPU: "true"},
+        {**LABELS, LABEL_NO_ISOLATION: "true"},
+    ],
+)
+async def test_who_is_not_to_be_held_gets_no_mounts_library_or_not(
+    tmp_path: Path, labels: dict[str, str]
+) -> None:
+    here = held(tmp_path, 14, labels=labels)
+    install(tmp_path)
+    here.come(tenant("a", 1, card=0))
+    answer = await here.mem.allocate(ids(0, 0))
+    assert inside(answer) == set()
+    assert list((tmp_path / "state").iterdir()) == []
+    assert isinstance(answer, AllocateResponse)
+    assert ("CGPU_DISABLE" in answer.envs) == (LABEL_NO_ISOLATION in labels)
+
+
+async def test_acks_older_label_holds_containers(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14, labels={LABEL_CGPU: "true"})
+    here.come(tenant("a", 1, card=0))
+    assert "/etc/ld.so.preload" in inside(await here.mem.allocate(ids(0, 0)))
+
+
+async def test_an_agent_without_the_mounts_holds_nobody(tmp_path: Path) -> None:
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 1, card=0))
+    assert inside(await here.mem.allocate(ids(0, 0))) == set()
+
+
+async def test_without_a_library_the_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:
+    for name in ("libraries", "state"):
+        (tmp_path / name).mkdir()
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 1, card=0))
+    answer = await here.mem.allocate(ids(0, 0))
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "no_library"
+    for part in (f"{tmp_path}/libraries", NODE, "cgpu-installer", "cgpu.disable.isolation=true"):
+        assert part in answer.text
+    assert not here.household.tenancy.grants
+    assert [note.text for note in here.notes] == [answer.text]
+
+
+async def test_a_library_that_is_just_being_installed_is_waited_for(tmp_path: Path) -> None:
+    for name in ("libraries", "state"):
+        (tmp_path / name).mkdir()
+    here = held(tmp_path, 14, patience_s=30)
+    here.come(tenant("a", 1, card=0))
+    call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
+    await asyncio.sleep(0.05)
+    assert not call.done()
+    install(tmp_path)
+    assert "/etc/ld.so.preload" in inside(await call)
+
+
+async def test_files_that_cannot_be_written_are_a_refusal_by_name(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    (tmp_path / "state").rmdir()
+    here.come(tenant("a", 1, card=0))
+    answer = await here.mem.allocate(ids(0, 0))
+    assert isinstance(answer, Rejected)
+    assert f"cannot write {tmp_path}/state/" in answer.text
+    assert not here.household.tenancy.grants
+
+
+async def test_a_container_that_is_asked_for_again_keeps_its_place_and_its_region(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 1, card=0))
+    region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
+    region.write_bytes(b"in use")
+    here.confirm("a", 1, "GPU-0-_-0")
+    here.named = ()
+    again = await here.mem.allocate(ids(0, 5))
+    assert source(again, "/opt/gpushare/region") == region
+    assert region.read_bytes() == b"in use"
+
+
+async def test_what_a_container_has_is_not_lost_where_it_cannot_be_given_again(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 1, card=0))
+    region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
+    here.confirm("a", 1, "GPU-0-_-0")
+    before = dict(here.household.tenancy.grants)
+    here.named = ()
+    region.unlink()
+    (region.parent / ".region.draft").mkdir()
+    assert isinstance(await here.mem.allocate(ids(0, 5)), Rejected)
+    assert here.household.tenancy.grants == before
+
+
+async def test_another_library_or_limit_is_another_place(tmp_path: Path) -> None:
+    """The region of one version means nothing to another."""
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 1, card=0))
+    first = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
+    here.confirm("a", 1, "GPU-0-_-0")
+    here.named = ()
+    install(tmp_path, "f" * 16)
+    second = source(await here.mem.allocate(ids(0, 5)), "/opt/gpushare/region")
+    assert first != second
+    assert first.is_file()
+    here.keeper.settle()
+    assert not first.exists()
+
+
+async def test_after_a_reboot_places_are_made_anew_from_the_record(tmp_path: Path) -> None:
+    install(tmp_path)
+    before = held(tmp_path, 14)
+    before.come(tenant("a", 4, card=0))
+    answer = await before.mem.allocate(ids(0, 0, 1, 2, 3))
+    path = source(answer, "/opt/gpushare/limit")
+    text = path.read_text()
+    for each in path.parent.iterdir():
+        each.unlink()
+    path.parent.rmdir()
+    after = held(tmp_path, alive={"a"})  # type: ignore[arg-type]
+    assert after.keeper.settle()
+    assert path.read_text() == text
+    assert limit(tmp_path, "a") == text
+
+
+async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 1, card=0), tenant("b", 2, card=0))
+    await here.mem.allocate(ids(0, 0))
+    here.confirm("a", 1, "GPU-0-_-0")
+    await here.mem.allocate(ids(0, 1, 2))
+    here.confirm("b", 2, "GPU-0-_-1")
+    keeping = asyncio.ensure_future(here.keeper.run())
+    await asyncio.sleep(0)
+    assert all(limit(tmp_path, uid) for uid in "ab")
+    here.named = here.named[1:] if here.named else ()
+    here.go("a")
+    await here.departures.settle()
+    async with asyncio.timeout(5):
+        while folder_of(tmp_path / "state", Owner("a", "main")).is_symlink():
+            await asyncio.sleep(0.01)
+    assert len(list((tmp_path / "state").iterdir())) == 2
+    assert limit(tmp_path, "b")
+    keeping.cancel()
+
+
+async def test_twins_that_were_taken_for_each_other_are_found_under_their_own_names(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 8, 8)
+    here.come(tenant("a", 2, card=0, bound=1), tenant("b", 2, card=1, bound=2))
+    answer = await here.mem.allocate(ids(0, 0, 1))
+    here.keeper.settle()
+    assert parse(limit(tmp_path, "a"))[0].uuid == "GPU-0"
+    here.confirm("b", 2, "GPU-0-_-0")
+    other = await here.mem.allocate(ids(1, 0, 1))
+    here.confirm("a", 2, "GPU-1-_-0")
+    here.keeper.settle()
+    for uid, told in (("b", answer), ("a", other)):
+        assert folder_of(tmp_path / "state", Owner(uid, "main")).resolve() == (
+            source(told, "/opt/gpushare/limit").parent
+        )
+
+
+async def test_without_its_record_the_agent_knows_the_places_from_the_kubelets_checkpoint(
+    tmp_path: Path,
+) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 4, card=0))
+    await here.mem.allocate(ids(0, 0, 1, 2, 3))
+    (grant,) = here.household.tenancy.grants.values()
+    assert grant.hold
+    (tmp_path / "grants.json").unlink()
+    after = held(tmp_path, 14)
+    after.come(tenant("a", 4, card=0))
+    after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.hold.given),)
+    after.keeper.settle()
+    (found,) = after.household.tenancy.grants.values()
+    assert found.hold == grant.hold
+    assert limit(tmp_path, "a") == grant.hold.limit
+
+
+async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    (tmp_path / "state" / f"{7:016x}").mkdir()
+    here.named = None
+    here.keeper.settle()
+    assert len(list((tmp_path / "state").iterdir())) == 1
+    here.named = ()
+    here.keeper.settle()
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+async def test_a_library_that_containers_have_and_the_node_has_no_more_is_told_once(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 1, card=0))
+    await here.mem.allocate(ids(0, 0))
+    (tmp_path / "libraries" / VERSION / "libgpushare.so").unlink()
+    with capture_logs() as logs:
+        here.keeper.settle()
+        here.keeper.settle()
+    assert [(each["event"], each["versions"]) for each in logs] == [("library_gone", [VERSION])]
+    assert reduced(here) == 1
+    (tmp_path / "libraries" / VERSION / "libgpushare.so").write_text("")
+    here.keeper.settle()
+    assert reduced(here) == 0
+
+
+async def test_places_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14)
+    here.come(tenant("a", 1, card=0))
+    await here.mem.allocate(ids(0, 0))
+    (key, grant), *_ = here.household.tenancy.grants.items()
+    (tmp_path / "state" / f"{9:016x}").write_text("")
+    lost = replace(grant, hold=Enforcement(f"{9:016x}", VERSION, "text"))
+    here.household.tenancy = replace(here.household.tenancy, grants={key: lost})
+    with capture_logs() as logs:
+        assert not here.keeper.settle()
+    assert [each["event"] for each in logs] == ["places_not_kept"]
+    assert reduced(here) == 1
+
+
+# --- launches -----------------------------------------------------------------------------------
+
+
+def library(answer: object) -> str:
+    return source(answer, "/opt/gpushare/libgpushare.so").name
+
+
+@pytest.mark.parametrize(
+    ("mode", "core", "paces", "name"),
+    [
+        ("core_mem", 25, True, "libgpushare-launch.so"),
+        ("core_mem", 25, False, "libgpushare.so"),
+        ("core_mem", 100, True, "libgpushare.so"),
+        ("cgpu", 0, True, "libgpushare.so"),
+    ],
+)
+async def test_a_part_of_a_cards_time_is_held_where_somebody_sets_the_rates(
+    tmp_path: Path,
+    mode: str,
+    core: int,
+    paces: bool,  # noqa: FBT001
+    name: str,
+) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14, labels={LABEL_MODE: mode}, paces=paces)
+    here.come(tenant("a", demand(1, core=core), card=0))
+    answer = await here.mem.allocate(ids(0, 0))
+    assert library(answer) == name
+    assert isinstance(answer, AllocateResponse)
+    assert files_of(answer)
+
+
+async def test_a_container_that_asks_again_keeps_its_build(tmp_path: Path) -> None:
+    install(tmp_path)
+    labels = {LABEL_MODE: "core_mem"}
+    here = held(tmp_path, 14, labels=labels, paces=True)
+    here.come(tenant("a", demand(1, core=25), card=0))
+    first = await here.mem.allocate(ids(0, 0))
+    here.confirm("a", 1, "GPU-0-_-0")
+    after = held(tmp_path, 14, labels=labels, paces=False)
+    after.come(tenant("a", demand(1, core=25), card=0))
+    again = await after.mem.allocate(ids(0, 5))
+    assert library(again) == library(first) == "libgpushare-launch.so"
+    assert source(again, "/opt/gpushare/region") == source(first, "/opt/gpushare/region")
+
+
+async def test_a_version_without_the_build_for_launches_holds_memory_and_it_is_told(tmp_path: Path) -> None:
+    install(tmp_path, launches=False)
+    here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
+    here.come(tenant("a", demand(1, core=25), card=0))
+    with capture_logs() as logs:
+        assert library(await here.mem.allocate(ids(0, 0))) == "libgpushare.so"
+    assert [each["version"] for each in logs if each["event"] == "launches_not_held"] == [VERSION]
+
+
+async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
+    here.come(tenant("a", demand(1, core=25), card=0))
+    await here.mem.allocate(ids(0, 0))
+    here.keeper.settle()
+    assert reduced(here) == 0
+    (tmp_path / "libraries" / VERSION / "libgpushare-launch.so").unlink()
+    here.keeper.settle()
+    assert reduced(here) == 1
+
+
+def reduced(here: Setting) -> float | None:
+    return here.metrics.registry.get_sample_value(
+        "gpushare_device_plugin_reduced_mode", {"right": "isolation"}
+    )

@@ -1,0 +1,170 @@
+"""Containers of nodes of mode mps, from the call of the kubelet to its answer."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gpushare.contract import LABEL_CARDS_PER_POD, LABEL_MODE, LABEL_NO_ISOLATION, SHM
+from gpushare.deviceplugin.core.allocations import Allocation
+from gpushare.deviceplugin.core.interface import AllocateResponse, Mount, Rejected
+from gpushare.deviceplugin.core.limits import MpsShare, envs_of, mps_share_of
+from gpushare.isolation.limits import parse
+from gpushare.model.demand import Demand, demand_of
+from gpushare.model.own_node import OwnNode
+from gpushare.mps.layout import ready_lock_of
+from gpushare.mps.ready_lock import ReadyLock
+from tests.support.builders import demand, main, sound
+from tests.support.tenants import NODE, tenancy, tenant
+from tests.unit.deviceplugin.isolation.test_manager import install
+from tests.unit.deviceplugin.setting import Setting, ids
+
+LABELS = {LABEL_MODE: "mps"}
+
+
+class Here(Setting):
+    """A node of mode mps with the library, and a control daemon for card 0."""
+
+    def __init__(self, folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> None:
+        install(folder)
+        mark = ready_lock_of(folder / "mps", "GPU-0")
+        mark.parent.mkdir(parents=True)
+        self.mark = ReadyLock(mark)
+        self.mark.take()
+        super().__init__(folder, *(units or (14,)), **more)  # type: ignore[arg-type]
+        self.household.take_node(OwnNode(NODE, labels=labels), None)
+
+
+def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[str, Mount]]:
+    """What an answer tells of MPS: environment, and mounts by their place in the container."""
+    assert isinstance(answer, AllocateResponse), answer
+    envs = {name: value for name, value in answer.envs.items() if name.startswith("CUDA_MPS_")}
+    mounts = {each.container_path: each for each in answer.mounts}
+    return envs, {path: mounts[path] for path in ("/opt/gpushare/mps", SHM) if path in mounts}
+
+
+async def test_a_container_gets_the_pipes_of_its_card_and_limits_of_its_own(tmp_path: Path) -> None:
+    here = Here(tmp_path)
+    here.come(tenant("a", demand(4, core=25), card=0))
+    await here.core.allocate([f"core-{n}" for n in range(25)])
+    envs, mounts = mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3)))
+    assert envs == {
+        "CUDA_MPS_PIPE_DIRECTORY": "/opt/gpushare/mps",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={14 * 1024 * 4 // 14}M",
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25",
+    }
+    assert mounts["/opt/gpushare/mps"].host_path == str(tmp_path / "mps" / "GPU-0" / "pipe")
+    assert mounts[SHM].host_path == str(tmp_path / "shm")
+    assert not any(each.read_only for each in mounts.values())
+
+
+async def test_the_library_holds_the_containers_memory_first_and_leaves_compute_to_mps(
+    tmp_path: Path,
+) -> None:
+    here = Here(tmp_path, paces=True)
+    here.come(tenant("a", demand(4, core=25), card=0))
+    await here.core.allocate([f"core-{n}" for n in range(25)])
+    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
+    assert isinstance(answer, AllocateResponse)
+    hosts = {each.container_path: Path(each.host_path) for each in answer.mounts}
+    assert hosts["/opt/gpushare/libgpushare.so"].name == "libgpushare.so"
+    (limit,) = parse(hosts["/opt/gpushare/limit"].read_text())
+    assert (limit.units, limit.core_percent) == (4, 0)
+    assert answer.envs["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"0={limit.limit_mib}M"
+
+
+async def test_while_the_cards_daemon_is_down_a_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:
+    here = Here(tmp_path)
+    here.mark.drop()
+    here.come(tenant("a", 4, card=0))
+    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "no_mps"
+    for part in ("container main", NODE, "card GPU-0", "DaemonSet gpushare-mps", LABEL_MODE):
+        assert part in answer.text
+    assert not here.household.tenancy.grants
+    assert [note.text for note in here.notes] == [answer.text]
+
+
+async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path) -> None:
+    here = Here(tmp_path, patience_s=30)
+    here.mark.drop()
+    here.come(tenant("a", 4, card=0))
+    call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1, 2, 3)))
+    await asyncio.sleep(0.05)
+    assert not call.done()
+    here.mark.take()
+    assert isinstance(await call, AllocateResponse)
+
+
+async def test_another_cards_daemon_does_not_help(tmp_path: Path) -> None:
+    here = Here(tmp_path, 14, 14)
+    here.come(tenant("a", 4, card=1))
+    answer = await here.mem.allocate(ids(1, 0, 1, 2, 3))
+    assert isinstance(answer, Rejected)
+    assert "card GPU-1" in answer.text
+
+
+async def test_a_pod_of_several_cards_is_refused_by_name(tmp_path: Path) -> None:
+    here = Here(tmp_path, 14, 14)
+    here.come(tenant("a", demand(4, cards=2), card=(0, 1)))
+    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
+    assert isinstance(answer, Rejected)
+    assert "one card, not 2" in answer.text
+    assert LABEL_CARDS_PER_POD in answer.text
+
+
+async def test_a_pod_that_had_several_cards_before_its_node_was_of_mode_mps_is_refused_too(
+    tmp_path: Path,
+) -> None:
+    here = Here(tmp_path, 14, 14, labels={LABEL_MODE: "cgpu"})
+    here.come(tenant("a", demand(4, cards=2), card=(0, 1)))
+    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
+    here.household.take_node(OwnNode(NODE, labels=LABELS), None)
+    again = await here.mem.allocate(ids(0, 0, 1, 2, 3))
+    assert isinstance(again, Rejected)
+    assert again.reason == "mps_cards"
+    assert LABEL_CARDS_PER_POD in again.text
+
+
+async def test_an_agent_without_the_mount_goes_past_mps(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = Setting(tmp_path, 14)
+    here.household.take_node(OwnNode(NODE, labels=LABELS), None)
+    here.come(tenant("a", 4, card=0))
+    assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
+
+
+@pytest.mark.parametrize("mode", ["share", "cgpu", "core_mem"])
+async def test_other_modes_know_nothing_of_mps(tmp_path: Path, mode: str) -> None:
+    here = Here(tmp_path, labels={LABEL_MODE: mode})
+    here.come(tenant("a", demand(4, core=100 if mode == "core_mem" else 0), card=0))
+    assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
+
+
+async def test_without_isolation_mps_serves_and_limits_nothing(tmp_path: Path) -> None:
+    here = Here(tmp_path, labels={**LABELS, LABEL_NO_ISOLATION: "true"})
+    here.come(tenant("a", demand(4, core=25), card=0))
+    await here.core.allocate([f"core-{n}" for n in range(25)])
+    envs, mounts = mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3)))
+    assert (set(envs), len(mounts)) == ({"CUDA_MPS_PIPE_DIRECTORY"}, 2)
+
+
+def part(asks: Demand, name: str = "main") -> MpsShare:
+    units = next(each.mem for each in asks.containers if each.name == name)
+    grant = Allocation("a", name, "ns/a", (("GPU-0", units),), "GPU-0-_-0")
+    return mps_share_of(tenancy(14), grant, asks)
+
+
+@pytest.mark.parametrize(("core", "percent"), [(0, None), (5, 5), (95, 95), (100, None)])
+def test_who_asks_for_no_compute_or_for_all_of_it_is_not_limited(core: int, percent: int | None) -> None:
+    assert part(sound(demand_of([main(4, core)]))).percent == percent
+
+
+def test_each_container_has_the_part_that_it_asks_for_itself() -> None:
+    asks = sound(demand_of([main(4, 25), main(2, 50, name="other")]))
+    assert [part(asks, name).percent for name in ("main", "other")] == [25, 50]
+
+
+def test_what_is_no_limit_is_not_told() -> None:
+    assert envs_of(MpsShare("GPU-0", None, None)) == {"CUDA_MPS_PIPE_DIRECTORY": "/opt/gpushare/mps"}

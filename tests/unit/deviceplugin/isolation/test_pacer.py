@@ -1,0 +1,474 @@
+"""The agent's looks at cards and regions: on real files, with a driver and a /proc that the test makes up."""
+
+import asyncio
+import os
+import struct
+import time
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED
+from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
+from gpushare.deviceplugin.isolation import pacer
+from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
+from gpushare.deviceplugin.isolation.manager import EnforcementManager
+from gpushare.deviceplugin.isolation.pacer import Pacer
+from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
+from gpushare.deviceplugin.isolation.reporter import UncountedReporter
+from gpushare.errors import GpuError
+from gpushare.isolation import region
+from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, place_named
+from gpushare.isolation.limits import CardLimit, text
+from gpushare.model.readings import Load, ProcessReading
+from gpushare.mps.layout import MpsDirs as MpsFolders
+from tests.support.regions import region_bytes
+from tests.support.tenants import tenant
+from tests.unit.deviceplugin.setting import Setting
+
+UUID = "GPU-0"
+MIB = 1 << 20
+
+
+class Cards:
+    """A fake driver; ``found`` may be an error."""
+
+    def __init__(self) -> None:
+        self.found: Mapping[str, tuple[ProcessReading, ...]] | GpuError = {}
+        self.asked = 0
+
+    async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
+        self.asked += 1
+        if isinstance(self.found, GpuError):
+            raise self.found
+        return self.found
+
+    def run(self, *pids: int, load: Load | None = Load(50, 0), used: int | None = None) -> None:  # noqa: B008 - a value
+        self.found = {UUID: tuple(ProcessReading(pid, used, load) for pid in pids)}
+
+
+class Node:
+    """Held containers with their files, and a pacer that has not begun."""
+
+    def __init__(self, folder: Path) -> None:
+        self.setting = Setting(folder, 14)
+        self.state = folder / "state"
+        self.proc = folder / "proc"
+        for path in (self.state, folder / "libraries", self.proc):
+            path.mkdir()
+        self.cards = Cards()
+        places = EnforcementFiles(IsolationDirs(folder / "libraries", self.state))
+        setting = self.setting
+        controls = MpsStatus(MpsFolders(folder / "mps"))
+        keeper = EnforcementManager(
+            setting.household, setting.record, places, controls, setting.metrics, paces=True
+        )
+        lookout = UncountedReporter(self.setting.household, self.proc, tell=self.setting.notes.append)
+        occupants = ProcessOwners(self.state, self.proc)
+        self.pacer = Pacer(
+            self.setting.household, keeper, self.cards, occupants, lookout, self.setting.metrics
+        )
+        self.holds: dict[str, Enforcement] = {}
+
+    def hold(self, number: int, core: int = 25, spent: int = 0) -> Path:
+        """A container with its part; returns its region."""
+        limit = text([CardLimit(UUID, 15079, 4, 14, core_percent=core)])
+        place = place_named(number)
+        self.holds[place] = Enforcement(place, "0" * 16, limit, launches=bool(core))
+        self.setting.household.take_grant(
+            Allocation(
+                f"uid-{number}", "main", "default/p", ((UUID, 4),), f"lead-{number}", hold=self.holds[place]
+            )
+        )
+        (self.state / place).mkdir()
+        (self.state / place / LIMIT).write_text(limit)
+        path = self.state / place / REGION
+        path.write_bytes(region_bytes([region.CardUse(UUID, 4308 * MIB, 0, 0, 0)], [7]))
+        spend(path, spent)
+        return path
+
+    def process(self, pid: int, number: int, inner: int = 7, device: str = "") -> None:
+        """A process that has the region of that container mounted."""
+        found = self.state.stat().st_dev
+        device = device or f"{os.major(found)}:{os.minor(found)}"
+        folder = self.proc / str(pid)
+        folder.mkdir()
+        source = f"/gpushare/{place_named(number)}/region"
+        (folder / "mountinfo").write_text(
+            "21 1 8:1 / / rw - ext4 /dev/root rw\n"
+            f"36 21 {device} {source} /opt/gpushare/region rw,nosuid - tmpfs tmpfs rw\n"
+        )
+        (folder / "status").write_text(f"NSpid:\t{pid}\t{inner}\n")
+        (folder / "comm").write_text("train\n")
+
+    def free_process(self, pid: int, cgroup: str) -> None:
+        """A process that has no region."""
+        folder = self.proc / str(pid)
+        folder.mkdir()
+        (folder / "mountinfo").write_text("21 1 8:1 / / rw - ext4 /dev/root rw\n")
+        (folder / "cgroup").write_text(f"0::{cgroup}\n")
+        (folder / "comm").write_text("Xorg\n")
+
+    async def look(self) -> None:
+        await self.pacer.round(self.holds)
+
+    @property
+    def age(self) -> float:
+        found = self.setting.metrics.registry.get_sample_value(
+            "gpushare_device_plugin_pacing_sample_age_seconds"
+        )
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def spend(path: Path, tokens: int) -> None:
+    """What the library would write: tokens of all launches on the first card."""
+    with path.open("r+b", buffering=0) as file:
+        os.pwrite(file.fileno(), struct.pack("<Q", tokens), region._LAUNCHES_AT + 16)
+
+
+def use(path: Path) -> tuple[int, int, int]:
+    rate, sampled, spent = region._LAUNCH.unpack_from(path.read_bytes(), region._LAUNCHES_AT)
+    return rate, sampled, spent
+
+
+def rate(path: Path) -> int:
+    return use(path)[0]
+
+
+async def paced(node: Node, *paths: Path, tokens: int = 10**6) -> None:
+    """Two looks, between which these containers spend."""
+    await node.look()
+    for path in paths:
+        spend(path, use(path)[2] + tokens)
+    await node.look()
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+async def test_each_container_gets_the_rate_of_its_part(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count(1)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: next(seconds) * 10**9)
+    small, large = node.hold(1, 25), node.hold(2, 75)
+    node.process(101, 1)
+    node.process(102, 2)
+    node.cards.run(101, 102)
+    await paced(node, small, large)
+    assert rate(large) / rate(small) == pytest.approx(3, rel=0.01)
+    assert use(small)[1] > 0
+
+
+async def test_a_process_that_is_not_held_is_nobodys(node: Node) -> None:
+    path = node.hold(1)
+    node.process(101, 1)
+    (node.proc / "102").mkdir()
+    (node.proc / "102" / "mountinfo").write_text("21 1 8:1 / / rw - ext4 /dev/root rw\n")
+    node.cards.run(101, 102, load=Load(100, 0))
+    await paced(node, path)
+    assert rate(path) > 0
+
+
+async def test_the_file_of_another_filesystem_is_no_region(node: Node) -> None:
+    path = node.hold(1)
+    node.process(101, 1, device="0:1")
+    node.cards.run(101)
+    await paced(node, path)
+    assert rate(path) == 0
+
+
+async def test_where_the_hosts_processes_are_not_seen_it_is_told_and_samples_grow_old(node: Node) -> None:
+    path = node.hold(1)
+    node.cards.run(4_000_000)
+    with capture_logs() as logs:
+        await paced(node, path)
+    assert rate(path) == 0
+    (told,) = logs
+    assert told["event"] == "not_paced"
+    assert "hostPID: true" in told["reason"]
+
+
+def fail(cards: Cards) -> None:
+    cards.found = GpuError("NVML does not answer")
+
+
+def tell_no_loads(cards: Cards) -> None:
+    cards.run(101, load=None)
+
+
+def list_nothing(cards: Cards) -> None:
+    cards.found = {}
+
+
+@pytest.mark.parametrize("trouble", [fail, tell_no_loads, list_nothing])
+async def test_without_new_samples_the_rate_stays_and_the_metric_rises(
+    node: Node, trouble: Callable[[Cards], None]
+) -> None:
+    path = node.hold(1)
+    node.process(101, 1)
+    node.cards.run(101)
+    await paced(node, path)
+    before = use(path)
+    node.pacer._sampled_at = time.monotonic() - 60
+    trouble(node.cards)
+    await node.look()
+    assert use(path) == before
+    assert node.age >= 60
+    node.cards.run(101)
+    await node.look()
+    assert use(path)[1] > before[1]
+    assert node.age < 10
+
+
+# --- regions that containers have spoilt --------------------------------------------------------
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 10)
+
+
+def grow(path: Path) -> None:
+    os.truncate(path, region.SIZE + 1)
+
+
+def scribble(path: Path) -> None:
+    path.write_bytes(b"\xff" * region.SIZE)
+
+
+def write_for_ever(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[16] = 1
+    path.write_bytes(content)
+
+
+def link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def other_card(path: Path) -> None:
+    path.write_bytes(region_bytes([region.CardUse("GPU-9", 0, 0, 0, 0)]))
+
+
+def boast(path: Path) -> None:
+    path.write_bytes(region_bytes([region.CardUse(UUID, 0, 2**64 - 1, 0, 0)]))
+
+
+@pytest.mark.parametrize(
+    "spoil", [cut, grow, scribble, write_for_ever, link, pipe, other_card, boast, Path.unlink]
+)
+async def test_a_spoilt_region_costs_its_own_container_alone(
+    node: Node, spoil: Callable[[Path], None]
+) -> None:
+    bad, good = node.hold(1), node.hold(2)
+    node.process(101, 1)
+    node.process(102, 2)
+    node.cards.run(101, 102)
+    spoil(bad)
+    before = None if not bad.is_file() else bad.read_bytes()
+    with capture_logs() as logs:
+        await paced(node, good)
+        await node.look()
+    assert rate(good) > 0
+    assert (bad.read_bytes() if bad.is_file() else None) == before
+    assert [each["what"] for each in logs if each["event"] == "not_paced"] == [place_named(1)]
+    assert node.age < 10
+
+
+# --- contexts -----------------------------------------------------------------------------------
+
+
+def measure(path: Path) -> tuple[int, int, int]:
+    """Number, start and the first card's bytes of a context, in the first slot's measure."""
+    pid, start, size, *_ = region._MEASURE.unpack_from(path.read_bytes(), region._MEASURES_AT)
+    return pid, start, size
+
+
+def charge(path: Path, used: int, contexts: int) -> None:
+    content = bytearray(path.read_bytes())
+    nothing = [0] * (region.MAX_CARDS - 1)
+    slot = (7, 1, used, *nothing, 121 * MIB, *nothing, contexts, *nothing)
+    region._SLOT.pack_into(content, region._SLOTS_AT, *slot)
+    path.write_bytes(content)
+
+
+async def test_contexts_are_measured_in_containers_without_a_part_too(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacer, "_CONTEXTS_EVERY_S", 0)
+    path = node.hold(1, core=0)
+    node.process(101, 1)
+    charge(path, 1121 * MIB, 1)
+    node.cards.run(101, used=1300 * MIB)
+    await node.look()
+    assert measure(path) == (0, 0, 0)
+    await node.look()
+    assert measure(path) == (7, 1, 300 * MIB)
+    assert node.age == 0
+
+
+async def test_containers_without_a_part_are_looked_at_now_and_then(node: Node) -> None:
+    node.hold(1, core=0)
+    for _ in range(3):
+        await node.look()
+    assert node.cards.asked == 1
+
+
+# --- memory that no limit holds -----------------------------------------------------------------
+
+
+@pytest.fixture
+def strict(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """A node that is looked at as a whole each time, with one held container."""
+    monkeypatch.setattr(pacer, "_CONTEXTS_EVERY_S", 0)
+    node.setting.come(tenant("uid-1", card=0))
+    node.hold(1, core=0)
+    return node
+
+
+async def told(node: Node) -> list[tuple[str, str]]:
+    """What is told after three looks: kind and reason."""
+    for _ in range(3):
+        await node.look()
+    return [(note.kind, note.reason) for note in node.setting.notes]
+
+
+async def test_a_process_that_its_region_does_not_know_is_told_on_its_pod(strict: Node) -> None:
+    strict.process(101, 1, inner=8)
+    strict.cards.run(101, used=500 * MIB)
+    await strict.look()
+    assert not strict.setting.notes
+    assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
+    (note,) = strict.setting.notes
+    assert (note.uid, note.warning) == ("uid-1", True)
+    assert "container main, held to 4308 MiB of card 0," in note.text
+    assert "pid 101 (train, 8 in its container) 500 MiB" in note.text
+    assert "musl" in note.text
+
+
+async def test_a_process_that_is_counted_is_told_to_nobody(strict: Node) -> None:
+    strict.process(101, 1)
+    strict.cards.run(101, used=500 * MIB)
+    assert await told(strict) == []
+
+
+async def test_much_more_than_was_counted_is_told_on_the_pod(strict: Node) -> None:
+    strict.process(101, 1)
+    strict.cards.run(101, used=2000 * MIB)
+    assert await told(strict) == [("Pod", EVENT_UNCOUNTED)]
+    assert "2000 MiB, of which 0 MiB are counted" in strict.setting.notes[0].text
+
+
+async def test_a_process_of_no_pod_beside_held_containers_is_told_on_the_node(strict: Node) -> None:
+    strict.free_process(102, "/system.slice/x.service")
+    strict.cards.run(102, used=7 * MIB)
+    assert await told(strict) == [("Node", EVENT_NOT_HELD)]
+    assert "card 0 has 1 process of no pod" in strict.setting.notes[0].text
+    assert "pid 102 (Xorg) 7 MiB" in strict.setting.notes[0].text
+
+
+async def test_a_pod_that_is_not_held_is_told_so_beside_those_that_are(strict: Node) -> None:
+    uid = "11111111-2222-3333-4444-555555555555"
+    strict.setting.come(tenant(uid, card=0))
+    strict.free_process(102, f"/kubepods/pod{uid}/{'0' * 64}")
+    strict.cards.run(102, used=7 * MIB)
+    assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
+    assert strict.setting.notes[0].uid == uid
+
+
+async def test_a_server_of_mps_is_no_stranger(strict: Node) -> None:
+    strict.free_process(102, f"/kubepods/pod11111111-2222-3333-4444-555555555555/{'0' * 64}")
+    mounts = "36 21 0:25 /gpushare-mps /run/gpushare-mps rw,nosuid - tmpfs tmpfs rw\n"
+    (strict.proc / "102" / "mountinfo").write_text(mounts)
+    strict.cards.run(102, used=500 * MIB)
+    assert await told(strict) == []
+
+
+async def test_a_card_on_which_nobody_is_held_is_nobodys_matter(strict: Node) -> None:
+    strict.free_process(102, "/")
+    strict.cards.found = {"GPU-1": (ProcessReading(102, 7 * MIB),)}
+    assert await told(strict) == []
+
+
+async def test_what_goes_past_the_library_in_a_pod_that_is_not_known_yet_is_told_once_it_is(
+    strict: Node,
+) -> None:
+    strict.setting.go("uid-1")
+    strict.process(101, 1, inner=8)
+    strict.cards.run(101, used=500 * MIB)
+    assert await told(strict) == []
+    strict.setting.come(tenant("uid-1", card=0))
+    assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
+
+
+async def test_a_region_that_cannot_be_read_accuses_nobody(strict: Node) -> None:
+    strict.process(101, 1, inner=8)
+    strict.cards.run(101, used=500 * MIB)
+    cut(strict.state / place_named(1) / REGION)
+    assert await told(strict) == []
+
+
+async def test_while_nvml_does_not_answer_what_was_told_stays_told(strict: Node) -> None:
+    strict.process(101, 1, inner=8)
+    strict.cards.run(101, used=500 * MIB)
+    assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
+    fail(strict.cards)
+    await strict.look()
+    strict.cards.run(101, used=500 * MIB)
+    assert len(await told(strict)) == 1
+
+
+# --- the job ------------------------------------------------------------------------------------
+
+
+async def test_while_nobody_is_held_nobody_is_asked(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacer, "_EVERY_S", 0.01)
+    job = asyncio.ensure_future(node.pacer.run())
+    try:
+        await asyncio.sleep(0.05)
+        assert node.cards.asked == 0
+        path = node.hold(1)
+        node.process(101, 1)
+        node.cards.run(101)
+        await until_paced(path)
+    finally:
+        job.cancel()
+
+
+async def until_paced(path: Path) -> None:
+    async with asyncio.timeout(10):
+        while not rate(path):
+            spend(path, use(path)[2] + 1000)
+            await asyncio.sleep(0.02)
+
+
+async def test_a_defect_costs_one_round(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacer, "_EVERY_S", 0.01)
+    path = node.hold(1)
+    node.process(101, 1)
+    node.cards.run(101)
+    answer, node.cards.found = node.cards.found, None  # type: ignore[assignment]
+    job = asyncio.ensure_future(node.pacer.run())
+    try:
+        with capture_logs() as logs:
+            async with asyncio.timeout(10):
+                while not logs:
+                    await asyncio.sleep(0.01)
+        assert logs[0]["event"] == "pacing_failed"
+        node.cards.found = answer
+        await until_paced(path)
+    finally:
+        job.cancel()

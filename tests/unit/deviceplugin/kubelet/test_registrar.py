@@ -1,0 +1,324 @@
+"""Staying registered, against a fake kubelet (real gRPC) that restarts, refuses, hangs up and races."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from gpushare.contract import KUBELET_SOCKET
+from gpushare.deviceplugin.core.interface import Device
+from gpushare.deviceplugin.kubelet.endpoint import Endpoint, listing, serving
+from gpushare.deviceplugin.kubelet.registrar import Registrar, RegistrationBackoff
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.errors import KubeletError
+from tests.support.kubelet import FakeKubelet, fake_kubelet
+from tests.unit.deviceplugin.shelf import RESOURCE, Shelf, sample
+
+QUICK = RegistrationBackoff(first_s=0.02, most_s=0.08, listen_s=0.2)
+NEVER = RegistrationBackoff(first_s=60, most_s=60, listen_s=60)
+"""A pause that a test outlives only where it is cut short."""
+REGISTRATIONS = "gpushare_device_plugin_registrations_total"
+REGISTERED = "gpushare_device_plugin_registered"
+
+
+async def until(fact: Callable[[], object], *, within_s: float = 10) -> None:
+    async with asyncio.timeout(within_s):
+        while not fact():
+            await asyncio.sleep(0.002)
+
+
+class Seat:
+    """A registrar at work."""
+
+    def __init__(self, folder: Path, waits: RegistrationBackoff) -> None:
+        self.shelf, self.metrics, self.folder = Shelf(), PluginMetrics(), folder
+        self.registrar = Registrar(self.shelf, folder, self.metrics, waits)
+        self.task: asyncio.Task[None] | None = None
+
+    def count(self, result: str) -> float:
+        return sample(self.metrics, REGISTRATIONS, result=result) or 0
+
+
+@asynccontextmanager
+async def registrar(folder: Path, waits: RegistrationBackoff = QUICK) -> AsyncIterator[Seat]:
+    seat = Seat(folder, waits)
+    seat.task = asyncio.create_task(seat.registrar.run())
+    try:
+        yield seat
+    finally:
+        seat.task.cancel()
+        await asyncio.gather(seat.task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def registered(
+    folder: Path, waits: RegistrationBackoff = QUICK
+) -> AsyncIterator[tuple[FakeKubelet, Seat]]:
+    async with fake_kubelet(folder) as kubelet, registrar(folder, waits) as seat:
+        await until(lambda: seat.shelf.up and kubelet.allocatable(RESOURCE) == 3)
+        yield kubelet, seat
+
+
+async def test_the_kubelet_hears_resource_endpoint_version_and_options(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (kubelet, seat):
+        (request,) = kubelet.registrations
+        assert (request.version, request.resource_name, request.endpoint) == (
+            "v1beta1",
+            RESOURCE,
+            "plugin.sock",
+        )
+        assert request.options == kubelet.options[RESOURCE]
+        assert request.options.get_preferred_allocation_available
+        assert seat.count("ok") == 1
+        assert sample(seat.metrics, REGISTERED) == 1
+
+
+async def test_changes_reach_the_kubelet_without_a_new_registration(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (kubelet, seat):
+        seat.shelf.restock(Device("a"), Device("b", healthy=False))
+        await until(lambda: kubelet.healthy(RESOURCE) == {"a"})
+        assert len(kubelet.registrations) == 1
+
+
+async def test_a_restarted_kubelet_is_met_at_once(tmp_path: Path) -> None:
+    async with registered(tmp_path, NEVER) as (kubelet, seat):
+        await kubelet.restart()
+        assert kubelet.allocatable(RESOURCE) == 0
+        await until(lambda: kubelet.allocatable(RESOURCE) == 3 and seat.shelf.up)
+        assert seat.shelf.states == [True, False, True]
+        assert seat.count("error") == 0
+
+
+async def test_a_kubelet_that_stays_away_for_a_while_is_waited_for(tmp_path: Path) -> None:
+    async with registered(tmp_path, NEVER) as (kubelet, seat):
+        await kubelet.stop()
+        await until(lambda: not seat.shelf.up)
+        assert sample(seat.metrics, REGISTERED) == 0
+        await kubelet.start()
+        await until(lambda: kubelet.allocatable(RESOURCE) == 3)
+
+
+async def test_an_absent_kubelet_is_waited_for_and_told_once(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with registrar(tmp_path) as seat:
+            await until(lambda: logs)
+            for name in ("other.sock", "more"):
+                (tmp_path / name).touch()
+            async with fake_kubelet(tmp_path) as kubelet:
+                await until(lambda: kubelet.allocatable(RESOURCE) == 3 and seat.shelf.up)
+    events = [each["event"] for each in logs]
+    assert events[:2] == ["kubelet_absent", "registered"]
+    assert str(tmp_path / KUBELET_SOCKET) in logs[0]["reason"]
+
+
+async def test_a_dead_kubelets_socket_is_tried_in_vain_and_told_once(tmp_path: Path) -> None:
+    async with fake_kubelet(tmp_path):
+        corpse = tmp_path / "corpse.sock"
+        (tmp_path / KUBELET_SOCKET).rename(corpse)
+    corpse.rename(tmp_path / KUBELET_SOCKET)
+    with capture_logs() as logs:
+        async with registrar(tmp_path) as seat:
+            await until(lambda: seat.count("error") >= 3)
+    assert [each["event"] for each in logs] == ["not_registered"]
+    assert "Connection refused" in logs[0]["reason"]
+    assert seat.shelf.states == []
+
+
+async def test_a_vanished_socket_of_ours_is_made_and_registered_anew(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (kubelet, seat):
+        (tmp_path / "plugin.sock").unlink()
+        await until(lambda: len(kubelet.registrations) == 2 and kubelet.allocatable(RESOURCE) == 3)
+        await until(lambda: seat.shelf.states == [True, False, True])
+        assert (tmp_path / "plugin.sock").is_socket()
+
+
+async def test_a_socket_that_another_process_took_over_is_won_back(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (kubelet, seat):
+        async with serving(Shelf([Device("theirs")]), tmp_path / "plugin.sock", PluginMetrics()):
+            await until(lambda: not seat.shelf.up)
+        await until(lambda: seat.shelf.up and "a" in kubelet.healthy(RESOURCE))
+
+
+async def test_each_stream_that_the_kubelet_ends_leads_to_a_new_registration(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with registered(tmp_path) as (kubelet, seat):
+            for number in (2, 3):
+                kubelet.drop_stream(RESOURCE)
+                await until(lambda: len(kubelet.registrations) == number)  # noqa: B023 - awaited at once
+                await until(lambda: seat.shelf.up and kubelet.allocatable(RESOURCE) == 3)
+            assert seat.shelf.states == [True, False, True, False, True]
+    assert [each["event"] for each in logs] == ["registered", "not_registered"] * 2 + ["registered"]
+
+
+async def test_a_new_kubelet_is_met_even_if_the_old_ones_stream_stays_open(tmp_path: Path) -> None:
+    async with registered(tmp_path, NEVER) as (old, seat):
+        fresh = FakeKubelet(tmp_path, tidy=False)
+        await fresh.start()
+        await until(lambda: seat.shelf.up and fresh.allocatable(RESOURCE) == 3)
+        assert len(old.registrations) == 1
+        await fresh.stop()
+
+
+async def test_a_kubelet_that_disconnects_the_new_client_for_the_old_streams_end_is_met_again(
+    tmp_path: Path,
+) -> None:
+    async with registered(tmp_path) as (kubelet, seat):
+        kubelet.hold_goodbyes()
+        kubelet.drop_stream(RESOURCE)
+        await until(lambda: len(kubelet.registrations) == 2 and seat.shelf.states == [True, False, True])
+        kubelet.release_goodbyes()
+        await until(lambda: len(kubelet.registrations) >= 3)
+        await until(lambda: kubelet.allocatable(RESOURCE) == 3 and seat.shelf.up)
+
+
+async def test_the_pause_lets_the_kubelet_finish_with_the_old_stream_first(tmp_path: Path) -> None:
+    async with registered(tmp_path, RegistrationBackoff(first_s=0.3, most_s=1)) as (kubelet, _):
+        begun = asyncio.get_running_loop().time()
+        kubelet.drop_stream(RESOURCE)
+        await until(lambda: len(kubelet.registrations) == 2)
+        assert asyncio.get_running_loop().time() - begun >= 0.3
+
+
+async def test_a_refusal_is_told_in_the_kubelets_words_and_tried_again(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with fake_kubelet(tmp_path) as kubelet, registrar(tmp_path) as seat:
+            kubelet.refuse = "requested API version is not supported"
+            await until(lambda: seat.count("error") >= 3)
+            assert seat.shelf.states == []
+            kubelet.refuse = None
+            await until(lambda: kubelet.allocatable(RESOURCE) == 3 and seat.shelf.up)
+            assert seat.count("ok") == 1
+    assert [each["event"] for each in logs][:2] == ["not_registered", "registered"]
+    assert "requested API version is not supported" in logs[0]["reason"]
+
+
+async def test_a_kubelet_that_never_asks_for_devices_is_asked_again(tmp_path: Path) -> None:
+    async with fake_kubelet(tmp_path) as kubelet, registrar(tmp_path) as seat:
+        kubelet.deaf = True
+        await until(lambda: len(kubelet.registrations) >= 2)
+        assert seat.shelf.states == []
+        kubelet.deaf = False
+        await until(lambda: seat.shelf.up)
+
+
+async def test_a_stream_that_ends_before_its_first_list_is_not_waited_for(tmp_path: Path) -> None:
+    seat = Seat(tmp_path, NEVER)
+    endpoint = Endpoint(seat.shelf, seat.metrics, listing(()))
+    endpoint.ended.set()
+    with pytest.raises(KubeletError, match="took it and then no list"):
+        await asyncio.wait_for(seat.registrar._opened(endpoint), 5)
+
+
+async def test_refusals_are_met_with_pauses_that_grow_to_a_limit(tmp_path: Path) -> None:
+    waits = RegistrationBackoff(first_s=0.05, most_s=0.15)
+    begun = asyncio.get_running_loop().time()
+    async with fake_kubelet(tmp_path) as kubelet:
+        kubelet.refuse = "no"
+        async with registrar(tmp_path, waits) as seat:
+            await until(lambda: len(kubelet.registrations) == 5)
+            assert asyncio.get_running_loop().time() - begun >= 0.05 + 0.1 + 0.15 + 0.15
+            assert seat.registrar._pause_s == waits.most_s
+
+
+async def test_a_new_kubelet_and_a_registration_that_held_make_the_pause_short_again(tmp_path: Path) -> None:
+    async with fake_kubelet(tmp_path) as kubelet, registrar(tmp_path) as seat:
+        kubelet.refuse = "no"
+        await until(lambda: seat.registrar._pause_s == QUICK.most_s)
+        kubelet.refuse = None
+        await until(lambda: seat.shelf.up)
+        held_until = asyncio.get_running_loop().time() + 1.1 * QUICK.most_s
+        await until(lambda: asyncio.get_running_loop().time() > held_until)
+        kubelet.drop_stream(RESOURCE)
+        await until(lambda: seat.registrar._pause_s == 2 * QUICK.first_s)
+
+        kubelet.refuse = "no"
+        await until(lambda: seat.registrar._pause_s == QUICK.most_s)
+        kubelet.refuse = None
+        await kubelet.restart()
+        await until(lambda: seat.shelf.up)
+        assert seat.registrar._pause_s == QUICK.first_s
+
+
+async def test_at_the_end_the_socket_is_gone_and_the_plugin_told(tmp_path: Path) -> None:
+    async with fake_kubelet(tmp_path) as kubelet:
+        async with registrar(tmp_path) as seat:
+            await until(lambda: seat.shelf.up)
+        assert not (tmp_path / "plugin.sock").exists()
+        assert seat.shelf.states == [True, False]
+        assert sample(seat.metrics, REGISTERED) == 0
+        await until(lambda: kubelet.allocatable(RESOURCE) == 0)
+
+
+async def test_an_allocation_goes_through_the_whole_way(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (kubelet, seat):
+        answer = await kubelet.admit("uid", "main", RESOURCE, 2)
+        assert answer.envs["IDS"] == "a,b"
+        seat.shelf.slow = asyncio.Event()
+        lost = asyncio.create_task(kubelet.admit("uid", "other", RESOURCE, 1))
+        await until(seat.shelf.allocating.is_set)
+        await kubelet.restart()
+        with pytest.raises((grpc.aio.AioRpcError, asyncio.CancelledError)):
+            await lost
+        seat.shelf.slow = None
+        await until(lambda: kubelet.allocatable(RESOURCE) == 3)
+        assert (await kubelet.admit("uid", "other", RESOURCE, 1)).envs["IDS"] == "c"
+
+
+async def test_a_missing_folder_is_an_error_at_the_start(tmp_path: Path) -> None:
+    seat = Seat(tmp_path / "none", QUICK)
+    with pytest.raises(KubeletError, match=f"{tmp_path}/none: No such file"):
+        await seat.registrar.run()
+
+
+async def test_a_folder_that_is_made_anew_is_used_again(tmp_path: Path) -> None:
+    folder = tmp_path / "device-plugins"
+    folder.mkdir()
+    async with registrar(folder) as seat:
+        async with fake_kubelet(folder):
+            await until(lambda: seat.shelf.up)
+        await until(lambda: not seat.shelf.up)
+        folder.rename(tmp_path / "away")
+        folder.mkdir()
+        async with fake_kubelet(folder) as kubelet:
+            await until(lambda: kubelet.allocatable(RESOURCE) == 3 and seat.shelf.up)
+
+
+async def test_a_folder_that_comes_back_as_a_file_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "device-plugins"
+    folder.mkdir()
+    with capture_logs() as logs:
+        async with registrar(folder) as seat:
+            await until(lambda: logs)
+            folder.rmdir()
+            folder.touch()
+            assert seat.task is not None
+            with pytest.raises(KubeletError, match="is not a folder"):
+                await asyncio.wait_for(seat.task, 5)
+
+
+async def test_a_folder_that_is_deleted_behind_its_mount_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "device-plugins"
+    folder.mkdir()
+    monkeypatch.chdir(folder)  # like a mount, it keeps the folder when its name is gone
+    with capture_logs() as logs:
+        async with registrar(Path()) as seat:
+            await until(lambda: logs)
+            folder.rmdir()
+            assert seat.task is not None
+            with pytest.raises(KubeletError, match="was deleted on the host"):
+                await asyncio.wait_for(seat.task, 5)
+
+
+async def test_a_fault_of_the_plugin_ends_the_registrar(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (_, seat):
+        seat.shelf.devices = lambda: 1 // 0  # type: ignore[method-assign,assignment,return-value]
+        seat.shelf.restock()
+        assert seat.task is not None
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(seat.task, 5)

@@ -1,0 +1,111 @@
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResponse, Mount
+from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM, RESOURCE_WHOLE_GPU, VISIBLE_BY_MOUNTS
+from gpushare.deviceplugin.core.reconcile import ServedContainer
+from gpushare.deviceplugin.node.checkpoint import CheckpointReader, served_by_name, whole_by_name
+from gpushare.isolation.layout import Bound, IsolationDirs, binds
+from gpushare.model.devices import ContainerDevices
+from tests.support.tenants import cards, tenancy, tenant, with_tenants
+
+
+def entry(answer: ContainerAllocateResponse, resource: str = RESOURCE_MEM) -> dict[str, Any]:
+    return {
+        "PodUID": "uid",
+        "ContainerName": "main",
+        "ResourceName": resource,
+        "DeviceIDs": {"0": ["GPU-0-_-7", "GPU-0-_-3"]},
+        "AllocResp": b64encode(answer.SerializeToString()).decode(),
+    }
+
+
+def write(path: Path, *entries: dict[str, Any]) -> None:
+    path.write_text(
+        json.dumps({"Data": {"PodDeviceEntries": list(entries), "RegisteredDevices": {}}, "Checksum": 1})
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kubelet_internal_checkpoint"
+
+
+def read(path: Path) -> tuple[ServedContainer, ...] | None:
+    recorded = CheckpointReader(path, lambda: cards(14, 14))()
+    return recorded and recorded.served
+
+
+def test_a_container_is_known_by_its_lowest_id_and_its_kept_answer(path: Path) -> None:
+    mounts = [Mount(container_path=f"{VISIBLE_BY_MOUNTS}/GPU-1", host_path="/dev/null")]
+    write(path, entry(ContainerAllocateResponse(mounts=mounts)))
+    assert read(path) == (ServedContainer("uid", "main", "GPU-0-_-3", 2, ("GPU-1",)),)
+
+
+def test_the_originals_answer_names_a_card_by_index(path: Path) -> None:
+    write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"})))
+    assert read(path) == (ServedContainer("uid", "main", "GPU-0-_-3", 2, ("GPU-1",)),)
+
+
+def test_the_kept_answer_tells_what_holds_a_container(path: Path) -> None:
+    given = binds(IsolationDirs(), Bound("0123456789abcdef", "00000000000000aa"))
+    mounts = [Mount(container_path=bind.inside, host_path=bind.host) for bind in given]
+    write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"}, mounts=mounts)))
+    (found,) = read(path) or ()
+    assert found.bound == Bound("0123456789abcdef", "00000000000000aa")
+    assert found.cards == ("GPU-1",)
+
+
+@pytest.mark.parametrize("value", ["no-gpu-has-2GiB-to-run", "7", "GPU-of-another-node", ""])
+def test_an_answer_that_names_no_card_of_this_node_tells_nothing(path: Path, value: str) -> None:
+    write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": value})))
+    assert read(path) == (ServedContainer("uid", "main", "GPU-0-_-3", 2, ()),)
+
+
+def test_other_resources_are_not_read(path: Path) -> None:
+    write(path, entry(ContainerAllocateResponse(), RESOURCE_CORE))
+    assert read(path) == ()
+
+
+@pytest.mark.parametrize("text", [None, "", "{", '{"Data": 1}'])
+def test_a_file_that_is_missing_or_broken_names_nobody_knows_whom(path: Path, text: str | None) -> None:
+    if text is not None:
+        path.write_text(text)
+    assert read(path) is None
+
+
+def test_the_kubelets_api_names_pods_that_live_here_now() -> None:
+    node = with_tenants(tenancy(14), tenant("uid", 2))
+    found = [
+        ContainerDevices("default", "uid", "main", RESOURCE_MEM, frozenset({"GPU-0-_-7", "GPU-0-_-3"})),
+        ContainerDevices("default", "uid", "main", RESOURCE_CORE, frozenset({"GPU-0-_-1"})),
+        ContainerDevices("default", "gone", "main", RESOURCE_MEM, frozenset({"GPU-0-_-1"})),
+    ]
+    assert served_by_name(found, node) == (ServedContainer("uid", "main", "GPU-0-_-3", 2),)
+
+
+def test_whole_gpus_are_read_by_pod(path: Path) -> None:
+    card = "GPU-8f2c1d90-3e5a-4b17-9c2e-5da9abb51763"
+    nothing = ContainerAllocateResponse()
+    whole = [
+        {**entry(nothing, RESOURCE_WHOLE_GPU), "ContainerName": name, "DeviceIDs": {"-1": [each]}}
+        for name, each in (("main", card), ("side", f"{card}::1"))
+    ]
+    write(path, *whole, {**entry(nothing, "rdma/hca"), "DeviceIDs": ["mlx5_0"]}, entry(nothing))
+    recorded = CheckpointReader(path, lambda: cards(14))()
+    assert recorded is not None
+    assert recorded.whole == {"uid": {card, f"{card}::1"}}
+    assert len(recorded.served) == 1
+
+
+def test_the_kubelets_api_names_whole_gpus_of_pods_that_live_here_now() -> None:
+    found = [
+        ContainerDevices("default", "app", "main", RESOURCE_WHOLE_GPU, frozenset({"GPU-0"})),
+        ContainerDevices("default", "gone", "main", RESOURCE_WHOLE_GPU, frozenset({"GPU-1"})),
+        ContainerDevices("default", "app", "main", RESOURCE_MEM, frozenset({"GPU-1-_-7"})),
+    ]
+    assert whole_by_name(found, {"default/app": "app-uid"}) == {"app-uid": {"GPU-0"}}

@@ -1,0 +1,106 @@
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gpushare.deviceplugin.core.allocations import Allocation, Enforcement, Key
+from gpushare.deviceplugin.node.record import Record
+from gpushare.errors import ConfigError
+
+GRANTS = (
+    Allocation("uid-a", "main", "default/a", (("GPU-0", 4),), "GPU-0-_-0", at_ns=7, sure=True),
+    Allocation("uid-b", "init", "default/b", (("GPU-0", 2), ("GPU-1", 2)), "GPU-1-_-3", 30, astray=True),
+    Allocation(
+        "uid-c", "main", "default/c", (("GPU-0", 1),), "x", hold=Enforcement("place", "version", "limit\n")
+    ),
+)
+
+
+def keyed(*grants: Allocation) -> Mapping[Key, Allocation]:
+    return {grant.key: grant for grant in grants}
+
+
+def record(folder: Path) -> Record:
+    return Record(folder, "GiB")
+
+
+async def test_what_was_kept_is_read(tmp_path: Path) -> None:
+    await record(tmp_path / "deep" / "state").keep(lambda: keyed(*GRANTS))
+    again = record(tmp_path / "deep" / "state")
+    assert again.read() == GRANTS
+    assert again.kept_unit == "GiB"
+
+
+def test_a_record_from_before_isolation_is_read(tmp_path: Path) -> None:
+    old = '{"uid":"u","container":"main","pod":"default/a","cards":[["GPU-0",4]],"lead":"x","sure":true}'
+    (tmp_path / "grants.json").write_text(f'{{"version":1,"unit":"GiB","grants":[{old}]}}')
+    assert record(tmp_path).read() == (Allocation("u", "main", "default/a", (("GPU-0", 4),), "x", sure=True),)
+
+
+def test_without_a_file_there_are_no_grants(tmp_path: Path) -> None:
+    found = record(tmp_path)
+    assert found.read() == ()
+    assert found.kept_unit is None
+
+
+async def test_only_its_owner_can_look_into_the_folder(tmp_path: Path) -> None:
+    await record(tmp_path / "state").keep(lambda: keyed(*GRANTS))
+    assert (tmp_path / "state").stat().st_mode & 0o077 == 0
+
+
+async def test_what_is_kept_is_what_holds_when_its_turn_comes(tmp_path: Path) -> None:
+    found, now = record(tmp_path), [keyed(GRANTS[0])]
+    first = asyncio.ensure_future(found.keep(lambda: now[0]))
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(found.keep(lambda: now[0]))
+    now[0] = keyed(*GRANTS)
+    await asyncio.gather(first, second)
+    assert record(tmp_path).read() == GRANTS
+
+
+async def test_nothing_is_written_twice(tmp_path: Path) -> None:
+    found, grants = record(tmp_path), keyed(*GRANTS)
+    await found.keep(lambda: grants)
+    (tmp_path / "grants.json").unlink()
+    await found.keep(lambda: grants)
+    assert not (tmp_path / "grants.json").exists()
+
+
+async def test_a_write_whose_caller_is_gone_does_not_meet_the_next_one(tmp_path: Path) -> None:
+    found = record(tmp_path)
+    for round_ in range(20):
+        lost = asyncio.ensure_future(found.keep(lambda: keyed(GRANTS[0])))
+        await asyncio.sleep(0)
+        lost.cancel()
+        await found.keep(lambda: keyed(*GRANTS))
+        assert record(tmp_path).read() == GRANTS, round_
+        await asyncio.gather(lost, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"version":1,"unit":"GiB","grants":[{}]}', '{"version":1,"grants":[', "\xff"]
+)
+def test_a_file_that_cannot_be_understood_is_put_aside_and_not_lost(tmp_path: Path, text: str) -> None:
+    (tmp_path / "grants.json").write_text(text)
+    assert record(tmp_path).read() == ()
+    assert (tmp_path / "grants.unreadable").read_text() == text
+
+
+def test_a_file_that_is_no_text_is_put_aside_too(tmp_path: Path) -> None:
+    content = b'{"version":1,"unit":"\xff","grants":[]}'
+    (tmp_path / "grants.json").write_bytes(content)
+    assert record(tmp_path).read() == ()
+    assert (tmp_path / "grants.unreadable").read_bytes() == content
+
+
+def test_a_file_of_a_later_version_is_put_aside_too(tmp_path: Path) -> None:
+    (tmp_path / "grants.json").write_text('{"version":2,"unit":"GiB","grants":[]}')
+    assert record(tmp_path).read() == ()
+    assert (tmp_path / "grants.unreadable").exists()
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="file/state"):
+        await record(tmp_path / "file" / "state").keep(lambda: keyed(*GRANTS))

@@ -1,0 +1,95 @@
+"""What is said about resources that are not listed yet, and how nodes are taken in."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from gpushare.adapters.kube.watch import Deleted, Upserted
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.handlers import NodeHandler, SyncStatus
+from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.model.modes import Mode
+from tests.support.builders import node
+from tests.unit.extender.fakes import refused
+
+
+@pytest.fixture
+def feeds() -> SyncStatus:
+    return SyncStatus(ExtenderMetrics())
+
+
+def test_at_first_both_are_missing(feeds: SyncStatus) -> None:
+    assert feeds.missing() == "the extender has not listed nodes and pods yet"
+    assert not feeds.synced_once.is_set()
+
+
+def test_the_one_that_is_missing_is_named_with_the_reason_that_the_api_gave(feeds: SyncStatus) -> None:
+    feeds.synced("pods")
+    feeds.troubled("nodes", refused(403, "cannot list nodes"), 1.0)
+    assert feeds.missing() == "the extender has not listed nodes yet: cannot list nodes"
+
+
+def test_both_reasons_are_named(feeds: SyncStatus) -> None:
+    feeds.troubled("pods", refused(403, "no pods"), 1.0)
+    feeds.troubled("nodes", refused(403, "no nodes"), 1.0)
+    assert feeds.missing() == "the extender has not listed nodes and pods yet: no nodes; no pods"
+
+
+def test_config_maps_are_not_waited_for(feeds: SyncStatus) -> None:
+    feeds.troubled("configmaps", refused(403, "no"), 1.0)
+    feeds.synced("nodes")
+    feeds.synced("pods")
+    assert feeds.missing() is None
+    assert feeds.synced_once.is_set()
+
+
+@pytest.mark.parametrize("resource", ["configmaps", "secrets"])
+def test_a_missing_right_that_it_can_do_without_is_a_reduced_mode_that_is_said_once(
+    feeds: SyncStatus, resource: str
+) -> None:
+    with capture_logs() as logs:
+        for _ in range(2):
+            feeds.troubled(resource, refused(403, "no"), 1.0)
+    assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", resource)]
+
+
+@pytest.mark.parametrize(("resource", "status"), [("nodes", 403), ("configmaps", 500)])
+def test_other_trouble_is_none(feeds: SyncStatus, resource: str, status: int) -> None:
+    with capture_logs() as logs:
+        feeds.troubled(resource, refused(status, "no"), 1.0)
+    assert [(entry["event"], entry["resource"]) for entry in logs] == [("watch_restarted", resource)]
+
+
+def test_trouble_after_the_list_makes_nothing_missing(feeds: SyncStatus) -> None:
+    feeds.synced("nodes")
+    feeds.synced("pods")
+    feeds.troubled("pods", refused(500, "etcd is away"), 1.0)
+    assert feeds.missing() is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "most"), [(Mode.CGPU, 3), (Mode.SHARE, 0), (Mode.CORE_MEM, 0), (Mode.MPS, 0)]
+)
+def test_only_cards_of_mode_cgpu_hold_so_many_pods_at_most(feeds: SyncStatus, mode: Mode, most: int) -> None:
+    cluster = Cluster()
+    NodeHandler(cluster, feeds, cgpu_pods=3).changed([Upserted("n", node("n", 14, mode=mode))])
+    found = cluster.ledger.books["n"].node
+    assert found is not None
+    assert found.pods_per_card == most
+
+
+def test_a_node_that_changes_its_mode_changes_how_many_pods_its_cards_hold(feeds: SyncStatus) -> None:
+    cluster = Cluster()
+    intake = NodeHandler(cluster, feeds, cgpu_pods=3)
+    for mode in (Mode.CGPU, Mode.SHARE):
+        intake.changed([Upserted("n", node("n", 14, mode=mode))])
+    assert cluster.ledger.books["n"].node == node("n", 14)
+    intake.changed([Deleted("n")])
+    assert "n" not in cluster.ledger.books
+
+
+def test_what_is_odd_about_a_node_is_said_once(feeds: SyncStatus) -> None:
+    intake = NodeHandler(Cluster(), feeds, cgpu_pods=3)
+    with capture_logs() as logs:
+        for _ in range(2):
+            intake.changed([Upserted("n", node("n", 14, mode=Mode.CGPU, placement="odd"))])
+    assert [entry["event"] for entry in logs] == ["placement_unknown"]

@@ -1,0 +1,139 @@
+import asyncio
+import json
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gpushare.installer.install import install
+from gpushare.isolation.versions import current, found
+from tests.support.daemons import DEADLINE_S, Daemon, until
+from tests.support.installer import packaged
+
+
+def package(folder: Path, content: str = "one") -> Path:
+    folder.mkdir()
+    (folder / "libgpushare.so").write_text(content)
+    return packaged(folder)
+
+
+@asynccontextmanager
+async def running(verb: str, *flags: str, node: Path) -> AsyncIterator[Daemon]:
+    argv = ["-m", "gpushare", "isolation", verb, "--wait", "--interval-seconds=0.1"]
+    own = [f"--folder={node}", f"--record={node.parent}/grants.json", "--ops-host=127.0.0.1", "--ops-port=0"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *argv, *own, *flags, stderr=asyncio.subprocess.PIPE
+    )
+    installer = Daemon(process)
+    try:
+        await installer.started()
+        yield installer
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def record(tmp_path: Path, *versions: str) -> None:
+    grants = [{"hold": {"library": version}} for version in versions]
+    fresh = tmp_path / "fresh.json"
+    fresh.write_text(json.dumps({"version": 1, "grants": grants}))
+    fresh.rename(tmp_path / "grants.json")
+
+
+async def test_the_library_is_put_in_place_and_kept_there_until_sigterm(tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
+        await until(lambda: current(node) is not None)
+        (node / "current" / "libgpushare.so").write_text("spoiled")
+        await until(lambda: (node / "current" / "libgpushare.so").read_text() == "one")
+        assert "library_repaired" in str(await installer.line("library_repaired"))
+        assert await installer.end() == 0
+    assert (node / "current" / "libgpushare.so").read_text() == "one"
+
+
+async def test_health_and_metrics_tell_what_new_containers_get(tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
+        await until(lambda: current(node) is not None)
+        async with asyncio.timeout(DEADLINE_S):
+            while (await installer.get("/readyz")).status_code != 200:
+                await asyncio.sleep(0.02)
+        assert (await installer.get("/healthz")).status_code == 200
+        page = (await installer.get("/metrics")).text
+        assert f'gpushare_isolation_library_info{{version="{current(node)}"}} 1.0' in page
+
+
+async def test_what_cannot_be_done_is_told_and_tried_again(tmp_path: Path) -> None:
+    node, own = tmp_path / "node", package(tmp_path / "p")
+    async with running("install", f"--package={own}", node=node) as installer:
+        await until(lambda: current(node) is not None)
+        (own / "libgpushare.so").write_text("other")
+        told = await installer.line("round_failed")
+        assert "is not what was packaged" in str(told["problem"])
+        assert "is not what was packaged" in (await installer.get("/readyz")).text
+        assert (await installer.get("/healthz")).status_code == 200
+        (own / "libgpushare.so").write_text("one")
+        async with asyncio.timeout(DEADLINE_S):
+            while (await installer.get("/readyz")).status_code != 200:
+                await asyncio.sleep(0.02)
+
+
+async def test_a_version_goes_when_the_last_container_lets_go_of_it(tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    old = install(package(tmp_path / "old", "old"), node)
+    record(tmp_path, old)
+    async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
+        kept = (await installer.line("versions"))["kept"]
+        assert kept == {old: "containers have it", current(node): "new containers get it"}
+        record(tmp_path)
+        await until(lambda: found(node) == (current(node),))
+
+
+async def test_without_a_record_every_version_stays_and_the_log_says_why(tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    old = install(package(tmp_path / "old", "old"), node)
+    async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
+        kept = (await installer.line("versions"))["kept"]
+        assert isinstance(kept, dict)
+        assert re.fullmatch(r"containers may have it: there is no .*/grants\.json", kept[old])
+    assert old in found(node)
+
+
+async def test_uninstalling_takes_the_link_at_once_and_each_version_as_it_is_let_go(tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    version = install(package(tmp_path / "p"), node)
+    record(tmp_path, version)
+    async with running("uninstall", node=node) as installer:
+        assert (await installer.line("versions"))["kept"] == {version: "containers have it"}
+        assert current(node) is None
+        record(tmp_path)
+        await until(lambda: not list(node.iterdir()))
+        assert await installer.end() == 0
+
+
+async def test_a_package_that_is_spoiled_from_the_start_ends_it(tmp_path: Path) -> None:
+    own = package(tmp_path / "p")
+    (own / "libgpushare.so").write_text("other")
+    async with running("install", f"--package={own}", node=tmp_path / "node") as installer:
+        assert await asyncio.wait_for(installer.process.wait(), DEADLINE_S) == 2
+        assert installer.process.stderr is not None
+        text = (await installer.process.stderr.read()).decode()
+    assert "gpushare isolation install: " in text
+    assert "is not what was packaged" in text
+
+
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+async def test_a_port_that_is_taken_is_named(tmp_path: Path, verb: str) -> None:
+    async with running("uninstall", node=tmp_path / "node") as installer:
+        port = installer.url.rpartition(":")[2]
+        argv = ["-m", "gpushare", "isolation", verb, "--wait", "--ops-host=127.0.0.1", f"--ops-port={port}"]
+        second = await asyncio.create_subprocess_exec(
+            sys.executable, *argv, f"--folder={tmp_path}/other", stderr=asyncio.subprocess.PIPE
+        )
+        _, text = await asyncio.wait_for(second.communicate(), DEADLINE_S)
+    assert second.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in text.decode()

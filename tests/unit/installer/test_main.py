@@ -1,0 +1,99 @@
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpushare.contract import ISOLATION_INSTALLER_PORT
+from gpushare.installer.install import install
+from gpushare.installer.main import command, install_command, settings_of, uninstall_command
+from gpushare.isolation.versions import current, found
+from tests.support import isolation
+from tests.support.installer import packaged
+
+OWN = Path("/usr/local/lib/gpushare")
+
+
+def package(folder: Path, content: str = "one") -> Path:
+    folder.mkdir()
+    (folder / "libgpushare.so").write_text(content)
+    return packaged(folder)
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(command, list(words), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    return tmp_path / "node"
+
+
+@pytest.fixture
+def where(node: Path) -> list[str]:
+    return [f"--folder={node}", f"--record={node.parent}/grants.json"]
+
+
+def used(node: Path, *versions: str) -> None:
+    grants = [{"hold": {"library": version}} for version in versions]
+    (node.parent / "grants.json").write_text(json.dumps({"grants": grants}))
+
+
+def test_by_default_everything_is_where_manifests_and_images_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPS_PORT", raising=False)
+    with install_command.make_context("install", []) as context:
+        settings = settings_of(context.params)
+    assert (settings.package, settings.folder) == (OWN, Path("/usr/local/gpushare"))
+    assert settings.record == Path("/var/lib/kubelet/device-plugins/gpushare/grants.json")
+    assert (settings.interval_s, settings.ops_port) == (60.0, ISOLATION_INSTALLER_PORT)
+
+
+def test_it_asks_no_api_server() -> None:
+    assert "kubeconfig" not in {each.name for each in (*install_command.params, *uninstall_command.params)}
+
+
+def test_install_prints_the_version(tmp_path: Path, node: Path, where: list[str]) -> None:
+    assert run("install", f"--package={package(tmp_path / 'p')}", *where) == f"{current(node)}\n"
+
+
+def test_uninstall_tells_what_stays_and_why(tmp_path: Path, node: Path, where: list[str]) -> None:
+    old, new = (install(package(tmp_path / name, name), node) for name in ("old", "new"))
+    used(node, old)
+    assert run("uninstall", "--settle-seconds=0", *where) == f"{old}  stays: containers have it\n"
+    assert (found(node), current(node)) == ((old,), None)
+    assert new != old
+
+
+def test_uninstall_all_asks_for_no_record(tmp_path: Path, node: Path, where: list[str]) -> None:
+    version = install(package(tmp_path / "p"), node)
+    reason = f"containers may have it: there is no {tmp_path}/grants.json"
+    assert run("uninstall", "--settle-seconds=0", *where) == f"{version}  stays: {reason}\n"
+    assert run("uninstall", "--settle-seconds=0", "--all", *where) == ""
+    assert found(node) == ()
+
+
+def test_status_shows_versions_and_why_they_stay(tmp_path: Path, node: Path, where: list[str]) -> None:
+    assert run("status", *where) == f"no version in {node}\n"
+    held, idle, new = (install(package(tmp_path / name, name), node) for name in ("a", "b", "c"))
+    used(node, held)
+    lines = dict(line.split("  ") for line in run("status", *where).splitlines())
+    assert lines == {held: "containers have it", idle: "nobody has it", new: "new containers get it"}
+
+
+@isolation.needs_compiler
+def test_a_program_starts_with_the_library_as_it_was_placed(
+    tmp_path: Path, node: Path, where: list[str]
+) -> None:
+    built = isolation.build(tmp_path / "p", tmp_path)
+    run("install", f"--package={packaged(built.parent)}", *where)
+    done = subprocess.run(
+        ["/usr/bin/env", "true"],
+        env={"LD_PRELOAD": str(node / "current" / built.name)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,38 @@
+"""What the source document's five rules serve is offered, with the same combination."""
+
+import pytest
+
+from gpushare.metricsapi.queries import OFFERS, ObjectKind, definition_of
+
+POD_TOO = (ObjectKind.PODS, ObjectKind.NODES, ObjectKind.NAMESPACES)
+
+
+@pytest.mark.parametrize(
+    ("name", "combine", "kinds"),
+    [
+        ("DCGM_FI_DEV_GPU_UTIL", "avg", (ObjectKind.NODES,)),
+        ("DCGM_CUSTOM_PROCESS_SM_UTIL", "avg", POD_TOO),
+        ("DCGM_FI_DEV_FB_USED", "sum", (ObjectKind.NODES,)),
+        ("DCGM_CUSTOM_PROCESS_MEM_USED", "sum", POD_TOO),
+        ("DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO", "sum", (ObjectKind.PODS, ObjectKind.NAMESPACES)),
+    ],
+)
+def test_the_sources_names(name: str, combine: str, kinds: tuple[ObjectKind, ...]) -> None:
+    offer = OFFERS[name]
+    assert offer.combine == combine
+    assert offer.kinds == kinds
+    assert definition_of(name, kinds[0]) is offer
+
+
+def test_a_name_that_is_nearly_right_is_answered_with_those_like_it() -> None:
+    assert "DCGM_CUSTOM_PROCESS_SM_UTIL" in str(definition_of("DCGM_CUSTOM_PROCES_SM_UTL", ObjectKind.PODS))
+
+
+def test_a_name_like_none_is_answered_with_all_of_that_kind() -> None:
+    hint = str(definition_of("qps", ObjectKind.PODS))
+    assert "DCGM_CUSTOM_PROCESS_MEM_USED" in hint
+    assert "DCGM_FI_DEV_GPU_UTIL" not in hint
+
+
+def test_a_metric_of_cards_is_not_one_of_pods() -> None:
+    assert isinstance(definition_of("DCGM_FI_DEV_GPU_UTIL", ObjectKind.PODS), str)

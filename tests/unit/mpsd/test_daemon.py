@@ -1,0 +1,135 @@
+"""The daemon as a process of its own, over the stub of NVML and the FAKE of the control daemon."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gpushare.errors import ConfigError
+from gpushare.model.hardware import Gpu, Inventory
+from gpushare.mps.layout import ready_lock_of
+from gpushare.mps.ready_lock import is_ready
+from gpushare.mpsd.daemon import fit, open_folders
+from gpushare.mpsd.settings import MpsSettings
+from testbed.mps import install
+from testbed.nvml import NvmlStub, card
+from tests.support.daemons import DEADLINE_S, Daemon, until
+from tests.support.nvml import needs_compiler
+
+NO_PERMISSION = 4
+EXCLUSIVE_PROCESS = "3"
+DEFAULT = "0"
+
+
+class MpsDaemon(Daemon):
+    """Knows where its marks are."""
+
+    def __init__(self, process: asyncio.subprocess.Process, state: Path) -> None:
+        super().__init__(process)
+        self.state = state
+
+    def up(self, uuid: str) -> bool:
+        return is_ready(ready_lock_of(self.state, uuid))
+
+
+@asynccontextmanager
+async def running(folder: Path, stub: NvmlStub) -> AsyncIterator[MpsDaemon]:
+    state, shm = folder / "state", folder / "shm"
+    argv = ["-m", "gpushare", "mps", "--interval-seconds=0.1", "--ops-host=127.0.0.1", "--ops-port=0"]
+    path = f"{install(folder / 'bin').parent}:{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *argv,
+        f"--state={state}",
+        f"--shm={shm}",
+        env={**os.environ, **stub.env, "PATH": path},
+        stderr=asyncio.subprocess.PIPE,
+        process_group=0,
+    )
+    daemon = MpsDaemon(process, state)
+    try:
+        await daemon.started()
+        yield daemon
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+async def ready(daemon: MpsDaemon) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while (await daemon.get("/readyz")).status_code != 200:
+            await asyncio.sleep(0.05)
+
+
+def mode(stub: NvmlStub, position: int) -> str:
+    """The compute mode that programs have set, as the stub keeps it."""
+    return Path(f"{stub.state}.compute-mode.{stub.uuid(position)}").read_text().strip()
+
+
+@needs_compiler
+async def test_each_card_has_a_daemon_from_start_to_sigterm(tmp_path: Path) -> None:
+    stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")] * 2)
+    uuids = [stub.uuid(0), stub.uuid(1)]
+    async with running(tmp_path, stub) as daemon:
+        await ready(daemon)
+        assert all(map(daemon.up, uuids))
+        assert [mode(stub, position) for position in (0, 1)] == [EXCLUSIVE_PROCESS] * 2
+        metrics = (await daemon.get("/metrics")).text
+        for uuid in uuids:
+            assert f'gpushare_mps_up{{uuid="{uuid}"}} 1.0' in metrics
+        assert oct((tmp_path / "shm").stat().st_mode)[-4:] == "1777"
+        assert await daemon.end() == 0
+    assert not any(map(daemon.up, uuids))
+    assert [mode(stub, position) for position in (0, 1)] == [DEFAULT] * 2
+
+
+@needs_compiler
+async def test_a_card_that_the_daemon_may_not_close_is_told_of_and_shared_all_the_same(
+    tmp_path: Path,
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
+    stub.fail("nvmlDeviceSetComputeMode", NO_PERMISSION)
+    async with running(tmp_path, stub) as daemon:
+        told = await daemon.line("compute_mode_not_set")
+        assert told["way_out"] == f"nvidia-smi -i {stub.uuid(0)} -c EXCLUSIVE_PROCESS"
+        await ready(daemon)
+
+
+@needs_compiler
+async def test_a_card_that_comes_later_gets_its_daemon(tmp_path: Path) -> None:
+    stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
+    stub.fail("nvmlDeviceGetUUID", 999)
+    async with running(tmp_path, stub) as daemon:
+        stub.heal()
+        await until(lambda: daemon.up(stub.uuid(0)))
+
+
+@needs_compiler
+async def test_without_a_driver_it_waits_and_says_why(tmp_path: Path) -> None:
+    stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
+    state = stub.state.rename(tmp_path / "away")
+    async with running(tmp_path, stub) as daemon:
+        assert "driver is not loaded" in str((await daemon.line("cards_not_read"))["reason"])
+        answer = await daemon.get("/readyz")
+        assert (answer.status_code, "driver is not loaded" in answer.text) == (503, True)
+        assert (await daemon.get("/healthz")).status_code == 200
+        state.rename(stub.state)
+        await ready(daemon)
+
+
+def test_cards_that_mig_divides_are_left_alone() -> None:
+    gpus = (Gpu(0, "GPU-0", "T4", 15079), Gpu(1, "GPU-1", "A100", 40960, mig=True))
+    assert fit(Inventory("580", None, gpus)) == {"GPU-0"}
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    wrong = MpsSettings(tmp_path / "file" / "state", tmp_path, 1, "", 0, "info")
+    with pytest.raises(ConfigError, match=f"cannot use {tmp_path}/file"):
+        open_folders(wrong)

@@ -1,0 +1,215 @@
+"""The control daemon is a real process: the FAKE of ``testbed.mps``."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gpushare.errors import GpuError
+from gpushare.mps.layout import logs_of, pipes_of, ready_lock_of
+from gpushare.mps.ready_lock import is_ready
+from gpushare.mpsd.metrics import MpsMetrics
+from gpushare.mpsd.process import ControlDaemon
+from gpushare.mpsd.supervisor import Supervisor
+from testbed.mps import install
+
+CARD = "GPU-1"
+
+
+class Modes:
+    """Keeps what is set; ``refusal`` is what the driver answers."""
+
+    def __init__(self) -> None:
+        self.exclusive: dict[str, bool] = {}
+        self.refusal: str | None = None
+
+    async def set_exclusive(self, uuid: str, *, exclusive: bool) -> None:
+        if self.refusal:
+            raise GpuError(self.refusal)
+        self.exclusive[uuid] = exclusive
+
+
+class Here:
+    """One card with a supervisor over it."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.modes = Modes()
+        self.metrics = MpsMetrics()
+        self.well = True
+        self.supervisor = Supervisor(CARD, state, self.modes, self.metrics, lambda: self.well)
+        self.client = ControlDaemon(state, CARD)
+
+    def value(self, name: str) -> float | None:
+        return self.metrics.registry.get_sample_value(name, {"uuid": CARD})
+
+    @property
+    def up(self) -> bool:
+        return is_ready(ready_lock_of(self.state, CARD))
+
+    @property
+    def pid(self) -> int:
+        return int((pipes_of(self.state, CARD) / "nvidia-cuda-mps-control.pid").read_text())
+
+    @property
+    def log(self) -> str:
+        return (logs_of(self.state, CARD) / "control.log").read_text()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Its loop, and its end in order."""
+        task = asyncio.create_task(self.supervisor.run(0.05))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            self.well = True
+            await self.supervisor.stop()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    install(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    return Here(tmp_path / "state")
+
+
+async def until(there: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not there():
+            await asyncio.sleep(0.02)
+
+
+async def test_a_card_gets_a_daemon_of_its_own_and_is_left_to_mps_alone(here: Here) -> None:
+    async with here.running():
+        await until(lambda: here.up)
+        assert f"Start for card {CARD}" in here.log
+        assert here.modes.exclusive == {CARD: True}
+        assert here.supervisor.problem is None
+        assert (here.value("gpushare_mps_up"), here.value("gpushare_mps_exclusive")) == (1, 1)
+        assert (pipes_of(here.state, CARD) / "control").is_socket()
+        pid = here.pid
+    assert not here.up
+    assert here.modes.exclusive == {CARD: False}
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_whom_it_serves_is_counted(here: Here) -> None:
+    async with here.running():
+        await until(lambda: here.up)
+        for pid in (11, 12):
+            await here.client.ask(f"fake_client {pid}")
+        await until(lambda: here.value("gpushare_mps_clients") == 2)
+
+
+async def test_a_daemon_that_is_killed_is_started_again_and_its_clients_are_told_of(here: Here) -> None:
+    with capture_logs() as logs:
+        async with here.running():
+            await until(lambda: here.up)
+            await here.client.ask("fake_client 11")
+            await until(lambda: here.value("gpushare_mps_clients") == 1)
+            before = here.pid
+            os.kill(before, signal.SIGKILL)
+            await until(lambda: not here.up)
+            await until(lambda: here.up)
+            assert here.pid != before
+            assert here.value("gpushare_mps_starts_total") == 2
+    (down,) = [each for each in logs if each["event"] == "control_down"]
+    assert (down["card"], down["code"], down["clients"]) == (CARD, -signal.SIGKILL, 1)
+    assert "programs on this card may have failed" in down["effect"]
+    assert "FAKE" in down["log"]
+
+
+async def test_a_daemon_that_does_not_start_is_tried_again_with_pauses(here: Here) -> None:
+    broken = pipes_of(here.state, CARD) / "fake_broken"
+    broken.parent.mkdir(parents=True)
+    broken.touch()
+    async with here.running():
+        await until(lambda: here.value("gpushare_mps_starts_total") == 2)
+        assert not here.up
+        assert here.value("gpushare_mps_up") == 0
+        assert "Cannot find MPS control daemon" in str(here.supervisor.problem)
+        broken.unlink()
+        await until(lambda: here.up)
+
+
+async def test_a_daemon_that_hangs_is_told_of_and_left_to_its_clients(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpushare.mpsd.process._ANSWER_S", 0.3)
+    monkeypatch.setattr("gpushare.mpsd.supervisor._KILL_S", 0.3)
+    async with here.running():
+        await until(lambda: here.up)
+        pid = here.pid
+        with pytest.raises(GpuError, match="does not answer 'fake_hang' within"):
+            await here.client.ask("fake_hang")
+        await until(lambda: not here.up)
+        await here.supervisor.look()
+        os.kill(pid, 0)
+        assert here.value("gpushare_mps_starts_total") == 1
+        assert "does not answer" in str(here.supervisor.problem)
+
+
+async def test_a_daemon_that_is_there_already_is_taken_as_it_is(here: Here) -> None:
+    await here.client.start()
+    await until((pipes_of(here.state, CARD) / "control").is_socket)
+    async with here.running():
+        await until(lambda: here.up)
+        assert here.value("gpushare_mps_starts_total") is None
+        assert here.client.running
+    await here.client.end(10)
+    assert here.client.code == 0
+
+
+async def test_a_lock_that_cannot_be_taken_is_told_of_and_ends_nothing(here: Here) -> None:
+    await here.client.start()
+    await until((pipes_of(here.state, CARD) / "control").is_socket)
+    ready_lock_of(here.state, CARD).mkdir()
+    async with here.running():
+        await until(lambda: "IsADirectoryError" in str(here.supervisor.problem))
+        ready_lock_of(here.state, CARD).rmdir()
+        await until(lambda: here.up)
+    await here.client.end(10)
+
+
+async def test_a_card_that_is_not_well_gets_none(here: Here) -> None:
+    here.well = False
+    async with here.running():
+        await here.supervisor.look()
+        assert here.value("gpushare_mps_starts_total") is None
+        here.well = True
+        await until(lambda: here.up)
+
+
+async def test_a_driver_that_does_not_leave_the_card_to_mps_is_told_of_with_the_way_out(here: Here) -> None:
+    here.modes.refusal = "no permission"
+    with capture_logs() as logs:
+        async with here.running():
+            await until(lambda: here.up)
+    first = next(each for each in logs if each["event"] == "compute_mode_not_set")
+    assert first["reason"] == "no permission"
+    assert first["way_out"] == f"nvidia-smi -i {CARD} -c EXCLUSIVE_PROCESS"
+    assert here.value("gpushare_mps_exclusive") == 0
+
+
+async def test_without_the_program_the_way_out_is_said(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    alone = Here(here.state)
+    await alone.supervisor.look()
+    assert "nvidia-cuda-mps-control was not found" in str(alone.supervisor.problem)
+    assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in str(alone.supervisor.problem)
+
+
+async def test_logs_do_not_grow_for_ever(here: Here) -> None:
+    async with here.running():
+        await until(lambda: here.up)
+        log = logs_of(here.state, CARD) / "server.log"
+        log.write_bytes(b"x" * (5 * 1024 * 1024))
+        await until(lambda: log.stat().st_size == 0)

@@ -1,0 +1,56 @@
+"""What was worked out of books is used as long as it holds, and no longer."""
+
+from gpushare.scheduling.events import Confirmed, NodeGone, PodGone, Reserved
+from gpushare.scheduling.ledger import Ledger, apply
+from gpushare.scheduling.score_cache import ScoreCache
+from tests.support.builders import cluster, demand, node, pod
+
+T4 = 14
+
+
+def two_nodes() -> Ledger:
+    return cluster(node("a", T4), node("b", T4), pod("p", 10, at="a", card=0))
+
+
+def widest(ledger: Ledger) -> dict[str, int]:
+    return dict(ledger.memo.widest(ledger.books))
+
+
+def test_a_change_of_one_book_leaves_what_is_known_of_the_others() -> None:
+    ledger = two_nodes()
+    assert widest(ledger) == {"a": 4, "b": 14}
+    ledger.memo.scores("4").update(a=9, b=3)
+    after = apply(ledger, PodGone("p"))
+    assert widest(after) == {"a": 14, "b": 14}
+    assert after.memo.scores("4") == {"b": 3}
+
+
+def test_the_confirmation_of_a_bind_changes_nothing_that_is_known() -> None:
+    wanted = pod("q", 2)
+    reserved = apply(two_nodes(), Reserved(wanted, demand(2), "b", ((0, demand(2).per_card),)))
+    reserved.memo.scores("4").update(a=9, b=3)
+    assert apply(reserved, Confirmed("q")).memo.scores("4") == {"a": 9, "b": 3}
+
+
+def test_of_a_node_that_is_gone_nothing_stays() -> None:
+    ledger = cluster(node("a", T4), node("b", T4))
+    assert widest(ledger) == {"a": 14, "b": 14}
+    assert widest(apply(ledger, NodeGone("a"))) == {"b": 14}
+
+
+def test_an_older_ledger_that_is_asked_again_begins_anew() -> None:
+    ledger = two_nodes()
+    ledger.memo.scores("4").update(a=9, b=3)
+    apply(ledger, PodGone("p"))
+    assert ledger.memo.scores("4") == {}
+    assert widest(ledger) == {"a": 4, "b": 14}
+
+
+def test_of_too_many_demands_those_asked_for_longest_ago_are_forgotten() -> None:
+    memo = ScoreCache()
+    for number in range(64):
+        memo.scores(str(number))["a"] = number
+    assert memo.scores("0") == {"a": 0}
+    memo.scores("64")["a"] = 64
+    assert memo.scores("0") == {"a": 0}
+    assert memo.scores("1") == {}

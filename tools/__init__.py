@@ -1,0 +1,1 @@
+"""Generators of files in the checkout, and the runner of molecule."""

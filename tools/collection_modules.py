@@ -1,0 +1,48 @@
+"""The modules of ``gpushare/`` that the Ansible collection carries: ``make collection-modules`` copies them.
+
+A controller with the collection has ansible-core and no package of ours. The copies differ from their sources
+in a first line that names the source, and in where they import each other from. They are no links:
+``ansible-galaxy`` follows one when it builds a tarball, and breaks it when it installs from git.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+COPIES: Final = ROOT / "ansible/plugins/plugin_utils/gpushare"
+MODULES: Final = (
+    "contract.py",
+    "errors.py",
+    "model/card_models.py",
+    "model/modes.py",
+    "kubescheduler/health.py",
+    "model/quantity.py",
+    "kubescheduler/config.py",
+    "kubescheduler/merge.py",
+    "kubescheduler/static_pod.py",
+)
+"""They import the standard library and each other, nothing else."""
+_IMPORT: Final = "from gpushare."
+_IMPORT_OF_COPY: Final = "from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare."
+
+
+def copies() -> Mapping[Path, str]:
+    """Return the text of each copy by its path."""
+    return {COPIES / name: _copy(name) for name in MODULES}
+
+
+def _copy(name: str) -> str:
+    text = (ROOT / "gpushare" / name).read_text().replace(_IMPORT, _IMPORT_OF_COPY)
+    return f"# Copied from gpushare/{name} by `make collection-modules`; change it there.\n{text}"
+
+
+def main() -> None:
+    """Write every copy."""
+    for path, text in copies().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

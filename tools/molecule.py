@@ -1,0 +1,165 @@
+"""All of molecule's scenarios, two at a time, each with fresh hosts: ``python -m tools.molecule``.
+
+What belongs here: running them, their times, what they skipped. What does not: the hosts
+(``testbed.hosts``) and the scenarios (``ansible/extensions/molecule``).
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+from testbed.errors import TestbedError
+from testbed.hosts import needs
+from testbed.system.folders import cache_root
+
+_CHECKOUT: Final = Path(__file__).parents[1]
+_COLLECTION: Final = _CHECKOUT / "ansible"
+_SCENARIOS: Final = _COLLECTION / "extensions/molecule"
+_UNDER_BOTH: Final = "default"
+"""The scenario that also runs under the old ansible-core."""
+_AT_ONCE: Final = 2
+_TAIL: Final = 150
+_SKIPPED: Final = re.compile(r"^SKIPPED \[(\d+)\] \S+ (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One scenario under one ansible-core: ``venv`` is that of its ``ansible-playbook``."""
+
+    scenario: str
+    venv: Path = _COLLECTION / ".venv"
+
+    @property
+    def title(self) -> str:
+        """What the summary calls it."""
+        return (
+            self.scenario if self.venv.parent == _COLLECTION else f"{self.scenario} ({self.venv.parent.name})"
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    run: Run
+    passed: bool
+    seconds: float
+    output: str
+
+    @property
+    def skipped(self) -> list[tuple[int, str]]:
+        """Number of checks and reason, as pytest tells them."""
+        return [(int(number), reason) for number, reason in _SKIPPED.findall(self.output)]
+
+
+def main() -> None:
+    """Run the scenarios named on the command line, or all; the status is 1 where one failed."""
+    parser = argparse.ArgumentParser(prog="python -m tools.molecule", description=__doc__)
+    parser.add_argument("scenario", nargs="*", help="names; without any, all")
+    chosen = runs(parser.parse_args().scenario)
+    try:
+        needs.look()
+    except TestbedError as error:
+        _say(f"molecule: skipped, {error}")
+        return
+    began = time.monotonic()
+    outcomes = run_all(chosen)
+    _say(*summary(outcomes, time.monotonic() - began))
+    sys.exit(not all(outcome.passed for outcome in outcomes))
+
+
+def runs(names: Sequence[str]) -> list[Run]:
+    """Return what to run: the scenarios of these names, or all; one also under the old ansible-core."""
+    found = sorted(file.parent.name for file in _SCENARIOS.glob("*/molecule.yml"))
+    if unknown := set(names) - set(found):
+        sys.exit(f"molecule: no scenario {', '.join(sorted(unknown))}: use some of {', '.join(found)}")
+    chosen = [Run(name) for name in found if name in names or not names]
+    old = [Run(_UNDER_BOTH, _COLLECTION / "legacy/.venv")]
+    return [*chosen, *(old if not names or _UNDER_BOTH in names else [])]
+
+
+def run_all(chosen: Sequence[Run]) -> list[Outcome]:
+    """Run them, two at a time, and tell each as it ends."""
+    sets: SimpleQueue[str] = SimpleQueue()
+    for number in range(_AT_ONCE):
+        sets.put(f"molecule-{number}")
+
+    def run_one(each: Run) -> Outcome:
+        hosts = sets.get()
+        try:
+            outcome = run(each, hosts)
+        finally:
+            sets.put(hosts)
+        tell(outcome)
+        return outcome
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(run_one, chosen))
+
+
+def run(each: Run, hosts: str) -> Outcome:
+    """Run one scenario with the set of hosts of that name."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="molecule-") as folder:
+        ended = subprocess.run(  # noqa: S603
+            [
+                _COLLECTION / ".venv/bin/molecule",
+                "test",
+                "--no-command-borders",
+                f"--scenario-name={each.scenario}",
+            ],
+            cwd=_COLLECTION,
+            env={
+                **os.environ,
+                "ANSIBLE_FORCE_COLOR": "0",
+                "GPUSHARE_CACHE": str(cache_root()),
+                "GPUSHARE_HOSTS": hosts,
+                "MOLECULE_EPHEMERAL_DIRECTORY": folder,
+                "NO_COLOR": "1",
+                "PATH": f"{each.venv}/bin:{_COLLECTION}/.venv/bin:{os.environ['PATH']}",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    return Outcome(each, ended.returncode == 0, time.monotonic() - began, ended.stdout)
+
+
+def tell(outcome: Outcome) -> None:
+    """Print one line, after the end of the output where the scenario failed."""
+    if not outcome.passed:
+        _say(*outcome.output.splitlines()[-_TAIL:])
+    verdict = "ok" if outcome.passed else "FAILED"
+    _say(f"molecule: {outcome.run.title:24} {verdict:6} {outcome.seconds:5.0f} s")
+
+
+def summary(outcomes: Sequence[Outcome], seconds: float) -> list[str]:
+    """Return what was skipped and why, the time in all, and how many passed."""
+    passed = sum(outcome.passed for outcome in outcomes)
+    skipped = [(outcome.run.title, *each) for outcome in outcomes for each in outcome.skipped]
+    count = sum(number for _, number, _ in skipped)
+    return [
+        *(f"molecule: {title}: {number} checks skipped: {reason}" for title, number, reason in skipped),
+        f"molecule: {len(outcomes)} scenarios in {seconds:.0f} s, {count} checks skipped",
+        f"molecule: {passed} passed, {len(outcomes) - passed} failed",
+    ]
+
+
+def _say(*lines: str) -> None:
+    print(*lines, sep="\n", flush=True)  # noqa: T201 - what a person and CI read
+
+
+if __name__ == "__main__":
+    main()
