@@ -19,7 +19,7 @@ SOURCES: Final = ("LICENSE", "README.md", "pyproject.toml", "uv.lock", "gpushare
 """What the build may read; .containerignore says so too."""
 REGISTRY: Final = "registry.example.com/gpushare"
 """Stands for a registry where nothing is pushed."""
-_RECIPE: Final = (CONTAINERFILE, ".containerignore", ".ci/bootstrap", "testbed/images")
+_RECIPE: Final = (CONTAINERFILE, ".containerignore", ".ci/bootstrap", "release")
 _STAGE: Final = re.compile(r"^FROM (\S+) AS (\S+)$", re.MULTILINE)
 _SERVICES_FROM: Final = "runtime"
 _UV_VERSION: Final = re.compile(r"^UV_VERSION=(\S+)$", re.MULTILINE)

@@ -89,29 +89,29 @@ class Agent:
         self.publisher = ApiWriter(self._api, self.metrics, self.watchdog)
         self._record = Record(settings.state, settings.cards.unit)
         checkpoints = CheckpointReader(
-            settings.folder / KUBELET_CHECKPOINT, lambda: self.household.tenancy.cards
+            settings.folder / KUBELET_CHECKPOINT, lambda: self.node_state.allocations.cards
         )
-        self.household = NodeState(settings.node, self._record.read(), checkpoints)
+        self.node_state = NodeState(settings.node, self._record.read(), checkpoints)
         groups = Cgroups(settings.cgroups)
-        self._departures = CardReleaser(self.household, groups.kept if groups.visible else None)
+        self._departures = CardReleaser(self.node_state, groups.kept if groups.visible else None)
         places = EnforcementFiles(settings.manners.style.folders)
         proc = settings.proc or hosts_proc()
         controls = MpsStatus(settings.manners.style.mps)
         self._keeper = EnforcementManager(
-            self.household, self._record, places, controls, self.metrics, paces=proc is not None
+            self.node_state, self._record, places, controls, self.metrics, paces=proc is not None
         )
         self._pacer = (
             self._make_pacer(driver, places.folders.state, proc) if proc and places.visible else None
         )
         self._tell_reductions(groups, places, controls)
-        self._teller = Projector(
-            self.household, self.publisher, self.metrics, settings.manners.style, tell=self.publisher.tell
+        self._projector = Projector(
+            self.node_state, self.publisher, self.metrics, settings.manners.style, tell=self.publisher.tell
         )
         self._upkeep = Reconciler(
-            settings, self.household, self._departures, self._record, self.watchdog, self.metrics
+            settings, self.node_state, self._departures, self._record, self.watchdog, self.metrics
         )
         allocator = Allocator(
-            self.household,
+            self.node_state,
             self._departures,
             self._keeper,
             settings.manners,
@@ -120,14 +120,14 @@ class Agent:
             watchdog=self.watchdog,
         )
         self.cards = self._make_cards(driver)
-        self._mem = MemPlugin(self.household, allocator)
-        self._core = CorePlugin(self.household, allocator)
-        self._watches = Watches(client, settings.node, self.household, self.metrics, self._see_node)
+        self._mem = MemPlugin(self.node_state, allocator)
+        self._core = CorePlugin(self.node_state, allocator)
+        self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._see_node)
         self.operators_app = admin_app(
             rendering(self.metrics.registry),
             live=self.watchdog.trouble,
             ready=self.unready,
-            notices=lambda: self.household.notices,
+            notices=lambda: self.node_state.notices,
         )
 
     def _make_cards(self, driver: AgentDriver) -> CardMonitor:
@@ -136,14 +136,16 @@ class Agent:
             driver,
             self._settings.cards,
             self.metrics,
-            take=self.household.take_lineup,
+            take=self.node_state.take_shared_gpus,
             tell=self.publisher.tell,
             watchdog=self.watchdog,
         )
 
     def _make_pacer(self, driver: AgentDriver, state: Path, proc: Path) -> Pacer:
-        lookout = UncountedReporter(self.household, proc, tell=self.publisher.tell)
-        return Pacer(self.household, self._keeper, driver, ProcessOwners(state, proc), lookout, self.metrics)
+        reporter = UncountedReporter(self.node_state, proc, tell=self.publisher.tell)
+        return Pacer(
+            self.node_state, self._keeper, driver, ProcessOwners(state, proc), reporter, self.metrics
+        )
 
     def _tell_reductions(self, groups: Cgroups, places: EnforcementFiles, controls: MpsStatus) -> None:
         """Mounts that the original's manifest does not have, and a file that not every node has."""
@@ -176,7 +178,7 @@ class Agent:
 
     def unready(self) -> str | None:
         """Why pods cannot be served as they should be, None where they can."""
-        if trouble := self._watches.trouble() or self.household.refusal:
+        if trouble := self._watches.trouble() or self.node_state.refusal:
             return trouble
         return None if self._mem.up else "not registered with the kubelet"
 
@@ -190,7 +192,7 @@ class Agent:
             await asyncio.wait({listing}, timeout=_LISTS_S)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
-                self.household.stop_waiting()
+                self.node_state.stop_waiting()
             for name, job in self._jobs_of_a_settled_agent():
                 tasks.create_task(self.watchdog.keep(name, job))
 
@@ -200,7 +202,7 @@ class Agent:
         if self._pacer:
             yield "pacing", self._pacer.run()
         yield "publisher", self.publisher.run()
-        yield "teller", self._teller.run()
+        yield "teller", self._projector.run()
         if self._settings.cards.watch_health:
             yield "cards", self.cards.run()
         yield from self._upkeep.jobs()
@@ -212,10 +214,10 @@ class Agent:
         await self._watches.listed()
         if not self._watches.node.found:
             raise ConfigError(await self._no_such_node())
-        self.household.settle()
+        self.node_state.settle()
         await self._departures.settle()
         kept, unit = self._record.kept_unit, self._settings.cards.unit
-        if kept not in (None, unit) and (grants := self.household.tenancy.grants):
+        if kept not in (None, unit) and (grants := self.node_state.allocations.grants):
             pods = ", ".join(sorted({grant.pod for grant in grants.values()}))
             raise ConfigError(
                 f"--memory-unit={unit}, but pods hold cards in {kept}: {pods}. "
@@ -237,9 +239,9 @@ class Agent:
         if not self._watches.node.listed.is_set():
             self.cards.compare(facts.annotations.get(ANN_CARDS))
         refusal = serving(facts)
-        if refusal and refusal != self.household.refusal:
+        if refusal and refusal != self.node_state.refusal:
             log.warning("not_serving", reason=refusal)
             self.publisher.tell(node_event(self._settings.node, EVENT_NOT_SERVING, refusal))
         self.publisher.node_seen(facts)
         self.cards.see_node(facts)
-        self.household.take_node(facts, refusal)
+        self.node_state.take_node(facts, refusal)

@@ -46,15 +46,15 @@ def allocations(snapshot: Snapshot) -> Iterator[CardAllocation]:
     """Every container with every card that it was given something of; none while no card is read."""
     cards = snapshot.readings.cards if snapshot.readings else ()
     by_name = {**{str(card.index): card for card in cards}, **{card.uuid: card for card in cards}}
-    residents = {(each.namespace, each.name): each for each in snapshot.residents or ()}
+    node_pods = {(each.namespace, each.name): each for each in snapshot.node_pods or ()}
     for held in _held(snapshot):
-        resident = residents.get((held.namespace, held.pod))
-        if resident and resident.finished:
+        node_pod = node_pods.get((held.namespace, held.pod))
+        if node_pod and node_pod.finished:
             continue
         if held.resource == RESOURCE_WHOLE_GPU:
             yield from _whole_cards(held, by_name)
         elif held.resource == RESOURCE_MEM and snapshot.node:
-            yield from _shares(held, resident.tenant if resident else None, snapshot.node, by_name)
+            yield from _shares(held, node_pod.gpu_pod if node_pod else None, snapshot.node, by_name)
 
 
 def _held(snapshot: Snapshot) -> Iterable[ContainerDevices]:
@@ -63,10 +63,10 @@ def _held(snapshot: Snapshot) -> Iterable[ContainerDevices]:
         return snapshot.devices
     return (
         ContainerDevices(each.namespace, each.name, demand.name, RESOURCE_MEM, frozenset())
-        for each in snapshot.residents or ()
-        if each.tenant and each.tenant.demand
-        for demand in each.tenant.demand.containers
-        if demand.mem and demand.name in each.tenant.running
+        for each in snapshot.node_pods or ()
+        if each.gpu_pod and each.gpu_pod.demand
+        for demand in each.gpu_pod.demand.containers
+        if demand.mem and demand.name in each.gpu_pod.running
     )
 
 
@@ -77,10 +77,10 @@ def _whole_cards(held: ContainerDevices, cards: Mapping[str, CardReading]) -> It
 
 
 def _shares(
-    held: ContainerDevices, tenant: GpuPod | None, node: Node, cards: Mapping[str, CardReading]
+    held: ContainerDevices, gpu_pod: GpuPod | None, node: Node, cards: Mapping[str, CardReading]
 ) -> Iterator[CardAllocation]:
-    units = _told(held.container, tenant, node) or _units_by_ids(held.ids, node)
-    demand = _demand(held.container, tenant)
+    units = _told(held.container, gpu_pod, node) or _units_by_ids(held.ids, node)
+    demand = _demand(held.container, gpu_pod)
     core = demand.core / len(units) / CORE_PER_CARD if demand and node.core_per_card and units else 0.0
     for card in node.cards:
         reading = cards.get(card.uuid or str(card.index))
@@ -88,24 +88,24 @@ def _shares(
             yield CardAllocation(_holder(held), reading.uuid, _bytes(card, units[card.index], reading), core)
 
 
-def _told(container: str, tenant: GpuPod | None, node: Node) -> dict[int, int]:
+def _told(container: str, gpu_pod: GpuPod | None, node: Node) -> dict[int, int]:
     """Units by card's index, as the node or else the pod tells its cards; empty where neither does."""
-    demand = _demand(container, tenant)
-    if tenant is None or demand is None:
+    demand = _demand(container, gpu_pod)
+    if gpu_pod is None or demand is None:
         return {}
-    indices = sorted(node.assigned.get(tenant.pod.uid) or {index for index, _ in tenant.claim or ()})
+    indices = sorted(node.assigned.get(gpu_pod.pod.uid) or {index for index, _ in gpu_pod.claim or ()})
     return {index: demand.mem // len(indices) for index in indices}
 
 
-def _demand(container: str, tenant: GpuPod | None) -> ContainerDemand | None:
+def _demand(container: str, gpu_pod: GpuPod | None) -> ContainerDemand | None:
     """The container's limits. One name is one container: an init container has no namesake."""
-    listed = tenant.demand.containers if tenant and tenant.demand else ()
-    return next((each for each in listed if each.name == container and _counts(each, tenant)), None)
+    listed = gpu_pod.demand.containers if gpu_pod and gpu_pod.demand else ()
+    return next((each for each in listed if each.name == container and _counts(each, gpu_pod)), None)
 
 
-def _counts(demand: ContainerDemand, tenant: GpuPod | None) -> bool:
+def _counts(demand: ContainerDemand, gpu_pod: GpuPod | None) -> bool:
     """A plain init container has its share only while it runs."""
-    return demand.kind is not ContainerKind.INIT or bool(tenant and demand.name in tenant.running)
+    return demand.kind is not ContainerKind.INIT or bool(gpu_pod and demand.name in gpu_pod.running)
 
 
 def _units_by_ids(ids: Iterable[str], node: Node) -> dict[int, int]:
@@ -127,6 +127,6 @@ def _holder(held: ContainerDevices) -> ContainerName:
     return ContainerName(held.namespace, held.pod, held.container)
 
 
-def container_of(resident: NodePod, container_id: str) -> ContainerName:
+def container_of(node_pod: NodePod, container_id: str) -> ContainerName:
     """Whom a container's processes belong to; without a container's name while the API does not tell it."""
-    return ContainerName(resident.namespace, resident.name, resident.containers.get(container_id, ""))
+    return ContainerName(node_pod.namespace, node_pod.name, node_pod.containers.get(container_id, ""))

@@ -38,10 +38,10 @@ class CardLimitUse:
 def shares_of(snapshot: Snapshot) -> Iterator[CardLimitUse]:
     """Every container that is held, on every card that it is held on; none while no card is read."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
-    residents = {each.uid: each for each in snapshot.residents or () if not each.finished}
+    node_pods = {each.uid: each for each in snapshot.node_pods or () if not each.finished}
     for held in snapshot.isolation.held if snapshot.isolation else ():
-        if resident := residents.get(held.owner.uid):
-            holder = ContainerName(resident.namespace, resident.name, held.owner.container)
+        if node_pod := node_pods.get(held.owner.uid):
+            holder = ContainerName(node_pod.namespace, node_pod.name, held.owner.container)
             yield from _shares(held, holder, cards)
 
 
@@ -69,9 +69,9 @@ def unheld_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> dict
     """
     if not (snapshot.readings and snapshot.isolation):
         return {}
-    if snapshot.homes is None or snapshot.residents is None:
+    if snapshot.homes is None or snapshot.node_pods is None:
         return {}
-    owners = owners_of(snapshot.homes, snapshot.residents)
+    owners = owners_of(snapshot.homes, snapshot.node_pods)
     held = {(share.holder, share.card.uuid): share for share in shares}
     counts = {share.card.uuid: 0 for share in held.values()}
     for card in snapshot.readings.cards:

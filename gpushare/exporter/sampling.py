@@ -98,7 +98,7 @@ class Sampler:
             readings=readings,
             homes=homes,
             devices=devices,
-            residents=await self._sources[PODS].ask(self._latest(self._pods)),
+            node_pods=await self._sources[PODS].ask(self._latest(self._pods)),
             node=await self._sources[NODE].ask(self._own()),
             isolation=isolation,
             took_s={name: source.took_s for name, source in self._sources.items()},

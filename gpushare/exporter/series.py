@@ -201,7 +201,7 @@ def _sources(snapshot: Snapshot) -> Iterator[Series]:
         NVML: snapshot.readings,
         CGROUPS: snapshot.homes,
         POD_RESOURCES: snapshot.devices,
-        PODS: snapshot.residents,
+        PODS: snapshot.node_pods,
         NODE: snapshot.node,
         ISOLATION: snapshot.isolation,
     }

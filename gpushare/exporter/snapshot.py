@@ -35,7 +35,7 @@ class Snapshot:
     readings: Readings | None = None
     homes: Mapping[int, ContainerRef | None] | None = None
     devices: tuple[ContainerDevices, ...] | None = None
-    residents: tuple[NodePod, ...] | None = None
+    node_pods: tuple[NodePod, ...] | None = None
     node: Node | None = None
     isolation: IsolationState | None = None
     took_s: Mapping[str, float] = field(default_factory=dict)

@@ -38,10 +38,10 @@ def node_usage(snapshot: Snapshot, *, each_process: bool = False) -> NodeUsage:
     """Who was given what, and who uses what; with ``each_process`` process by process."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
     held = tuple((cards[each.uuid], each) for each in _once(allocations(snapshot)))
-    if snapshot.residents is None or snapshot.homes is None:
+    if snapshot.node_pods is None or snapshot.homes is None:
         return NodeUsage(held, ())
-    owners = owners_of(snapshot.homes, snapshot.residents)
-    pods = {(each.namespace, each.name) for each in snapshot.residents}
+    owners = owners_of(snapshot.homes, snapshot.node_pods)
+    pods = {(each.namespace, each.name) for each in snapshot.node_pods}
     uses: list[Use] = []
     for card in cards.values():
         idle = [
@@ -64,10 +64,10 @@ def _once(found: Iterable[CardAllocation]) -> Iterable[CardAllocation]:
 
 
 def owners_of(
-    homes: Mapping[int, ContainerRef | None], residents: Iterable[NodePod]
+    homes: Mapping[int, ContainerRef | None], node_pods: Iterable[NodePod]
 ) -> dict[int, ContainerName]:
     """Whose each process is; without those whose pod is not known, any more or yet."""
-    by_uid = {each.uid: each for each in residents}
+    by_uid = {each.uid: each for each in node_pods}
     return {
         pid: container_of(by_uid[home.pod_uid], home.container_id) if home else ContainerName()
         for pid, home in homes.items()

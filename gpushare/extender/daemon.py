@@ -81,14 +81,16 @@ class ExtenderDaemon:
             lease_name=settings.lease_name,
             identity=settings.identity,
         )
-        self.notebook = EventQueue(self.cluster, api, self.metrics, per_second=settings.events_per_second)
+        self.event_queue = EventQueue(self.cluster, api, self.metrics, per_second=settings.events_per_second)
         self.feeds = SyncStatus(self.metrics)
-        self._pods = Follower(client, PODS, PodHandler(self.cluster, self.notebook, self.feeds, self._leads))
+        self._pods = Follower(
+            client, PODS, PodHandler(self.cluster, self.event_queue, self.feeds, self._leads)
+        )
         self._nodes = Follower(
             client, NODES, NodeHandler(self.cluster, self.feeds, settings.cgpu_pods_per_card)
         )
         self._unhealthy = Follower(
-            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.notebook, self.feeds)
+            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.event_queue, self.feeds)
         )
         self.leadership = Leadership(
             api,
@@ -102,7 +104,7 @@ class ExtenderDaemon:
             self.cluster,
             api,
             fence=self.leadership.refusal,
-            note=self.notebook.write,
+            note=self.event_queue.write,
             tasks=tasks,
             deadlines=settings.deadlines,
         )
@@ -128,8 +130,8 @@ class ExtenderDaemon:
         """What runs in the background until it is cancelled."""
         yield self._follow()
         yield self._lead_when_synced()
-        yield self.notebook.run()
-        yield watch_overcommit(self.cluster, self.notebook)
+        yield self.event_queue.run()
+        yield watch_overcommit(self.cluster, self.event_queue)
 
     async def close(self) -> None:
         """End the POSTs under way, and then give the Lease back, unless a bind of unclear outcome is left.

@@ -83,10 +83,10 @@ class PodHandler:
     """Listens to pods. Only the replica that binds tells users why a pod waits."""
 
     def __init__(
-        self, cluster: Cluster, notebook: EventQueue, feeds: SyncStatus, leads: Callable[[], bool]
+        self, cluster: Cluster, event_queue: EventQueue, feeds: SyncStatus, leads: Callable[[], bool]
     ) -> None:
         self._cluster = cluster
-        self._notebook = notebook
+        self._event_queue = event_queue
         self._leads = leads
         self.synced = feeds.synced
         self.troubled = feeds.troubled
@@ -96,12 +96,12 @@ class PodHandler:
         changes = list(batch)
         for pod in self._cluster.change_pods(changes):
             if pod.node is None and self._leads():
-                self._notebook.explain(pod)
+                self._event_queue.explain(pod)
             elif pod.node is not None:
-                self._notebook.forget(pod.uid)
+                self._event_queue.forget(pod.uid)
         for change in changes:
             if isinstance(change, Deleted):
-                self._notebook.forget(change.key)
+                self._event_queue.forget(change.key)
 
 
 class NodeHandler:
@@ -143,9 +143,9 @@ def _tell_oddities(node: Node) -> None:
 class ConfigMapHandler:
     """Listens to the ConfigMaps that name unhealthy cards."""
 
-    def __init__(self, cluster: Cluster, notebook: EventQueue, feeds: SyncStatus) -> None:
+    def __init__(self, cluster: Cluster, event_queue: EventQueue, feeds: SyncStatus) -> None:
         self._cluster = cluster
-        self._notebook = notebook
+        self._event_queue = event_queue
         self.synced = feeds.synced
         self.troubled = feeds.troubled
 
@@ -156,4 +156,4 @@ class ConfigMapHandler:
             name = f"{SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}"
             text = f"ConfigMap {name}: {entries} is no card index; write gpus: 0,2"
             log.warning("unhealthy_list_unreadable", node=node, entries=odd)
-            self._notebook.write(node_event(node, EVENT_MALFORMED, text))
+            self._event_queue.write(node_event(node, EVENT_MALFORMED, text))

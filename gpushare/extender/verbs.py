@@ -58,16 +58,16 @@ def _verdict(args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int) -> Fil
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
         return FilterOutcome(hopeless=dict.fromkeys(names, pod.demand.problem))
-    seeker = pod_request_of(pod)
-    return shortlisted(ledger, seeker, filter_nodes(ledger, seeker, names), most)
+    pod_request = pod_request_of(pod)
+    return shortlisted(ledger, pod_request, filter_nodes(ledger, pod_request, names), most)
 
 
 def prioritize_verb(body: bytes, ledger: Ledger) -> VerbResult:
     """Scores 0–10; a request that cannot be read scores nothing, as this verb has no error field."""
     try:
         args = codec.decode(body, codec.FilterArgs)
-        seeker = pod_request_of(_pod(args.pod))
-        return VerbResult(codec.scores_answer(scores(ledger, seeker, codec.asked_nodes(args))))
+        pod_request = pod_request_of(_pod(args.pod))
+        return VerbResult(codec.scores_answer(scores(ledger, pod_request, codec.asked_nodes(args))))
     except InvalidRequest as error:
         return VerbResult(error_answer("prioritize", str(error)), str(error))
 

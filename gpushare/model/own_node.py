@@ -61,7 +61,7 @@ class NodePod:
     name: str
     finished: bool = False
     containers: Mapping[str, str] = field(default_factory=dict)
-    tenant: GpuPod | None = None
+    gpu_pod: GpuPod | None = None
 
     @property
     def full_name(self) -> str:

@@ -35,17 +35,17 @@ class FilterOutcome:
         (self.hopeless if refusal.hopeless else self.failed)[node] = refusal.text
 
 
-def filter_nodes(ledger: Ledger, seeker: PodRequest, names: Iterable[str]) -> FilterOutcome:
+def filter_nodes(ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) -> FilterOutcome:
     """Judge every named node for the pod."""
-    mine = ledger.reservation(seeker.uid)
+    mine = ledger.reservation(pod_request.uid)
     if mine is not None:
         return _already_placed(mine[0], names)
     verdict = FilterOutcome()
-    demand = seeker.demand
+    demand = pod_request.demand
     simple = demand.cards == 1 and not demand.core
     units, prefix = demand.mem, asked(demand)
-    widest = ledger.memo.widest(ledger.books) if simple else _NOTHING
-    known = ledger.memo.scores(_key(seeker))
+    widest = ledger.score_cache.widest(ledger.books) if simple else _NOTHING
+    known = ledger.score_cache.scores(_key(pod_request))
     for name in names:
         if units <= widest.get(name, UNFIT) or known.get(name, UNFIT) > UNFIT:
             verdict.passed.append(name)
@@ -54,7 +54,7 @@ def filter_nodes(ledger: Ledger, seeker: PodRequest, names: Iterable[str]) -> Fi
         if book is None:
             verdict.refuse(name, Rejection(f'node "{name}" not found'))
         elif not simple or book.widest < 0:
-            _judge(verdict, book, seeker, known)
+            _judge(verdict, book, pod_request, known)
         elif units > book.largest:
             verdict.hopeless[name] = f"{prefix}, {too_large(book)}"
         else:
@@ -62,10 +62,10 @@ def filter_nodes(ledger: Ledger, seeker: PodRequest, names: Iterable[str]) -> Fi
     return verdict
 
 
-def _judge(verdict: FilterOutcome, book: Book, seeker: PodRequest, known: Scores) -> None:
+def _judge(verdict: FilterOutcome, book: Book, pod_request: PodRequest, known: Scores) -> None:
     """A closer look."""
-    result = place(book, seeker)
-    _remember(known, book, seeker, result)
+    result = place(book, pod_request)
+    _remember(known, book, pod_request, result)
     if isinstance(result, Rejection):
         verdict.refuse(book.name, result)
     else:
@@ -83,7 +83,7 @@ def _already_placed(node: str, names: Iterable[str]) -> FilterOutcome:
     return verdict
 
 
-def shortlisted(ledger: Ledger, seeker: PodRequest, verdict: FilterOutcome, most: int) -> FilterOutcome:
+def shortlisted(ledger: Ledger, pod_request: PodRequest, verdict: FilterOutcome, most: int) -> FilterOutcome:
     """The verdict with the best of the nodes that passed, ``most`` of them; 0 keeps all.
 
     The others are not refused: schedulers take a node that is named nowhere for one that was not looked
@@ -92,62 +92,62 @@ def shortlisted(ledger: Ledger, seeker: PodRequest, verdict: FilterOutcome, most
     if not 0 < most < len(verdict.passed):
         return verdict
     ranks: list[list[str]] = [[] for _ in range(MAX_EXTENDER_SCORE + 1)]
-    for name, points in zip(verdict.passed, _points(ledger, seeker, verdict.passed), strict=True):
+    for name, points in zip(verdict.passed, _points(ledger, pod_request, verdict.passed), strict=True):
         ranks[points].append(name)
     return replace(verdict, passed=list(islice(chain.from_iterable(reversed(ranks)), most)))
 
 
-def score(ledger: Ledger, seeker: PodRequest, name: str) -> int:
+def score(ledger: Ledger, pod_request: PodRequest, name: str) -> int:
     """0 to 10: how well the pod sits there by the node's policy; 0 where it does not fit.
 
     Binpack prefers the node whose chosen card is left with the least free part, spread the most.
     Cards of a known model outside the table come last.
     """
-    return scores(ledger, seeker, (name,))[name]
+    return scores(ledger, pod_request, (name,))[name]
 
 
-def scores(ledger: Ledger, seeker: PodRequest, names: Sequence[str]) -> dict[str, int]:
+def scores(ledger: Ledger, pod_request: PodRequest, names: Sequence[str]) -> dict[str, int]:
     """The score of every named node."""
-    points = _points(ledger, seeker, names)
+    points = _points(ledger, pod_request, names)
     if UNFIT in points:
         points = [max(0, each) for each in points]
     return dict(zip(names, points, strict=True))
 
 
-def _points(ledger: Ledger, seeker: PodRequest, names: Sequence[str]) -> list[int]:
+def _points(ledger: Ledger, pod_request: PodRequest, names: Sequence[str]) -> list[int]:
     """The scores in the order of the names, or UNFIT."""
-    known = ledger.memo.scores(_key(seeker))
+    known = ledger.score_cache.scores(_key(pod_request))
     return [
-        _score(ledger.books.get(name), seeker, known) if points is None else points
+        _score(ledger.books.get(name), pod_request, known) if points is None else points
         for name, points in zip(names, map(known.get, names), strict=True)
     ]
 
 
-def _key(seeker: PodRequest) -> str:
+def _key(pod_request: PodRequest) -> str:
     """What a score depends on, as one string: its hash is kept, where a tuple's is worked out each time."""
-    demand = seeker.demand
+    demand = pod_request.demand
     users = sorted(map(str, demand.users))
-    return f"{demand.mem}/{demand.core}/{demand.cards}/{users}/{seeker.placement}"
+    return f"{demand.mem}/{demand.core}/{demand.cards}/{users}/{pod_request.placement}"
 
 
-def _score(book: Book | None, seeker: PodRequest, known: Scores) -> int:
-    return _remember(known, book, seeker, place(book, seeker)) if book else UNFIT
+def _score(book: Book | None, pod_request: PodRequest, known: Scores) -> int:
+    return _remember(known, book, pod_request, place(book, pod_request)) if book else UNFIT
 
 
-def _remember(known: Scores, book: Book, seeker: PodRequest, result: Shares | Rejection) -> int:
+def _remember(known: Scores, book: Book, pod_request: PodRequest, result: Shares | Rejection) -> int:
     """The score of a placement, remembered unless nominated pods make it depend on who asks."""
-    points = UNFIT if isinstance(result, Rejection) else _fullness(book, seeker, result)
+    points = UNFIT if isinstance(result, Rejection) else _fullness(book, pod_request, result)
     if not book.nominees:
         known[book.name] = points
     return points
 
 
-def _fullness(book: Book, seeker: PodRequest, shares: Shares) -> int:
+def _fullness(book: Book, pod_request: PodRequest, shares: Shares) -> int:
     rooms = {room.card.index: room for room in book.rooms}
     chosen = [rooms[index] for index, _ in shares]
     if any(room.card.model and not is_listed(room.card.model) for room in chosen):
         return 0
-    left = sum(room.free.mem for room in chosen) - seeker.demand.mem
+    left = sum(room.free.mem for room in chosen) - pod_request.demand.mem
     part = left / max(1, sum(room.total.mem for room in chosen))
-    wish = part if policy_of(book, seeker.placement) == "spread" else 1 - part
+    wish = part if policy_of(book, pod_request.placement) == "spread" else 1 - part
     return 1 + round((MAX_EXTENDER_SCORE - 1) * wish)

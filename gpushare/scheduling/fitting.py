@@ -33,21 +33,21 @@ class Rejection:
     hopeless: bool = False
 
 
-def place(book: Book, seeker: PodRequest) -> Shares | Rejection:
+def place(book: Book, pod_request: PodRequest) -> Shares | Rejection:
     """The cards that the seeker gets on this node, or why it gets none. Decides, changes nothing."""
-    refusal = unfit(book, seeker.demand)
+    refusal = unfit(book, pod_request.demand)
     if refusal:
         return refusal
-    rooms = fitting_cards(book, seeker)
-    cards = choose(book, rooms, seeker.demand, seeker.placement)
-    return even_shares(seeker.demand, cards) if cards else full(book, seeker)
+    rooms = fitting_cards(book, pod_request)
+    cards = choose(book, rooms, pod_request.demand, pod_request.placement)
+    return even_shares(pod_request.demand, cards) if cards else full(book, pod_request)
 
 
-def fitting_cards(book: Book, seeker: PodRequest) -> list[CardUsage]:
+def fitting_cards(book: Book, pod_request: PodRequest) -> list[CardUsage]:
     """The cards that fit one card's part of the demand, nominated pods considered."""
-    share, users = seeker.demand.per_card, seeker.demand.users
+    share, users = pod_request.demand.per_card, pod_request.demand.users
     rooms = [room for room in book.rooms if room.holds(share, users)]
-    rivals = _rivals(book, seeker)
+    rivals = _rivals(book, pod_request)
     if not rivals or not rooms:
         return rooms
     later = {room.card.index: room for room in _once_nominees_are_in(book, rivals).rooms}
@@ -103,9 +103,9 @@ def _too_large(book: Book, demand: Demand) -> Rejection | None:
     return None
 
 
-def full(book: Book, seeker: PodRequest) -> Rejection:
+def full(book: Book, pod_request: PodRequest) -> Rejection:
     """Why no card has room now. Short: the scheduler joins these of all nodes into one line."""
-    demand = seeker.demand
+    demand = pod_request.demand
     fitting = [room for room in book.rooms if room.holds(demand.per_card, demand.users)]
     held = "; held for a pod that preempts" if len(fitting) >= demand.cards else ""
     core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
@@ -139,11 +139,11 @@ def asked(demand: Demand) -> str:
     return f"{REASON_NO_CARD}: asked {demand.per_card.mem}{core}{cards}"
 
 
-def _rivals(book: Book, seeker: PodRequest) -> list[Nominee]:
+def _rivals(book: Book, pod_request: PodRequest) -> list[Nominee]:
     if not book.nominees:
         return []
     waiting = (n for n in book.nominees.values() if n.uid not in book.reservations)
-    rivals = [n for n in waiting if n.uid != seeker.uid and n.priority >= seeker.priority]
+    rivals = [n for n in waiting if n.uid != pod_request.uid and n.priority >= pod_request.priority]
     return sorted(rivals, key=lambda n: (-n.priority, n.uid))
 
 

@@ -73,16 +73,16 @@ def _named(pod: str, units: int) -> dict[str, Any]:
     return {"name": name, "namespace": namespace, "usedGPU": units}
 
 
-def explain(ledger: Ledger, seeker: PodRequest) -> str | None:
+def explain(ledger: Ledger, pod_request: PodRequest) -> str | None:
     """Why no node has room for the pod, the least hopeless nodes first; None where one has room."""
     books = [book for book in ledger.books.values() if book.node is not None and book.node.cards]
-    verdict = filter_nodes(ledger, seeker, [book.name for book in books])
+    verdict = filter_nodes(ledger, pod_request, [book.name for book in books])
     if verdict.passed:
         return None
     reasons = verdict.failed | verdict.hopeless
     told = sorted(_least_full(books), key=lambda book: book.name in verdict.hopeless)
     found = [f"{book.name}: {reasons[book.name]}" for book in told[:_SHOWN_NODES]]
-    return _summary(seeker.demand, found, len(told) - len(found))
+    return _summary(pod_request.demand, found, len(told) - len(found))
 
 
 def _least_full(books: Iterable[Book]) -> list[Book]:

@@ -34,7 +34,7 @@ class Ledger:
     books: Map[str, Book] = field(default_factory=Map)
     home: Map[str, str] = field(default_factory=Map)
     nominated: Map[str, str] = field(default_factory=Map)
-    memo: ScoreCache = field(default_factory=ScoreCache, compare=False, repr=False)
+    score_cache: ScoreCache = field(default_factory=ScoreCache, compare=False, repr=False)
 
     def reservation(self, uid: str) -> tuple[str, Reservation] | None:
         """The node and the reservation of a pod."""
@@ -82,7 +82,7 @@ class _Draft:
 
     def __init__(self, ledger: Ledger) -> None:
         self._books = ledger.books
-        self._memo = ledger.memo
+        self._score_cache = ledger.score_cache
         self._home = ledger.home.mutate()
         self._nominated = ledger.nominated.mutate()
         self._pages: dict[str, _Page] = {}
@@ -97,8 +97,8 @@ class _Draft:
                 del books[name]
             if page.recount:
                 changed[name] = books.get(name)
-        memo = self._memo.handed_on(changed)
-        return Ledger(books.finish(), self._home.finish(), self._nominated.finish(), memo)
+        score_cache = self._score_cache.handed_on(changed)
+        return Ledger(books.finish(), self._home.finish(), self._nominated.finish(), score_cache)
 
     def take(self, event: Event) -> None:
         match event:

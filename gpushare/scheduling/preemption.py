@@ -19,26 +19,26 @@ _LOWEST: Final = -(2**31)
 
 
 def preempt(
-    ledger: Ledger, seeker: PodRequest, proposed: Mapping[str, Iterable[str]]
+    ledger: Ledger, pod_request: PodRequest, proposed: Mapping[str, Iterable[str]]
 ) -> dict[str, tuple[str, ...]]:
     """For each proposed node the UIDs of the pods to evict; nodes where none would help are left out."""
     answer = {}
     for name, uids in proposed.items():
         book = ledger.books.get(name)
-        victims = victims_on(book, seeker, tuple(uids)) if book else None
+        victims = victims_on(book, pod_request, tuple(uids)) if book else None
         if victims is not None:
             answer[name] = victims
     return answer
 
 
-def victims_on(book: Book, seeker: PodRequest, proposed: tuple[str, ...]) -> tuple[str, ...] | None:
+def victims_on(book: Book, pod_request: PodRequest, proposed: tuple[str, ...]) -> tuple[str, ...] | None:
     """The victims on one node, None where evicting every lower pod would not make room."""
-    if unfit(book, seeker.demand):
+    if unfit(book, pod_request.demand):
         return None
     going = frozenset(r.uid for r in book.reservations.values() if r.terminating)
-    if not isinstance(place(without(book, going | frozenset(proposed)), seeker), Rejection):
+    if not isinstance(place(without(book, going | frozenset(proposed)), pod_request), Rejection):
         return proposed
-    ours = _cheapest(without(book, going), seeker, frozenset(proposed))
+    ours = _cheapest(without(book, going), pod_request, frozenset(proposed))
     if ours is None:
         return None
     strangers = tuple(uid for uid in proposed if uid not in book.reservations)
@@ -46,38 +46,38 @@ def victims_on(book: Book, seeker: PodRequest, proposed: tuple[str, ...]) -> tup
     return strangers + tuple(sorted(ours)) or None
 
 
-def _cheapest(book: Book, seeker: PodRequest, preferred: frozenset[str]) -> frozenset[str] | None:
+def _cheapest(book: Book, pod_request: PodRequest, preferred: frozenset[str]) -> frozenset[str] | None:
     """The least costly victims on as many cards as the demand needs, else on any cards at all."""
 
     def fits(gone: frozenset[str]) -> bool:
-        return not isinstance(place(without(book, gone), seeker), Rejection)
+        return not isinstance(place(without(book, gone), pod_request), Rejection)
 
     per_card = [
         victims
         for room in book.rooms
-        if (victims := _victims_on_card(book, seeker, room.card.index, preferred)) is not None
+        if (victims := _victims_on_card(book, pod_request, room.card.index, preferred)) is not None
     ]
     per_card.sort(key=lambda victims: _cost(book, victims))
-    everybody = _lower(book.reservations.values(), seeker)
-    cheap = frozenset[str]().union(*per_card[: seeker.demand.cards])
+    everybody = _lower(book.reservations.values(), pod_request)
+    cheap = frozenset[str]().union(*per_card[: pod_request.demand.cards])
     return next((_spared(book, some, preferred, fits) for some in (cheap, everybody) if fits(some)), None)
 
 
 def _victims_on_card(
-    book: Book, seeker: PodRequest, index: int, preferred: frozenset[str]
+    book: Book, pod_request: PodRequest, index: int, preferred: frozenset[str]
 ) -> frozenset[str] | None:
     """Lower pods of the card that must go for one card's part of the demand."""
 
     def fits(gone: frozenset[str]) -> bool:
-        return _fits(book, gone, seeker, index)
+        return _fits(book, gone, pod_request, index)
 
-    lower = _lower(_on_card(book, index), seeker)
+    lower = _lower(_on_card(book, index), pod_request)
     return _spared(book, lower, preferred, fits) if fits(lower) else None
 
 
-def _lower(reservations: Iterable[Reservation], seeker: PodRequest) -> frozenset[str]:
+def _lower(reservations: Iterable[Reservation], pod_request: PodRequest) -> frozenset[str]:
     """Who may go: pods of lower priority, and bound ones, as kube-scheduler knows no others."""
-    return frozenset(r.uid for r in reservations if r.settled and r.priority < seeker.priority)
+    return frozenset(r.uid for r in reservations if r.settled and r.priority < pod_request.priority)
 
 
 def _spared(
@@ -101,8 +101,8 @@ def _on_card(book: Book, index: int) -> list[Reservation]:
     return found
 
 
-def _fits(book: Book, gone: frozenset[str], seeker: PodRequest, index: int) -> bool:
-    one_card = PodRequest(seeker.uid, _single(seeker.demand), seeker.priority)
+def _fits(book: Book, gone: frozenset[str], pod_request: PodRequest, index: int) -> bool:
+    one_card = PodRequest(pod_request.uid, _single(pod_request.demand), pod_request.priority)
     return any(room.card.index == index for room in fitting_cards(without(book, gone), one_card))
 
 

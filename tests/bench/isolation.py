@@ -47,7 +47,7 @@ def main() -> None:
         click.echo("| what | driver alone | with the library | more | goal |\n|---|---|---|---|---|")
         calls(program, plain, launches)
         start(plain)
-        click.echo(f"| resident of library and region | | {_resident(plain):.0f} KiB | | 1 MiB |")
+        click.echo(f"| resident of library and region | | {_node_pod(plain):.0f} KiB | | 1 MiB |")
         many(program, plain)
         shares(_launching(small, 25), _launching(plain, 75))
 
@@ -110,7 +110,7 @@ def start(container: Container) -> None:
     click.echo(f"| start of a program | {alone:.0f} µs | {ours:.0f} µs | {ours - alone:.0f} µs | 1 ms |")
 
 
-def _resident(container: Container) -> float:
+def _node_pod(container: Container) -> float:
     """KiB of a program that has memory: pages of the library, its data and the region."""
     code = f"context(); alloc(1); left(); names = {[str(container.library), str(container.shared)]!r}"
     code += """

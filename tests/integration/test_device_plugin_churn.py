@@ -140,7 +140,7 @@ async def _books(gpus: GpuBed, node: GpuNode) -> dict[str, dict[int, int]]:
     books: dict[str, Counter[int]] = {}
     for each in answer["nodes"]:
         for device in each["devs"]:
-            for tenant in device["pods"] or ():
-                name = f"{tenant['namespace']}/{tenant['name']}"
-                books.setdefault(name, Counter())[device["id"]] += tenant["usedGPU"]
+            for gpu_pod in device["pods"] or ():
+                name = f"{gpu_pod['namespace']}/{gpu_pod['name']}"
+                books.setdefault(name, Counter())[device["id"]] += gpu_pod["usedGPU"]
     return {name: dict(cards) for name, cards in books.items()}

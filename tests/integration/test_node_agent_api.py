@@ -58,14 +58,14 @@ class Agent:
     node: str
     publisher: ApiWriter
     metrics: PluginMetrics
-    tenants: dict[str, GpuPod] = field(default_factory=dict)
+    gpu_pods: dict[str, GpuPod] = field(default_factory=dict)
 
     def changed(self, batch: Iterable[Upserted[Any] | Deleted]) -> None:
         for change in batch:
             if isinstance(change, Upserted) and isinstance(change.value, OwnNode):
                 self.publisher.node_seen(change.value)
-            elif isinstance(change, Upserted) and change.value.tenant:
-                self.tenants[change.key] = change.value.tenant
+            elif isinstance(change, Upserted) and change.value.gpu_pod:
+                self.gpu_pods[change.key] = change.value.gpu_pod
 
     def synced(self, resource: str) -> None:
         del resource
@@ -98,14 +98,14 @@ class Agent:
         pod["spec"]["nodeName"] = self.node
         (made,) = await self.bed.create_pods([pod])
         uid: str = made["metadata"]["uid"]
-        return await self.sees(uid, lambda tenant: tenant)
+        return await self.sees(uid, lambda gpu_pod: gpu_pod)
 
     async def sees(self, uid: str, fact: Callable[[GpuPod], object]) -> GpuPod:
         async def met() -> bool:
-            return uid in self.tenants and bool(fact(self.tenants[uid]))
+            return uid in self.gpu_pods and bool(fact(self.gpu_pods[uid]))
 
         await until(met, "the watch of pods")
-        return self.tenants[uid]
+        return self.gpu_pods[uid]
 
 
 @asynccontextmanager
@@ -180,7 +180,7 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
             }
         )
         await made.settles()
-        assert (await made.sees(pod.uid, lambda tenant: tenant.served)).served
+        assert (await made.sees(pod.uid, lambda gpu_pod: gpu_pod.served)).served
 
 
 async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:

@@ -25,7 +25,7 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, Reservation, make_book
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from tests.support.builders import sound
-from tests.support.tenants import NODE, cards, tenant, with_tenants
+from tests.support.gpu_pods import NODE, cards, gpu_pod, with_gpu_pods
 
 SIZES = (8, 6)
 
@@ -103,11 +103,11 @@ class NodeOfPods:
             places = tuple(index for index, _ in found)
         elif how == "forged":
             places = tuple(data.draw(st.permutations((0, 1)))[: demand.cards])
-        newcomer = tenant(uid, demand, card=places, bound=self.clock)
+        newcomer = gpu_pod(uid, demand, card=places, bound=self.clock)
         if how == "forged":
             newcomer = replace(newcomer, pod=replace(newcomer.pod, seal=None))
         self.pods[uid] = Pod(uid, demand)
-        self.agent = with_tenants(self.agent, newcomer)
+        self.agent = with_gpu_pods(self.agent, newcomer)
 
     def allocate(self, data: st.DataObject) -> None:
         """The kubelet admits whichever pod it likes; a pod under way goes on first."""
@@ -143,7 +143,7 @@ class NodeOfPods:
             return None
         decision = decide(self.agent, found, ids, self.clock)
         if isinstance(decision, Rejected):
-            self.refusals |= {(found.tenant.uid, found.container.name)}
+            self.refusals |= {(found.gpu_pod.uid, found.container.name)}
             return None
         self.agent = with_grant(self.agent, decision.grant)
         assert sum(units for _, units in decision.grant.cards) == container.mem
@@ -152,14 +152,14 @@ class NodeOfPods:
 
     def delete(self, data: st.DataObject) -> None:
         """Any pod goes, one that has failed and that the API still shows included."""
-        if self.agent.tenants:
-            self.gone(data.draw(st.sampled_from(sorted(self.agent.tenants))))
+        if self.agent.gpu_pods:
+            self.gone(data.draw(st.sampled_from(sorted(self.agent.gpu_pods))))
 
     def restart_agent(self, _: st.DataObject) -> None:
         """What is left is the record and the API."""
         there = self.agent
         self.refusals = frozenset()
-        self.agent = Allocations(NODE, there.cards, there.mode, tenants=there.tenants, grants=there.grants)
+        self.agent = Allocations(NODE, there.cards, there.mode, gpu_pods=there.gpu_pods, grants=there.grants)
 
     def look(self, _: st.DataObject) -> None:
         """The agent looks at the checkpoint, and lets go of who is gone."""
@@ -175,7 +175,7 @@ class NodeOfPods:
             running = frozenset(
                 c.name for c in pod.demand.containers if c.kind is not ContainerKind.INIT and pod.told
             )
-            self.agent = with_tenants(self.agent, replace(self.agent.tenants[pod.uid], running=running))
+            self.agent = with_gpu_pods(self.agent, replace(self.agent.gpu_pods[pod.uid], running=running))
 
     def reboot(self, data: st.DataObject) -> None:
         """Cards are lost or found again; pods on a lost one are still in the API for a while."""
@@ -194,8 +194,8 @@ class NodeOfPods:
     def gone(self, uid: str) -> None:
         joined = join(self.agent, self.checkpoint())
         self.pods.pop(uid, None)
-        tenants = {key: t for key, t in self.agent.tenants.items() if key != uid}
-        self.agent = retained(replace(joined, tenants=tenants), frozenset())
+        gpu_pods = {key: t for key, t in self.agent.gpu_pods.items() if key != uid}
+        self.agent = retained(replace(joined, gpu_pods=gpu_pods), frozenset())
 
     def checkpoint(self) -> list[ServedContainer]:
         return [
@@ -215,7 +215,7 @@ class NodeOfPods:
         done = frozenset(entry.key for entry in self.checkpoint())
         found = match(self.agent, AllocateCall(amount, done=done, refused=self.refusals))
         wanted = (
-            choose(self.agent, found.tenant, found.tenant.demand) if found and found.tenant.demand else ()
+            choose(self.agent, found.gpu_pod, found.gpu_pod.demand) if found and found.gpu_pod.demand else ()
         )
         wish = () if isinstance(wanted, Rejection) else wanted
         return tuple(preferred(available, (), amount, wish, self.agent.cards))
@@ -229,7 +229,7 @@ class NodeOfPods:
         """The extender believes sealed claims, and the agent above them."""
         reservations = {
             uid: Reservation(uid, uid, t.demand, t.claim if t.pod.seal else None)
-            for uid, t in self.agent.tenants.items()
+            for uid, t in self.agent.gpu_pods.items()
             if t.demand
         }
         return make_book(NODE, self.extenders_view(), frozenset(), reservations, {})

@@ -133,7 +133,7 @@ def ledgers(draw: st.DrawFn, nominees: int = 2) -> Ledger:
 
 
 @st.composite
-def seekers(draw: st.DrawFn) -> PodRequest:
+def pod_requests(draw: st.DrawFn) -> PodRequest:
     """A pod that looks for a place; now and then it is one of the nominated ones."""
     return PodRequest(
         draw(st.sampled_from(("seeker", "seeker", "q0"))),

@@ -280,7 +280,7 @@ class HonestCluster(RuleBasedStateMachine):
 
     @invariant()
     def answers_are_those_of_a_ledger_that_was_never_asked(self) -> None:
-        fresh = replace(self.ledger, memo=ScoreCache())
+        fresh = replace(self.ledger, score_cache=ScoreCache())
         for who in ASKERS:
             assert filter_nodes(self.ledger, who, NODES) == filter_nodes(fresh, who, NODES)
             assert scores(self.ledger, who, NODES) == scores(fresh, who, NODES)

@@ -13,13 +13,21 @@ from gpushare.scheduling.filtering import filter_nodes, score, shortlisted
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import Ledger
-from tests.property.strategies import MODES, NODES, PLACEMENTS, ledgers, seekers, small_demands, waited_for
+from tests.property.strategies import (
+    MODES,
+    NODES,
+    PLACEMENTS,
+    ledgers,
+    pod_requests,
+    small_demands,
+    waited_for,
+)
 from tests.support.builders import cluster, demand, node, pod
 
 ASKED = (*NODES, "unknown")
 
 
-@given(ledgers(), seekers())
+@given(ledgers(), pod_requests())
 def test_filter_says_of_every_node_what_bind_would_say(ledger: Ledger, who: PodRequest) -> None:
     verdict = filter_nodes(ledger, who, ASKED)
     for name in NODES:
@@ -31,7 +39,7 @@ def test_filter_says_of_every_node_what_bind_would_say(ledger: Ledger, who: PodR
     assert len(verdict.passed) + len(verdict.failed) + len(verdict.hopeless) == len(ASKED)
 
 
-@given(ledgers(), seekers(), st.integers(1, len(NODES)))
+@given(ledgers(), pod_requests(), st.integers(1, len(NODES)))
 def test_a_shortlist_names_the_best_nodes_and_refuses_no_other(
     ledger: Ledger, who: PodRequest, most: int
 ) -> None:
@@ -46,7 +54,7 @@ def test_a_shortlist_names_the_best_nodes_and_refuses_no_other(
     assert shortlisted(ledger, who, whole, 0) == whole
 
 
-@given(ledgers(), seekers())
+@given(ledgers(), pod_requests())
 def test_asking_changes_nothing_and_asking_again_gives_the_same_answer(
     ledger: Ledger, who: PodRequest
 ) -> None:
@@ -58,7 +66,7 @@ def test_asking_changes_nothing_and_asking_again_gives_the_same_answer(
     assert {name: (book, book.rooms) for name, book in ledger.books.items()} == before
 
 
-@given(ledgers(), seekers())
+@given(ledgers(), pod_requests())
 def test_an_explanation_is_given_exactly_where_no_node_fits(ledger: Ledger, who: PodRequest) -> None:
     assert (explain(ledger, who) is None) == bool(filter_nodes(ledger, who, NODES).passed)
 
@@ -74,7 +82,7 @@ def unlike(book: Book, index: int, wanted: Demand) -> bool:
     return bool(wanted.users) and not others <= wanted.users
 
 
-@given(ledgers(nominees=0), seekers())
+@given(ledgers(nominees=0), pod_requests())
 def test_a_pod_is_placed_exactly_where_enough_cards_have_room(ledger: Ledger, who: PodRequest) -> None:
     part = who.demand.per_card
     for name in NODES:
@@ -103,7 +111,7 @@ def test_a_pod_is_placed_exactly_where_enough_cards_have_room(ledger: Ledger, wh
             assert all(share == part for _, share in found)
 
 
-@given(ledgers(nominees=0), seekers(), st.sampled_from(("binpack", "spread")))
+@given(ledgers(nominees=0), pod_requests(), st.sampled_from(("binpack", "spread")))
 def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: PodRequest, policy: str) -> None:
     part = who.demand.per_card
     for name in NODES:
@@ -122,14 +130,14 @@ def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: PodReques
         assert taken == set(best)
 
 
-@given(ledgers(), seekers())
+@given(ledgers(), pod_requests())
 def test_eviction_does_not_help_where_it_is_said_not_to(ledger: Ledger, who: PodRequest) -> None:
     for name in filter_nodes(ledger, who, NODES).hopeless:
         book = ledger.books[name]
         assert isinstance(place(without(book, frozenset(book.reservations)), who), Rejection)
 
 
-@given(ledgers(), seekers())
+@given(ledgers(), pod_requests())
 def test_a_pod_that_has_been_placed_leaves_no_card_overcommitted_that_was_not(
     ledger: Ledger, who: PodRequest
 ) -> None:
@@ -199,7 +207,7 @@ def place_all(book: Book, nominees: list[Nominee]) -> list[Nominee]:
     return placed
 
 
-@given(ledgers(), seekers())
+@given(ledgers(), pod_requests())
 def test_a_score_is_0_to_10_and_0_where_the_pod_does_not_fit(ledger: Ledger, who: PodRequest) -> None:
     for name in ASKED:
         points = score(ledger, who, name)

@@ -43,7 +43,7 @@ def the_extender_reads_the_truth_or_nothing(node: NodeOfPods) -> None:
     node.agent = join(node.agent, node.checkpoint())
     view = node.extenders_view()
     for pod in node.pods.values():
-        t = node.agent.tenants[pod.uid]
+        t = node.agent.gpu_pods[pod.uid]
         told = {uuid for cards in pod.told.values() for uuid in cards}
         if not told or told & node.lost or t.demand is None:
             continue

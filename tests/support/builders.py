@@ -109,7 +109,7 @@ def unmanaged(uid: str, *, at: str | None = None) -> Pod:
     return Pod(uid, "default", uid, sound(demand_of(())), node=at)
 
 
-def seeker(
+def pod_request(
     asks: int | Demand = 4, *, uid: str = "seeker", priority: int = 0, placement: str | None = None
 ) -> PodRequest:
     """A pod that looks for a place."""

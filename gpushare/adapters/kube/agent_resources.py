@@ -120,7 +120,7 @@ def gpu_pods(body: bytes) -> list[GpuPod]:
         page = _decode_pods(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise KubeletError(f"the kubelet's list of pods cannot be read: {error}") from error
-    return [tenant for wire in page.items or () if (tenant := _gpu_pod(wire))]
+    return [gpu_pod for wire in page.items or () if (gpu_pod := _gpu_pod(wire))]
 
 
 def _gpu_pod(wire: WireGpuPod) -> GpuPod | None:
@@ -147,15 +147,15 @@ def _node_pod(wire: WireGpuPod) -> tuple[str, NodePod]:
         *(status.container_statuses or ()),
         *(status.ephemeral_container_statuses or ()),
     )
-    resident = NodePod(
+    node_pod = NodePod(
         static_uid or meta.uid,
         meta.namespace,
         meta.name,
         finished=status.phase in ("Succeeded", "Failed"),
         containers={_bare(each.container_id): each.name for each in listed if each.container_id},
-        tenant=_gpu_pod(wire),
+        gpu_pod=_gpu_pod(wire),
     )
-    return meta.uid, resident
+    return meta.uid, node_pod
 
 
 def _bare(container_id: str) -> str:

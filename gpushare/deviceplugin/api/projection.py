@@ -36,19 +36,19 @@ class Projector:
 
     def __init__(
         self,
-        household: NodeState,
+        node_state: NodeState,
         publisher: ApiWriter,
         metrics: PluginMetrics,
         style: ResponseSettings,
         *,
         tell: Callable[[Event], None],
     ) -> None:
-        self._household = household
+        self._node_state = node_state
         self._publisher = publisher
         self._metrics = metrics
         self._style = style
         self._tell = tell
-        self._confirmed: Mapping[Key, Allocation] = {g.key: g for g in _confirmed(household)}
+        self._confirmed: Mapping[Key, Allocation] = {g.key: g for g in _confirmed(node_state)}
         self._notices: tuple[str, ...] = ()
         self._in_use: frozenset[int] = frozenset()
 
@@ -56,9 +56,9 @@ class Projector:
         """Tell of every change, until cancelled; what happens within a moment is told together."""
         told = -1
         while True:
-            if told == self._household.edition:
-                await self._household.changed()
-            told = self._household.edition
+            if told == self._node_state.edition:
+                await self._node_state.changed()
+            told = self._node_state.edition
             self.tell()
             await asyncio.sleep(_PAUSE_S)
 
@@ -66,32 +66,32 @@ class Projector:
         """Tell of the household as it is."""
         self._publish()
         self._tell_whole_gpus()
-        before, self._confirmed = self._confirmed, {g.key: g for g in _confirmed(self._household)}
+        before, self._confirmed = self._confirmed, {g.key: g for g in _confirmed(self._node_state)}
         for key, grant in self._confirmed.items():
-            tenant = self._household.tenancy.tenants.get(grant.uid)
-            if tenant and not (key in before and before[key].cards == grant.cards):
-                self._tell_move(tenant, grant)
-                self._tell_mistake(tenant, grant)
-                self._tell_bypass(tenant, grant)
+            gpu_pod = self._node_state.allocations.gpu_pods.get(grant.uid)
+            if gpu_pod and not (key in before and before[key].cards == grant.cards):
+                self._tell_move(gpu_pod, grant)
+                self._tell_mistake(gpu_pod, grant)
+                self._tell_bypass(gpu_pod, grant)
 
     def _publish(self) -> None:
-        house = self._household
-        lineup = house.offered
-        self._publisher.want_node(desired_node(lineup, assigned_text(house.tenancy)))
-        self._publisher.want_pods(pod_patches(house.tenancy))
-        if lineup:
-            self._publisher.want_unhealthy(lineup.closed)
-        here = house.tenancy.by_pod.keys() & house.tenancy.tenants.keys()
+        house = self._node_state
+        shared_gpus = house.offered
+        self._publisher.want_node(desired_node(shared_gpus, assigned_text(house.allocations)))
+        self._publisher.want_pods(pod_patches(house.allocations))
+        if shared_gpus:
+            self._publisher.want_unhealthy(shared_gpus.closed)
+        here = house.allocations.by_pod.keys() & house.allocations.gpu_pods.keys()
         self._metrics.pods.labels("running").set(len(here))
-        self._metrics.pods.labels("leaving").set(len(house.tenancy.by_pod) - len(here))
+        self._metrics.pods.labels("leaving").set(len(house.allocations.by_pod) - len(here))
 
     def _tell_whole_gpus(self) -> None:
         """Cards are full, or full no longer, because of what another plugin gave out."""
-        before, self._notices = self._notices, self._household.notices
+        before, self._notices = self._notices, self._node_state.notices
         for text in self._notices:
             if text not in before:
                 self._tell_card(EVENT_CARD_IN_USE, text)
-        cards = self._household.offered.cards if self._household.offered else ()
+        cards = self._node_state.offered.cards if self._node_state.offered else ()
         was, self._in_use = self._in_use, frozenset(card.index for card in cards if card.whole_gpu_pods)
         for card in cards:
             if card.index in was - self._in_use:
@@ -100,23 +100,23 @@ class Projector:
 
     def _tell_card(self, reason: str, text: str) -> None:
         log.warning("card_in_use" if reason == EVENT_CARD_IN_USE else "card_free", text=text)
-        self._tell(node_event(self._household.tenancy.node, reason, text))
+        self._tell(node_event(self._node_state.allocations.node, reason, text))
 
-    def _tell_move(self, tenant: GpuPod, grant: Allocation) -> None:
+    def _tell_move(self, gpu_pod: GpuPod, grant: Allocation) -> None:
         """A pod got another card than it was promised."""
-        shares = held(self._household.tenancy, grant.uid)
-        if not grant.astray or not shares or shares == tenant.claim:
+        shares = held(self._node_state.allocations, grant.uid)
+        if not grant.astray or not shares or shares == gpu_pod.claim:
             return
         cards = ", ".join(f"{share.mem} on card {index}" for index, share in shares)
-        promised = ", ".join(f"card {index}" for index, _ in tenant.claim or ()) or "no card"
-        self._metrics.corrected.labels("moved" if tenant.claim else "unplaced").inc()
+        promised = ", ".join(f"card {index}" for index, _ in gpu_pod.claim or ()) or "no card"
+        self._metrics.corrected.labels("moved" if gpu_pod.claim else "unplaced").inc()
         log.info("pod_corrected", pod=grant.pod, cards=cards, promised=promised)
         text = f"holds {cards}; its annotations named {promised}"
-        self._tell(pod_event(tenant.pod, EVENT_ASSIGNED, text))
+        self._tell(pod_event(gpu_pod.pod, EVENT_ASSIGNED, text))
 
-    def _tell_mistake(self, tenant: GpuPod, grant: Allocation) -> None:
+    def _tell_mistake(self, gpu_pod: GpuPod, grant: Allocation) -> None:
         """A container has the answer that was meant for another pod, of another size."""
-        asked = tenant.demand.mem if tenant.demand else 0
+        asked = gpu_pod.demand.mem if gpu_pod.demand else 0
         if grant.total in (0, asked):
             return
         self._metrics.corrected.labels("mistaken").inc()
@@ -125,18 +125,18 @@ class Projector:
             f"asks for {asked}: the kubelet asked for several pods at a time; make the pod anew to correct it"
         )
         log.warning("pod_mistaken", pod=grant.pod, text=text)
-        self._tell(pod_event(tenant.pod, EVENT_ASSIGNED, text, warning=True))
+        self._tell(pod_event(gpu_pod.pod, EVENT_ASSIGNED, text, warning=True))
 
-    def _tell_bypass(self, tenant: GpuPod, grant: Allocation) -> None:
+    def _tell_bypass(self, gpu_pod: GpuPod, grant: Allocation) -> None:
         """A container that would have been refused has got the answer that was meant for its twin."""
-        refused = sets_visible_devices(tenant, grant.container, self._style)
+        refused = sets_visible_devices(gpu_pod, grant.container, self._style)
         if refused and grant.at_ns:
             log.warning(
                 "allocate_refused", resource=RESOURCE_MEM, reason=refused.reason, text=refused.text, late=True
             )
-            self._tell(pod_event(tenant.pod, EVENT_REFUSED, refused.text, warning=True))
+            self._tell(pod_event(gpu_pod.pod, EVENT_REFUSED, refused.text, warning=True))
 
 
-def _confirmed(household: NodeState) -> Iterator[Allocation]:
+def _confirmed(node_state: NodeState) -> Iterator[Allocation]:
     """What the kubelet has confirmed to be so."""
-    return (grant for grant in household.tenancy.grants.values() if grant.sure)
+    return (grant for grant in node_state.allocations.grants.values() if grant.sure)

@@ -30,11 +30,11 @@ class Watches:
         self,
         client: KubeClient,
         node: str,
-        household: NodeState,
+        node_state: NodeState,
         metrics: PluginMetrics,
         see_node: Callable[[OwnNode], None],
     ) -> None:
-        self.pods = OwnPodHandler(household)
+        self.pods = OwnPodHandler(node_state)
         self.node = OwnNodeHandler(see_node)
         self.pod_follower = Follower(client, node_pods(node), self.pods)
         self.node_follower = Follower(client, own_node(node), self.node)
@@ -89,13 +89,13 @@ class _Intake:
 class OwnPodHandler(_Intake):
     """Listens to the pods of this node."""
 
-    def __init__(self, household: NodeState) -> None:
+    def __init__(self, node_state: NodeState) -> None:
         super().__init__()
-        self._household = household
+        self._node_state = node_state
 
     def changed(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
         """Take in pods."""
-        self._household.take_residents(batch)
+        self._node_state.take_node_pods(batch)
 
 
 class OwnNodeHandler(_Intake):

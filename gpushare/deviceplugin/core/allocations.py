@@ -89,7 +89,7 @@ class Allocations:
     mode: Mode = Mode.SHARE
     placement: str | None = None
     isolated: bool = True
-    tenants: Mapping[str, GpuPod] = field(default_factory=dict)
+    gpu_pods: Mapping[str, GpuPod] = field(default_factory=dict)
     grants: Mapping[Key, Allocation] = field(default_factory=dict)
     by_pod: Mapping[str, tuple[Allocation, ...]] = field(init=False, compare=False, repr=False)
 
@@ -108,88 +108,88 @@ class Allocations:
         return next((card.index for card in self.cards if card.uuid == uuid), None)
 
 
-def held(tenancy: Allocations, uid: str) -> Shares | None:
+def held(allocations: Allocations, uid: str) -> Shares | None:
     """What a pod holds by its grants: index → share. None where it has none, or a card is gone.
 
     A pod reserves on its cards what it takes at its peak; what its containers were given may add up
     to more, because init containers hand their units on.
     """
-    grants = tenancy.grants_of(uid)
-    there = all(tenancy.index_of(uuid) is not None for grant in grants for uuid, _ in grant.cards)
-    return _shares(tenancy, uid) if grants and there else None
+    grants = allocations.grants_of(uid)
+    there = all(allocations.index_of(uuid) is not None for grant in grants for uuid, _ in grant.cards)
+    return _shares(allocations, uid) if grants and there else None
 
 
-def _shares(tenancy: Allocations, uid: str) -> Shares:
+def _shares(allocations: Allocations, uid: str) -> Shares:
     """What a pod holds of the cards that the node has."""
     units: dict[str, int] = {}
-    for grant in tenancy.grants_of(uid):
+    for grant in allocations.grants_of(uid):
         for uuid, amount in grant.cards:
             units[uuid] = units.get(uuid, 0) + amount
-    core = max((grant.core for grant in tenancy.grants_of(uid)), default=0)
+    core = max((grant.core for grant in allocations.grants_of(uid)), default=0)
     places = {
-        index: amount for uuid, amount in units.items() if (index := tenancy.index_of(uuid)) is not None
+        index: amount for uuid, amount in units.items() if (index := allocations.index_of(uuid)) is not None
     }
-    tenant = tenancy.tenants.get(uid)
-    demand = tenant.demand if tenant else None
+    gpu_pod = allocations.gpu_pods.get(uid)
+    demand = gpu_pod.demand if gpu_pod else None
     if demand and demand.cards == len(units):
         return even_shares(demand, tuple(places))
     return tuple(sorted((index, Amount(amount, core)) for index, amount in places.items()))
 
 
-def book_of(tenancy: Allocations, *, asking: str | None = None, claims: bool = True) -> Book:
+def book_of(allocations: Allocations, *, asking: str | None = None, claims: bool = True) -> Book:
     """The book of this node for the pod that is asking, without what it holds itself.
 
     ``claims``: whether pods that were promised a card and have not been served yet count too.
     """
     # Which users share a card is settled when pods are bound.
-    node = Node(tenancy.node, tenancy.cards, tenancy.mode, tenancy.placement, multi_user=True)
-    reservations = {r.uid: r for r in _reservations(tenancy, asking, claims=claims)}
-    return make_book(tenancy.node, node, frozenset(), reservations, {})
+    node = Node(allocations.node, allocations.cards, allocations.mode, allocations.placement, multi_user=True)
+    reservations = {r.uid: r for r in _reservations(allocations, asking, claims=claims)}
+    return make_book(allocations.node, node, frozenset(), reservations, {})
 
 
-def _reservations(tenancy: Allocations, asking: str | None, *, claims: bool) -> Iterable[Reservation]:
-    for uid, grants in tenancy.by_pod.items():
+def _reservations(allocations: Allocations, asking: str | None, *, claims: bool) -> Iterable[Reservation]:
+    for uid, grants in allocations.by_pod.items():
         if uid != asking:
-            yield from _held_by(tenancy, uid, grants[0].pod)
-    for uid, tenant in tenancy.tenants.items() if claims else ():
-        if uid != asking and uid not in tenancy.by_pod and tenant.demand and tenant.claim:
-            yield Reservation(uid, tenant.pod.full_name, tenant.demand, tenant.claim)
+            yield from _held_by(allocations, uid, grants[0].pod)
+    for uid, gpu_pod in allocations.gpu_pods.items() if claims else ():
+        if uid != asking and uid not in allocations.by_pod and gpu_pod.demand and gpu_pod.claim:
+            yield Reservation(uid, gpu_pod.pod.full_name, gpu_pod.demand, gpu_pod.claim)
 
 
-def _held_by(tenancy: Allocations, uid: str, pod: str) -> Iterable[Reservation]:
+def _held_by(allocations: Allocations, uid: str, pod: str) -> Iterable[Reservation]:
     """One reservation for each card: what a pod was given need not be equal parts."""
-    for index, share in _shares(tenancy, uid):
+    for index, share in _shares(allocations, uid):
         demand = Demand((), share.mem, share.core, 1)
         yield Reservation(f"{uid}/{index}", pod, demand, ((index, share),))
 
 
-def choose(tenancy: Allocations, tenant: GpuPod, demand: Demand) -> tuple[int, ...] | Rejection:
+def choose(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[int, ...] | Rejection:
     """The cards for a pod: those it holds, else those it was promised, else the best that fit.
 
     A promise is kept unless a pod that was served already stands in the way: then no card is
     promised twice, and the pod gets others or nothing.
     """
-    if tenancy.grants_of(tenant.uid):
-        return _again(tenancy, tenant, demand)
-    book = book_of(tenancy, asking=tenant.uid, claims=False)
-    if tenant.claim and not unfit(book, demand) and _fits(book, tenant.claim):
-        return tuple(index for index, _ in tenant.claim)
-    pod = tenant.pod
-    seeker = PodRequest(pod.uid, demand, pod.priority, pod.placement)
-    found = place(book_of(tenancy, asking=tenant.uid), seeker)
+    if allocations.grants_of(gpu_pod.uid):
+        return _again(allocations, gpu_pod, demand)
+    book = book_of(allocations, asking=gpu_pod.uid, claims=False)
+    if gpu_pod.claim and not unfit(book, demand) and _fits(book, gpu_pod.claim):
+        return tuple(index for index, _ in gpu_pod.claim)
+    pod = gpu_pod.pod
+    pod_request = PodRequest(pod.uid, demand, pod.priority, pod.placement)
+    found = place(book_of(allocations, asking=gpu_pod.uid), pod_request)
     return found if isinstance(found, Rejection) else tuple(index for index, _ in found)
 
 
-def _again(tenancy: Allocations, tenant: GpuPod, demand: Demand) -> tuple[int, ...] | Rejection:
+def _again(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[int, ...] | Rejection:
     """The cards of a pod that holds some: they are its own, if all of it fits there.
 
     It may not where its first container was taken for one of another pod, with the same amount but
     with less to come.
     """
-    mine = held(tenancy, tenant.uid)
+    mine = held(allocations, gpu_pod.uid)
     if mine is None:
         return Rejection("a card that it held is gone from the node")
-    book = book_of(tenancy, asking=tenant.uid, claims=False)
+    book = book_of(allocations, asking=gpu_pod.uid, claims=False)
     if len(mine) != demand.cards or not all(_room_for(book, index, share) for index, share in mine):
         places = ", ".join(f"card {index}" for index, _ in mine)
         return Rejection(
@@ -211,20 +211,22 @@ def _fits(book: Book, claim: Shares) -> bool:
     return all(index in rooms and rooms[index].holds(share) for index, share in claim)
 
 
-def core_fits(tenancy: Allocations, grant: Allocation, percent: int) -> bool:
+def core_fits(allocations: Allocations, grant: Allocation, percent: int) -> bool:
     """Whether the grant's cards have that share of compute left, whoever the grant's pod is."""
-    return all(free.core * len(grant.cards) >= percent for free in _left(tenancy, grant, asking=grant.uid))
+    return all(
+        free.core * len(grant.cards) >= percent for free in _left(allocations, grant, asking=grant.uid)
+    )
 
 
-def has_room_beside(tenancy: Allocations, grant: Allocation, units: int, percent: int) -> bool:
+def has_room_beside(allocations: Allocations, grant: Allocation, units: int, percent: int) -> bool:
     """Whether the grant's cards have that much left, in equal parts, besides all that was given."""
     parts = len(grant.cards)
-    free = _left(tenancy, grant)
+    free = _left(allocations, grant)
     return all(each.mem * parts >= units and each.core * parts >= percent for each in free)
 
 
-def _left(tenancy: Allocations, grant: Allocation, *, asking: str | None = None) -> list[Amount]:
+def _left(allocations: Allocations, grant: Allocation, *, asking: str | None = None) -> list[Amount]:
     """What each of the grant's cards has left of what was given, less than nothing where it was too much."""
-    book = book_of(tenancy, asking=asking, claims=False)
-    places = {tenancy.index_of(uuid) for uuid, _ in grant.cards}
+    book = book_of(allocations, asking=asking, claims=False)
+    places = {allocations.index_of(uuid) for uuid, _ in grant.cards}
     return [room.free for room in book.rooms if room.card.index in places]

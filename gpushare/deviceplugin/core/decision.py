@@ -38,14 +38,14 @@ class Granted:
     mps: MpsShare | None = None
 
 
-def decide(tenancy: Allocations, found: Match, ids: tuple[str, ...], now_ns: int) -> Granted | Rejected:
+def decide(allocations: Allocations, found: Match, ids: tuple[str, ...], now_ns: int) -> Granted | Rejected:
     """The grant for a container. It never promises more of a card than the card has."""
-    tenant = found.tenant
-    demand = tenant.pod.demand
-    who = f"pod {tenant.pod.full_name}, container {found.container.name}"
+    gpu_pod = found.gpu_pod
+    demand = gpu_pod.pod.demand
+    who = f"pod {gpu_pod.pod.full_name}, container {found.container.name}"
     if isinstance(demand, Malformed):
         return Rejected("malformed", f"{who}: {demand.problem}")
-    grant = _known(tenancy, found) or _fresh(tenancy, found, demand)
+    grant = _known(allocations, found) or _fresh(allocations, found, demand)
     if isinstance(grant, Rejection):
         return Rejected(NO_ROOM, f"{who}: {grant.text}")
     again = grant.sure or grant.again
@@ -53,27 +53,29 @@ def decide(tenancy: Allocations, found: Match, ids: tuple[str, ...], now_ns: int
     return Granted(found, demand, called)
 
 
-def _known(tenancy: Allocations, found: Match) -> Allocation | None:
+def _known(allocations: Allocations, found: Match) -> Allocation | None:
     """The same question again, after a lost answer or a lost checkpoint, has the same answer."""
-    grant = tenancy.grants.get((found.tenant.uid, found.container.name))
-    there = grant and all(tenancy.index_of(uuid) is not None for uuid, _ in grant.cards)
+    grant = allocations.grants.get((found.gpu_pod.uid, found.container.name))
+    there = grant and all(allocations.index_of(uuid) is not None for uuid, _ in grant.cards)
     return grant if there else None
 
 
-def _fresh(tenancy: Allocations, found: Match, demand: Demand) -> Allocation | Rejection:
-    tenant = found.tenant
-    chosen = choose(tenancy, tenant, demand)
+def _fresh(allocations: Allocations, found: Match, demand: Demand) -> Allocation | Rejection:
+    gpu_pod = found.gpu_pod
+    chosen = choose(allocations, gpu_pod, demand)
     if isinstance(chosen, Rejection):
         return chosen
-    uuids = {card.index: card.uuid for card in tenancy.cards}
+    uuids = {card.index: card.uuid for card in allocations.cards}
     cards = tuple((uuids[index], found.container.mem // demand.cards) for index in chosen)
     grant = Allocation(
-        tenant.uid, found.container.name, tenant.pod.full_name, cards, "", demand.per_card.core
+        gpu_pod.uid, found.container.name, gpu_pod.pod.full_name, cards, "", demand.per_card.core
     )
-    return replace(grant, astray=is_astray(tenancy, grant))
+    return replace(grant, astray=is_astray(allocations, grant))
 
 
-def with_hold(tenancy: Allocations, granted: Granted, library: str, *, launches: bool) -> Granted | Rejected:
+def with_hold(
+    allocations: Allocations, granted: Granted, library: str, *, launches: bool
+) -> Granted | Rejected:
     """The decision with what holds its container to it.
 
     A container that is given the same again keeps its place, where processes of its may be at work, and
@@ -81,7 +83,7 @@ def with_hold(tenancy: Allocations, granted: Granted, library: str, *, launches:
     """
     grant = granted.grant
     try:
-        limit = limit_of(tenancy, grant, granted.demand)
+        limit = limit_of(allocations, grant, granted.demand)
     except InvalidRequest as error:
         return Rejected("limit", f"pod {grant.pod}, container {grant.container}: {error}")
     known = grant.hold
@@ -106,7 +108,7 @@ def no_library(node: str, grant: Allocation, folder: str) -> Rejected:
     )
 
 
-def with_part(tenancy: Allocations, granted: Granted) -> Granted | Rejected:
+def with_part(allocations: Allocations, granted: Granted) -> Granted | Rejected:
     """The decision with its container's part by MPS.
 
     A program finds one control daemon, by the folder that its environment names, and each card has its own.
@@ -115,11 +117,11 @@ def with_part(tenancy: Allocations, granted: Granted) -> Granted | Rejected:
     if len(grant.cards) > 1:
         return Rejected(
             "mps_cards",
-            f"pod {grant.pod}, container {grant.container}: on node {tenancy.node}, of mode {Mode.MPS}, a "
-            f"container can use one card, not {len(grant.cards)}: take the label {LABEL_CARDS_PER_POD} out "
+            f"pod {grant.pod}, container {grant.container}: on node {allocations.node}, of mode {Mode.MPS}, "
+            f"a container can use one card, not {len(grant.cards)}: take the label {LABEL_CARDS_PER_POD} out "
             "of the pod, or use a node of another mode",
         )
-    return replace(granted, mps=mps_share_of(tenancy, grant, granted.demand))
+    return replace(granted, mps=mps_share_of(allocations, grant, granted.demand))
 
 
 def no_mps(node: str, grant: Allocation, card: str, folder: str) -> Rejected:
@@ -132,15 +134,15 @@ def no_mps(node: str, grant: Allocation, card: str, folder: str) -> Rejected:
     )
 
 
-def with_grant(tenancy: Allocations, grant: Allocation) -> Allocations:
+def with_grant(allocations: Allocations, grant: Allocation) -> Allocations:
     """The tenancy with this grant in place of what its container had.
 
     The kubelet gives out a device ID again only after it has dropped the call that had it: a grant that
     was never confirmed and has the same one came to nothing.
     """
-    settled = {key: _settled(each, grant.lead) for key, each in tenancy.grants.items()}
+    settled = {key: _settled(each, grant.lead) for key, each in allocations.grants.items()}
     kept = {key: each for key, each in settled.items() if each}
-    return replace(tenancy, grants={**kept, grant.key: grant})
+    return replace(allocations, grants={**kept, grant.key: grant})
 
 
 def _settled(grant: Allocation, lead: str) -> Allocation | None:
@@ -150,27 +152,29 @@ def _settled(grant: Allocation, lead: str) -> Allocation | None:
     return replace(grant, sure=True, again=False) if grant.again else None
 
 
-def unmatched(tenancy: Allocations, amount: int) -> Rejected:
+def unmatched(allocations: Allocations, amount: int) -> Rejected:
     """Nobody of this node waits for that amount."""
-    names = sorted(t.pod.full_name for t in tenancy.tenants.values() if not tenancy.grants_of(t.uid))
+    names = sorted(t.pod.full_name for t in allocations.gpu_pods.values() if not allocations.grants_of(t.uid))
     waiting = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     return Rejected(
         "unknown_pod",
-        f"no container on node {tenancy.node} waits for {amount} of {RESOURCE_MEM} "
+        f"no container on node {allocations.node} waits for {amount} of {RESOURCE_MEM} "
         f"(pods that were not served yet: {waiting or 'none'}); a controller's pod is made anew, "
         "a bare pod must be created again",
     )
 
 
-def no_core(tenancy: Allocations, percent: int, lonely: Match | None) -> Rejected:
+def no_core(allocations: Allocations, percent: int, lonely: Match | None) -> Rejected:
     """Nobody of this node asks for that share of compute with memory to go with it."""
     if lonely:
         return Rejected(
             "core_only",
-            f"pod {lonely.tenant.pod.full_name}, container {lonely.container.name} asks for {RESOURCE_CORE}="
+            f"pod {lonely.gpu_pod.pod.full_name}, container {lonely.container.name} asks for {RESOURCE_CORE}="
             f"{percent} without {RESOURCE_MEM}: ask for memory on the same card too",
         )
-    return Rejected("unknown_pod", f"no container on node {tenancy.node} asks for {RESOURCE_CORE}={percent}")
+    return Rejected(
+        "unknown_pod", f"no container on node {allocations.node} asks for {RESOURCE_CORE}={percent}"
+    )
 
 
 def no_core_left(grant: Allocation, percent: int) -> Rejected:

@@ -17,24 +17,24 @@ _CONTEXT_MIB: Final = 121
 """The first guess of a CUDA context: on a V100 with driver 418, nvidia-smi shows 3193 MiB for 3072."""
 
 
-def is_limited(tenancy: Allocations) -> bool:
+def is_limited(allocations: Allocations) -> bool:
     """Whether containers that come now are held to their amounts."""
-    return tenancy.isolated and tenancy.mode in HELD
+    return allocations.isolated and allocations.mode in HELD
 
 
-def limit_of(tenancy: Allocations, grant: Allocation, demand: Demand | None) -> str:
+def limit_of(allocations: Allocations, grant: Allocation, demand: Demand | None) -> str:
     """The limit file for the cards of a grant that the node has; ``demand`` is that of its pod, if known.
 
     Raises InvalidRequest for what no limit file can say.
     """
-    core = core_of(demand, grant) if demand and tenancy.mode is Mode.CORE_MEM else 0
-    return text(limits_of(tenancy, grant, core))
+    core = core_of(demand, grant) if demand and allocations.mode is Mode.CORE_MEM else 0
+    return text(limits_of(allocations, grant, core))
 
 
-def limits_of(tenancy: Allocations, grant: Allocation, core: int = 0) -> list[CardLimit]:
+def limits_of(allocations: Allocations, grant: Allocation, core: int = 0) -> list[CardLimit]:
     """The limits on those cards of a grant that the node has, with that part of their time."""
     units = dict(grant.cards)
-    return [_limit(card, units[card.uuid], core) for card in tenancy.cards if card.uuid in units]
+    return [_limit(card, units[card.uuid], core) for card in allocations.cards if card.uuid in units]
 
 
 def has_compute_share(limit: str) -> bool:
@@ -70,12 +70,12 @@ class MpsShare:
     percent: int | None
 
 
-def mps_share_of(tenancy: Allocations, grant: Allocation, demand: Demand) -> MpsShare:
+def mps_share_of(allocations: Allocations, grant: Allocation, demand: Demand) -> MpsShare:
     """The part of the only card of a grant."""
-    (limit,) = limits_of(tenancy, grant)
+    (limit,) = limits_of(allocations, grant)
     core = core_of(demand, grant)
-    mib = limit.limit_mib if tenancy.isolated else None
-    return MpsShare(limit.uuid, mib, core if tenancy.isolated and is_compute_share(core) else None)
+    mib = limit.limit_mib if allocations.isolated else None
+    return MpsShare(limit.uuid, mib, core if allocations.isolated and is_compute_share(core) else None)
 
 
 def envs_of(part: MpsShare) -> dict[str, str]:

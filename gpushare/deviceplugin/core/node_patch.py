@@ -38,28 +38,28 @@ class DesiredNode:
     resources: Mapping[str, int | None] = field(default_factory=dict)
 
 
-def desired_node(lineup: SharedGpus | None, assigned: str) -> DesiredNode:
+def desired_node(shared_gpus: SharedGpus | None, assigned: str) -> DesiredNode:
     """For a node that serves this line-up; None for one that does not serve and takes its offer back.
 
     ``assigned`` is the text of ``gpushare.io/assigned``; it stays while pods hold cards, served or not.
     """
-    if lineup is None:
+    if shared_gpus is None:
         return DesiredNode({ANN_CARDS: None, ANN_ASSIGNED_NODE: assigned}, {}, {RESOURCE_COUNT: None})
     return DesiredNode(
-        {ANN_CARDS: format_cards(lineup.cards), ANN_ASSIGNED_NODE: assigned},
-        _labels(lineup),
-        {RESOURCE_COUNT: len(lineup.cards)},
+        {ANN_CARDS: format_cards(shared_gpus.cards), ANN_ASSIGNED_NODE: assigned},
+        _labels(shared_gpus),
+        {RESOURCE_COUNT: len(shared_gpus.cards)},
     )
 
 
-def _labels(lineup: SharedGpus) -> dict[str, str | None]:
+def _labels(shared_gpus: SharedGpus) -> dict[str, str | None]:
     """As ACK labels its nodes: the first card stands for all (``nvidia_mem=15079MiB``)."""
-    first = lineup.cards[0] if lineup.cards else None
+    first = shared_gpus.cards[0] if shared_gpus.cards else None
     return {
         LABEL_CARD_MODEL: label_value(first.model) if first else None,
         LABEL_CARD_MIB: f"{first.mib}MiB" if first else None,
-        LABEL_CARD_COUNT: str(len(lineup.cards) + len(lineup.left_out)),
-        LABEL_UNLISTED: label_value(lineup.unlisted[0]) if lineup.unlisted else None,
+        LABEL_CARD_COUNT: str(len(shared_gpus.cards) + len(shared_gpus.left_out)),
+        LABEL_UNLISTED: label_value(shared_gpus.unlisted[0]) if shared_gpus.unlisted else None,
     }
 
 

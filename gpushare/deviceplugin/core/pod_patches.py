@@ -23,23 +23,25 @@ PodPatches = Mapping[str, tuple[Pod, Mapping[str, str | None]]]
 _SERVED: Final = "true"
 
 
-def assigned_text(tenancy: Allocations) -> str:
+def assigned_text(allocations: Allocations) -> str:
     """The node annotation ``gpushare.io/assigned``."""
-    return msgspec.json.encode(assigned(tenancy)).decode()
+    return msgspec.json.encode(assigned(allocations)).decode()
 
 
-def assigned(tenancy: Allocations) -> Assigned:
+def assigned(allocations: Allocations) -> Assigned:
     """The pods whose own annotations do not tell their cards."""
     result: dict[str, dict[str, dict[str, int]]] = {}
-    for uid, grants in sorted(tenancy.by_pod.items()):
-        tenant = tenancy.tenants.get(uid)
-        shares = held(tenancy, uid)
-        if tenant and shares and any(grant.astray for grant in grants):
-            result[tenant.pod.uid] = _per_container(tenancy, uid, {i: share.mem for i, share in shares})
+    for uid, grants in sorted(allocations.by_pod.items()):
+        gpu_pod = allocations.gpu_pods.get(uid)
+        shares = held(allocations, uid)
+        if gpu_pod and shares and any(grant.astray for grant in grants):
+            result[gpu_pod.pod.uid] = _per_container(allocations, uid, {i: share.mem for i, share in shares})
     return result
 
 
-def _per_container(tenancy: Allocations, uid: str, reserved: Mapping[int, int]) -> dict[str, dict[str, int]]:
+def _per_container(
+    allocations: Allocations, uid: str, reserved: Mapping[int, int]
+) -> dict[str, dict[str, int]]:
     """What each container got, cut so that the sum per card is the pod's reservation.
 
     Containers that run one after the other share the units of their card; the first ones named keep
@@ -47,9 +49,9 @@ def _per_container(tenancy: Allocations, uid: str, reserved: Mapping[int, int]) 
     """
     left = dict(reserved)
     text: dict[str, dict[str, int]] = {}
-    for grant in sorted(tenancy.grants_of(uid), key=lambda g: g.container):
+    for grant in sorted(allocations.grants_of(uid), key=lambda g: g.container):
         for uuid, units in grant.cards:
-            index = tenancy.index_of(uuid)
+            index = allocations.index_of(uuid)
             if index is not None and (part := min(units, left.get(index, 0))):
                 text.setdefault(grant.container, {})[str(index)] = part
                 left[index] -= part
@@ -62,22 +64,22 @@ def _with_rest(text: dict[str, dict[str, int]], left: Mapping[int, int]) -> dict
     return {**text, "": rest} if rest else text
 
 
-def pod_patches(tenancy: Allocations) -> PodPatches:
+def pod_patches(allocations: Allocations) -> PodPatches:
     """What the annotations of served pods should say and do not; only what the kubelet has confirmed."""
     return {
-        tenant.pod.uid: (tenant.pod, patch)
-        for uid, tenant in tenancy.tenants.items()
-        if (patch := _patch(tenancy, uid, tenant))
+        gpu_pod.pod.uid: (gpu_pod.pod, patch)
+        for uid, gpu_pod in allocations.gpu_pods.items()
+        if (patch := _patch(allocations, uid, gpu_pod))
     }
 
 
-def _patch(tenancy: Allocations, uid: str, tenant: GpuPod) -> dict[str, str | None]:
-    grants = tenancy.grants_of(uid)
-    shares = held(tenancy, uid)
-    if not grants or not shares or not all(grant.sure for grant in grants) or tenant.demand is None:
+def _patch(allocations: Allocations, uid: str, gpu_pod: GpuPod) -> dict[str, str | None]:
+    grants = allocations.grants_of(uid)
+    shares = held(allocations, uid)
+    if not grants or not shares or not all(grant.sure for grant in grants) or gpu_pod.demand is None:
         return {}
-    at_ns = max(grant.at_ns for grant in grants) or tenant.bound_ns
-    if len(shares) == tenant.demand.cards and shares != tenant.claim:
-        units = next(card.units for card in tenancy.cards if card.index == shares[0][0])
-        return {**bind_annotations(tenant.demand, shares, units, at_ns), ANN_ASSIGNED: _SERVED}
-    return {} if tenant.served else {ANN_ASSIGNED: _SERVED, ANN_ASSUME_TIME: str(at_ns)}
+    at_ns = max(grant.at_ns for grant in grants) or gpu_pod.bound_ns
+    if len(shares) == gpu_pod.demand.cards and shares != gpu_pod.claim:
+        units = next(card.units for card in allocations.cards if card.index == shares[0][0])
+        return {**bind_annotations(gpu_pod.demand, shares, units, at_ns), ANN_ASSIGNED: _SERVED}
+    return {} if gpu_pod.served else {ANN_ASSIGNED: _SERVED, ANN_ASSUME_TIME: str(at_ns)}

@@ -43,14 +43,14 @@ class ResponseSettings:
 
 
 def response_for(
-    tenancy: Allocations,
+    allocations: Allocations,
     grant: Allocation,
     demand: Demand,
     style: ResponseSettings,
     mps: MpsShare | None = None,
 ) -> AllocateResponse:
     """What the container of the grant gets; ``mps`` is its part where MPS serves its card."""
-    answer = _cards_for(tenancy, grant, demand, style)
+    answer = _cards_for(allocations, grant, demand, style)
     mounts = (*answer.mounts, *_hold_for(grant, style))
     if mps is None:
         return replace(answer, mounts=mounts)
@@ -66,16 +66,16 @@ def _hold_for(grant: Allocation, style: ResponseSettings) -> Iterator[Mount]:
 
 
 def _cards_for(
-    tenancy: Allocations, grant: Allocation, demand: Demand, style: ResponseSettings
+    allocations: Allocations, grant: Allocation, demand: Demand, style: ResponseSettings
 ) -> AllocateResponse:
-    cards = sorted(_cards(tenancy, grant), key=lambda card: card.index)
+    cards = sorted(_cards(allocations, grant), key=lambda card: card.index)
     names = [str(card.index) if style.by_index else card.uuid for card in cards]
     envs = {
         ENV_IDX: str(cards[0].index),
         ENV_POD: str(demand.mem),
         ENV_CONTAINER: str(grant.units),
         ENV_DEV: str(cards[0].units),
-        **({} if tenancy.isolated else {ENV_NO_ISOLATION: "true"}),
+        **({} if allocations.isolated else {ENV_NO_ISOLATION: "true"}),
     }
     match style.strategy:
         case DeviceListStrategy.ENV:
@@ -88,21 +88,21 @@ def _cards_for(
             return AllocateResponse({**envs, ENV_VISIBLE_DEVICES: VISIBLE_BY_MOUNTS}, mounts)
 
 
-def _cards(tenancy: Allocations, grant: Allocation) -> list[Card]:
+def _cards(allocations: Allocations, grant: Allocation) -> list[Card]:
     uuids = {uuid for uuid, _ in grant.cards}
-    return [card for card in tenancy.cards if card.uuid in uuids]
+    return [card for card in allocations.cards if card.uuid in uuids]
 
 
-def sets_visible_devices(tenant: GpuPod, container: str, style: ResponseSettings) -> Rejected | None:
+def sets_visible_devices(gpu_pod: GpuPod, container: str, style: ResponseSettings) -> Rejected | None:
     """Why a container that names its devices by environment cannot be held to its card that way.
 
     The pod's own value comes last in the container's environment and wins over the plugin's.
     """
-    if style.strategy is not DeviceListStrategy.ENV or container not in tenant.picks_devices:
+    if style.strategy is not DeviceListStrategy.ENV or container not in gpu_pod.picks_devices:
         return None
     return Rejected(
         "own_devices",
-        f"pod {tenant.pod.full_name}, container {container} sets {ENV_VISIBLE_DEVICES} itself, which would "
+        f"pod {gpu_pod.pod.full_name}, container {container} sets {ENV_VISIBLE_DEVICES} itself, which would "
         "win over its card: take it out of the pod, or start the device plugin with "
         f"--device-list-strategy={DeviceListStrategy.MOUNTS}",
     )

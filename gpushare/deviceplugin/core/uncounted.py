@@ -118,10 +118,10 @@ def new_findings(
         facts.setdefault(Finding(each.whose, each.uuid, each.counted is not None), []).append(each)
     told = {fact: size for fact, size in before.told.items() if fact in facts}
     fresh = {}
-    for fact, strays in facts.items():
-        settled = tuple(each for each in strays if (fact, each.pid) in before.seen)
+    for fact, uncounted in facts.items():
+        settled = tuple(each for each in uncounted if (fact, each.pid) in before.seen)
         size = sum(each.uncounted for each in settled)
         if settled and (fact not in told or size - told[fact] > MUCH_BYTES):
             told[fact], fresh[fact] = size, settled
-    seen = frozenset((fact, each.pid) for fact, strays in facts.items() for each in strays)
+    seen = frozenset((fact, each.pid) for fact, uncounted in facts.items() for each in uncounted)
     return Reported(seen, told), fresh

@@ -77,69 +77,69 @@ def devices_by_pod(held: Iterable[tuple[str, str, Devices]]) -> dict[str, Device
     return found
 
 
-def with_whole_gpus(lineup: SharedGpus, whole: WholeGpus) -> SharedGpus:
+def with_whole_gpus(shared_gpus: SharedGpus, whole: WholeGpus) -> SharedGpus:
     """The line-up with the cards closed that pods have as whole GPUs.
 
     A device whose card is not known closes every card. The kubelet is not told: it would turn away pods
     that share such a card already when it starts anew.
     """
-    pods = _pods_by_card(lineup, whole)
-    in_use = {card.index for card in lineup.cards if card.healthy and pods[card.index]}
-    cards = tuple(_full(card, pods[card.index]) for card in lineup.cards)
-    return replace(lineup, cards=cards, cordoned=lineup.cordoned | in_use)
+    pods = _pods_by_card(shared_gpus, whole)
+    in_use = {card.index for card in shared_gpus.cards if card.healthy and pods[card.index]}
+    cards = tuple(_full(card, pods[card.index]) for card in shared_gpus.cards)
+    return replace(shared_gpus, cards=cards, cordoned=shared_gpus.cordoned | in_use)
 
 
 def _full(card: Card, pods: tuple[str, ...]) -> Card:
     return replace(card, healthy=False, whole_gpu_pods=pods) if pods else card
 
 
-def _pods_by_card(lineup: SharedGpus, whole: WholeGpus) -> dict[int, tuple[str, ...]]:
-    pods: dict[int, set[str]] = {card.index: set() for card in lineup.cards}
+def _pods_by_card(shared_gpus: SharedGpus, whole: WholeGpus) -> dict[int, tuple[str, ...]]:
+    pods: dict[int, set[str]] = {card.index: set() for card in shared_gpus.cards}
     for uid in whole.holders:
         for identifier in whole.devices[uid]:
-            located = cards_of(identifier, lineup)
+            located = cards_of(identifier, shared_gpus)
             for index in pods if located is None else located:
                 pods[index].add(whole.name_of(uid))
     return {index: tuple(sorted(names)) for index, names in pods.items()}
 
 
-def cards_of(identifier: str, lineup: SharedGpus) -> frozenset[int] | None:
+def cards_of(identifier: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
     """The shared cards that a device is on, by index; none where it is on another card.
 
     None where that is not known, and so on any card.
     """
     name = whole_card_named(identifier)
     if name.startswith("MIG-"):
-        return _cards_of_mig(name, lineup)
-    by_name = {card.uuid: card.index for card in lineup.cards} | {
-        str(card.index): card.index for card in lineup.cards
+        return _cards_of_mig(name, shared_gpus)
+    by_name = {card.uuid: card.index for card in shared_gpus.cards} | {
+        str(card.index): card.index for card in shared_gpus.cards
     }
     if name in by_name:
         return frozenset({by_name[name]})
-    elsewhere = is_uuid_of_card(name) or parse_small(name) in {each.index for each in lineup.left_out}
+    elsewhere = is_uuid_of_card(name) or parse_small(name) in {each.index for each in shared_gpus.left_out}
     return frozenset() if elsewhere else None
 
 
-def _cards_of_mig(name: str, lineup: SharedGpus) -> frozenset[int] | None:
+def _cards_of_mig(name: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
     """A MIG device is on a card in MIG mode, which is not shared.
 
     Drivers before 470 put its card's UUID into its name, ``MIG-GPU-<UUID>/<instance>/<instance>``.
     """
     parent = name.removeprefix("MIG-").partition("/")[0]
-    by_uuid = {card.uuid: card.index for card in lineup.cards}
+    by_uuid = {card.uuid: card.index for card in shared_gpus.cards}
     if parent in by_uuid:
         return frozenset({by_uuid[parent]})
-    elsewhere = is_uuid_of_card(parent) or any(each.mig for each in lineup.left_out)
+    elsewhere = is_uuid_of_card(parent) or any(each.mig for each in shared_gpus.left_out)
     return frozenset() if elsewhere else None
 
 
-def notices(lineup: SharedGpus, whole: WholeGpus) -> Iterator[str]:
+def notices(shared_gpus: SharedGpus, whole: WholeGpus) -> Iterator[str]:
     """What an administrator should know, one line each: cards that are full, and devices without a card."""
-    for card in lineup.cards:
+    for card in shared_gpus.cards:
         if reason := in_use_as_whole(card):
             yield f"card {card.index} takes no pods {reason}"
     for uid in sorted(whole.holders):
-        unknown = sorted(each for each in whole.devices[uid] if cards_of(each, lineup) is None)
+        unknown = sorted(each for each in whole.devices[uid] if cards_of(each, shared_gpus) is None)
         if unknown:
             named = ", ".join(map(repr, unknown))
             yield f"{whole.name_of(uid)} has the device {named} of another plugin, which may be on any card"

@@ -41,7 +41,7 @@ class EnforcementManager:
 
     def __init__(
         self,
-        household: NodeState,
+        node_state: NodeState,
         record: Record,
         places: EnforcementFiles,
         controls: MpsStatus,
@@ -49,7 +49,7 @@ class EnforcementManager:
         *,
         paces: bool = False,
     ) -> None:
-        self._household = household
+        self._node_state = node_state
         self._record = record
         self._places = places
         self._controls = controls
@@ -64,24 +64,24 @@ class EnforcementManager:
 
     def _served(self, granted: Granted) -> Granted | Rejected:
         """The decision with its container's part by MPS, where the node shares its cards so."""
-        tenancy = self._household.tenancy
-        if not (tenancy.mode is Mode.MPS and self._controls.visible):
+        allocations = self._node_state.allocations
+        if not (allocations.mode is Mode.MPS and self._controls.visible):
             return granted
-        served = with_part(tenancy, granted)
+        served = with_part(allocations, granted)
         part = served.mps if isinstance(served, Granted) else None
         if part and not self._controls.up(part.card):
-            return no_mps(tenancy.node, granted.grant, part.card, str(self._controls.folders.state))
+            return no_mps(allocations.node, granted.grant, part.card, str(self._controls.folders.state))
         return served
 
     def _held(self, granted: Granted) -> Granted | Rejected:
-        tenancy = self._household.tenancy
-        if not (is_limited(tenancy) and self._places.visible):
+        allocations = self._node_state.allocations
+        if not (is_limited(allocations) and self._places.visible):
             return without_hold(granted)
         library = self._places.library()
         if library is None:
-            return no_library(tenancy.node, granted.grant, str(self._places.folders.libraries))
-        paces = self._paces and tenancy.mode is Mode.CORE_MEM
-        return with_hold(tenancy, granted, library, launches=paces and self._has_launches(library))
+            return no_library(allocations.node, granted.grant, str(self._places.folders.libraries))
+        paces = self._paces and allocations.mode is Mode.CORE_MEM
+        return with_hold(allocations, granted, library, launches=paces and self._has_launches(library))
 
     def _has_launches(self, library: str) -> bool:
         found = self._places.has(library, LAUNCH_LIBRARY)
@@ -93,15 +93,15 @@ class EnforcementManager:
         """Have a grant that was taken in on the disk, and what holds it. Raises ConfigError."""
         if grant.hold:
             self._places.make(grant.hold)
-        await self._record.keep(lambda: self._household.tenancy.grants)
+        await self._record.keep(lambda: self._node_state.allocations.grants)
 
     async def run(self) -> None:
         """Have files for all who are held and for nobody else, until cancelled."""
         kept = None
         while True:
-            grants = self._household.tenancy.grants
+            grants = self._node_state.allocations.grants
             if grants is kept or not self._places.visible:
-                await self._household.changed()
+                await self._node_state.changed()
             elif self.settle():
                 kept = grants
             else:
@@ -109,7 +109,7 @@ class EnforcementManager:
 
     def settle(self) -> bool:
         """Whether the files are as they should be. Nothing is removed while others may live here."""
-        certain = self._household.certain
+        certain = self._node_state.certain
         holds = self.holds
         try:
             self._places.settle(holds, clear=certain)
@@ -123,13 +123,13 @@ class EnforcementManager:
     @property
     def holds(self) -> Mapping[Owner, Enforcement]:
         """What holds containers now."""
-        grants = self._household.tenancy.grants.values()
+        grants = self._node_state.allocations.grants.values()
         return {Owner(grant.uid, grant.container): grant.hold for grant in grants if grant.hold}
 
     @property
     def cards(self) -> frozenset[str]:
         """UUIDs of the cards that containers are held on now."""
-        grants = self._household.tenancy.grants.values()
+        grants = self._node_state.allocations.grants.values()
         return frozenset(uuid for grant in grants if grant.hold for uuid, _ in grant.cards)
 
     def _tell_missing(self, holds: Iterable[Enforcement]) -> None:

@@ -45,7 +45,7 @@ class PacingRound(NamedTuple):
     """Of a look: whether all could be measured that have a part of a card's time; and what no limit holds."""
 
     told: bool = True
-    strays: tuple[UncountedProcess, ...] = ()
+    uncounted: tuple[UncountedProcess, ...] = ()
 
 
 class Pacer:
@@ -53,18 +53,18 @@ class Pacer:
 
     def __init__(
         self,
-        household: NodeState,
+        node_state: NodeState,
         keeper: EnforcementManager,
         loads: ProcessDriver,
         occupants: ProcessOwners,
-        lookout: UncountedReporter,
+        reporter: UncountedReporter,
         metrics: PluginMetrics,
     ) -> None:
-        self._household = household
+        self._node_state = node_state
         self._keeper = keeper
         self._loads = loads
         self._occupants = occupants
-        self._lookout = lookout
+        self._reporter = reporter
         self._accounts: dict[str, ContainerPacing] = {}
         self._troubles: dict[str, str] = {}
         self._contexts_at = -math.inf
@@ -82,7 +82,7 @@ class Pacer:
             holds = {hold.place: hold for hold in self._keeper.holds.values()}
             if not holds:
                 self._sampled_at = None
-                await self._household.changed()
+                await self._node_state.changed()
                 continue
             try:
                 await self.round(holds)
@@ -112,7 +112,7 @@ class Pacer:
         self._tell(_CARDS, "")
         if due:
             self._contexts_at = now
-            self._lookout.take(outcome.strays)
+            self._reporter.take(outcome.uncounted)
         if paced and outcome.told:
             self._sampled_at = now
         self._accounts = {place: each for place, each in self._accounts.items() if place in holds}
@@ -128,8 +128,11 @@ class Pacer:
         others = {uuid: on for uuid, on in seen.others.items() if uuid in cards}
         pids = {each.pid for on in others.values() for each in on if not self._occupants.serves(each.pid)}
         homes = containers_of(pids, self._occupants.proc)
-        strays = *(each for outcome in outcomes for each in outcome.strays), *uncounted_beside(others, homes)
-        return PacingRound(all(outcome.told for outcome in outcomes), strays)
+        uncounted = (
+            *(each for outcome in outcomes for each in outcome.uncounted),
+            *uncounted_beside(others, homes),
+        )
+        return PacingRound(all(outcome.told for outcome in outcomes), uncounted)
 
     def _one(self, hold: Enforcement, seen: Mapping[str, Seen]) -> PacingRound:
         if not (hold.launches or any(seen.values())):

@@ -42,8 +42,8 @@ _NODE: Final = "They may take what was given to others: end what nobody should h
 class UncountedReporter:
     """Tells of one household. ``proc`` shows the host's processes, ``tell`` takes events."""
 
-    def __init__(self, household: NodeState, proc: Path, *, tell: Callable[[Event], None]) -> None:
-        self._household = household
+    def __init__(self, node_state: NodeState, proc: Path, *, tell: Callable[[Event], None]) -> None:
+        self._node_state = node_state
         self._proc = proc
         self._tell = tell
         self._memory = Reported()
@@ -52,10 +52,10 @@ class UncountedReporter:
         """All strays of one look at every held container. What nobody can be told yet stays news."""
         memory, fresh = new_findings(found, self._memory)
         told = dict(memory.told)
-        for fact, strays in fresh.items():
-            largest = sorted(strays, key=lambda each: each.uncounted, reverse=True)[:_NAMED]
+        for fact, uncounted in fresh.items():
+            largest = sorted(uncounted, key=lambda each: each.uncounted, reverse=True)[:_NAMED]
             commands = {each.pid: command_of(each.pid, self._proc) for each in largest}
-            note = event_of(self._household.tenancy, fact, strays, commands)
+            note = event_of(self._node_state.allocations, fact, uncounted, commands)
             if note:
                 log.warning("not_held", about=note.name, reason=note.reason, text=note.text)
                 self._tell(note)
@@ -65,62 +65,67 @@ class UncountedReporter:
 
 
 def event_of(
-    tenancy: Allocations, fact: Finding, strays: Sequence[UncountedProcess], commands: Mapping[int, str]
+    allocations: Allocations,
+    fact: Finding,
+    uncounted: Sequence[UncountedProcess],
+    commands: Mapping[int, str],
 ) -> Event | None:
     """What is told of a fact; None where its pod is not known, yet or any more.
 
     ``commands`` are names of processes, by pid.
     """
-    index = tenancy.index_of(fact.uuid)
+    index = allocations.index_of(fact.uuid)
     card = fact.uuid if index is None else f"card {index}"
-    listed = _listed(strays, commands)
+    listed = _listed(uncounted, commands)
     if fact.whose.place:
-        return _container_note(tenancy, fact, card, listed, strays)
+        return _container_note(allocations, fact, card, listed, uncounted)
     uid = fact.whose.pod_uid
-    if tenant := tenancy.tenants.get(uid):
-        text = (
-            f"has {_count(strays)} on {card}, beside held containers, that no limit holds: {listed}. {_POD}"
-        )
-        return pod_event(tenant.pod, EVENT_NOT_HELD, text, warning=True)
-    if uid in tenancy.by_pod:
+    if gpu_pod := allocations.gpu_pods.get(uid):
+        count = _count(uncounted)
+        text = f"has {count} on {card}, beside held containers, that no limit holds: {listed}. {_POD}"
+        return pod_event(gpu_pod.pod, EVENT_NOT_HELD, text, warning=True)
+    if uid in allocations.by_pod:
         return None
     whose = f"of pod UID {uid}" if uid else "of no pod"
-    text = (
-        f"{card} has {_count(strays)} {whose}, beside held containers, that no limit holds: {listed}. {_NODE}"
-    )
-    return node_event(tenancy.node, EVENT_NOT_HELD, text)
+    count = _count(uncounted)
+    text = f"{card} has {count} {whose}, beside held containers, that no limit holds: {listed}. {_NODE}"
+    return node_event(allocations.node, EVENT_NOT_HELD, text)
 
 
 def _container_note(
-    tenancy: Allocations, fact: Finding, card: str, listed: str, strays: Sequence[UncountedProcess]
+    allocations: Allocations, fact: Finding, card: str, listed: str, uncounted: Sequence[UncountedProcess]
 ) -> Event | None:
-    grants = tenancy.grants.values()
+    grants = allocations.grants.values()
     grant = next((each for each in grants if each.hold and each.hold.place == fact.whose.place), None)
-    tenant = tenancy.tenants.get(grant.uid) if grant else None
-    if not (grant and grant.hold and tenant):
+    gpu_pod = allocations.gpu_pods.get(grant.uid) if grant else None
+    if not (grant and grant.hold and gpu_pod):
         return None
     mib = sum(each.limit_mib for each in parse(grant.hold.limit) if each.uuid == fact.uuid)
     container = f"container {grant.container}, held to {mib} MiB of {card},"
     if fact.known:
-        size = sum(each.uncounted for each in strays) // _MIB
+        size = sum(each.uncounted for each in uncounted) // _MIB
         text = f"{container} has {size} MiB more than isolation has counted: {listed}. {_UNCOUNTED}"
-        return pod_event(tenant.pod, EVENT_UNCOUNTED, text, warning=True)
-    text = f"{container} has {_count(strays)} there that isolation does not know: {listed}. {_UNKNOWN}"
-    return pod_event(tenant.pod, EVENT_NOT_HELD, text, warning=True)
+        return pod_event(gpu_pod.pod, EVENT_UNCOUNTED, text, warning=True)
+    text = f"{container} has {_count(uncounted)} there that isolation does not know: {listed}. {_UNKNOWN}"
+    return pod_event(gpu_pod.pod, EVENT_NOT_HELD, text, warning=True)
 
 
-def _count(strays: Sequence[UncountedProcess]) -> str:
-    return f"{len(strays)} process{'es' if len(strays) > 1 else ''}"
+def _count(uncounted: Sequence[UncountedProcess]) -> str:
+    return f"{len(uncounted)} process{'es' if len(uncounted) > 1 else ''}"
 
 
-def _listed(strays: Sequence[UncountedProcess], commands: Mapping[int, str]) -> str:
-    named = [_described(each, commands[each.pid]) for each in strays if each.pid in commands]
-    more = len(strays) - len(named)
+def _listed(uncounted: Sequence[UncountedProcess], commands: Mapping[int, str]) -> str:
+    named = [_described(each, commands[each.pid]) for each in uncounted if each.pid in commands]
+    more = len(uncounted) - len(named)
     return "; ".join([*named, *([f"and {more} more"] if more else [])])
 
 
-def _described(stray: UncountedProcess, command: str) -> str:
-    own = f", {stray.own} in its container" if stray.whose.place else ""
-    size = "of unknown size" if stray.shown is None else f"{stray.shown // _MIB} MiB"
-    counted = "" if stray.counted is None else f", of which {stray.counted // _MIB} MiB are counted"
-    return f"pid {stray.pid} ({command}{own}) {size}{counted}"
+def _described(uncounted_process: UncountedProcess, command: str) -> str:
+    own = f", {uncounted_process.own} in its container" if uncounted_process.whose.place else ""
+    size = "of unknown size" if uncounted_process.shown is None else f"{uncounted_process.shown // _MIB} MiB"
+    counted = (
+        ""
+        if uncounted_process.counted is None
+        else f", of which {uncounted_process.counted // _MIB} MiB are counted"
+    )
+    return f"pid {uncounted_process.pid} ({command}{own}) {size}{counted}"

@@ -84,7 +84,7 @@ class Allocator:
 
     def __init__(
         self,
-        household: NodeState,
+        node_state: NodeState,
         departures: CardReleaser,
         keeper: EnforcementManager,
         manners: AllocateSettings,
@@ -94,11 +94,11 @@ class Allocator:
         watchdog: Watchdog,
     ) -> None:
         self._manners = manners
-        self._household = household
+        self._node_state = node_state
         self._departures = departures
         self._keeper = keeper
         self._kubelet = kubelet
-        self._attempts = Retries(household, kubelet)
+        self._attempts = Retries(node_state, kubelet)
         self._tell = tell
         self._watchdog = watchdog
         self._turn = asyncio.Lock()
@@ -117,8 +117,8 @@ class Allocator:
         """The same for a container that asks for that share of compute."""
 
         def look() -> Match | None:
-            done = self._household.refresh()
-            return match_core(self._household.tenancy, percent, done)
+            done = self._node_state.refresh()
+            return match_core(self._node_state.allocations, percent, done)
 
         return await self._cards_of(look)
 
@@ -132,10 +132,10 @@ class Allocator:
         return self._cards_for(found) if found else ()
 
     def _cards_for(self, found: Match) -> tuple[int, ...]:
-        demand = found.tenant.demand
+        demand = found.gpu_pod.demand
         if demand is None:
             return ()
-        cards = choose(self._household.tenancy, found.tenant, demand)
+        cards = choose(self._node_state.allocations, found.gpu_pod, demand)
         return () if isinstance(cards, Rejection) else cards
 
     async def serve_mem(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
@@ -149,7 +149,7 @@ class Allocator:
         if isinstance(outcome, Rejected) and self._manners.legacy_failure_env:
             log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="poison")
             return legacy_failure_env(
-                len(ids), self._manners.unit, self._household.tenancy.cards, outcome.reason
+                len(ids), self._manners.unit, self._node_state.allocations.cards, outcome.reason
             )
         return outcome
 
@@ -163,8 +163,10 @@ class Allocator:
         with self._watchdog.work("allocate", self._manners.patience_s + _STUCK_S):
             async with self._turn:
                 last, self._last = self._last, None
-                if last and twin_with_core(self._household.tenancy, last, percent, self._household.refresh()):
-                    fits = core_fits(self._household.tenancy, last, percent)
+                if last and twin_with_core(
+                    self._node_state.allocations, last, percent, self._node_state.refresh()
+                ):
+                    fits = core_fits(self._node_state.allocations, last, percent)
                     return AllocateResponse() if fits else self._refused(no_core_left(last, percent), None)
                 return await self._consent_to_core(percent, deadline)
 
@@ -173,26 +175,26 @@ class Allocator:
 
         async def attempt(*, last: bool) -> Match | None:
             del last
-            return match_core(self._household.tenancy, percent, self._household.refresh())
+            return match_core(self._node_state.allocations, percent, self._node_state.refresh())
 
-        lonely = core_only(self._household.tenancy, percent)
+        lonely = core_only(self._node_state.allocations, percent)
         if lonely and not await attempt(last=True):
-            return self._refused(no_core(self._household.tenancy, percent, lonely), lonely)
+            return self._refused(no_core(self._node_state.allocations, percent, lonely), lonely)
         if await self._attempts.until(attempt, deadline):
             self._core_asked = percent
             return AllocateResponse()
-        return self._refused(no_core(self._household.tenancy, percent, None), None)
+        return self._refused(no_core(self._node_state.allocations, percent, None), None)
 
     async def _serve(self, ids: tuple[str, ...], deadline: float) -> AllocateResponse | Rejected:
-        if self._household.refusal:
-            return Rejected("not_serving", self._household.refusal)
+        if self._node_state.refusal:
+            return Rejected("not_serving", self._node_state.refusal)
 
         async def attempt(*, last: bool) -> _Decision | None:
             return await self._verdict(ids, last=last)
 
         verdict = await self._attempts.until(attempt, deadline)
         if verdict is None:
-            return self._refused(unmatched(self._household.tenancy, len(ids)), None)
+            return self._refused(unmatched(self._node_state.allocations, len(ids)), None)
         if isinstance(verdict.decision, Rejected):
             return self._refused(verdict.decision, verdict.match)
         return await self._granted(verdict.decision)
@@ -201,14 +203,14 @@ class Allocator:
         """What can be decided by now; None where waiting may help. From the match on nothing is awaited."""
         leaving = await self._departures.settle()
         call = self._call(len(ids), ids)
-        if contested(self._household.tenancy, call):
+        if contested(self._node_state.allocations, call):
             known = await self._kubelet.names()
             call = replace(self._call(len(ids), ids), known=known)
         found = self._match(call)
         if found is None:
             return None
-        decision = sets_visible_devices(found.tenant, found.container.name, self._manners.style) or decide(
-            self._household.tenancy, found, ids, time.time_ns()
+        decision = sets_visible_devices(found.gpu_pod, found.container.name, self._manners.style) or decide(
+            self._node_state.allocations, found, ids, time.time_ns()
         )
         if isinstance(decision, Granted):
             decision = self._keeper.hold(decision)
@@ -217,39 +219,41 @@ class Allocator:
         return None if in_vain and not last else _Decision(found, decision)
 
     def _call(self, amount: int, ids: Sequence[str] = ()) -> AllocateCall:
-        done = self._household.refresh()
-        names = cards_by_name(self._household.tenancy.cards)
+        done = self._node_state.refresh()
+        names = cards_by_name(self._node_state.allocations.cards)
         cards = frozenset(card.index for each in ids if (card := card_of(each, names)))
         return AllocateCall(amount, cards, self._core_asked, done, self._refusals)
 
     def _match(self, call: AllocateCall) -> Match | None:
-        tenancy = self._household.tenancy
-        found = match(tenancy, call) or (match(tenancy, replace(call, core=None)) if call.core else None)
-        pod = found and found.tenant.pod.full_name
+        allocations = self._node_state.allocations
+        found = match(allocations, call) or (
+            match(allocations, replace(call, core=None)) if call.core else None
+        )
+        pod = found and found.gpu_pod.pod.full_name
         log.debug("matched", amount=call.amount, cards=sorted(call.cards), pod=pod)
         return found
 
     async def _granted(self, decision: Granted) -> AllocateResponse | Rejected:
         """Taken in, then written down, then answered: a crash in between loses no promise."""
         grant = decision.grant
-        before = self._household.tenancy.grants.get(grant.key)
-        self._household.take_grant(grant)
+        before = self._node_state.allocations.grants.get(grant.key)
+        self._node_state.take_grant(grant)
         try:
             await self._keeper.write(grant)
         except ConfigError as error:
-            self._household.drop_grant(grant, before)
+            self._node_state.drop_grant(grant, before)
             return self._refused(Rejected("record", str(error)), decision.match)
         self._last = grant
         log.info("allocated", pod=grant.pod, container=grant.container, cards=dict(grant.cards))
         style = self._manners.style
-        return response_for(self._household.tenancy, grant, decision.demand, style, decision.mps)
+        return response_for(self._node_state.allocations, grant, decision.demand, style, decision.mps)
 
     def _refused(self, refused: Rejected, found: Match | None) -> Rejected:
         if found:
-            here = self._household.tenancy.tenants
+            here = self._node_state.allocations.gpu_pods
             self._refusals = frozenset(key for key in self._refusals if key[0] in here)
-            self._refusals |= {(found.tenant.uid, found.container.name)}
-            self._tell(pod_event(found.tenant.pod, EVENT_REFUSED, refused.text, warning=True))
+            self._refusals |= {(found.gpu_pod.uid, found.container.name)}
+            self._tell(pod_event(found.gpu_pod.pod, EVENT_REFUSED, refused.text, warning=True))
         return refused
 
     def _deadline(self) -> float:

@@ -20,8 +20,8 @@ class _Plugin:
     resource = ""
     socket = ""
 
-    def __init__(self, household: NodeState, allocator: Allocator) -> None:
-        self._household = household
+    def __init__(self, node_state: NodeState, allocator: Allocator) -> None:
+        self._node_state = node_state
         self._allocator = allocator
         self._told: object = None
         self.up = False
@@ -29,18 +29,18 @@ class _Plugin:
     def devices(self) -> Iterable[Device]:
         """All devices as they are now; none while the node may not be served."""
         self._told = self._offer()
-        lineup = self._household.lineup
-        if lineup is None or not self._offers():
+        shared_gpus = self._node_state.shared_gpus
+        if shared_gpus is None or not self._offers():
             return []
-        namer = namer_for(lineup.cards)
+        namer = namer_for(shared_gpus.cards)
         if isinstance(namer, Malformed):
             return []
-        return devices_of(lineup.cards, namer, self._units, lineup.cordoned)
+        return devices_of(shared_gpus.cards, namer, self._units, shared_gpus.cordoned)
 
     async def changed(self) -> None:
         """Return when there is another line-up, or serving has begun or ended."""
         while self._offer() == self._told:
-            await self._household.changed()
+            await self._node_state.changed()
 
     async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
         """IDs of the cards on which the container belongs that the kubelet is about to ask for.
@@ -48,7 +48,7 @@ class _Plugin:
         Sorted out in a thread: there are 130,000 of them where the unit is a MiB.
         """
         wanted = await self._wanted(size)
-        cards = self._household.tenancy.cards
+        cards = self._node_state.allocations.cards
         return await asyncio.to_thread(preferred, available, must, size, wanted, cards)
 
     def registered(self, *, up: bool) -> None:
@@ -56,10 +56,10 @@ class _Plugin:
         self.up = up
 
     def _offer(self) -> tuple[SharedGpus | None, bool]:
-        return self._household.lineup, self._offers()
+        return self._node_state.shared_gpus, self._offers()
 
     def _offers(self) -> bool:
-        return self._household.refusal is None
+        return self._node_state.refusal is None
 
     def _units(self, card: Card) -> int:
         raise NotImplementedError
@@ -98,10 +98,10 @@ class CorePlugin(_Plugin):
     async def wanted(self) -> None:
         """Return once the node's mode divides compute: until then the kubelet need not hear of this."""
         while not self._offers():
-            await self._household.changed()
+            await self._node_state.changed()
 
     def _offers(self) -> bool:
-        return super()._offers() and self._household.tenancy.mode in WITH_CORE
+        return super()._offers() and self._node_state.allocations.mode in WITH_CORE
 
     def _units(self, card: Card) -> int:
         del card

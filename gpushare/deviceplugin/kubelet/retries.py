@@ -24,8 +24,8 @@ class Attempt(Protocol[T_co]):
 class Retries:
     """Attempts in one household, which ask the kubelet for pods that the API does not show."""
 
-    def __init__(self, household: NodeState, kubelet: KubeletClient) -> None:
-        self._household = household
+    def __init__(self, node_state: NodeState, kubelet: KubeletClient) -> None:
+        self._node_state = node_state
         self._kubelet = kubelet
 
     async def until(self, attempt: Attempt[T], deadline: float) -> T | None:
@@ -47,7 +47,7 @@ class Retries:
     async def _news(self, *, ask: bool) -> None:
         """Return when there may be something else to be decided."""
         if ask and self._kubelet.pods:
-            self._household.take_strangers(await self._kubelet.pods())
+            self._node_state.take_strangers(await self._kubelet.pods())
         else:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._household.changed(), _LOOK_AGAIN_S)
+                await asyncio.wait_for(self._node_state.changed(), _LOOK_AGAIN_S)

@@ -70,7 +70,7 @@ class CardMonitor:
         self._inventory = Inventory("", None, ())
         self._health = Health.of((), terms.health)
         self._cordon = _NO_CORDON
-        self._lineup = SharedGpus(terms.unit)
+        self._shared_gpus = SharedGpus(terms.unit)
 
     async def start(self) -> None:
         """The first look. Raises GpuError without a driver, and ConfigError where no card can be shared."""
@@ -98,7 +98,7 @@ class CardMonitor:
         """Tell what is different from what an earlier life of the agent published of this node."""
         before = parse_cards(published) if published else ()
         if isinstance(before, tuple) and before:
-            self._tell_changes(before, self._lineup.cards)
+            self._tell_changes(before, self._shared_gpus.cards)
 
     def see_node(self, facts: OwnNode) -> None:
         """Take in people's cordons."""
@@ -165,7 +165,7 @@ class CardMonitor:
         )
 
     def _publish(self, made: SharedGpus) -> None:
-        self._lineup = made
+        self._shared_gpus = made
         self._count(made.cards)
         self._take(made)
 

@@ -78,9 +78,11 @@ def _served(entry: CheckpointEntry, cards: tuple[Card, ...]) -> ServedContainer:
     )
 
 
-def served_by_name(found: Iterable[ContainerDevices], tenancy: Allocations) -> tuple[ServedContainer, ...]:
+def served_by_name(
+    found: Iterable[ContainerDevices], allocations: Allocations
+) -> tuple[ServedContainer, ...]:
     """The same from the PodResources API, which knows no UIDs: a pod of that name that lives here now."""
-    uids = {tenant.pod.full_name: uid for uid, tenant in tenancy.tenants.items()}
+    uids = {gpu_pod.pod.full_name: uid for uid, gpu_pod in allocations.gpu_pods.items()}
     return tuple(
         ServedContainer(uid, each.container, min(each.ids), len(each.ids))
         for each in found

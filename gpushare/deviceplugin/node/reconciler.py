@@ -34,7 +34,7 @@ class Reconciler:
     def __init__(
         self,
         settings: AgentSettings,
-        household: NodeState,
+        node_state: NodeState,
         departures: CardReleaser,
         record: Record,
         watchdog: Watchdog,
@@ -42,7 +42,7 @@ class Reconciler:
     ) -> None:
         self._folder = settings.folder
         self._resources = PodResources(settings.pod_resources)
-        self._household = household
+        self._node_state = node_state
         self._departures = departures
         self._record = record
         self._watchdog = watchdog
@@ -59,46 +59,46 @@ class Reconciler:
         """The kubelet has served a container: see which one it was."""
         while True:
             with suppress(KubeletError), FolderWatch(self._folder) as names:
-                self._household.refresh()
+                self._node_state.refresh()
                 async for name in names:
                     if name in (KUBELET_CHECKPOINT, ""):
-                        self._household.refresh()
+                        self._node_state.refresh()
             await asyncio.sleep(_RETRY_S)
 
     async def _ask_for_owners(self) -> None:
         """Where the checkpoint cannot be read, the kubelet is asked who got what was given."""
         while True:
             await asyncio.sleep(_ASK_S)
-            if self._household.refresh() is None:
+            if self._node_state.refresh() is None:
                 with suppress(KubeletError):
                     self._take_devices(await self._resources.list())
 
     def _take_devices(self, found: Sequence[ContainerDevices]) -> None:
-        self._household.take_whole(whole_by_name(found, self._household.uids))
-        if any(not grant.sure for grant in self._household.tenancy.grants.values()):
-            self._household.take_served(served_by_name(found, self._household.tenancy))
+        self._node_state.take_whole(whole_by_name(found, self._node_state.uids))
+        if any(not grant.sure for grant in self._node_state.allocations.grants.values()):
+            self._node_state.take_served(served_by_name(found, self._node_state.allocations))
 
     async def _let_go(self) -> None:
         """The cards of pods that still leave are looked at again soon."""
         while True:
-            edition = self._household.edition
+            edition = self._node_state.edition
             with self._watchdog.work("departures", _WRITE_S):
                 leaving = await self._departures.settle()
-            if edition == self._household.edition:
+            if edition == self._node_state.edition:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._household.changed(), _LOOK_AGAIN_S if leaving else None)
+                    await asyncio.wait_for(self._node_state.changed(), _LOOK_AGAIN_S if leaving else None)
 
     async def _keep_record(self) -> None:
         """What Allocate did not write itself: new owners, and grants that have ended."""
         kept = None
         while True:
-            grants = self._household.tenancy.grants
+            grants = self._node_state.allocations.grants
             if grants is kept:
-                await self._household.changed()
+                await self._node_state.changed()
                 continue
             try:
                 with self._watchdog.work("record", _WRITE_S):
-                    await self._record.keep(lambda: self._household.tenancy.grants)
+                    await self._record.keep(lambda: self._node_state.allocations.grants)
             except ConfigError as error:
                 self._metrics.reduced.labels("record").set(1)
                 log.warning("record_not_written", reason=str(error))

@@ -30,13 +30,13 @@ class CardReleaser:
 
     def __init__(
         self,
-        household: NodeState,
+        node_state: NodeState,
         kept: Kept | None,
         *,
         look_s: float = _LOOK_S,
         beginning_s: float = _BEGINNING_S,
     ) -> None:
-        self._household = household
+        self._node_state = node_state
         self._kept = kept
         self._look_s = look_s
         self._beginning_s = beginning_s
@@ -46,9 +46,9 @@ class CardReleaser:
 
     async def settle(self) -> frozenset[str]:
         """Take the cards back from all pods that are gone for good; returns those that still leave."""
-        gone = self._household.gone
+        gone = self._node_state.gone
         leaving = await self._leaving(gone) if gone else gone
-        self._household.let_go(gone - leaving)
+        self._node_state.let_go(gone - leaving)
         return leaving
 
     async def _leaving(self, gone: frozenset[str]) -> frozenset[str]:
@@ -69,7 +69,7 @@ class CardReleaser:
     def _beginning(self, look_ns: int) -> frozenset[str]:
         """Pods that got a card so shortly before the look that an absent group says nothing yet."""
         since_ns, now_ns = look_ns - self._beginning_s * 1e9, time.time_ns()
-        grants = self._household.tenancy.grants.values()
+        grants = self._node_state.allocations.grants.values()
         return frozenset(grant.uid for grant in grants if since_ns < grant.at_ns <= now_ns)
 
     def _tell(self, *, slow: bool) -> None:

@@ -42,8 +42,8 @@ class NodeState:
     """
 
     def __init__(self, node: str, grants: Iterable[Allocation], checkpoint: Checkpoint) -> None:
-        self.tenancy = Allocations(node, grants={grant.key: grant for grant in grants})
-        self.lineup: SharedGpus | None = None
+        self.allocations = Allocations(node, grants={grant.key: grant for grant in grants})
+        self.shared_gpus: SharedGpus | None = None
         self.whole = WholeGpus()
         self.edition = 0
         self._unread = True
@@ -51,7 +51,7 @@ class NodeState:
         self._synced = False
         self._checkpoint = checkpoint
         self._found: SharedGpus | None = None
-        self._residents: dict[str, NodePod] = {}
+        self._node_pods: dict[str, NodePod] = {}
         self._uids: dict[str, str] = {}
         self._strangers: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
@@ -65,17 +65,17 @@ class NodeState:
     @property
     def offered(self) -> SharedGpus | None:
         """The cards that are served, None while they may not be."""
-        return self.lineup if self.refusal is None else None
+        return self.shared_gpus if self.refusal is None else None
 
     @property
     def notices(self) -> tuple[str, ...]:
         """Why cards that are served take no pods although nothing is wrong with them."""
         return tuple(notices(self.offered, self.whole)) if self.offered else ()
 
-    def take_lineup(self, lineup: SharedGpus) -> None:
+    def take_shared_gpus(self, shared_gpus: SharedGpus) -> None:
         """The cards are these from now on."""
-        self._found = lineup
-        self._offer(lineup)
+        self._found = shared_gpus
+        self._offer(shared_gpus)
 
     def take_node(self, facts: OwnNode, refusal: str | None) -> None:
         """The node's labels are these; ``refusal`` is why nothing may be served on it."""
@@ -83,7 +83,7 @@ class NodeState:
         mode, _ = mode_of(facts.labels)
         placement = facts.labels.get(LABEL_PLACEMENT)
         isolated = facts.labels.get(LABEL_NO_ISOLATION) != "true"
-        self.tenancy = replace(self.tenancy, mode=mode, placement=placement, isolated=isolated)
+        self.allocations = replace(self.allocations, mode=mode, placement=placement, isolated=isolated)
         self._announce()
 
     def stop_waiting(self) -> None:
@@ -92,67 +92,67 @@ class NodeState:
         self._unread = False
         self._announce()
 
-    def take_residents(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
+    def take_node_pods(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
         """Pods of any kind were added, changed or deleted."""
         changes = list(batch)
         for change in changes:
             if isinstance(change, Deleted) or change.value.finished:
-                self._residents.pop(change.key, None)
+                self._node_pods.pop(change.key, None)
             else:
-                self._residents[change.key] = change.value
-        self._swap_whole(self.whole.shown({each.uid: each.full_name for each in self._residents.values()}))
-        self.take_pods(tenant for change in changes if (tenant := _tenant(change)))
+                self._node_pods[change.key] = change.value
+        self._swap_whole(self.whole.shown({each.uid: each.full_name for each in self._node_pods.values()}))
+        self.take_pods(gpu_pod for change in changes if (gpu_pod := _gpu_pod(change)))
 
     def take_pods(self, batch: Iterable[Upserted[GpuPod] | Deleted]) -> None:
         """Pods were added, changed or deleted. A finished pod lives here no more."""
-        tenants = dict(self.tenancy.tenants)
+        gpu_pods = dict(self.allocations.gpu_pods)
         for change in batch:
             if isinstance(change, Deleted):
                 uid = self._uids.pop(change.key, change.key)
                 if uid not in self._uids.values():
                     # A static pod lives on where only one of its mirrors is gone.
-                    tenants.pop(uid, None)
+                    gpu_pods.pop(uid, None)
             elif change.value.pod.finished:
-                tenants.pop(change.value.uid, None)
+                gpu_pods.pop(change.value.uid, None)
             else:
                 self._uids[change.key] = change.value.uid
                 self._strangers.discard(change.value.uid)
-                tenants[change.value.uid] = change.value
-        self._swap(replace(self.tenancy, tenants=tenants))
+                gpu_pods[change.value.uid] = change.value
+        self._swap(replace(self.allocations, gpu_pods=gpu_pods))
 
     def settle(self) -> None:
         """All pods of this node are known: whoever is not among them is gone."""
         self._synced = True
         self.refresh()
-        self._swap(marked(self.tenancy))
+        self._swap(marked(self.allocations))
 
     def take_strangers(self, found: Iterable[GpuPod]) -> None:
         """Pods that the kubelet knows and the API does not show, or not yet: these and no others."""
-        known = {uid: each for uid, each in self.tenancy.tenants.items() if uid not in self._strangers}
+        known = {uid: each for uid, each in self.allocations.gpu_pods.items() if uid not in self._strangers}
         unknown = {each.uid: each for each in found if each.uid not in known and not each.pod.finished}
         self._strangers = set(unknown)
-        self._swap(replace(self.tenancy, tenants={**known, **unknown}))
+        self._swap(replace(self.allocations, gpu_pods={**known, **unknown}))
 
     def take_grant(self, grant: Allocation) -> None:
         """A decision was made."""
-        self._swap(with_grant(self.tenancy, grant))
+        self._swap(with_grant(self.allocations, grant))
 
     def drop_grant(self, grant: Allocation, before: Allocation | None) -> None:
         """The decision could not be written down, so nobody is told of it: ``before`` is what holds."""
-        kept = {key: each for key, each in self.tenancy.grants.items() if each is not grant}
+        kept = {key: each for key, each in self.allocations.grants.items() if each is not grant}
         if before and grant.key not in kept:
             kept[before.key] = before
-        self._swap(replace(self.tenancy, grants=kept))
+        self._swap(replace(self.allocations, grants=kept))
 
     def refresh(self) -> frozenset[Key] | None:
         """Join with the checkpoint; returns whom it names, None where it cannot be read."""
         recorded = self._checkpoint()
         if recorded is None:
             return None
-        if not (recorded is self._joined[0] and self.tenancy is self._joined[1]):
+        if not (recorded is self._joined[0] and self.allocations is self._joined[1]):
             self.take_whole(recorded.whole)
             self.take_served(recorded.served)
-            self._joined = recorded, self.tenancy
+            self._joined = recorded, self.allocations
         return frozenset(entry.key for entry in recorded.served)
 
     def take_whole(self, found: Mapping[str, Devices]) -> None:
@@ -161,12 +161,12 @@ class NodeState:
 
     def take_served(self, served: Sequence[ServedContainer]) -> None:
         """These containers hold these devices, whoever says so."""
-        self._swap(join(self.tenancy, served))
+        self._swap(join(self.allocations, served))
 
     @property
     def uids(self) -> Mapping[str, str]:
         """The pods that live here, by full name."""
-        return {each.full_name: each.uid for each in self._residents.values()}
+        return {each.full_name: each.uid for each in self._node_pods.values()}
 
     @property
     def certain(self) -> bool:
@@ -176,13 +176,13 @@ class NodeState:
     @property
     def gone(self) -> frozenset[str]:
         """Pods that hold a card and live here no more; none before all pods are known."""
-        gone = self.whole.unseen | (self.tenancy.by_pod.keys() - self.tenancy.tenants.keys())
+        gone = self.whole.unseen | (self.allocations.by_pod.keys() - self.allocations.gpu_pods.keys())
         return gone if self._synced else frozenset()
 
     def let_go(self, uids: frozenset[str]) -> None:
         """Take the cards back from these pods, unless one lives here again."""
         self._swap_whole(self.whole.let_go(uids))
-        self._swap(retained(self.tenancy, frozenset(self.tenancy.by_pod.keys() - uids)))
+        self._swap(retained(self.allocations, frozenset(self.allocations.by_pod.keys() - uids)))
 
     async def changed(self) -> None:
         """Return when something changes."""
@@ -196,20 +196,20 @@ class NodeState:
 
     def _swap_whole(self, whole: WholeGpus) -> None:
         before, self.whole = self.whole, whole
-        if self._found and with_whole_gpus(self._found, whole) != self.lineup:
+        if self._found and with_whole_gpus(self._found, whole) != self.shared_gpus:
             self._offer(self._found)
         elif whole.unseen != before.unseen:
             # Whether these are gone for good is looked for.
             self._announce()
 
     def _offer(self, found: SharedGpus) -> None:
-        self.lineup = with_whole_gpus(found, self.whole)
-        self.tenancy = marked(replace(self.tenancy, cards=self.lineup.cards))
+        self.shared_gpus = with_whole_gpus(found, self.whole)
+        self.allocations = marked(replace(self.allocations, cards=self.shared_gpus.cards))
         self._announce()
 
-    def _swap(self, tenancy: Allocations) -> None:
-        if tenancy != self.tenancy:
-            self.tenancy = tenancy
+    def _swap(self, allocations: Allocations) -> None:
+        if allocations != self.allocations:
+            self.allocations = allocations
             self._announce()
 
     def _announce(self) -> None:
@@ -220,7 +220,7 @@ class NodeState:
         self._waiting.clear()
 
 
-def _tenant(change: Upserted[NodePod] | Deleted) -> Upserted[GpuPod] | Deleted | None:
+def _gpu_pod(change: Upserted[NodePod] | Deleted) -> Upserted[GpuPod] | Deleted | None:
     if isinstance(change, Deleted):
         return change
-    return Upserted(change.key, change.value.tenant) if change.value.tenant else None
+    return Upserted(change.key, change.value.gpu_pod) if change.value.gpu_pod else None

@@ -25,7 +25,7 @@ from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.mps.layout import MpsDirs as MpsFolders
 from gpushare.ports import Event
-from tests.support.tenants import NODE, cards
+from tests.support.gpu_pods import NODE, cards
 from tests.unit.deviceplugin.nodeapi import FakeNodeApi
 
 
@@ -54,19 +54,19 @@ class Setting:
         self.record = Record(folder, MemoryUnit.GIB)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
-        self.household = NodeState(NODE, self.record.read(), self._recorded)
-        self.household.take_lineup(SharedGpus(MemoryUnit.GIB, cards(*units)))
-        self.household.take_node(OwnNode(NODE), None)
-        self.household.settle()
-        self.departures = CardReleaser(self.household, lambda uids: uids & self.alive, beginning_s=0)
+        self.node_state = NodeState(NODE, self.record.read(), self._recorded)
+        self.node_state.take_shared_gpus(SharedGpus(MemoryUnit.GIB, cards(*units)))
+        self.node_state.take_node(OwnNode(NODE), None)
+        self.node_state.settle()
+        self.departures = CardReleaser(self.node_state, lambda uids: uids & self.alive, beginning_s=0)
         folders = IsolationDirs(folder / "libraries", folder / "state")
         mps = MpsFolders(folder / "mps", folder / "shm")
         self.keeper = EnforcementManager(
-            self.household, self.record, EnforcementFiles(folders), MpsStatus(mps), self.metrics, paces=paces
+            self.node_state, self.record, EnforcementFiles(folders), MpsStatus(mps), self.metrics, paces=paces
         )
         style = ResponseSettings(DeviceListStrategy.ENV, folders=folders, mps=mps)
         self.allocator = Allocator(
-            self.household,
+            self.node_state,
             self.departures,
             self.keeper,
             AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, patience_s=patience_s),
@@ -76,9 +76,11 @@ class Setting:
         )
         self.api = FakeNodeApi()
         self.publisher = ApiWriter(self.api, self.metrics, self.watchdog)
-        self.teller = Projector(self.household, self.publisher, self.metrics, style, tell=self.notes.append)
-        self.mem = MemPlugin(self.household, self.allocator)
-        self.core = CorePlugin(self.household, self.allocator)
+        self.projector = Projector(
+            self.node_state, self.publisher, self.metrics, style, tell=self.notes.append
+        )
+        self.mem = MemPlugin(self.node_state, self.allocator)
+        self.core = CorePlugin(self.node_state, self.allocator)
 
     def _recorded(self) -> KubeletRecord | None:
         return None if self.named is None else KubeletRecord(self.named, self.whole)
@@ -90,15 +92,15 @@ class Setting:
     async def ask_names(self) -> frozenset[str] | None:
         return self.names
 
-    def come(self, *tenants: GpuPod) -> None:
-        self.household.take_pods([Upserted(each.pod.uid, each) for each in tenants])
+    def come(self, *gpu_pods: GpuPod) -> None:
+        self.node_state.take_pods([Upserted(each.pod.uid, each) for each in gpu_pods])
 
     def go(self, uid: str) -> None:
-        self.household.take_pods([Deleted(uid)])
+        self.node_state.take_pods([Deleted(uid)])
 
     def confirm(self, uid: str, units: int, lead: str, container: str = "main") -> None:
         self.named = (*(self.named or ()), ServedContainer(uid, container, lead, units))
-        self.household.refresh()
+        self.node_state.refresh()
 
 
 def ids(card: int, *numbers: int) -> Sequence[str]:

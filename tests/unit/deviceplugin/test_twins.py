@@ -9,7 +9,7 @@ from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.model.demand import Demand, demand_of
 from tests.support.builders import main, sound
-from tests.support.tenants import tenant
+from tests.support.gpu_pods import gpu_pod
 from tests.unit.deviceplugin.setting import Setting, ids
 
 
@@ -21,7 +21,7 @@ def pair(first: int, second: int) -> Demand:
 def unlike(folder: Path) -> Setting:
     """``small`` of 2 on card 0 was bound before ``large`` of 2 + 6 on card 1."""
     here = Setting(folder, 8, 8)
-    here.come(tenant("small", 2, card=0, bound=1), tenant("large", pair(2, 6), card=1, bound=2))
+    here.come(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
     return here
 
 
@@ -47,7 +47,7 @@ async def test_where_the_kubelet_has_taken_in_both_or_does_not_tell_the_oldest_i
 
 async def test_for_pods_that_are_alike_the_kubelet_is_not_asked(tmp_path: Path) -> None:
     here = Setting(tmp_path, 8, 8)
-    here.come(tenant("a", 2, card=0, bound=1), tenant("b", 2, card=1, bound=2))
+    here.come(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     here.names = frozenset({"default/b"})
     answer = await here.mem.allocate(["x", "y"])
     assert isinstance(answer, AllocateResponse)
@@ -60,7 +60,7 @@ async def test_a_pod_that_got_the_answer_of_one_of_another_size_is_told_so_once(
     here.confirm("large", 2, "GPU-0-_-0", "c0")
     with capture_logs() as logs:
         for _ in range(3):
-            here.teller.tell()
+            here.projector.tell()
     assert [entry["event"] for entry in logs] == ["pod_corrected", "pod_mistaken"]
     moved, mistaken = here.notes
     assert (moved.name, moved.reason, mistaken.name) == ("large", EVENT_ASSIGNED, "large")
@@ -83,10 +83,10 @@ async def test_the_rest_of_such_a_pod_follows_where_it_fits_and_tells_its_own_to
 
 async def test_the_rest_of_such_a_pod_is_refused_by_name_where_it_does_not_fit(tmp_path: Path) -> None:
     here = Setting(tmp_path, 8, 8)
-    here.come(tenant("tenant", 3, card=0, bound=0))
+    here.come(gpu_pod("tenant", 3, card=0, bound=0))
     await here.mem.allocate(ids(0, 5, 6, 7))
     here.confirm("tenant", 3, "GPU-0-_-5")
-    here.come(tenant("small", 2, card=0, bound=1), tenant("large", pair(2, 6), card=1, bound=2))
+    here.come(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("large", 2, "GPU-0-_-0", "c0")
     answer = await here.mem.allocate([f"x{n}" for n in range(6)])
@@ -99,7 +99,7 @@ async def test_the_rest_of_such_a_pod_is_refused_by_name_where_it_does_not_fit(t
 async def test_a_pod_that_picks_its_devices_is_told_apart_from_its_twin(tmp_path: Path) -> None:
     here = Setting(tmp_path, 8)
     here.come(
-        tenant("plain", 2, card=0, bound=1), tenant("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
+        gpu_pod("plain", 2, card=0, bound=1), gpu_pod("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
     )
     here.names = frozenset({"default/picks"})
     answer = await here.mem.allocate(["x", "y"])
@@ -111,14 +111,14 @@ async def test_a_pod_that_picks_its_devices_and_got_the_answer_of_its_twin_is_to
     tmp_path: Path,
 ) -> None:
     here = Setting(tmp_path, 8)
-    picks = tenant("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
-    here.come(tenant("plain", 2, card=0, bound=1), picks)
+    picks = gpu_pod("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
+    here.come(gpu_pod("plain", 2, card=0, bound=1), picks)
     await here.mem.allocate(["x", "y"])
     here.named = (ServedContainer("picks", "main", "x", 2),)
-    here.household.refresh()
+    here.node_state.refresh()
     with capture_logs() as logs:
-        here.teller.tell()
-        here.teller.tell()
+        here.projector.tell()
+        here.projector.tell()
     direct = Setting(tmp_path / "direct", 8)
     direct.come(picks)
     refused = await direct.mem.allocate(["x", "y"])
@@ -134,14 +134,14 @@ async def test_a_pod_that_was_given_its_answer_again_for_another_that_asked_keep
 ) -> None:
     """The kubelet has lost its checkpoint, and the agent has not seen the other pod yet."""
     here = Setting(tmp_path, 8)
-    here.come(tenant("runs", 2, card=0))
+    here.come(gpu_pod("runs", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("runs", 2, "GPU-0-_-0")
     here.named = ()
     await here.mem.allocate(ids(0, 4, 5))
-    here.come(tenant("unseen", 2, card=0))
+    here.come(gpu_pod("unseen", 2, card=0))
     here.confirm("unseen", 2, "GPU-0-_-4")
-    grants = here.household.tenancy.grants
+    grants = here.node_state.allocations.grants
     assert {key: dict(grant.cards) for key, grant in grants.items()} == {
         ("runs", "main"): {"GPU-0": 2},
         ("unseen", "main"): {"GPU-0": 2},

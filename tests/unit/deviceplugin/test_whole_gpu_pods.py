@@ -9,7 +9,7 @@ from gpushare.contract import ANN_CARDS, EVENT_CARD_FREE, EVENT_CARD_IN_USE
 from gpushare.deviceplugin.core.decision import NO_ROOM
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.model.own_node import NodePod, OwnNode
-from tests.support.tenants import NODE, tenant
+from tests.support.gpu_pods import NODE, gpu_pod
 from tests.unit.deviceplugin.setting import Setting, ids
 
 APP = NodePod("app-uid", "default", "app")
@@ -19,13 +19,13 @@ def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> S
     """A node whose card 0 the pod ``app`` has as a whole GPU."""
     here = Setting(folder, *units, alive=alive, patience_s=0.01)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
-    here.household.take_residents([Upserted("app", APP)])
-    here.household.refresh()
+    here.node_state.take_node_pods([Upserted("app", APP)])
+    here.node_state.refresh()
     return here
 
 
 def closed(here: Setting) -> list[int]:
-    return [card.index for card in here.household.tenancy.cards if not card.healthy]
+    return [card.index for card in here.node_state.allocations.cards if not card.healthy]
 
 
 def told(here: Setting) -> list[tuple[str, str]]:
@@ -34,7 +34,7 @@ def told(here: Setting) -> list[tuple[str, str]]:
 
 async def test_a_pod_that_was_promised_a_full_card_is_refused_and_reads_who_has_it(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.come(tenant("late", 4, card=0))
+    here.come(gpu_pod("late", 4, card=0))
     refused = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(refused, Rejected)
     assert refused.reason == NO_ROOM
@@ -45,46 +45,46 @@ async def test_a_pod_that_was_promised_a_full_card_is_refused_and_reads_who_has_
 
 async def test_where_another_card_is_free_the_pod_gets_that_one(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.come(tenant("late", 4, card=0))
+    here.come(gpu_pod("late", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
-    assert here.household.tenancy.grants["late", "main"].cards == (("GPU-1", 4),)
+    assert here.node_state.allocations.grants["late", "main"].cards == (("GPU-1", 4),)
 
 
 async def test_a_record_that_is_written_during_the_call_counts(tmp_path: Path) -> None:
     """The kubelet may have given the card away a moment before NVIDIA's plugin went."""
     here = Setting(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
-    here.come(tenant("late", 4, card=0))
+    here.come(gpu_pod("late", 4, card=0))
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
 async def test_a_second_container_of_a_pod_on_a_full_card_is_refused(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
-    here.come(tenant("early", 4, card=0))
+    here.come(gpu_pod("early", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
-    here.come(tenant("late", 2, card=0))
+    here.come(gpu_pod("late", 2, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 4, 5)), Rejected)
-    assert set(here.household.tenancy.by_pod) == {"early"}
+    assert set(here.node_state.allocations.by_pod) == {"early"}
 
 
 async def test_the_card_is_full_until_the_pod_is_gone_from_the_api_and_its_group_too(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.household.take_residents([Deleted("app")])
+    here.node_state.take_node_pods([Deleted("app")])
     assert await here.departures.settle() == {APP.uid}
     assert closed(here) == [0]
     here.alive.clear()
     assert await here.departures.settle() == frozenset()
     assert closed(here) == []
-    here.household.refresh()
+    here.node_state.refresh()
     assert closed(here) == [], "the kubelet's record names pods that are long gone"
 
 
 async def test_whoever_looks_for_pods_that_leave_hears_of_one_with_a_whole_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    news = asyncio.ensure_future(here.household.changed())
+    news = asyncio.ensure_future(here.node_state.changed())
     await asyncio.sleep(0)
-    here.household.take_residents([Deleted("app")])
+    here.node_state.take_node_pods([Deleted("app")])
     await asyncio.wait_for(news, 5)
 
 
@@ -92,7 +92,7 @@ async def test_a_pod_that_has_finished_gives_its_card_back(tmp_path: Path) -> No
     here = node_of(tmp_path, 14, alive=())
     assert await here.departures.settle() == frozenset()
     assert closed(here) == [0]
-    here.household.take_residents([Upserted("app", NodePod(APP.uid, "default", "app", finished=True))])
+    here.node_state.take_node_pods([Upserted("app", NodePod(APP.uid, "default", "app", finished=True))])
     await here.departures.settle()
     assert closed(here) == []
 
@@ -100,7 +100,7 @@ async def test_a_pod_that_has_finished_gives_its_card_back(tmp_path: Path) -> No
 async def test_a_pod_that_was_gone_before_the_agent_started_fills_no_card(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     here.whole = {"long-gone": frozenset({"GPU-0"})}
-    here.household.refresh()
+    here.node_state.refresh()
     await here.departures.settle()
     assert closed(here) == []
 
@@ -108,17 +108,17 @@ async def test_a_pod_that_was_gone_before_the_agent_started_fills_no_card(tmp_pa
 async def test_a_kubelet_that_has_lost_its_record_frees_no_card(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.whole = {}
-    here.household.refresh()
+    here.node_state.refresh()
     here.named = None
-    here.household.refresh()
+    here.node_state.refresh()
     assert closed(here) == [0]
 
 
 async def test_before_all_pods_are_known_a_card_that_the_record_names_is_full(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
-    here.household._synced = False
+    here.node_state._synced = False
     here.whole = {"unseen": frozenset({"GPU-0"})}
-    here.household.refresh()
+    here.node_state.refresh()
     await here.departures.settle()
     assert closed(here) == [0]
 
@@ -129,51 +129,51 @@ async def test_the_kubelet_still_counts_all_units_of_a_full_card(tmp_path: Path)
     assert [device.healthy for device in here.mem.devices()] == 28 * [True]
 
 
-async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_tenants(tmp_path: Path) -> None:
+async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_gpu_pods(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
-    sharing = NodePod("s", "default", "s", tenant=tenant("s", 4, card=0))
-    here.household.take_residents([Upserted("s", sharing), Upserted("app", APP)])
-    assert (set(here.household.tenancy.tenants), here.household.uids) == (
+    sharing = NodePod("s", "default", "s", gpu_pod=gpu_pod("s", 4, card=0))
+    here.node_state.take_node_pods([Upserted("s", sharing), Upserted("app", APP)])
+    assert (set(here.node_state.allocations.gpu_pods), here.node_state.uids) == (
         {"s"},
         {"default/s": "s", "default/app": APP.uid},
     )
-    here.household.take_residents([Deleted("s"), Deleted("app")])
-    assert (here.household.tenancy.tenants, here.household.uids) == ({}, {})
+    here.node_state.take_node_pods([Deleted("s"), Deleted("app")])
+    assert (here.node_state.allocations.gpu_pods, here.node_state.uids) == ({}, {})
 
 
 async def test_a_full_card_is_told_once_and_again_when_it_is_free(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.teller.tell()
-    here.teller.tell()
+    here.projector.tell()
+    here.projector.tell()
     in_use = "card 0 takes no pods until default/app is gone, which has a whole GPU"
     assert told(here) == [(EVENT_CARD_IN_USE, in_use)]
-    assert list(here.household.notices) == [in_use]
+    assert list(here.node_state.notices) == [in_use]
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 1
-    here.household.take_residents([Deleted("app")])
+    here.node_state.take_node_pods([Deleted("app")])
     here.alive.clear()
     await here.departures.settle()
-    here.teller.tell()
+    here.projector.tell()
     assert told(here)[1:] == [(EVENT_CARD_FREE, "card 0 is no longer in use as a whole GPU")]
-    assert not list(here.household.notices)
+    assert not list(here.node_state.notices)
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 0
 
 
 async def test_nothing_is_told_of_whole_gpus_while_nothing_is_shared(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.household.take_node(OwnNode(NODE), "label cgpu=false")
-    here.teller.tell()
-    assert (told(here), here.household.notices) == ([], ())
-    here.household.take_node(OwnNode(NODE), None)
-    here.teller.tell()
-    here.household.take_node(OwnNode(NODE), "label cgpu=false")
-    here.teller.tell()
+    here.node_state.take_node(OwnNode(NODE), "label cgpu=false")
+    here.projector.tell()
+    assert (told(here), here.node_state.notices) == ([], ())
+    here.node_state.take_node(OwnNode(NODE), None)
+    here.projector.tell()
+    here.node_state.take_node(OwnNode(NODE), "label cgpu=false")
+    here.projector.tell()
     assert [reason for reason, _ in told(here)] == [EVENT_CARD_IN_USE]
 
 
 async def test_the_full_card_is_in_the_annotation_and_in_the_list_of_unhealthy_cards(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
     here.publisher.node_seen(OwnNode(NODE))
-    here.teller.tell()
+    here.projector.tell()
     publishing = asyncio.ensure_future(here.publisher.run())
     while ANN_CARDS not in here.api.node.annotations:
         await asyncio.sleep(0)

@@ -54,7 +54,7 @@ def node(
     return Node("n", found, mode, assigned=assigned or {})
 
 
-def tenant(
+def gpu_pod(
     name: str,
     *containers: ContainerDemand,
     card: int | tuple[int, ...] | None = 0,
@@ -124,7 +124,7 @@ def isolation(*found: LimitedContainer, inner_pids: Mapping[int, int] | None = N
 
 def snapshot(
     cards: Iterable[CardReading] = (),
-    residents: Iterable[NodePod] = (),
+    node_pods: Iterable[NodePod] = (),
     devices: Iterable[ContainerDevices] = (),
     homes: Mapping[int, ContainerRef | None] | None = None,
     **more: Any,
@@ -135,7 +135,7 @@ def snapshot(
         "readings": Readings(listed),
         "homes": homes or {},
         "devices": tuple(devices),
-        "residents": tuple(residents),
+        "node_pods": tuple(node_pods),
         "node": node(len(listed)),
         "isolation": IsolationState(),
     }

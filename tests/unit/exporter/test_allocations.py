@@ -12,7 +12,7 @@ from gpushare.model.devices import ContainerDevices
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from tests.support.builders import init, main, sidecar
-from tests.unit.exporter.scene import MIB, T4, node, reading, shared, snapshot, tenant, whole
+from tests.unit.exporter.scene import MIB, T4, gpu_pod, node, reading, shared, snapshot, whole
 
 FOUR = 15079 * 4 // 14
 """S0: 4 of 14 units of a T4 are 4308 MiB."""
@@ -28,32 +28,32 @@ def given(found: Snapshot) -> dict[tuple[str, str, str], float]:
 
 def test_s0_a_share_of_4_units_of_a_t4_is_4308_mib() -> None:
     assert FOUR == 4308
-    found = snapshot([reading()], [tenant("a")], [shared("a")])
+    found = snapshot([reading()], [gpu_pod("a")], [shared("a")])
     assert list(allocations(found)) == [CardAllocation(ContainerName("ml", "a", "main"), "GPU-0", 4308 * MIB)]
 
 
 def test_the_card_is_that_of_the_pods_annotations_whatever_ids_the_kubelet_chose() -> None:
-    found = snapshot([reading(0), reading(1)], [tenant("a", card=1)], [shared("a", card=0)])
+    found = snapshot([reading(0), reading(1)], [gpu_pod("a", card=1)], [shared("a", card=0)])
     assert given(found) == {("a", "main", "GPU-1"): FOUR}
 
 
 def test_the_nodes_word_outranks_the_pods_annotations() -> None:
     word = node(2, assigned={"a-uid": {1: 4}})
-    found = snapshot([reading(0), reading(1)], [tenant("a", card=0)], [shared("a")], node=word)
+    found = snapshot([reading(0), reading(1)], [gpu_pod("a", card=0)], [shared("a")], node=word)
     assert given(found) == {("a", "main", "GPU-1"): FOUR}
 
 
 def test_the_nodes_word_calls_a_static_pod_as_the_api_does() -> None:
     word = node(2, assigned={"mirror-uid": {1: 4}})
     found = snapshot(
-        [reading(0), reading(1)], [tenant("a", card=0, uid="mirror-uid")], [shared("a")], node=word
+        [reading(0), reading(1)], [gpu_pod("a", card=0, uid="mirror-uid")], [shared("a")], node=word
     )
     assert given(found) == {("a", "main", "GPU-1"): FOUR}
 
 
-@pytest.mark.parametrize("pods", [[], [tenant("a", card=None)]], ids=["pod not seen", "no annotations"])
+@pytest.mark.parametrize("pods", [[], [gpu_pod("a", card=None)]], ids=["pod not seen", "no annotations"])
 def test_without_annotations_the_ids_tell(pods: list[object]) -> None:
-    found = snapshot([reading(0), reading(1)], devices=[shared("a", card=1)], residents=pods)  # type: ignore[arg-type]
+    found = snapshot([reading(0), reading(1)], devices=[shared("a", card=1)], node_pods=pods)  # type: ignore[arg-type]
     assert given(found) == {("a", "main", "GPU-1"): FOUR}
 
 
@@ -70,14 +70,14 @@ def test_ids_that_name_no_card_give_nothing(identifier: str) -> None:
 
 
 def test_several_containers_have_their_own_parts() -> None:
-    pod = tenant("a", main(4, name="one"), main(2, name="two"))
+    pod = gpu_pod("a", main(4, name="one"), main(2, name="two"))
     held = [shared("a", 4, container="one"), shared("a", 2, container="two")]
     found = snapshot([reading()], [pod], held)
     assert given(found) == {("a", "one", "GPU-0"): FOUR, ("a", "two", "GPU-0"): T4 * 2 // 14}
 
 
 def test_a_pod_on_several_cards_has_an_even_part_of_each() -> None:
-    pod = tenant("a", main(8), card=(0, 1), cards_label="2")
+    pod = gpu_pod("a", main(8), card=(0, 1), cards_label="2")
     found = snapshot([reading(0), reading(1)], [pod], [shared("a", 8)])
     assert given(found) == {("a", "main", "GPU-0"): FOUR, ("a", "main", "GPU-1"): FOUR}
 
@@ -88,7 +88,7 @@ def test_a_whole_card_is_all_of_it() -> None:
 
 
 def test_whole_cards_need_nothing_of_the_api() -> None:
-    found = replace(snapshot([reading()], devices=[whole("a", 0)]), node=None, residents=None)
+    found = replace(snapshot([reading()], devices=[whole("a", 0)]), node=None, node_pods=None)
     assert given(found) == {("a", "main", "GPU-0"): T4}
 
 
@@ -98,13 +98,13 @@ def test_a_time_sliced_card_is_told_once() -> None:
 
 
 def test_a_finished_pod_holds_nothing_though_the_kubelet_still_lists_it() -> None:
-    assert given(snapshot([reading()], [tenant("a", finished=True)], [shared("a")])) == {}
+    assert given(snapshot([reading()], [gpu_pod("a", finished=True)], [shared("a")])) == {}
 
 
 def test_without_the_kubelets_word_running_containers_have_what_was_promised() -> None:
-    pod = tenant("a", init(4), sidecar(1), main(4))
-    assert pod.tenant
-    after_init = replace(pod, tenant=replace(pod.tenant, running=frozenset({"main", "side"})))
+    pod = gpu_pod("a", init(4), sidecar(1), main(4))
+    assert pod.gpu_pod
+    after_init = replace(pod, gpu_pod=replace(pod.gpu_pod, running=frozenset({"main", "side"})))
     found = snapshot([reading()], [after_init])
     assert given(replace(found, devices=None)) == {
         ("a", "side", "GPU-0"): T4 // 14,
@@ -113,7 +113,7 @@ def test_without_the_kubelets_word_running_containers_have_what_was_promised() -
 
 
 def test_core_is_a_part_of_the_card_only_where_it_is_divided() -> None:
-    pod = tenant("a", main(4, 25))
+    pod = gpu_pod("a", main(4, 25))
     found = snapshot([reading()], [pod], [shared("a")], node=node(mode=Mode.CORE_MEM))
     assert [each.core for each in allocations(found)] == [0.25]
     found = snapshot([reading()], [pod], [shared("a")], node=node(mode=Mode.SHARE))
@@ -122,14 +122,14 @@ def test_core_is_a_part_of_the_card_only_where_it_is_divided() -> None:
 
 def test_where_the_original_plugin_runs_the_size_of_a_card_is_the_drivers() -> None:
     original = Node("n", (Card(0, 14), Card(1, 14)))
-    found = snapshot([reading(0), reading(1)], [tenant("a", card=1)], [shared("a")], node=original)
+    found = snapshot([reading(0), reading(1)], [gpu_pod("a", card=1)], [shared("a")], node=original)
     assert given(found) == {("a", "main", "GPU-1"): FOUR}
 
 
 def test_a_card_that_is_not_read_is_not_told() -> None:
-    found = snapshot([reading(0)], [tenant("a", card=1)], [shared("a", card=1)], node=node(2))
+    found = snapshot([reading(0)], [gpu_pod("a", card=1)], [shared("a", card=1)], node=node(2))
     assert given(found) == {}
 
 
 def test_without_the_node_shares_have_no_size() -> None:
-    assert given(snapshot([reading()], [tenant("a")], [shared("a")], node=None)) == {}
+    assert given(snapshot([reading()], [gpu_pod("a")], [shared("a")], node=None)) == {}

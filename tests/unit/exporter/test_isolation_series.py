@@ -11,6 +11,7 @@ from gpushare.model.readings import Readings
 from tests.support.builders import main
 from tests.unit.exporter.scene import (
     MIB,
+    gpu_pod,
     held,
     home,
     isolation,
@@ -19,7 +20,6 @@ from tests.unit.exporter.scene import (
     reading,
     shared,
     snapshot,
-    tenant,
     use,
     values,
 )
@@ -39,7 +39,7 @@ def busy(used_mib: int = 1000, **more: Any) -> Snapshot:
     """Pod a is held and has pid 10, which calls itself 1 and uses 1000 MiB; pod b is held and idle."""
     found = snapshot(
         [reading(0, process(10, used_mib))],
-        [tenant("a"), tenant("b")],
+        [gpu_pod("a"), gpu_pod("b")],
         [shared("a"), shared("b")],
         {10: home("a")},
         isolation=isolation(held("a", use(900, 1200, 3), pids=[1]), held("b"), inner_pids={10: 1}),
@@ -71,7 +71,7 @@ def test_the_difference_to_the_driver_is_told_both_ways(driver: int, uncounted: 
 def test_all_processes_of_a_container_count_against_its_region() -> None:
     both = snapshot(
         [reading(0, process(10, 1000), process(11, 500))],
-        [tenant("a")],
+        [gpu_pod("a")],
         [shared("a")],
         {10: home("a"), 11: home("a")},
         isolation=isolation(held("a", use(900))),
@@ -81,7 +81,7 @@ def test_all_processes_of_a_container_count_against_its_region() -> None:
 
 def test_a_container_has_numbers_of_each_of_its_cards() -> None:
     on_two = held("a", use(1), use(2, card=1), limits=[limit(4), limit(2, card=1)])
-    found = snapshot([reading(0), reading(1)], [tenant("a")], isolation=isolation(on_two))
+    found = snapshot([reading(0), reading(1)], [gpu_pod("a")], isolation=isolation(on_two))
     assert values(found, f"{PREFIX}_counted_bytes", "card") == {"0": MIB, "1": 2 * MIB}
     assert values(found, f"{PREFIX}_limit_bytes", "card") == {"0": 4308 * MIB, "1": 15079 * 2 // 14 * MIB}
 
@@ -99,9 +99,9 @@ def test_a_card_that_the_driver_does_not_show_is_never_a_label() -> None:
     assert {what for what in OWN if of(busy(isolation=isolation(elsewhere)), what)} == set()
 
 
-@pytest.mark.parametrize("pods", [[], [tenant("a", finished=True)]], ids=["unknown", "finished"])
+@pytest.mark.parametrize("pods", [[], [gpu_pod("a", finished=True)]], ids=["unknown", "finished"])
 def test_a_folder_that_is_left_of_a_pod_tells_nothing(pods: list[object]) -> None:
-    found = busy(residents=tuple(pods))
+    found = busy(node_pods=tuple(pods))
     assert {what for what in OWN if "a" in of(found, what)} == set()
 
 
@@ -138,7 +138,7 @@ def test_processes_that_nobody_holds_are_counted(where: object, inner: int | Non
     )
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
-        residents=(tenant("a"), tenant("b"), tenant("free")),
+        node_pods=(gpu_pod("a"), gpu_pod("b"), gpu_pod("free")),
         homes={11: where},
         isolation=known,
     )
@@ -147,10 +147,10 @@ def test_processes_that_nobody_holds_are_counted(where: object, inner: int | Non
 
 @pytest.mark.parametrize(("namespace", "count"), [("kube-system", 0), ("ml", 1)])
 def test_servers_of_mps_are_no_strangers_and_nobody_else_passes_for_one(namespace: str, count: int) -> None:
-    daemon = replace(tenant("mps", main(0, name="gpushare-mps")), namespace=namespace)
+    daemon = replace(gpu_pod("mps", main(0, name="gpushare-mps")), namespace=namespace)
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
-        residents=(tenant("a"), daemon),
+        node_pods=(gpu_pod("a"), daemon),
         homes={11: home("mps", "gpushare-mps")},
         isolation=isolation(held("a", use(1)), inner_pids={11: 11}),
     )
@@ -166,11 +166,11 @@ def test_a_source_that_is_down_costs_what_it_tells() -> None:
     complete = {what for what in OWN if of(busy(), what)}
     assert complete == set(OWN)
     for down in product((False, True), repeat=4):
-        parts = ("readings", "homes", "residents", "isolation")
+        parts = ("readings", "homes", "node_pods", "isolation")
         silent = {name for name, is_down in zip(parts, down, strict=True) if is_down}
         found = replace(busy(), **dict.fromkeys(silent))  # type: ignore[arg-type]
         told = {what for what in OWN if of(found, what)}
-        if silent & {"readings", "residents", "isolation"}:
+        if silent & {"readings", "node_pods", "isolation"}:
             assert told == set()
         elif silent:
             assert told == complete - {"uncounted_bytes", "unseen_bytes"}

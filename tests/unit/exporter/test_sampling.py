@@ -33,7 +33,7 @@ from gpushare.model.readings import Readings
 from testbed.system.waiting import until
 from tests.support.podresources import Lister, container, pod, served
 from tests.support.regions import hold, region_bytes
-from tests.unit.exporter.scene import T4, process, reading, tenant
+from tests.unit.exporter.scene import T4, gpu_pod, process, reading
 
 MEM = "aliyun.com/gpu-mem"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -67,7 +67,7 @@ class Setting:
     def heard(self) -> None:
         """The API server has told of the pod ``a`` and of the node."""
         text = format_cards((Card(0, 14, "GPU-0", "Tesla T4", T4),))
-        self.pods.changed([Upserted("a-uid", tenant("a"))])
+        self.pods.changed([Upserted("a-uid", gpu_pod("a"))])
         self.node.changed([Upserted("n", OwnNode("n", annotations={ANN_CARDS: text}))])
         self.pods.synced("pods")
         self.node.synced("nodes")

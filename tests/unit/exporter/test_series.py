@@ -12,6 +12,7 @@ from gpushare.monitoring import catalogue
 from tests.unit.exporter.scene import (
     MIB,
     T4,
+    gpu_pod,
     held,
     home,
     isolation,
@@ -20,7 +21,6 @@ from tests.unit.exporter.scene import (
     shared,
     snapshot,
     stranger,
-    tenant,
     use,
     values,
     whole,
@@ -35,7 +35,7 @@ def busy() -> Snapshot:
     """Pod a computes on card 0 with two processes, pod b is idle there."""
     return snapshot(
         [reading(0, process(10, 1000, 20), process(11, 24, 3))],
-        [tenant("a"), tenant("b")],
+        [gpu_pod("a"), gpu_pod("b")],
         [shared("a"), shared("b")],
         {10: home("a"), 11: home("a")},
     )
@@ -78,7 +78,7 @@ def test_a_card_that_tells_everything_has_every_metric_of_the_catalogue() -> Non
     card = reading(0, process(10, 1000, 20), xids={31: 1}, **telling)
     found = snapshot(
         [card],
-        [tenant("a")],
+        [gpu_pod("a")],
         [shared("a")],
         {10: home("a")},
         isolation=isolation(held("a", use(1000))),
@@ -132,12 +132,12 @@ def test_a_process_in_a_pod_without_a_share_has_its_names() -> None:
 
 
 def test_a_process_that_has_ended_or_whose_pod_is_not_known_is_nobodys() -> None:
-    found = snapshot([reading(0, process(7, 100), process(8, 50))], [tenant("a")], homes={7: home("gone")})
+    found = snapshot([reading(0, process(7, 100), process(8, 50))], [gpu_pod("a")], homes={7: home("gone")})
     assert values(found, USED, "PodName") == {}
 
 
 def test_a_container_that_the_api_does_not_tell_yet_is_told_by_its_pod() -> None:
-    pod = replace(tenant("a"), containers={})
+    pod = replace(gpu_pod("a"), containers={})
     found = snapshot([reading(0, process(7, 100))], [pod], homes={7: home("a")})
     assert values(found, USED, "PodName", "ContainerName") == {("a", ""): 100}
 
@@ -146,7 +146,7 @@ def test_a_process_that_does_not_tell_its_memory_makes_the_sum_unknown() -> None
     silent = ProcessReading(11, None, None)
     found = snapshot(
         [reading(0, process(10, 100, 5), silent)],
-        [tenant("a")],
+        [gpu_pod("a")],
         [shared("a")],
         {10: home("a"), 11: home("a")},
     )
@@ -156,13 +156,13 @@ def test_a_process_that_does_not_tell_its_memory_makes_the_sum_unknown() -> None
 
 
 def test_a_card_that_lists_no_processes_tells_nobodys_use() -> None:
-    found = snapshot([reading(0, processes=None)], [tenant("a")], [shared("a")])
+    found = snapshot([reading(0, processes=None)], [gpu_pod("a")], [shared("a")])
     assert {SM, USED} & names(found) == set()
     assert values(found, ALLOCATED, "PodName") == {"a": 4308}
 
 
 def test_the_accelerators_of_a_container_are_told_as_cadvisor_did() -> None:
-    found = snapshot([reading(0, used_bytes=5 * MIB, gpu_percent=40)], [tenant("a")], [shared("a")])
+    found = snapshot([reading(0, used_bytes=5 * MIB, gpu_percent=40)], [gpu_pod("a")], [shared("a")])
     labels = ("pod", "make", "model", "acc_id")
     key = ("a", "nvidia", "Tesla T4", "GPU-0")
     assert values(found, "container_accelerator_memory_total_bytes", *labels) == {key: T4 * MIB}
@@ -171,7 +171,7 @@ def test_the_accelerators_of_a_container_are_told_as_cadvisor_did() -> None:
 
 
 def test_a_container_that_was_given_a_card_twice_is_told_once() -> None:
-    found = snapshot([reading(0)], [tenant("a")], [shared("a"), whole("a", 0)])
+    found = snapshot([reading(0)], [gpu_pod("a")], [shared("a"), whole("a", 0)])
     (series,) = [each for each in series_of(found) if each.metric.name == ALLOCATED]
     assert [value for _, value in series.points] == [T4]
 
@@ -242,7 +242,7 @@ def test_the_device_is_the_one_in_dev() -> None:
 def test_a_source_that_is_down_costs_its_own_series_and_says_so() -> None:
     all_names = names(busy())
     without = {
-        "pods": replace(busy(), residents=None),
+        "pods": replace(busy(), node_pods=None),
         "cgroups": replace(busy(), homes=None),
         "node": replace(busy(), node=None),
     }
@@ -260,7 +260,7 @@ def test_whatever_is_missing_costs_series_and_makes_none_up() -> None:
     """All combinations of sources that are down; shares may be told by less, and then as well."""
     all_names = names(busy())
     for down in product((False, True), repeat=5):
-        parts = zip(("readings", "homes", "devices", "residents", "node"), down, strict=True)
+        parts = zip(("readings", "homes", "devices", "node_pods", "node"), down, strict=True)
         found = busy()
         for field, is_down in parts:
             if is_down:

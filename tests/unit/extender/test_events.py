@@ -36,7 +36,7 @@ class Desk:
     api: FakeApi
     cluster: Cluster
     metrics: ExtenderMetrics
-    notebook: EventQueue
+    event_queue: EventQueue
 
     def see(self, *things: Node | Pod) -> None:
         for thing in things:
@@ -53,7 +53,7 @@ class Desk:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.notebook.run())
+        task = asyncio.create_task(self.event_queue.run())
         try:
             yield
         finally:
@@ -62,7 +62,7 @@ class Desk:
 
     async def texts(self, *wanted: str) -> None:
         """Return when a last note is written; these were before it."""
-        self.notebook.write(said("the last"))
+        self.event_queue.write(said("the last"))
         await until(lambda: self.api.notes and self.api.notes[-1].text == "the last")
         assert [note.text for note in self.api.notes[:-1]] == list(wanted)
 
@@ -76,8 +76,8 @@ def desk(*things: Node | Pod) -> Desk:
 
 async def test_notes_are_written_in_their_order() -> None:
     d = desk()
-    d.notebook.write(said("one"))
-    d.notebook.write(said("two"))
+    d.event_queue.write(said("one"))
+    d.event_queue.write(said("two"))
     async with d.writing():
         await d.texts("one", "two")
 
@@ -85,7 +85,7 @@ async def test_notes_are_written_in_their_order() -> None:
 async def test_where_the_queue_is_full_the_oldest_give_way_and_are_counted() -> None:
     d = desk()
     for number in range(_QUEUE_SIZE + 2):
-        d.notebook.write(said(str(number)))
+        d.event_queue.write(said(str(number)))
     assert d.dropped() == 2
     async with d.writing():
         await until(lambda: d.api.notes)
@@ -94,16 +94,16 @@ async def test_where_the_queue_is_full_the_oldest_give_way_and_are_counted() -> 
 
 async def test_a_pod_whose_turn_was_dropped_may_ask_again() -> None:
     d = desk(*FULL, waiting("p"))
-    d.notebook.explain(d.cluster.pods["p"])
+    d.event_queue.explain(d.cluster.pods["p"])
     for number in range(_QUEUE_SIZE):
-        d.notebook.write(said(str(number)))
-    d.notebook.explain(d.cluster.pods["p"])
+        d.event_queue.write(said(str(number)))
+    d.event_queue.explain(d.cluster.pods["p"])
     assert d.dropped() == 2
 
 
 async def test_a_pod_that_waits_is_told_why_by_card() -> None:
     d = desk(*FULL, waiting("p"))
-    d.notebook.explain(d.cluster.pods["p"])
+    d.event_queue.explain(d.cluster.pods["p"])
     async with d.writing():
         await until(lambda: d.api.notes)
     [note] = d.api.notes
@@ -114,13 +114,13 @@ async def test_a_pod_that_waits_is_told_why_by_card() -> None:
 async def test_the_same_reason_is_told_once_and_another_one_again() -> None:
     d = desk(*FULL, waiting("p"))
     async with d.writing():
-        d.notebook.explain(d.cluster.pods["p"])
+        d.event_queue.explain(d.cluster.pods["p"])
         await until(lambda: d.api.notes)
         first = d.api.notes[0].text
-        d.notebook.explain(d.cluster.pods["p"])
+        d.event_queue.explain(d.cluster.pods["p"])
         await d.texts(first)
         d.see(pod("b", 1, at="n", card=0))
-        d.notebook.explain(d.cluster.pods["p"])
+        d.event_queue.explain(d.cluster.pods["p"])
         await until(lambda: len(d.api.notes) == 3)
     assert "at most 1 of 14" in d.api.notes[2].text
 
@@ -129,14 +129,14 @@ async def test_a_pod_that_is_forgotten_is_told_anew() -> None:
     d = desk(*FULL, waiting("p"))
     async with d.writing():
         for count in (1, 2):
-            d.notebook.explain(d.cluster.pods["p"])
+            d.event_queue.explain(d.cluster.pods["p"])
             await until(lambda: len(d.api.notes) == count)  # noqa: B023 - awaited here
-            d.notebook.forget("p")
+            d.event_queue.forget("p")
 
 
 async def test_a_pod_that_found_a_place_before_its_turn_is_told_nothing() -> None:
     d = desk(*FULL, waiting("p"))
-    d.notebook.explain(d.cluster.pods["p"])
+    d.event_queue.explain(d.cluster.pods["p"])
     d.see(pod("p", 2, at="n", card=0))
     async with d.writing():
         await d.texts()
@@ -144,21 +144,21 @@ async def test_a_pod_that_found_a_place_before_its_turn_is_told_nothing() -> Non
 
 async def test_a_pod_for_which_a_node_has_room_is_told_nothing() -> None:
     d = desk(node("n", 14), waiting("p"))
-    d.notebook.explain(d.cluster.pods["p"])
+    d.event_queue.explain(d.cluster.pods["p"])
     async with d.writing():
         await d.texts()
 
 
 async def test_a_pod_that_the_scheduler_has_not_tried_yet_is_not_explained() -> None:
     d = desk(*FULL, pod("p", 4))
-    d.notebook.explain(d.cluster.pods["p"])
+    d.event_queue.explain(d.cluster.pods["p"])
     async with d.writing():
         await d.texts()
 
 
 async def test_a_malformed_pod_is_told_its_problem() -> None:
     d = desk(*FULL, waiting("p", Malformed("limit is -4")))
-    d.notebook.explain(d.cluster.pods["p"])
+    d.event_queue.explain(d.cluster.pods["p"])
     async with d.writing():
         await until(lambda: d.api.notes)
     assert [(note.reason, note.text) for note in d.api.notes] == [(EVENT_MALFORMED, "limit is -4")]
@@ -169,7 +169,7 @@ async def test_without_the_right_to_events_it_goes_on_reduced_until_the_right_is
     d.api.note_errors = deque([refused(403), refused(403), None])
     async with d.writing():
         for text in ("one", "two"):
-            d.notebook.write(said(text))
+            d.event_queue.write(said(text))
         await until(lambda: d.dropped() == 2)
         assert d.reduced() == 1
         await d.texts()
@@ -180,6 +180,6 @@ async def test_a_note_that_could_not_be_written_is_counted_and_the_next_one_is_w
     d = desk()
     d.api.note_errors = deque([refused(500)])
     async with d.writing():
-        d.notebook.write(said("one"))
+        d.event_queue.write(said("one"))
         await d.texts()
     assert d.dropped() == 1

@@ -8,7 +8,7 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.events import Confirmed, PodGone
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, score
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.support.builders import T4, V16, cluster, demand, node, pod, reserved, seeker
+from tests.support.builders import T4, V16, cluster, demand, node, pod, pod_request, reserved
 
 
 def picture() -> Ledger:
@@ -28,7 +28,7 @@ def picture() -> Ledger:
 
 
 def test_the_picture_of_the_source_documents() -> None:
-    assert filter_nodes(picture(), seeker(8138), ["N1", "N2", "N3"]) == FilterOutcome(
+    assert filter_nodes(picture(), pod_request(8138), ["N1", "N2", "N3"]) == FilterOutcome(
         passed=["N3"],
         failed={
             "N1": "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on card 1",
@@ -39,17 +39,17 @@ def test_the_picture_of_the_source_documents() -> None:
 
 def test_the_order_asked_is_the_order_answered() -> None:
     ledger = cluster(node("a", T4), node("b", T4), node("c", T4))
-    assert filter_nodes(ledger, seeker(4), ["c", "a", "b"]).passed == ["c", "a", "b"]
+    assert filter_nodes(ledger, pod_request(4), ["c", "a", "b"]).passed == ["c", "a", "b"]
 
 
 def test_only_nodes_that_were_named_are_judged() -> None:
-    assert filter_nodes(cluster(node("a", T4), node("b", T4)), seeker(4), ["b"]) == FilterOutcome(
+    assert filter_nodes(cluster(node("a", T4), node("b", T4)), pod_request(4), ["b"]) == FilterOutcome(
         passed=["b"]
     )
 
 
 def test_a_pod_larger_than_any_card_fits_nowhere() -> None:
-    verdict = filter_nodes(cluster(node("a", T4), node("b", 22, 11)), seeker(23), ["a", "b"])
+    verdict = filter_nodes(cluster(node("a", T4), node("b", 22, 11)), pod_request(23), ["a", "b"])
     assert verdict.passed == []
     assert verdict.hopeless == {
         "a": "Insufficient GPU Memory in one device: asked 23, the largest card has 14",
@@ -59,17 +59,17 @@ def test_a_pod_larger_than_any_card_fits_nowhere() -> None:
 
 def test_a_pod_as_large_as_the_card_waits_for_it_and_is_not_hopeless() -> None:
     ledger = cluster(node("n", T4), pod("p", 1, at="n", card=0))
-    assert filter_nodes(ledger, seeker(T4), ["n"]).failed == {
+    assert filter_nodes(ledger, pod_request(T4), ["n"]).failed == {
         "n": "Insufficient GPU Memory in one device: asked 14, at most 13 of 14 free on card 0"
     }
 
 
 def test_a_node_that_nobody_has_seen_is_not_found() -> None:
-    assert filter_nodes(cluster(), seeker(4), ["a"]).failed == {"a": 'node "a" not found'}
+    assert filter_nodes(cluster(), pod_request(4), ["a"]).failed == {"a": 'node "a" not found'}
 
 
 def test_a_node_that_is_known_by_its_pods_only_is_not_found() -> None:
-    assert filter_nodes(cluster(pod("p", 4, at="a", card=0)), seeker(4), ["a"]).failed == {
+    assert filter_nodes(cluster(pod("p", 4, at="a", card=0)), pod_request(4), ["a"]).failed == {
         "a": 'node "a" not found'
     }
 
@@ -78,34 +78,34 @@ def test_hopeless_nodes_are_told_apart_from_full_ones() -> None:
     ledger = cluster(
         node("none"), node("closed", T4, closed="why"), node("full", T4), pod("p", T4, at="full", card=0)
     )
-    verdict = filter_nodes(ledger, seeker(4), ["none", "closed", "full"])
+    verdict = filter_nodes(ledger, pod_request(4), ["none", "closed", "full"])
     assert set(verdict.hopeless) == {"none", "closed"}
     assert set(verdict.failed) == {"full"}
 
 
 def test_a_pod_that_asks_for_nothing_passes_where_a_card_is_open() -> None:
     ledger = cluster(node("full", T4), node("broken", T4, broken=(0,)), pod("p", T4, at="full", card=0))
-    verdict = filter_nodes(ledger, seeker(0), ["full", "broken"])
+    verdict = filter_nodes(ledger, pod_request(0), ["full", "broken"])
     assert verdict.passed == ["full"]
     assert verdict.failed["broken"].endswith("no card is usable (closed: card 0)")
 
 
 def test_filter_changes_nothing() -> None:
     ledger = picture()
-    filter_nodes(ledger, seeker(8138), ["N1", "N2", "N3"])
+    filter_nodes(ledger, pod_request(8138), ["N1", "N2", "N3"])
     assert ledger == picture()
 
 
 def test_room_held_for_a_nominee_is_no_room_for_others() -> None:
     ledger = cluster(node("n", T4), pod("nominee", 12, priority=10, nominated="n"))
-    assert "held for a pod that preempts" in filter_nodes(ledger, seeker(4), ["n"]).failed["n"]
-    assert filter_nodes(ledger, seeker(2), ["n"]).passed == ["n"]
-    assert filter_nodes(ledger, seeker(12, uid="nominee", priority=10), ["n"]).passed == ["n"]
+    assert "held for a pod that preempts" in filter_nodes(ledger, pod_request(4), ["n"]).failed["n"]
+    assert filter_nodes(ledger, pod_request(2), ["n"]).passed == ["n"]
+    assert filter_nodes(ledger, pod_request(12, uid="nominee", priority=10), ["n"]).passed == ["n"]
 
 
 def test_a_pod_whose_bind_is_under_way_can_only_go_where_it_was_sent() -> None:
     ledger = reserved(cluster(node("a", T4), node("b", T4)), pod("p", 10), "a")
-    assert filter_nodes(ledger, seeker(10, uid="p"), ["b", "a", "c"]) == FilterOutcome(
+    assert filter_nodes(ledger, pod_request(10, uid="p"), ["b", "a", "c"]) == FilterOutcome(
         passed=["a"],
         failed=dict.fromkeys(("b", "c"), "a bind of this pod to node a is not settled yet"),
     )
@@ -113,7 +113,7 @@ def test_a_pod_whose_bind_is_under_way_can_only_go_where_it_was_sent() -> None:
 
 def test_a_pod_that_is_bound_already_can_only_stay() -> None:
     ledger = reserved(cluster(node("a", T4), node("b", T4)), pod("p", 10), "a")
-    assert filter_nodes(apply(ledger, Confirmed("p")), seeker(10, uid="p"), ["a", "b"]).passed == ["a"]
+    assert filter_nodes(apply(ledger, Confirmed("p")), pod_request(10, uid="p"), ["a", "b"]).passed == ["a"]
 
 
 # --- prioritize -----------------------------------------------------------------------------------
@@ -129,63 +129,63 @@ def on_nodes(placement: str, **free_units: int) -> Ledger:
 
 def test_binpack_prefers_the_node_that_is_left_with_least() -> None:
     ledger = on_nodes("binpack", full=20, half=50, empty=99)
-    scores = [score(ledger, seeker(20), name) for name in ("full", "half", "empty")]
+    scores = [score(ledger, pod_request(20), name) for name in ("full", "half", "empty")]
     assert scores == [10, 7, 3]
 
 
 def test_spread_prefers_the_node_that_is_left_with_most() -> None:
     ledger = on_nodes("spread", full=20, half=50, empty=99)
-    scores = [score(ledger, seeker(20), name) for name in ("full", "half", "empty")]
+    scores = [score(ledger, pod_request(20), name) for name in ("full", "half", "empty")]
     assert scores == [1, 4, 8]
 
 
 def test_the_pods_wish_decides_the_ranking_too() -> None:
     ledger = on_nodes("binpack", full=20, empty=99)
-    wish = seeker(20, placement="spread")
+    wish = pod_request(20, placement="spread")
     assert score(ledger, wish, "full") < score(ledger, wish, "empty")
 
 
 def test_the_card_that_would_be_chosen_is_what_counts() -> None:
     ledger = cluster(node("n", 100, 100), pod("p", 60, at="n", card=1))
-    assert score(ledger, seeker(40), "n") == 10
+    assert score(ledger, pod_request(40), "n") == 10
 
 
 def test_all_cards_of_a_pod_on_several_count() -> None:
     ledger = cluster(node("n", 100, 100), pod("p", 60, at="n", card=1))
-    assert score(ledger, seeker(demand(80, cards=2)), "n") == 7
+    assert score(ledger, pod_request(demand(80, cards=2)), "n") == 7
 
 
 @pytest.mark.parametrize("name", ["full", "closed", "unknown"])
 def test_a_node_that_does_not_fit_scores_nothing(name: str) -> None:
     ledger = cluster(node("full", T4), node("closed", T4, closed="why"), pod("p", T4, at="full", card=0))
-    assert score(ledger, seeker(4), name) == 0
+    assert score(ledger, pod_request(4), name) == 0
 
 
 @pytest.mark.parametrize(("model", "points"), [("Tesla T4", 8), ("", 8), ("NVIDIA GeForce RTX 3090", 0)])
 def test_cards_of_a_known_model_outside_the_table_come_last(model: str, points: int) -> None:
     ledger = cluster(Node("n", (Card(0, 100, model=model),)))
-    assert score(ledger, seeker(80), "n") == points
-    assert filter_nodes(ledger, seeker(80), ["n"]).passed == ["n"]
+    assert score(ledger, pod_request(80), "n") == points
+    assert filter_nodes(ledger, pod_request(80), ["n"]).passed == ["n"]
 
 
 def test_a_score_is_not_remembered_for_another_pod_or_another_hour() -> None:
     ledger = cluster(node("n", 100), pod("p", 20, at="n", card=0))
-    asked = [seeker(80), seeker(40), seeker(40, placement="spread"), seeker(81)]
+    asked = [pod_request(80), pod_request(40), pod_request(40, placement="spread"), pod_request(81)]
     assert [score(ledger, who, "n") for who in asked] == [10, 6, 5, 0]
     assert [score(ledger, who, "n") for who in asked] == [10, 6, 5, 0]
-    assert score(apply(ledger, PodGone("p")), seeker(80), "n") == 8
+    assert score(apply(ledger, PodGone("p")), pod_request(80), "n") == 8
 
 
 def test_a_score_is_not_remembered_for_other_compute_or_more_cards() -> None:
     ledger = cluster(node("n", 100, mode=Mode.MPS), pod("p", demand(20, core=80), at="n", card=0))
     asked = [demand(40), demand(40, core=20), demand(40, core=25), demand(40, cards=2)]
-    assert [score(ledger, seeker(wanted), "n") for wanted in asked] == [6, 6, 0, 0]
+    assert [score(ledger, pod_request(wanted), "n") for wanted in asked] == [6, 6, 0, 0]
 
 
 def test_a_score_is_not_remembered_for_another_user() -> None:
     ledger = cluster(node("n", 100, mode=Mode.MPS), pod("p", 20, at="n", card=0))
     asked = [demand(40), demand(40, user=2000), demand(40, user=None)]
-    assert [score(ledger, seeker(wanted), "n") for wanted in asked] == [6, 0, 0]
+    assert [score(ledger, pod_request(wanted), "n") for wanted in asked] == [6, 0, 0]
 
 
 def test_filter_says_the_same_before_and_after_the_scores_are_known() -> None:
@@ -193,28 +193,28 @@ def test_filter_says_the_same_before_and_after_the_scores_are_known() -> None:
         *(node(name, T4, mode=Mode.MPS) for name in ("n", "m")),
         pod("p", demand(4, user=2000), at="m", card=0),
     )
-    before = filter_nodes(ledger, seeker(4), ["n", "m"])
-    assert [score(ledger, seeker(4), name) > 0 for name in ("n", "m")] == [True, False]
-    assert filter_nodes(ledger, seeker(4), ["n", "m"]) == before
+    before = filter_nodes(ledger, pod_request(4), ["n", "m"])
+    assert [score(ledger, pod_request(4), name) > 0 for name in ("n", "m")] == [True, False]
+    assert filter_nodes(ledger, pod_request(4), ["n", "m"]) == before
     assert before.passed == ["n"]
 
 
 def test_a_nominee_scores_by_its_own_room() -> None:
     ledger = cluster(node("n", 100), pod("nominee", 60, priority=10, nominated="n"))
-    assert score(ledger, seeker(60), "n") == 0
-    assert score(ledger, seeker(60, uid="nominee", priority=10), "n") > 0
+    assert score(ledger, pod_request(60), "n") == 0
+    assert score(ledger, pod_request(60, uid="nominee", priority=10), "n") > 0
 
 
 def test_cards_without_units_divide_by_nothing() -> None:
-    assert score(cluster(node("n", 0)), seeker(0), "n") == 10
+    assert score(cluster(node("n", 0)), pod_request(0), "n") == 10
 
 
 def test_prioritize_changes_nothing() -> None:
     ledger = on_nodes("spread", full=20)
-    score(ledger, seeker(20), "full")
+    score(ledger, pod_request(20), "full")
     assert ledger == on_nodes("spread", full=20)
 
 
 def test_a_pod_that_goes_makes_room_at_once() -> None:
     ledger = picture()
-    assert filter_nodes(apply(ledger, PodGone("c")), seeker(8138), ["N2"]).passed == ["N2"]
+    assert filter_nodes(apply(ledger, PodGone("c")), pod_request(8138), ["N2"]).passed == ["N2"]

@@ -18,8 +18,8 @@ from tests.support.builders import (
     main,
     node,
     pod,
+    pod_request,
     reserved,
-    seeker,
     seen,
     sound,
 )
@@ -41,24 +41,24 @@ def refused(ledger: Ledger, who: PodRequest, name: str = "n") -> Rejection:
 
 
 def test_a_pod_gets_one_card() -> None:
-    assert placed(cluster(node("n", T4)), seeker(4)) == ((0, Amount(4)),)
+    assert placed(cluster(node("n", T4)), pod_request(4)) == ((0, Amount(4)),)
 
 
 def test_a_pod_may_fill_a_card_to_the_last_unit() -> None:
-    assert placed(cluster(node("n", T4), pod("a", 4, at="n", card=0)), seeker(10)) == ((0, Amount(10)),)
+    assert placed(cluster(node("n", T4), pod("a", 4, at="n", card=0)), pod_request(10)) == ((0, Amount(10)),)
 
 
 def test_free_units_on_different_cards_are_no_room() -> None:
     """Node N2 of the source documents: 8138 MiB free in all, 4069 on each card."""
     ledger = cluster(node("n", V16, V16), pod("a", 12_207, at="n", card=0), pod("b", 12_207, at="n", card=1))
-    refusal = refused(ledger, seeker(8138))
+    refusal = refused(ledger, pod_request(8138))
     assert refusal == Rejection(
         "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on card 0"
     )
 
 
 def test_a_pod_larger_than_any_card_fits_nowhere_and_eviction_does_not_help() -> None:
-    refusal = refused(cluster(node("n", 8, T4)), seeker(15))
+    refusal = refused(cluster(node("n", 8, T4)), pod_request(15))
     assert refusal == Rejection(
         "Insufficient GPU Memory in one device: asked 15, the largest card has 14", hopeless=True
     )
@@ -66,35 +66,35 @@ def test_a_pod_larger_than_any_card_fits_nowhere_and_eviction_does_not_help() ->
 
 def test_a_refusal_names_the_cards_that_are_closed() -> None:
     ledger = cluster(node("n", T4, T4, broken=(1,)), pod("a", 12, at="n", card=0))
-    assert refused(ledger, seeker(4)).text.endswith(
+    assert refused(ledger, pod_request(4)).text.endswith(
         "asked 4, at most 2 of 14 free on card 0 (closed: card 1)"
     )
 
 
 def test_a_pod_that_asks_for_nothing_fits_on_a_full_card_but_not_on_a_closed_one() -> None:
     full = cluster(node("n", T4), pod("a", T4, at="n", card=0))
-    assert placed(full, seeker(0)) == ((0, Amount(0)),)
-    assert refused(apply(full, UnhealthySeen("n", frozenset({0}))), seeker(0))
+    assert placed(full, pod_request(0)) == ((0, Amount(0)),)
+    assert refused(apply(full, UnhealthySeen("n", frozenset({0}))), pod_request(0))
 
 
 def test_an_overcommitted_card_gets_nothing_however_little_is_asked() -> None:
     """The original counted without a sign: over-commit made a card look empty."""
     ledger = cluster(node("n", T4, T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
-    assert placed(ledger, seeker(1)) == ((1, Amount(1)),)
+    assert placed(ledger, pod_request(1)) == ((1, Amount(1)),)
     ledger = cluster(node("n", T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
-    assert refused(ledger, seeker(0)).text.endswith("no card is usable (closed: card 0)")
+    assert refused(ledger, pod_request(0)).text.endswith("no card is usable (closed: card 0)")
 
 
 def test_a_pod_of_unknown_card_blocks_its_units_on_every_card() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 10, at="n"))
-    assert refused(ledger, seeker(5))
-    assert placed(ledger, seeker(4))
+    assert refused(ledger, pod_request(5))
+    assert placed(ledger, pod_request(4))
 
 
 def test_a_pods_wish_decides_the_card() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n", card=0))
-    assert placed(ledger, seeker(4)) == ((0, Amount(4)),)
-    assert placed(ledger, seeker(4, placement="spread")) == ((1, Amount(4)),)
+    assert placed(ledger, pod_request(4)) == ((0, Amount(4)),)
+    assert placed(ledger, pod_request(4, placement="spread")) == ((1, Amount(4)),)
 
 
 # --- nodes that are no place at all ---------------------------------------------------------------
@@ -102,18 +102,18 @@ def test_a_pods_wish_decides_the_card() -> None:
 
 def test_an_unknown_node_may_yet_appear() -> None:
     ledger = cluster(pod("a", 4, at="n", card=0))
-    assert refused(ledger, seeker(4)) == Rejection('node "n" not found')
+    assert refused(ledger, pod_request(4)) == Rejection('node "n" not found')
 
 
 def test_a_node_without_cards_is_told_as_the_original_does() -> None:
-    assert refused(cluster(node("n")), seeker(4)) == Rejection(
+    assert refused(cluster(node("n")), pod_request(4)) == Rejection(
         "The node n is not for GPU share, need skip", hopeless=True
     )
 
 
 def test_a_closed_node_is_told_with_its_reason() -> None:
     ledger = cluster(node("n", T4, closed="label gpushare=false"))
-    assert refused(ledger, seeker(4)) == Rejection(
+    assert refused(ledger, pod_request(4)) == Rejection(
         "The node n is not for GPU share, need skip: label gpushare=false", hopeless=True
     )
 
@@ -123,28 +123,28 @@ def test_a_closed_node_is_told_with_its_reason() -> None:
 
 @pytest.mark.parametrize("mode", [Mode.SHARE, Mode.CGPU])
 def test_compute_is_not_to_be_had_where_it_is_not_divided(mode: Mode) -> None:
-    assert refused(cluster(node("n", T4, mode=mode)), seeker(demand(4, core=10))) == Rejection(
+    assert refused(cluster(node("n", T4, mode=mode)), pod_request(demand(4, core=10))) == Rejection(
         f"node mode {mode} does not divide compute (aliyun.com/gpu-core.percentage)", hopeless=True
     )
 
 
 def test_a_core_mem_node_takes_only_pods_that_ask_for_compute() -> None:
     ledger = cluster(node("n", T4, mode=Mode.CORE_MEM))
-    assert refused(ledger, seeker(4)) == Rejection(
+    assert refused(ledger, pod_request(4)) == Rejection(
         "node mode core_mem takes only pods that ask for aliyun.com/gpu-core.percentage", hopeless=True
     )
-    assert placed(ledger, seeker(demand(4, core=10))) == ((0, Amount(4, 10)),)
+    assert placed(ledger, pod_request(demand(4, core=10))) == ((0, Amount(4, 10)),)
 
 
 def test_an_mps_node_takes_both_kinds() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS))
-    assert placed(ledger, seeker(4))
-    assert placed(ledger, seeker(demand(4, core=10)))
+    assert placed(ledger, pod_request(4))
+    assert placed(ledger, pod_request(demand(4, core=10)))
 
 
 def test_an_mps_node_gives_a_pod_one_card() -> None:
     ledger = cluster(node("n", T4, T4, mode=Mode.MPS))
-    assert refused(ledger, seeker(demand(4, cards=2))) == Rejection(
+    assert refused(ledger, pod_request(demand(4, cards=2))) == Rejection(
         "node mode mps gives a pod one card, not 2: take the label aliyun.com/gpu-count out of it",
         hopeless=True,
     )
@@ -156,8 +156,8 @@ def test_a_card_without_compute_left_is_full_whatever_its_memory() -> None:
         pod("a", demand(2, core=80), at="n", card=0),
         pod("b", demand(2, core=65), at="n", card=1),
     )
-    assert placed(ledger, seeker(demand(2, core=35))) == ((1, Amount(2, 35)),)
-    assert refused(ledger, seeker(demand(2, core=40))) == Rejection(
+    assert placed(ledger, pod_request(demand(2, core=35))) == ((1, Amount(2, 35)),)
+    assert refused(ledger, pod_request(demand(2, core=40))) == Rejection(
         "Insufficient GPU Memory in one device: asked 2 and 40 % of compute,"
         " at most 12 of 14 free on card 0; % of compute free: 20 on card 0, 35 on card 1"
     )
@@ -172,12 +172,12 @@ RELABELLED = (
 
 
 def test_a_pod_goes_to_a_card_without_pods_of_another_mode() -> None:
-    assert placed(cluster(*RELABELLED), seeker(4)) == ((1, Amount(4)),)
+    assert placed(cluster(*RELABELLED), pod_request(4)) == ((1, Amount(4)),)
 
 
 def test_a_pod_for_which_only_a_card_of_another_mode_has_room_is_told_so_and_may_preempt() -> None:
     ledger = cluster(*RELABELLED, pod("b", 10, at="n", card=1, mode=Mode.CGPU))
-    assert refused(ledger, seeker(6)) == Rejection(
+    assert refused(ledger, pod_request(6)) == Rejection(
         "Insufficient GPU Memory in one device: asked 6, at most 4 of 14 free on card 1"
         " (closed: card 0 until pods of mode share are gone)"
     )
@@ -185,14 +185,14 @@ def test_a_pod_for_which_only_a_card_of_another_mode_has_room_is_told_so_and_may
 
 def test_a_card_opens_when_its_pods_of_another_mode_are_gone_or_the_mode_is_back() -> None:
     ledger = cluster(*RELABELLED)
-    assert placed(apply(ledger, PodGone("a")), seeker(4)) == ((0, Amount(4)),)
-    assert placed(seen(ledger, node("n", T4, T4)), seeker(4)) == ((0, Amount(4)),)
+    assert placed(apply(ledger, PodGone("a")), pod_request(4)) == ((0, Amount(4)),)
+    assert placed(seen(ledger, node("n", T4, T4)), pod_request(4)) == ((0, Amount(4)),)
 
 
 def test_a_pod_that_we_bind_is_of_the_mode_that_the_node_has_then() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("a", 4), "n")
     ledger = seen(ledger, node("n", T4, mode=Mode.CGPU))
-    assert "card 0 until pods of mode share are gone" in refused(ledger, seeker(4)).text
+    assert "card 0 until pods of mode share are gone" in refused(ledger, pod_request(4)).text
 
 
 def test_room_is_held_for_a_nominee_once_the_pods_of_another_mode_have_gone() -> None:
@@ -203,8 +203,8 @@ def test_room_is_held_for_a_nominee_once_the_pods_of_another_mode_have_gone() ->
         pod("nominee", 12, priority=10, nominated="n"),
     )
     cleared = apply(ledger, PodGone("old"))
-    assert "held for a pod that preempts" in refused(cleared, seeker(5)).text
-    assert placed(cleared, seeker(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
+    assert "held for a pod that preempts" in refused(cleared, pod_request(5)).text
+    assert placed(cleared, pod_request(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
 
 
 # --- as many pods on a card as it may hold ---------------------------------------------------------
@@ -216,8 +216,8 @@ def test_a_pod_goes_to_a_card_that_may_hold_one_more() -> None:
         *(pod(uid, 2, at="n", card=0) for uid in ("a", "b")),
         pod("c", 2, at="n", card=1),
     )
-    assert placed(ledger, seeker(2)) == ((1, Amount(2)),)
-    assert refused(seen(ledger, pod("d", 2, at="n", card=1)), seeker(2)) == Rejection(
+    assert placed(ledger, pod_request(2)) == ((1, Amount(2)),)
+    assert refused(seen(ledger, pod("d", 2, at="n", card=1)), pod_request(2)) == Rejection(
         "Insufficient GPU Memory in one device: asked 2,"
         " no card is usable (closed: card 0,1 with 2 of 2 pods)"
     )
@@ -229,7 +229,7 @@ def test_a_nominee_takes_its_place_among_the_pods_of_a_card() -> None:
         pod("a", 2, at="n", card=0),
         pod("nominee", 2, priority=10, nominated="n"),
     )
-    assert "held for a pod that preempts" in refused(ledger, seeker(2)).text
+    assert "held for a pod that preempts" in refused(ledger, pod_request(2)).text
 
 
 # --- one user on a card of MPS ---------------------------------------------------------------------
@@ -239,8 +239,8 @@ OTHER = 2000
 
 def test_pods_of_one_user_share_a_card_and_those_of_another_get_one_of_their_own() -> None:
     ledger = cluster(node("n", T4, T4, mode=Mode.MPS), pod("a", 4, at="n", card=0))
-    assert placed(ledger, seeker(4)) == ((0, Amount(4)),)
-    assert placed(ledger, seeker(demand(4, user=OTHER))) == ((1, Amount(4)),)
+    assert placed(ledger, pod_request(4)) == ((0, Amount(4)),)
+    assert placed(ledger, pod_request(demand(4, user=OTHER))) == ((1, Amount(4)),)
 
 
 def test_where_every_card_serves_somebody_else_the_refusal_names_them() -> None:
@@ -250,7 +250,7 @@ def test_where_every_card_serves_somebody_else_the_refusal_names_them() -> None:
         pod("b", demand(6, user=None), at="n", card=1),
         pod("c", demand(12, user=OTHER), at="n", card=2),
     )
-    assert refused(ledger, seeker(demand(4, user=OTHER))) == Rejection(
+    assert refused(ledger, pod_request(demand(4, user=OTHER))) == Rejection(
         "Insufficient GPU Memory in one device: asked 4, at most 10 of 14 free on card 0;"
         " the pod runs as user 2000, card 0 serves 1000, card 1 serves an unknown one"
     )
@@ -258,13 +258,13 @@ def test_where_every_card_serves_somebody_else_the_refusal_names_them() -> None:
 
 def test_a_pod_of_unknown_card_keeps_other_users_from_every_card() -> None:
     ledger = cluster(node("n", T4, T4, mode=Mode.MPS), pod("a", 4, at="n"))
-    assert refused(ledger, seeker(demand(4, user=OTHER)))
-    assert placed(ledger, seeker(4))
+    assert refused(ledger, pod_request(demand(4, user=OTHER)))
+    assert placed(ledger, pod_request(4))
 
 
 def test_a_pod_whose_user_the_image_decides_is_refused_with_the_way_out() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS))
-    assert refused(ledger, seeker(demand(4, user=None))) == Rejection(
+    assert refused(ledger, pod_request(demand(4, user=None))) == Rejection(
         "node mode mps serves one user on a card, and that of container main is not known:"
         " set securityContext.runAsUser, without hostUsers: false",
         hopeless=True,
@@ -273,7 +273,7 @@ def test_a_pod_whose_user_the_image_decides_is_refused_with_the_way_out() -> Non
 
 def test_a_pod_whose_containers_run_as_several_users_is_refused_by_their_names() -> None:
     listed = main(2), main(2, name="side", user=OTHER), main(0, name="idle", user=None)
-    assert refused(cluster(node("n", T4, mode=Mode.MPS)), seeker(sound(demand_of(listed)))) == Rejection(
+    assert refused(cluster(node("n", T4, mode=Mode.MPS)), pod_request(sound(demand_of(listed)))) == Rejection(
         "node mode mps serves one user on a card, and the pod's containers run as several"
         " (main 1000, side 2000): give them one securityContext.runAsUser",
         hopeless=True,
@@ -282,25 +282,25 @@ def test_a_pod_whose_containers_run_as_several_users_is_refused_by_their_names()
 
 def test_containers_that_use_no_card_may_run_as_anybody() -> None:
     listed = main(2), main(0, name="idle", user=None), main(0, name="other", user=OTHER)
-    assert placed(cluster(node("n", T4, mode=Mode.MPS)), seeker(sound(demand_of(listed))))
+    assert placed(cluster(node("n", T4, mode=Mode.MPS)), pod_request(sound(demand_of(listed))))
 
 
 @pytest.mark.parametrize("place_", [node("n", T4, mode=Mode.MPS, multi_user=True), node("n", T4)])
 def test_elsewhere_users_share_cards(place_: Node) -> None:
     ledger = cluster(place_, pod("a", 4, at="n", card=0))
-    assert placed(ledger, seeker(demand(4, user=OTHER)))
-    assert placed(ledger, seeker(demand(4, user=None)))
+    assert placed(ledger, pod_request(demand(4, user=OTHER)))
+    assert placed(ledger, pod_request(demand(4, user=None)))
 
 
 def test_room_is_held_for_a_nominee_against_other_users_too() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS), pod("nominee", 4, priority=10, nominated="n"))
-    assert "held for a pod that preempts" in refused(ledger, seeker(demand(4, user=OTHER))).text
-    assert placed(ledger, seeker(4))
+    assert "held for a pod that preempts" in refused(ledger, pod_request(demand(4, user=OTHER))).text
+    assert placed(ledger, pod_request(4))
 
 
 def test_a_nominee_that_the_node_takes_no_more_holds_nothing() -> None:
     nominee = pod("nominee", demand(T4, user=None), priority=10, nominated="n")
-    assert placed(cluster(node("n", T4, mode=Mode.MPS), nominee), seeker(T4))
+    assert placed(cluster(node("n", T4, mode=Mode.MPS), nominee), pod_request(T4))
 
 
 # --- several cards --------------------------------------------------------------------------------
@@ -308,24 +308,24 @@ def test_a_nominee_that_the_node_takes_no_more_holds_nothing() -> None:
 
 def test_a_pod_on_several_cards_gets_equal_parts() -> None:
     ledger = cluster(node("n", T4, T4, T4), pod("a", 12, at="n", card=0))
-    assert placed(ledger, seeker(demand(8, cards=2))) == ((1, Amount(4)), (2, Amount(4)))
+    assert placed(ledger, pod_request(demand(8, cards=2))) == ((1, Amount(4)), (2, Amount(4)))
 
 
 def test_all_its_cards_must_have_room() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
-    assert refused(ledger, seeker(demand(8, cards=2))) == Rejection(
+    assert refused(ledger, pod_request(demand(8, cards=2))) == Rejection(
         "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, at most 14 of 14 free on card 1"
     )
 
 
 def test_more_cards_than_the_node_has_are_hopeless() -> None:
-    assert refused(cluster(node("n", T4)), seeker(demand(8, cards=2))) == Rejection(
+    assert refused(cluster(node("n", T4)), pod_request(demand(8, cards=2))) == Rejection(
         "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, the node has 1", hopeless=True
     )
 
 
 def test_a_pod_may_ask_for_more_than_one_card_has_if_its_parts_fit() -> None:
-    assert placed(cluster(node("n", T4, T4)), seeker(demand(28, cards=2))) == (
+    assert placed(cluster(node("n", T4, T4)), pod_request(demand(28, cards=2))) == (
         (0, Amount(14)),
         (1, Amount(14)),
     )
@@ -348,41 +348,41 @@ def waiting(units: int | Demand = 10, priority: int = 10) -> Ledger:
 
 def test_room_that_is_free_now_is_held_for_a_nominee_that_will_need_it() -> None:
     ledger = cluster(node("n", T4), pod("nominee", 12, priority=10, nominated="n"))
-    assert refused(ledger, seeker(4)).text == (
+    assert refused(ledger, pod_request(4)).text == (
         "Insufficient GPU Memory in one device: asked 4, at most 14 of 14 free on card 0;"
         " held for a pod that preempts"
     )
-    assert placed(ledger, seeker(2))
+    assert placed(ledger, pod_request(2))
 
 
 def test_the_card_that_is_being_cleared_is_not_stolen_once_it_is_clear() -> None:
     ledger = waiting(12)
-    assert refused(ledger, seeker(4))
+    assert refused(ledger, pod_request(4))
     cleared = apply(ledger, PodGone("victim"))
-    assert "held for a pod that preempts" in refused(cleared, seeker(4)).text
-    assert placed(cleared, seeker(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
+    assert "held for a pod that preempts" in refused(cleared, pod_request(4)).text
+    assert placed(cleared, pod_request(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
 
 
 def test_what_the_nominee_does_not_need_of_that_card_is_free_for_all() -> None:
-    assert placed(waiting(10), seeker(4)) == ((0, Amount(4)),)
-    assert refused(waiting(12), seeker(4))
+    assert placed(waiting(10), pod_request(4)) == ((0, Amount(4)),)
+    assert refused(waiting(12), pod_request(4))
 
 
 def test_a_nominee_of_equal_priority_is_respected_and_one_of_lower_priority_is_not() -> None:
     cleared = apply(waiting(12, priority=5), PodGone("victim"))
-    assert refused(cleared, seeker(4, priority=4))
-    assert refused(cleared, seeker(4, priority=5))
-    assert placed(cleared, seeker(4, priority=6))
+    assert refused(cleared, pod_request(4, priority=4))
+    assert refused(cleared, pod_request(4, priority=5))
+    assert placed(cleared, pod_request(4, priority=6))
 
 
 def test_a_nominee_does_not_stand_in_its_own_way() -> None:
     cleared = apply(waiting(12), PodGone("victim"))
-    assert placed(cleared, seeker(12, uid="nominee", priority=10))
+    assert placed(cleared, pod_request(12, uid="nominee", priority=10))
 
 
 def test_another_card_stays_open_to_others() -> None:
     ledger = cluster(node("n", T4, T4), VICTIM, pod("nominee", 12, priority=10, nominated="n"))
-    assert placed(ledger, seeker(4)) == ((1, Amount(4)),)
+    assert placed(ledger, pod_request(4)) == ((1, Amount(4)),)
 
 
 def test_two_nominees_are_placed_one_after_the_other_the_higher_first() -> None:
@@ -391,39 +391,39 @@ def test_two_nominees_are_placed_one_after_the_other_the_higher_first() -> None:
         pod("low", 6, priority=5, nominated="n"),
         pod("high", 10, priority=10, nominated="n"),
     )
-    assert placed(ledger, seeker(4)) == ((0, Amount(4)),)
-    assert placed(ledger, seeker(8)) == ((1, Amount(8)),)
-    assert refused(ledger, seeker(9))
-    assert placed(ledger, seeker(10, priority=6)) == ((1, Amount(10)),)
+    assert placed(ledger, pod_request(4)) == ((0, Amount(4)),)
+    assert placed(ledger, pod_request(8)) == ((1, Amount(8)),)
+    assert refused(ledger, pod_request(9))
+    assert placed(ledger, pod_request(10, priority=6)) == ((1, Amount(10)),)
 
 
 def test_room_is_held_on_the_card_that_the_nominees_own_wish_will_choose() -> None:
     things = node("n", T4, T4), pod("a", 4, at="n", card=0)
     for wish, left in (("binpack", 1), ("spread", 0)):
         nominee = pod("nominee", 8, priority=10, nominated="n", placement=wish)
-        assert placed(cluster(*things, nominee), seeker(7)) == ((left, Amount(7)),)
+        assert placed(cluster(*things, nominee), pod_request(7)) == ((left, Amount(7)),)
 
 
 def test_a_nominee_that_will_not_fit_here_after_all_holds_nothing() -> None:
-    assert placed(cluster(node("n", T4), pod("nominee", 15, priority=10, nominated="n")), seeker(T4))
+    assert placed(cluster(node("n", T4), pod("nominee", 15, priority=10, nominated="n")), pod_request(T4))
 
 
 def test_a_nominee_that_has_its_place_already_holds_no_second_one() -> None:
     ledger = cluster(node("n", T4, T4), pod("nominee", 12, priority=10, nominated="n"))
     ledger = reserved(ledger, pod("nominee", 12, priority=10), "n")
     assert "nominee" in ledger.books["n"].nominees
-    assert placed(ledger, seeker(4)) == ((1, Amount(4)),)
+    assert placed(ledger, pod_request(4)) == ((1, Amount(4)),)
 
 
 def test_a_nominee_for_several_cards_holds_room_on_all_of_them() -> None:
     ledger = cluster(node("n", T4, T4), pod("nominee", demand(24, cards=2), priority=10, nominated="n"))
-    assert refused(ledger, seeker(3))
-    assert placed(ledger, seeker(2))
+    assert refused(ledger, pod_request(3))
+    assert placed(ledger, pod_request(2))
 
 
-def test_a_seeker_for_several_cards_leaves_the_nominee_its_card() -> None:
+def test_a_pod_request_for_several_cards_leaves_the_nominee_its_card() -> None:
     nominee = pod("nominee", 12, priority=10, nominated="n")
-    wanted = seeker(demand(8, cards=2))
+    wanted = pod_request(demand(8, cards=2))
     assert refused(cluster(node("n", T4, T4), nominee), wanted)
     assert placed(cluster(node("n", T4, T4, T4), nominee), wanted) == ((1, Amount(4)), (2, Amount(4)))
 
@@ -431,8 +431,8 @@ def test_a_seeker_for_several_cards_leaves_the_nominee_its_card() -> None:
 def test_a_nominee_holds_compute_as_well() -> None:
     nominee = pod("nominee", demand(2, core=70), priority=10, nominated="n")
     ledger = cluster(node("n", T4, mode=Mode.MPS), nominee)
-    assert refused(ledger, seeker(demand(2, core=35)))
-    assert placed(ledger, seeker(demand(2, core=30)))
+    assert refused(ledger, pod_request(demand(2, core=35)))
+    assert placed(ledger, pod_request(demand(2, core=30)))
 
 
 def test_deciding_changes_nothing() -> None:

@@ -6,7 +6,7 @@ from gpushare.model.modes import Mode
 from gpushare.scheduling.events import NodeGone
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import EMPTY_LEDGER, apply
-from tests.support.builders import T4, cluster, demand, node, pod, reserved, seeker
+from tests.support.builders import T4, cluster, demand, node, pod, pod_request, reserved
 
 
 def test_the_shape_is_the_originals() -> None:
@@ -99,14 +99,14 @@ def full(name: str, left: int) -> tuple[object, object]:
 
 
 def test_a_pod_that_has_room_somewhere_needs_no_explanation() -> None:
-    assert explain(cluster(node("a", 2), node("b", T4)), seeker(4)) is None
+    assert explain(cluster(node("a", 2), node("b", T4)), pod_request(4)) is None
 
 
 def test_the_nodes_with_most_room_are_told_first_and_no_more_than_three() -> None:
     things = [
         thing for name, left in zip("abcde", (1, 3, 0, 2, 0), strict=True) for thing in full(name, left)
     ]
-    assert explain(cluster(*things), seeker(4)) == (  # type: ignore[arg-type]
+    assert explain(cluster(*things), pod_request(4)) == (  # type: ignore[arg-type]
         "b: Insufficient GPU Memory in one device: asked 4, at most 3 of 14 free on card 0; "
         "d: Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free on card 0; "
         "a: Insufficient GPU Memory in one device: asked 4, at most 1 of 14 free on card 0; "
@@ -120,7 +120,7 @@ def test_hopeless_nodes_come_last_however_empty_they_are() -> None:
         node("d", T4),
         pod("on-d", 12, at="d", card=0),
     )
-    text = explain(ledger, seeker(4))
+    text = explain(ledger, pod_request(4))
     assert text is not None
     assert text.startswith("d: Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free")
     assert text.endswith("; and 1 more nodes")
@@ -134,12 +134,12 @@ def test_room_on_a_node_that_is_not_among_the_emptiest_is_found_as_well() -> Non
         node("d", T4, mode=Mode.MPS),
         pod("on-d", 12, at="d", card=0),
     )
-    assert explain(ledger, seeker(wanted)) is None
+    assert explain(ledger, pod_request(wanted)) is None
 
 
 def test_a_pod_on_several_cards_is_explained_by_one_card() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
-    assert explain(ledger, seeker(demand(8, cards=2))) == (
+    assert explain(ledger, pod_request(demand(8, cards=2))) == (
         "n: Insufficient GPU Memory in one device: asked 4 on each of 2 cards,"
         " at most 14 of 14 free on card 1"
     )
@@ -147,12 +147,12 @@ def test_a_pod_on_several_cards_is_explained_by_one_card() -> None:
 
 def test_a_cluster_without_shared_cards_is_told_so() -> None:
     ledger = cluster(node("none"), pod("a", 4, at="gone", card=0))
-    assert explain(ledger, seeker(4)) == "asked 4 of aliyun.com/gpu-mem, and no node shares its cards"
+    assert explain(ledger, pod_request(4)) == "asked 4 of aliyun.com/gpu-mem, and no node shares its cards"
 
 
 def test_a_pod_that_has_its_place_needs_no_explanation() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("a", T4), "n")
-    assert explain(ledger, seeker(T4, uid="a")) is None
+    assert explain(ledger, pod_request(T4, uid="a")) is None
 
 
 def test_a_card_in_use_as_a_whole_gpu_is_used_up_by_the_pod_that_has_it() -> None:
@@ -169,4 +169,4 @@ def test_a_card_in_use_as_a_whole_gpu_is_used_up_by_the_pod_that_has_it() -> Non
 
 def test_a_pod_that_fits_only_on_a_card_in_use_as_a_whole_gpu_reads_who_has_it() -> None:
     ledger = cluster(node("n", 15, whole={0: ("default/app-3g-v1-0",)}))
-    assert "card 0 until default/app-3g-v1-0 is gone" in (explain(ledger, seeker(4)) or "")
+    assert "card 0 until default/app-3g-v1-0 is gone" in (explain(ledger, pod_request(4)) or "")

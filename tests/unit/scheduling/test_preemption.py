@@ -6,7 +6,7 @@ from gpushare.model.modes import Mode
 from gpushare.scheduling.events import Confirmed, UnhealthySeen
 from gpushare.scheduling.ledger import apply
 from gpushare.scheduling.preemption import preempt, victims_on
-from tests.support.builders import T4, cluster, demand, node, pod, reserved, seeker
+from tests.support.builders import T4, cluster, demand, node, pod, pod_request, reserved
 
 HIGH = 1000
 
@@ -15,7 +15,7 @@ def test_victims_that_free_one_card_are_kept_as_the_scheduler_chose_them() -> No
     ledger = cluster(
         node("n", T4, T4), pod("a", 12, at="n", card=0), pod("b", 12, at="n", card=1, priority=5)
     )
-    assert preempt(ledger, seeker(8, priority=HIGH), {"n": ["b"]}) == {"n": ("b",)}
+    assert preempt(ledger, pod_request(8, priority=HIGH), {"n": ["b"]}) == {"n": ("b",)}
 
 
 def test_victims_on_different_cards_die_for_nothing_and_are_replaced() -> None:
@@ -26,7 +26,7 @@ def test_victims_on_different_cards_die_for_nothing_and_are_replaced() -> None:
         pod("c", 7, at="n", card=1),
         pod("d", 7, at="n", card=1),
     )
-    ((name, victims),) = preempt(ledger, seeker(T4, priority=HIGH), {"n": ["a", "c"]}).items()
+    ((name, victims),) = preempt(ledger, pod_request(T4, priority=HIGH), {"n": ["a", "c"]}).items()
     assert name == "n"
     assert victims in (("a", "b"), ("c", "d"))
 
@@ -34,7 +34,7 @@ def test_victims_on_different_cards_die_for_nothing_and_are_replaced() -> None:
 def test_a_kept_choice_is_kept_whole_and_in_its_order() -> None:
     """One of them may be there for CPU, of which we know nothing."""
     ledger = cluster(node("n", T4, T4), *[pod(uid, 12, at="n", card=card) for card, uid in enumerate("ab")])
-    found = victims_on(ledger.books["n"], seeker(8, priority=HIGH), ("b", "stranger", "a"))
+    found = victims_on(ledger.books["n"], pod_request(8, priority=HIGH), ("b", "stranger", "a"))
     assert found == ("b", "stranger", "a")
 
 
@@ -45,33 +45,37 @@ def test_too_small_a_choice_is_replaced_by_one_that_is_enough() -> None:
         pod("b", 7, at="n", card=0),
         pod("c", T4, at="n", card=1, priority=HIGH),
     )
-    assert victims_on(ledger.books["n"], seeker(10, priority=HIGH), ("b",)) == ("a", "b")
+    assert victims_on(ledger.books["n"], pod_request(10, priority=HIGH), ("b",)) == ("a", "b")
 
 
 def test_pods_that_ask_for_no_gpu_stay_among_the_victims() -> None:
     """The scheduler wants their CPU or memory; we know nothing of that."""
     ledger = cluster(node("n", T4, T4), *[pod(uid, 12, at="n", card=card) for card, uid in enumerate("ab")])
-    found = victims_on(ledger.books["n"], seeker(8, priority=HIGH), ("cpu-hog",))
+    found = victims_on(ledger.books["n"], pod_request(8, priority=HIGH), ("cpu-hog",))
     assert found == ("cpu-hog", "a")
 
 
 @pytest.mark.parametrize("priority", [HIGH, HIGH + 1])
 def test_nobody_of_equal_or_higher_priority_is_evicted(priority: int) -> None:
     ledger = cluster(node("n", T4), pod("a", 12, at="n", card=0, priority=priority))
-    assert preempt(ledger, seeker(8, priority=HIGH), {"n": ["stranger"]}) == {}
+    assert preempt(ledger, pod_request(8, priority=HIGH), {"n": ["stranger"]}) == {}
 
 
 def test_a_pod_that_we_have_just_bound_is_as_important_as_it_was_before() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("bound", 12, priority=HIGH), "n")
-    assert preempt(apply(ledger, Confirmed("bound")), seeker(8, priority=HIGH), {"n": ["stranger"]}) == {}
+    assert (
+        preempt(apply(ledger, Confirmed("bound")), pod_request(8, priority=HIGH), {"n": ["stranger"]}) == {}
+    )
 
 
 def test_a_pod_whose_bind_has_no_answer_yet_is_not_evicted() -> None:
     """kube-scheduler gives up the preemption on all nodes over one victim that it does not know there."""
     ledger = reserved(cluster(node("n", T4)), pod("unclear", 12), "n")
-    assert preempt(ledger, seeker(8, priority=HIGH), {"n": ["stranger"]}) == {}
+    assert preempt(ledger, pod_request(8, priority=HIGH), {"n": ["stranger"]}) == {}
     settled = apply(ledger, Confirmed("unclear"))
-    assert preempt(settled, seeker(8, priority=HIGH), {"n": ["stranger"]}) == {"n": ("stranger", "unclear")}
+    assert preempt(settled, pod_request(8, priority=HIGH), {"n": ["stranger"]}) == {
+        "n": ("stranger", "unclear")
+    }
 
 
 def test_the_card_whose_best_pod_matters_least_is_cleared() -> None:
@@ -81,7 +85,11 @@ def test_the_card_whose_best_pod_matters_least_is_cleared() -> None:
         pod("a", 7, at="n", card=1, priority=10),
         pod("b", 7, at="n", card=1, priority=10),
     )
-    assert victims_on(ledger.books["n"], seeker(T4, priority=HIGH), ("stranger",)) == ("stranger", "a", "b")
+    assert victims_on(ledger.books["n"], pod_request(T4, priority=HIGH), ("stranger",)) == (
+        "stranger",
+        "a",
+        "b",
+    )
 
 
 @pytest.mark.parametrize("priority", [7, 0, -7])
@@ -93,7 +101,7 @@ def test_of_cards_with_equal_priorities_the_one_with_fewer_pods_is_cleared(prior
         pod("b", 7, at="n", card=0, priority=priority),
         pod("c", T4, at="n", card=1, priority=priority),
     )
-    assert victims_on(ledger.books["n"], seeker(T4, priority=HIGH), ("stranger",)) == ("stranger", "c")
+    assert victims_on(ledger.books["n"], pod_request(T4, priority=HIGH), ("stranger",)) == ("stranger", "c")
 
 
 def test_of_cards_with_equally_good_pods_the_one_whose_others_matter_less_is_cleared() -> None:
@@ -102,7 +110,7 @@ def test_of_cards_with_equally_good_pods_the_one_whose_others_matter_less_is_cle
         *[pod(uid, 7, at="n", card=0, priority=priority) for uid, priority in (("a", 100), ("b", 50))],
         *[pod(uid, 7, at="n", card=1, priority=priority) for uid, priority in (("c", 100), ("d", 10))],
     )
-    assert victims_on(ledger.books["n"], seeker(T4, priority=HIGH), ("x",)) == ("x", "c", "d")
+    assert victims_on(ledger.books["n"], pod_request(T4, priority=HIGH), ("x",)) == ("x", "c", "d")
 
 
 def test_a_low_companion_does_not_make_a_victim_cheaper() -> None:
@@ -112,7 +120,7 @@ def test_a_low_companion_does_not_make_a_victim_cheaper() -> None:
         pod("b", 7, at="n", card=0, priority=-50),
         pod("c", T4, at="n", card=1, priority=100),
     )
-    assert victims_on(ledger.books["n"], seeker(T4, priority=HIGH), ("stranger",)) == ("stranger", "c")
+    assert victims_on(ledger.books["n"], pod_request(T4, priority=HIGH), ("stranger",)) == ("stranger", "c")
 
 
 def test_on_one_card_the_highest_priorities_are_spared() -> None:
@@ -123,8 +131,8 @@ def test_on_one_card_the_highest_priorities_are_spared() -> None:
         pod("c", 4, at="n", card=0, priority=2),
     )
     book = ledger.books["n"]
-    assert victims_on(book, seeker(6, priority=HIGH), ("x",)) == ("x", "b")
-    assert victims_on(book, seeker(7, priority=HIGH), ("x",)) == ("x", "b", "c")
+    assert victims_on(book, pod_request(6, priority=HIGH), ("x",)) == ("x", "b")
+    assert victims_on(book, pod_request(7, priority=HIGH), ("x",)) == ("x", "b", "c")
 
 
 def test_among_equals_those_that_the_scheduler_named_go_first() -> None:
@@ -133,7 +141,7 @@ def test_among_equals_those_that_the_scheduler_named_go_first() -> None:
         *[pod(uid, 4, at="n", card=0) for uid in ("a", "b", "c")],
         pod("d", T4, at="n", card=1, priority=5),
     )
-    assert victims_on(ledger.books["n"], seeker(10, priority=HIGH), ("a",)) == ("a", "c")
+    assert victims_on(ledger.books["n"], pod_request(10, priority=HIGH), ("a",)) == ("a", "c")
 
 
 def test_terminating_pods_are_counted_as_gone_and_not_evicted_twice() -> None:
@@ -143,22 +151,22 @@ def test_terminating_pods_are_counted_as_gone_and_not_evicted_twice() -> None:
         pod("a", 4, at="n", card=0),
         pod("b", 4, at="n", card=0, priority=5),
     )
-    assert victims_on(ledger.books["n"], seeker(10, priority=HIGH), ("x",)) == ("x", "a")
+    assert victims_on(ledger.books["n"], pod_request(10, priority=HIGH), ("x",)) == ("x", "a")
 
 
 def test_a_terminating_pod_of_the_schedulers_choice_is_kept_where_it_is_enough() -> None:
     ledger = cluster(node("n", T4), pod("going", 12, at="n", card=0, terminating=True))
-    assert victims_on(ledger.books["n"], seeker(10, priority=HIGH), ("going",)) == ("going",)
+    assert victims_on(ledger.books["n"], pod_request(10, priority=HIGH), ("going",)) == ("going",)
 
 
 def test_a_pod_of_unknown_card_is_a_victim_like_any_other() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n"), pod("b", 4, at="n", card=0, priority=HIGH))
-    assert victims_on(ledger.books["n"], seeker(12, priority=HIGH), ("x",)) == ("x", "a")
+    assert victims_on(ledger.books["n"], pod_request(12, priority=HIGH), ("x",)) == ("x", "a")
 
 
 def test_a_pod_of_unknown_card_goes_before_a_more_important_one_whose_card_is_known() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n"), pod("b", 8, at="n", card=0, priority=5))
-    assert victims_on(ledger.books["n"], seeker(6, priority=HIGH), ("x",)) == ("x", "a")
+    assert victims_on(ledger.books["n"], pod_request(6, priority=HIGH), ("x",)) == ("x", "a")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +181,7 @@ def test_a_pod_of_unknown_card_goes_before_a_more_important_one_whose_card_is_kn
 )
 def test_where_eviction_does_not_help_the_node_is_left_out(place: object) -> None:
     ledger = cluster(place, pod("a", 4, at="n", card=0))  # type: ignore[arg-type]
-    assert preempt(ledger, seeker(15, priority=HIGH), {"n": ["a"]}) == {}
+    assert preempt(ledger, pod_request(15, priority=HIGH), {"n": ["a"]}) == {}
 
 
 def test_a_closed_card_is_not_cleared() -> None:
@@ -181,7 +189,7 @@ def test_a_closed_card_is_not_cleared() -> None:
         node("n", T4, T4), pod("a", 12, at="n", card=0), pod("b", 12, at="n", card=1, priority=5)
     )
     ledger = apply(ledger, UnhealthySeen("n", frozenset({0})))
-    assert victims_on(ledger.books["n"], seeker(8, priority=HIGH), ("a",)) == ("b",)
+    assert victims_on(ledger.books["n"], pod_request(8, priority=HIGH), ("a",)) == ("b",)
 
 
 def test_nodes_are_judged_one_by_one() -> None:
@@ -189,7 +197,7 @@ def test_nodes_are_judged_one_by_one() -> None:
         *(node(name, T4) for name in ("n", "m")), pod("a", 12, at="n", card=0), pod("b", 12, at="m", card=0)
     )
     asked = {"n": ["a"], "m": ["b"], "unknown": ["c"]}
-    assert preempt(ledger, seeker(8, priority=HIGH), asked) == {"n": ("a",), "m": ("b",)}
+    assert preempt(ledger, pod_request(8, priority=HIGH), asked) == {"n": ("a",), "m": ("b",)}
 
 
 def test_a_nominee_that_waits_for_the_same_card_is_left_its_room() -> None:
@@ -199,7 +207,7 @@ def test_a_nominee_that_waits_for_the_same_card_is_left_its_room() -> None:
         pod("going", T4, at="n", card=1, terminating=True),
         pod("nominee", 12, priority=HIGH, nominated="n"),
     )
-    assert victims_on(ledger.books["n"], seeker(12, priority=HIGH), ("going",)) == ("a",)
+    assert victims_on(ledger.books["n"], pod_request(12, priority=HIGH), ("going",)) == ("a",)
 
 
 def test_a_node_where_nobody_need_go_is_left_out() -> None:
@@ -207,8 +215,8 @@ def test_a_node_where_nobody_need_go_is_left_out() -> None:
     ledger = cluster(
         node("n", T4), pod("a", 1, at="n", card=0), pod("nominee", T4, priority=HIGH, nominated="n")
     )
-    assert preempt(ledger, seeker(4, priority=5), {"n": ["a"]}) == {}
-    assert preempt(ledger, seeker(4, priority=5), {"n": ["a", "stranger"]}) == {"n": ("stranger",)}
+    assert preempt(ledger, pod_request(4, priority=5), {"n": ["a"]}) == {}
+    assert preempt(ledger, pod_request(4, priority=5), {"n": ["a", "stranger"]}) == {"n": ("stranger",)}
 
 
 def test_a_pod_for_several_cards_gets_the_cheapest_of_them_cleared() -> None:
@@ -218,7 +226,7 @@ def test_a_pod_for_several_cards_gets_the_cheapest_of_them_cleared() -> None:
         pod("b", 12, at="n", card=1, priority=9),
         pod("c", 12, at="n", card=2, priority=2),
     )
-    wanted = seeker(demand(16, cards=2), priority=HIGH)
+    wanted = pod_request(demand(16, cards=2), priority=HIGH)
     assert victims_on(ledger.books["n"], wanted, ("b",)) == ("a", "c")
 
 
@@ -230,13 +238,16 @@ def test_a_pod_for_several_cards_costs_as_few_others_as_can_be() -> None:
         pod("c", 6, at="n", card=1),
         pod("d", 12, at="n", card=2),
     )
-    wanted = seeker(demand(26, cards=2), priority=HIGH)
+    wanted = pod_request(demand(26, cards=2), priority=HIGH)
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "a", "d")
 
 
 def test_cards_that_are_free_already_cost_nothing() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=1))
-    assert victims_on(ledger.books["n"], seeker(demand(16, cards=2), priority=HIGH), ("x",)) == ("x", "a")
+    assert victims_on(ledger.books["n"], pod_request(demand(16, cards=2), priority=HIGH), ("x",)) == (
+        "x",
+        "a",
+    )
 
 
 def test_one_pod_that_blocks_two_cards_is_evicted_alone() -> None:
@@ -247,7 +258,7 @@ def test_one_pod_that_blocks_two_cards_is_evicted_alone() -> None:
         pod("high", 3, at="n", card=0, priority=HIGH),
         pod("small", 5, at="n", card=1, priority=1),
     )
-    wanted = seeker(demand(18, cards=2), priority=HIGH)
+    wanted = pod_request(demand(18, cards=2), priority=HIGH)
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "wide")
 
 
@@ -257,7 +268,7 @@ def test_compute_is_freed_like_memory() -> None:
         pod("a", demand(2, core=90), at="n", card=0, priority=5),
         pod("b", demand(2, core=90), at="n", card=1),
     )
-    wanted = seeker(demand(2, core=50), priority=HIGH)
+    wanted = pod_request(demand(2, core=50), priority=HIGH)
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "b")
 
 
@@ -268,7 +279,7 @@ def test_a_card_that_one_pod_keeps_from_computing_is_cheaper_than_one_that_two_d
         pod("b", demand(2, core=50), at="n", card=1),
         pod("c", demand(2, core=50), at="n", card=1),
     )
-    wanted = seeker(demand(2, core=60), priority=HIGH)
+    wanted = pod_request(demand(2, core=60), priority=HIGH)
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "a")
 
 
@@ -278,7 +289,7 @@ def test_a_card_of_another_mode_is_cleared_of_all_its_pods_and_of_no_other() -> 
         *(pod(uid, 2, at="n", card=0, mode=Mode.SHARE) for uid in ("a", "b")),
         pod("c", T4, at="n", card=1, priority=HIGH, mode=Mode.CGPU),
     )
-    assert victims_on(ledger.books["n"], seeker(4, priority=HIGH), ("a",)) == ("a", "b")
+    assert victims_on(ledger.books["n"], pod_request(4, priority=HIGH), ("a",)) == ("a", "b")
 
 
 def test_a_card_that_a_pod_of_another_mode_may_not_leave_is_not_cleared() -> None:
@@ -288,7 +299,7 @@ def test_a_card_that_a_pod_of_another_mode_may_not_leave_is_not_cleared() -> Non
         pod("b", 2, at="n", card=0, mode=Mode.SHARE),
         pod("c", T4, at="n", card=1, priority=5, mode=Mode.CGPU),
     )
-    assert victims_on(ledger.books["n"], seeker(4, priority=HIGH), ("b",)) == ("c",)
+    assert victims_on(ledger.books["n"], pod_request(4, priority=HIGH), ("b",)) == ("c",)
 
 
 def test_a_card_is_cleared_of_the_users_that_it_does_not_serve_together() -> None:
@@ -298,7 +309,7 @@ def test_a_card_is_cleared_of_the_users_that_it_does_not_serve_together() -> Non
         pod("b", demand(2, user=None), at="n", card=0),
         pod("c", 2, at="n", card=0),
     )
-    assert victims_on(ledger.books["n"], seeker(4, priority=HIGH), ("x",)) == ("x", "a", "b")
+    assert victims_on(ledger.books["n"], pod_request(4, priority=HIGH), ("x",)) == ("x", "a", "b")
 
 
 def test_of_too_many_pods_on_a_card_one_has_to_go() -> None:
@@ -307,15 +318,15 @@ def test_of_too_many_pods_on_a_card_one_has_to_go() -> None:
         pod("a", 2, at="n", card=0, priority=1),
         pod("b", 2, at="n", card=0, priority=2),
     )
-    assert victims_on(ledger.books["n"], seeker(4, priority=HIGH), ("x",)) == ("x", "a")
+    assert victims_on(ledger.books["n"], pod_request(4, priority=HIGH), ("x",)) == ("x", "a")
 
 
 def test_a_pod_of_unknown_user_makes_nobody_go_on_an_mps_node() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS), pod("a", T4, at="n", card=0))
-    assert victims_on(ledger.books["n"], seeker(demand(4, user=None), priority=HIGH), ("a",)) is None
+    assert victims_on(ledger.books["n"], pod_request(demand(4, user=None), priority=HIGH), ("a",)) is None
 
 
 def test_preempt_changes_nothing() -> None:
     ledger = cluster(node("n", T4), pod("a", 12, at="n", card=0))
-    preempt(ledger, seeker(8, priority=HIGH), {"n": ["a"]})
+    preempt(ledger, pod_request(8, priority=HIGH), {"n": ["a"]})
     assert ledger == cluster(node("n", T4), pod("a", 12, at="n", card=0))

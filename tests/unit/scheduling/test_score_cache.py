@@ -13,23 +13,23 @@ def two_nodes() -> Ledger:
 
 
 def widest(ledger: Ledger) -> dict[str, int]:
-    return dict(ledger.memo.widest(ledger.books))
+    return dict(ledger.score_cache.widest(ledger.books))
 
 
 def test_a_change_of_one_book_leaves_what_is_known_of_the_others() -> None:
     ledger = two_nodes()
     assert widest(ledger) == {"a": 4, "b": 14}
-    ledger.memo.scores("4").update(a=9, b=3)
+    ledger.score_cache.scores("4").update(a=9, b=3)
     after = apply(ledger, PodGone("p"))
     assert widest(after) == {"a": 14, "b": 14}
-    assert after.memo.scores("4") == {"b": 3}
+    assert after.score_cache.scores("4") == {"b": 3}
 
 
 def test_the_confirmation_of_a_bind_changes_nothing_that_is_known() -> None:
     wanted = pod("q", 2)
     reserved = apply(two_nodes(), Reserved(wanted, demand(2), "b", ((0, demand(2).per_card),)))
-    reserved.memo.scores("4").update(a=9, b=3)
-    assert apply(reserved, Confirmed("q")).memo.scores("4") == {"a": 9, "b": 3}
+    reserved.score_cache.scores("4").update(a=9, b=3)
+    assert apply(reserved, Confirmed("q")).score_cache.scores("4") == {"a": 9, "b": 3}
 
 
 def test_of_a_node_that_is_gone_nothing_stays() -> None:
@@ -40,17 +40,17 @@ def test_of_a_node_that_is_gone_nothing_stays() -> None:
 
 def test_an_older_ledger_that_is_asked_again_begins_anew() -> None:
     ledger = two_nodes()
-    ledger.memo.scores("4").update(a=9, b=3)
+    ledger.score_cache.scores("4").update(a=9, b=3)
     apply(ledger, PodGone("p"))
-    assert ledger.memo.scores("4") == {}
+    assert ledger.score_cache.scores("4") == {}
     assert widest(ledger) == {"a": 4, "b": 14}
 
 
 def test_of_too_many_demands_those_asked_for_longest_ago_are_forgotten() -> None:
-    memo = ScoreCache()
+    score_cache = ScoreCache()
     for number in range(64):
-        memo.scores(str(number))["a"] = number
-    assert memo.scores("0") == {"a": 0}
-    memo.scores("64")["a"] = 64
-    assert memo.scores("0") == {"a": 0}
-    assert memo.scores("1") == {}
+        score_cache.scores(str(number))["a"] = number
+    assert score_cache.scores("0") == {"a": 0}
+    score_cache.scores("64")["a"] = 64
+    assert score_cache.scores("0") == {"a": 0}
+    assert score_cache.scores("1") == {}

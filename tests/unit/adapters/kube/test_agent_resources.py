@@ -38,38 +38,38 @@ def read(*pods: dict[str, Any]) -> list[GpuPod]:
     return gpu_pods(json.dumps({"kind": "PodList", "items": pods}).encode())
 
 
-def tenant(*containers: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> GpuPod:
+def gpu_pod(*containers: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> GpuPod:
     (found,) = read(pod(*containers, annotations=annotations, **spec))
     return found
 
 
 def test_a_bound_pod_tells_when_it_was_bound_where_and_whether_it_was_served() -> None:
-    found = tenant(annotations=BOUND)
+    found = gpu_pod(annotations=BOUND)
     assert (found.uid, found.pod.full_name, found.pod.node) == ("u", "ns/p", "n")
     assert found.claim == ((1, (4, 0)),)
     assert (found.bound_ns, found.served, found.static_uid) == (1700000000000000001, False, None)
-    assert tenant(annotations={**BOUND, "ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}).served
+    assert gpu_pod(annotations={**BOUND, "ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}).served
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "1.5", "9" * 20, "\N{SUPERSCRIPT TWO}"])
 def test_a_time_that_is_none_is_0(text: str) -> None:
-    assert tenant(annotations={"ALIYUN_COM_GPU_MEM_ASSUME_TIME": text}).bound_ns == 0
+    assert gpu_pod(annotations={"ALIYUN_COM_GPU_MEM_ASSUME_TIME": text}).bound_ns == 0
 
 
 def test_a_pod_without_annotations_claims_nothing() -> None:
-    found = tenant()
+    found = gpu_pod()
     assert (found.claim, found.bound_ns, found.served) == (None, 0, False)
 
 
 def test_a_pod_that_asks_for_nothing_of_ours_is_left_out() -> None:
-    assert read(pod(container(units=None)), pod()) == [tenant()]
+    assert read(pod(container(units=None)), pod()) == [gpu_pod()]
 
 
 def test_containers_that_choose_their_devices_by_environment_are_named() -> None:
     visible: dict[str, Any] = {
         "env": [{"name": "A", "value": "b"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     }
-    found = tenant(
+    found = gpu_pod(
         container("main", **visible),
         container("plain", env=[{"name": "OTHER", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]),
         container("none", env=None),
@@ -79,16 +79,18 @@ def test_containers_that_choose_their_devices_by_environment_are_named() -> None
 
 
 def test_what_env_from_would_bring_is_not_known_and_does_not_count() -> None:
-    assert tenant(container(envFrom=[{"configMapRef": {"name": "x"}}])).picks_devices == frozenset()
+    assert gpu_pod(container(envFrom=[{"configMapRef": {"name": "x"}}])).picks_devices == frozenset()
 
 
 def test_the_apis_copy_of_a_static_pod_tells_the_uid_that_the_kubelet_knows() -> None:
-    found = tenant(annotations={"kubernetes.io/config.mirror": "hash", "kubernetes.io/config.source": "file"})
+    found = gpu_pod(
+        annotations={"kubernetes.io/config.mirror": "hash", "kubernetes.io/config.source": "file"}
+    )
     assert (found.uid, found.static_uid, found.pod.uid) == ("hash", "hash", "u")
 
 
 def test_init_containers_and_sidecars_are_understood_as_in_the_extender() -> None:
-    found = tenant(
+    found = gpu_pod(
         container(), initContainers=[container("init", 9), container("side", 2, restartPolicy="Always")]
     )
     assert found.demand is not None
@@ -141,7 +143,7 @@ async def followed(resource: Any, *items: dict[str, Any]) -> tuple[list[Any], li
 
 async def test_only_the_pods_of_the_node_are_listed_and_watched() -> None:
     changes, (listed, watched) = await followed(node_pods("n"), pod(annotations=BOUND))
-    assert [(change.key, change.value.tenant.bound_ns) for change in changes] == [("u", 1700000000000000001)]
+    assert [(change.key, change.value.gpu_pod.bound_ns) for change in changes] == [("u", 1700000000000000001)]
     assert listed["fieldSelector"] == watched["fieldSelector"] == "spec.nodeName=n"
     assert (listed["limit"], watched["watch"]) == ("2000", "1")
 
@@ -172,7 +174,7 @@ async def test_a_bare_node_has_no_facts() -> None:
     assert changes == [Upserted("n", OwnNode("n"))]
 
 
-async def test_all_pods_of_the_node_are_residents_with_their_containers_by_id() -> None:
+async def test_all_pods_of_the_node_are_node_pods_with_their_containers_by_id() -> None:
     statuses = {
         "phase": "Running",
         "containerStatuses": [
@@ -189,13 +191,13 @@ async def test_all_pods_of_the_node_are_residents_with_their_containers_by_id() 
     first, second = (change.value for change in changes)
     assert (first.uid, first.namespace, first.name, first.finished) == ("u", "ns", "p", False)
     assert first.containers == {"aaa": "main", "bbb": "init", "ccc": "debug"}
-    assert first.tenant is not None
-    assert first.tenant.claim == ((1, (4, 0)),)
+    assert first.gpu_pod is not None
+    assert first.gpu_pod.claim == ((1, (4, 0)),)
     assert second == NodePod("u", "ns", "p", finished=True)
     assert listed["fieldSelector"] == "spec.nodeName=n"
 
 
-async def test_a_static_pod_is_the_resident_that_the_kubelet_knows() -> None:
+async def test_a_static_pod_is_the_node_pod_that_the_kubelet_knows() -> None:
     static = pod(container(units=None), annotations={"kubernetes.io/config.mirror": "hash"})
     ((change,), _) = await followed(node_pods("n"), static)
-    assert (change.key, change.value.uid, change.value.tenant) == ("u", "hash", None)
+    assert (change.key, change.value.uid, change.value.gpu_pod) == ("u", "hash", None)

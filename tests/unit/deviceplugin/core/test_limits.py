@@ -9,7 +9,7 @@ from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, demand_of
 from gpushare.model.modes import Mode
 from tests.support.builders import demand, main, sound
-from tests.support.tenants import tenancy
+from tests.support.gpu_pods import allocations
 
 V100 = Card(1, 15, "GPU-1", mib=16130)
 T4 = Card(0, 14, "GPU-0", mib=15079)
@@ -29,8 +29,8 @@ def limits(node: Allocations, of: Allocation, asks: Demand | None = None) -> tup
     [(Mode.SHARE, False), (Mode.CGPU, True), (Mode.CORE_MEM, True), (Mode.MPS, True)],
 )
 def test_the_nodes_mode_says_whether_containers_are_held(mode: Mode, held: bool) -> None:  # noqa: FBT001
-    assert is_limited(tenancy(14, mode=mode)) is held
-    assert not is_limited(replace(tenancy(14, mode=mode), isolated=False))
+    assert is_limited(allocations(14, mode=mode)) is held
+    assert not is_limited(replace(allocations(14, mode=mode), isolated=False))
 
 
 def test_a_limit_is_the_share_of_the_card_in_whole_mib() -> None:

@@ -7,31 +7,33 @@ from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, 
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
 from tests.support.builders import init, main, sidecar, sound
-from tests.support.tenants import asked, served, tenancy, tenant, with_tenants
+from tests.support.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
 
 
 def who(node: Allocations, amount: int, **call: Any) -> Key | None:
     found = match(node, AllocateCall(amount, **{"done": frozenset(), **call}))
-    return (found.tenant.uid, found.container.name) if found else None
+    return (found.gpu_pod.uid, found.container.name) if found else None
 
 
 def test_the_oldest_pod_of_that_amount_is_meant() -> None:
-    node = with_tenants(tenancy(14), tenant("young", 4, bound=2), tenant("old", 4, bound=1))
+    node = with_gpu_pods(allocations(14), gpu_pod("young", 4, bound=2), gpu_pod("old", 4, bound=1))
     assert who(node, 4) == ("old", "main")
 
 
 def test_a_pod_of_another_amount_is_not_meant() -> None:
-    assert who(with_tenants(tenancy(14), tenant("a", 5)), 4) is None
+    assert who(with_gpu_pods(allocations(14), gpu_pod("a", 5)), 4) is None
 
 
 def test_the_ids_that_were_preferred_tell_which_twin_is_meant() -> None:
-    node = with_tenants(tenancy(14, 14), tenant("a", 4, card=0, bound=1), tenant("b", 4, card=1, bound=2))
+    node = with_gpu_pods(
+        allocations(14, 14), gpu_pod("a", 4, card=0, bound=1), gpu_pod("b", 4, card=1, bound=2)
+    )
     assert who(node, 4, cards=frozenset({1})) == ("b", "main")
 
 
 def test_containers_are_served_in_their_order_init_containers_first() -> None:
     asks = sound(demand_of([init(2), sidecar(3), main(4), main(5, name="second")]))
-    node = with_tenants(tenancy(14), tenant("a", asks))
+    node = with_gpu_pods(allocations(14), gpu_pod("a", asks))
     done: set[tuple[str, str]] = set()
     for amount, name in ((2, "init"), (3, "side"), (4, "main"), (5, "second")):
         assert who(node, amount, done=frozenset(done)) == ("a", name)
@@ -42,52 +44,52 @@ def test_containers_are_served_in_their_order_init_containers_first() -> None:
 
 def test_containers_that_ask_for_nothing_are_passed_over() -> None:
     asks = sound(demand_of([main(0), main(4, name="second")]))
-    assert who(with_tenants(tenancy(14), tenant("a", asks)), 4) == ("a", "second")
+    assert who(with_gpu_pods(allocations(14), gpu_pod("a", asks)), 4) == ("a", "second")
 
 
 def test_a_pod_under_way_comes_before_an_older_one() -> None:
     asks = sound(demand_of([main(4), main(4, name="second")]))
-    node = with_tenants(tenancy(14), tenant("old", 4, bound=1), tenant("two", asks, bound=2))
+    node = with_gpu_pods(allocations(14), gpu_pod("old", 4, bound=1), gpu_pod("two", asks, bound=2))
     assert who(node, 4, done=frozenset({("two", "main")})) == ("two", "second")
 
 
 def test_a_pod_that_was_never_served_comes_before_one_that_was() -> None:
-    node = served(with_tenants(tenancy(14), tenant("a", 4, bound=1)), "a", 4, "lead")
-    node = with_tenants(node, tenant("b", 4, bound=2))
+    node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, bound=1)), "a", 4, "lead")
+    node = with_gpu_pods(node, gpu_pod("b", 4, bound=2))
     assert who(node, 4) == ("b", "main")
 
 
 def test_where_the_checkpoint_is_lost_a_served_pod_is_meant_again() -> None:
-    node = served(with_tenants(tenancy(14), tenant("a", 4)), "a", 4, "lead")
+    node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4)), "a", 4, "lead")
     assert who(node, 4, done=frozenset()) == ("a", "main")
     assert who(node, 4, done=None) == ("a", "main")
 
 
 def test_a_call_after_one_for_compute_is_for_a_container_that_asks_for_both() -> None:
     plain, both = demand_of([main(4)]), demand_of([main(4, 30)])
-    node = with_tenants(
-        tenancy(14, mode=Mode.MPS),
-        tenant("plain", sound(plain), bound=1),
-        tenant("both", sound(both), bound=2),
+    node = with_gpu_pods(
+        allocations(14, mode=Mode.MPS),
+        gpu_pod("plain", sound(plain), bound=1),
+        gpu_pod("both", sound(both), bound=2),
     )
     assert who(node, 4, core=30) == ("both", "main")
     found = match_core(node, 30, frozenset())
     assert found
-    assert found.tenant.uid == "both"
+    assert found.gpu_pod.uid == "both"
     assert match_core(node, 35, frozenset()) is None
 
 
 def test_a_pod_that_asks_for_compute_alone_is_known_by_name() -> None:
-    node = with_tenants(tenancy(14, mode=Mode.CORE_MEM), tenant("a", demand_of([main(0, 30)])))
+    node = with_gpu_pods(allocations(14, mode=Mode.CORE_MEM), gpu_pod("a", demand_of([main(0, 30)])))
     found = core_only(node, 30)
     assert found
-    assert found.tenant.uid == "a"
+    assert found.gpu_pod.uid == "a"
     assert match_core(node, 30, frozenset()) is None
 
 
 def test_identical_containers_of_one_pod_all_get_the_same_card() -> None:
     asks = sound(demand_of([main(2, name=f"c{i}") for i in range(3)]))
-    node = with_tenants(tenancy(14, 14), tenant("a", asks, card=1))
+    node = with_gpu_pods(allocations(14, 14), gpu_pod("a", asks, card=1))
     for i in range(3):
         decision = asked(node, 2, f"lead-{i}", frozenset(("a", f"c{k}") for k in range(i)))
         assert isinstance(decision, Granted)
@@ -98,15 +100,15 @@ def test_identical_containers_of_one_pod_all_get_the_same_card() -> None:
 
 def test_a_container_that_runs_is_not_asked_for() -> None:
     """The kubelet has lost its checkpoint, and asks for the twin that crashed."""
-    runs = replace(tenant("a", 4, bound=1), running=frozenset({"main"}))
-    node = with_tenants(tenancy(14), runs, tenant("b", 4, bound=2))
+    runs = replace(gpu_pod("a", 4, bound=1), running=frozenset({"main"}))
+    node = with_gpu_pods(allocations(14), runs, gpu_pod("b", 4, bound=2))
     assert who(node, 4) == ("b", "main")
 
 
 def test_a_container_that_was_refused_comes_last() -> None:
-    node = with_tenants(tenancy(14), tenant("a", 4, bound=1), tenant("b", 4, bound=2))
+    node = with_gpu_pods(allocations(14), gpu_pod("a", 4, bound=1), gpu_pod("b", 4, bound=2))
     assert who(node, 4, refused=frozenset({("a", "main")})) == ("b", "main")
-    assert who(with_tenants(tenancy(14), tenant("a", 4)), 4, refused=frozenset({("a", "main")})) == (
+    assert who(with_gpu_pods(allocations(14), gpu_pod("a", 4)), 4, refused=frozenset({("a", "main")})) == (
         "a",
         "main",
     )
@@ -114,22 +116,22 @@ def test_a_container_that_was_refused_comes_last() -> None:
 
 def test_what_a_pod_has_is_not_given_again_where_another_may_be_meant_that_does_not_fit_beside_it() -> None:
     """The kubelet has lost its checkpoint. The refusal may have been that of a twin of the pod that waits."""
-    node = served(with_tenants(tenancy(6), tenant("has", 4, bound=1)), "has", 4, "lead")
-    node = with_tenants(node, tenant("waits", 4, bound=2))
+    node = served(with_gpu_pods(allocations(6), gpu_pod("has", 4, bound=1)), "has", 4, "lead")
+    node = with_gpu_pods(node, gpu_pod("waits", 4, bound=2))
     assert who(node, 4, refused=frozenset({("waits", "main")})) == ("waits", "main")
 
 
 def test_what_a_pod_has_is_given_again_where_another_that_may_be_meant_fits_beside_it() -> None:
-    node = served(with_tenants(tenancy(8), tenant("has", 4, bound=1)), "has", 4, "lead")
-    node = with_tenants(node, tenant("waits", 4, bound=2))
+    node = served(with_gpu_pods(allocations(8), gpu_pod("has", 4, bound=1)), "has", 4, "lead")
+    node = with_gpu_pods(node, gpu_pod("waits", 4, bound=2))
     assert who(node, 4, refused=frozenset({("waits", "main")})) == ("has", "main")
 
 
 def test_a_pod_under_way_is_meant_whoever_else_waits() -> None:
     asks = sound(demand_of([main(2), main(2, name="second")]))
-    node = served(with_tenants(tenancy(4), tenant("has", asks, bound=1)), "has", 2, "x")
+    node = served(with_gpu_pods(allocations(4), gpu_pod("has", asks, bound=1)), "has", 2, "x")
     done = frozenset({("has", "main")})
     second = asked(node, 2, "y", done)
     assert isinstance(second, Granted)
-    node = with_tenants(with_grant(node, second.grant), tenant("waits", 2, bound=2))
+    node = with_gpu_pods(with_grant(node, second.grant), gpu_pod("waits", 2, bound=2))
     assert who(node, 2, done=done, refused=frozenset({("waits", "main")})) == ("has", "second")

@@ -8,24 +8,24 @@ from gpushare.deviceplugin.core.reconcile import ServedContainer, join
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.demand import demand_of
 from tests.support.builders import init, main, sound
-from tests.support.tenants import asked, cards, served, tenancy, tenant, with_tenants
+from tests.support.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
 
 
 def test_a_pod_on_the_card_of_its_annotations_is_not_in_the_nodes_word() -> None:
-    node = served(with_tenants(tenancy(14), tenant("a", 4, card=0)), "a", 4, "x")
+    node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), "a", 4, "x")
     assert assigned_text(node) == "{}"
 
 
 def test_a_pod_without_a_promise_is_in_the_nodes_word_for_as_long_as_it_lives() -> None:
-    node = served(with_tenants(tenancy(14, 14), tenant("a", 4)), "a", 4, "x")
+    node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", 4)), "a", 4, "x")
     assert json.loads(assigned_text(node)) == {"a": {"main": {"0": 4}}}
-    corrected = with_tenants(node, tenant("a", 4, card=0))
+    corrected = with_gpu_pods(node, gpu_pod("a", 4, card=0))
     assert json.loads(assigned_text(corrected)) == {"a": {"main": {"0": 4}}}
 
 
 def test_the_sum_per_card_is_what_the_pod_reserves() -> None:
     asks = sound(demand_of([init(5), main(2), main(2, name="second")]))
-    node = with_tenants(tenancy(14), tenant("a", asks))
+    node = with_gpu_pods(allocations(14), gpu_pod("a", asks))
     node = served(node, "a", 5, "x", "init")
     assert parse_assigned(assigned_text(node)) == {"a": {0: 5}}
     for name, done in (("main", {"init"}), ("second", {"init", "main"})):
@@ -40,18 +40,18 @@ def test_the_sum_per_card_is_what_the_pod_reserves() -> None:
 
 
 def test_a_served_pod_is_told_so_in_its_annotations() -> None:
-    node = served(with_tenants(tenancy(14), tenant("a", 4, card=0)), "a", 4, "x")
+    node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), "a", 4, "x")
     ((_, patch),) = pod_patches(node).values()
     assert patch == {ANN_ASSIGNED: "true", ANN_ASSUME_TIME: "1"}
 
 
 def test_a_pod_that_says_so_already_needs_no_patch() -> None:
-    node = served(with_tenants(tenancy(14), replace(tenant("a", 4, card=0), served=True)), "a", 4, "x")
+    node = served(with_gpu_pods(allocations(14), replace(gpu_pod("a", 4, card=0), served=True)), "a", 4, "x")
     assert pod_patches(node) == {}
 
 
 def test_a_pod_on_another_card_has_its_annotations_corrected() -> None:
-    node = with_tenants(tenancy(14, 14), tenant("a", 4, card=0))
+    node = with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=0))
     node = join(node, [ServedContainer("a", "main", "x", 4, cards=("GPU-1",))])
     ((_, patch),) = pod_patches(node).values()
     assert patch[ANN_IDX] == "1"
@@ -60,12 +60,12 @@ def test_a_pod_on_another_card_has_its_annotations_corrected() -> None:
 
 
 def test_nothing_is_written_before_the_kubelet_has_confirmed_the_pod() -> None:
-    node = with_tenants(tenancy(14), tenant("a", 4))
+    node = with_gpu_pods(allocations(14), gpu_pod("a", 4))
     decision = asked(node, 4, "x")
     assert isinstance(decision, Granted)
     assert pod_patches(with_grant(node, decision.grant)) == {}
 
 
 def test_a_pod_whose_card_is_gone_is_named_on_no_card() -> None:
-    node = served(with_tenants(tenancy(14, 14), tenant("a", 4, card=1)), "a", 4, "x")
+    node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=1)), "a", 4, "x")
     assert assigned_text(replace(node, cards=cards(14))) == "{}"

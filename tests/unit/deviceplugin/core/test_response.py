@@ -14,9 +14,9 @@ from gpushare.deviceplugin.core.response import (
 from gpushare.model.demand import Demand
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from tests.support.builders import demand
-from tests.support.tenants import cards, tenancy, tenant
+from tests.support.gpu_pods import allocations, cards, gpu_pod
 
-NODE = tenancy(14, 15)
+NODE = allocations(14, 15)
 
 
 def answer(style: ResponseSettings, *where: tuple[str, int], asks: Demand | None = None):  # type: ignore[no-untyped-def]
@@ -102,7 +102,7 @@ def test_other_mounts_tell_nothing() -> None:
 
 
 def test_a_container_that_picks_its_devices_is_refused_only_where_that_would_win() -> None:
-    picky = tenant("a", 4, picks=frozenset({"main"}))
+    picky = gpu_pod("a", 4, picks=frozenset({"main"}))
     refused = sets_visible_devices(picky, "main", ResponseSettings(DeviceListStrategy.ENV))
     assert refused
     assert "pod default/a, container main sets NVIDIA_VISIBLE_DEVICES itself" in refused.text

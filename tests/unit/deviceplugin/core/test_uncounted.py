@@ -40,12 +40,12 @@ def on(uuid: str, **mib: int | None) -> Mapping[str, Mapping[int, ProcessReading
 
 def found(told: Region, seen: Mapping[str, Mapping[int, ProcessReading]]) -> list[tuple[int, int, bool]]:
     """The strays: own number, MiB that nobody has counted, and whether the region knows them."""
-    strays = list(uncounted_in("place", LIMITS, told, seen))
-    assert all(each.whose == PLACE and each.pid == 1000 + each.own for each in strays)
-    return [(each.own, each.uncounted // MIB, each.counted is not None) for each in strays]
+    uncounted = list(uncounted_in("place", LIMITS, told, seen))
+    assert all(each.whose == PLACE and each.pid == 1000 + each.own for each in uncounted)
+    return [(each.own, each.uncounted // MIB, each.counted is not None) for each in uncounted]
 
 
-def test_what_a_region_has_counted_is_no_stray() -> None:
+def test_what_a_region_has_counted_is_no_uncounted_process() -> None:
     assert found(region(counts(7, 3193, 0)), on("GPU-0", p7=3200)) == []
 
 
@@ -82,14 +82,14 @@ def test_what_the_driver_does_not_tell_is_not_held_against_a_process() -> None:
 
 def test_processes_without_a_region_are_of_their_pod_or_of_none() -> None:
     others = {"GPU-0": [ProcessReading(pid, MIB) for pid in (1, 2, 3)]}
-    strays = uncounted_beside(others, {1: ContainerRef("uid"), 2: None})
-    assert [(each.pid, each.whose) for each in strays] == [(1, Owner(pod_uid="uid")), (2, Owner())]
+    uncounted = uncounted_beside(others, {1: ContainerRef("uid"), 2: None})
+    assert [(each.pid, each.whose) for each in uncounted] == [(1, Owner(pod_uid="uid")), (2, Owner())]
 
 
 # --- what is news -------------------------------------------------------------------------------
 
 
-def stray(pid: int, mib: int, *, counted: int | None = None) -> UncountedProcess:
+def uncounted_process(pid: int, mib: int, *, counted: int | None = None) -> UncountedProcess:
     return UncountedProcess(PLACE, "GPU-0", pid, pid, mib * MIB, counted)
 
 
@@ -98,36 +98,38 @@ def looks(*found: Iterable[UncountedProcess]) -> list[list[list[int]]]:
     memory, told = Reported(), []
     for each in found:
         memory, fresh = new_findings(each, memory)
-        told.append([[one.pid for one in strays] for strays in fresh.values()])
+        told.append([[one.pid for one in uncounted] for uncounted in fresh.values()])
     return told
 
 
 def test_what_two_looks_have_seen_is_told_once() -> None:
-    one = [stray(7, 100)]
+    one = [uncounted_process(7, 100)]
     assert looks(one, one, one) == [[], [[7]], []]
 
 
 def test_what_one_look_has_seen_is_not_told() -> None:
-    assert looks([stray(7, 100)], [stray(8, 100)], [], [stray(8, 100)]) == [[], [], [], []]
+    assert looks(
+        [uncounted_process(7, 100)], [uncounted_process(8, 100)], [], [uncounted_process(8, 100)]
+    ) == [[], [], [], []]
 
 
 def test_what_is_gone_and_comes_back_is_told_again() -> None:
-    one = [stray(7, 100)]
+    one = [uncounted_process(7, 100)]
     assert looks(one, one, [], one, one) == [[], [[7]], [], [], [[7]]]
 
 
 def test_another_process_of_the_same_container_is_no_news() -> None:
-    both = [stray(7, 100), stray(8, 100)]
+    both = [uncounted_process(7, 100), uncounted_process(8, 100)]
     assert looks(both[:1], both[:1], both, both[1:], both[1:]) == [[], [[7]], [], [], []]
 
 
 def test_what_has_grown_by_much_is_told_again() -> None:
-    small, large = [stray(7, 100)], [stray(7, 700)]
+    small, large = [uncounted_process(7, 100)], [uncounted_process(7, 700)]
     assert looks(small, small, large, large) == [[], [[7]], [[7]], []]
 
 
 def test_unknown_processes_and_uncounted_memory_are_two_facts() -> None:
-    both = [stray(7, 100), stray(8, 900, counted=1)]
+    both = [uncounted_process(7, 100), uncounted_process(8, 900, counted=1)]
     assert looks(both, both) == [[], [[7], [8]]]
 
 
@@ -152,9 +154,9 @@ def test_a_fact_is_told_anew_only_after_it_was_gone_or_has_grown(
 ) -> None:
     memory, told = Reported(), dict[Finding, int]()
     before: set[tuple[Finding, int]] = set()
-    for strays in rounds:
-        seen = {(Finding(each.whose, each.uuid, each.counted is not None), each.pid) for each in strays}
-        memory, fresh = new_findings(strays, memory)
+    for uncounted in rounds:
+        seen = {(Finding(each.whose, each.uuid, each.counted is not None), each.pid) for each in uncounted}
+        memory, fresh = new_findings(uncounted, memory)
         told = {fact: size for fact, size in told.items() if fact in {fact for fact, _ in seen}}
         for fact, settled in fresh.items():
             assert {(fact, each.pid) for each in settled} <= seen & before

@@ -26,8 +26,8 @@ def having(*ids: str, uid: str = "u") -> WholeGpus:
     return WholeGpus({uid: frozenset(ids)}).shown({uid: "default/app"})
 
 
-def full(lineup: SharedGpus, whole: WholeGpus) -> list[int]:
-    return [card.index for card in with_whole_gpus(lineup, whole).cards if card.whole_gpu_pods]
+def full(shared_gpus: SharedGpus, whole: WholeGpus) -> list[int]:
+    return [card.index for card in with_whole_gpus(shared_gpus, whole).cards if card.whole_gpu_pods]
 
 
 @pytest.mark.parametrize(

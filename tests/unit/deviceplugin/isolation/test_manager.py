@@ -15,7 +15,7 @@ from gpushare.isolation.layout import Owner, folder_of
 from gpushare.isolation.limits import parse
 from gpushare.model.own_node import OwnNode
 from tests.support.builders import demand
-from tests.support.tenants import NODE, tenant
+from tests.support.gpu_pods import NODE, gpu_pod
 from tests.unit.deviceplugin.setting import Setting, ids
 
 VERSION = "0123456789abcdef"
@@ -38,7 +38,7 @@ def install(folder: Path, version: str = VERSION, *, launches: bool = True) -> N
 def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> Setting:
     """A node whose containers are held."""
     here = Setting(folder, *units, **more)  # type: ignore[arg-type]
-    here.household.take_node(OwnNode(NODE, labels=labels), None)
+    here.node_state.take_node(OwnNode(NODE, labels=labels), None)
     return here
 
 
@@ -66,7 +66,7 @@ def files_of(answer: AllocateResponse) -> bool:
 async def test_what_a_held_container_is_told_of_is_there_and_in_the_record(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
-    here.come(tenant("a", 4, card=0))
+    here.come(gpu_pod("a", 4, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, AllocateResponse)
     assert files_of(answer)
@@ -95,7 +95,7 @@ async def test_who_is_not_to_be_held_gets_no_mounts_library_or_not(
 ) -> None:
     here = held(tmp_path, 14, labels=labels)
     install(tmp_path)
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert inside(answer) == set()
     assert list((tmp_path / "state").iterdir()) == []
@@ -106,13 +106,13 @@ async def test_who_is_not_to_be_held_gets_no_mounts_library_or_not(
 async def test_acks_older_label_holds_containers(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_CGPU: "true"})
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     assert "/etc/ld.so.preload" in inside(await here.mem.allocate(ids(0, 0)))
 
 
 async def test_an_agent_without_the_mounts_holds_nobody(tmp_path: Path) -> None:
     here = held(tmp_path, 14)
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     assert inside(await here.mem.allocate(ids(0, 0))) == set()
 
 
@@ -120,13 +120,13 @@ async def test_without_a_library_the_call_is_refused_with_both_ways_out(tmp_path
     for name in ("libraries", "state"):
         (tmp_path / name).mkdir()
     here = held(tmp_path, 14)
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_library"
     for part in (f"{tmp_path}/libraries", NODE, "cgpu-installer", "cgpu.disable.isolation=true"):
         assert part in answer.text
-    assert not here.household.tenancy.grants
+    assert not here.node_state.allocations.grants
     assert [note.text for note in here.notes] == [answer.text]
 
 
@@ -134,7 +134,7 @@ async def test_a_library_that_is_just_being_installed_is_waited_for(tmp_path: Pa
     for name in ("libraries", "state"):
         (tmp_path / name).mkdir()
     here = held(tmp_path, 14, patience_s=30)
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await asyncio.sleep(0.05)
     assert not call.done()
@@ -146,17 +146,17 @@ async def test_files_that_cannot_be_written_are_a_refusal_by_name(tmp_path: Path
     install(tmp_path)
     here = held(tmp_path, 14)
     (tmp_path / "state").rmdir()
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert f"cannot write {tmp_path}/state/" in answer.text
-    assert not here.household.tenancy.grants
+    assert not here.node_state.allocations.grants
 
 
 async def test_a_container_that_is_asked_for_again_keeps_its_place_and_its_region(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     region.write_bytes(b"in use")
     here.confirm("a", 1, "GPU-0-_-0")
@@ -169,22 +169,22 @@ async def test_a_container_that_is_asked_for_again_keeps_its_place_and_its_regio
 async def test_what_a_container_has_is_not_lost_where_it_cannot_be_given_again(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
-    before = dict(here.household.tenancy.grants)
+    before = dict(here.node_state.allocations.grants)
     here.named = ()
     region.unlink()
     (region.parent / ".region.draft").mkdir()
     assert isinstance(await here.mem.allocate(ids(0, 5)), Rejected)
-    assert here.household.tenancy.grants == before
+    assert here.node_state.allocations.grants == before
 
 
 async def test_another_library_or_limit_is_another_place(tmp_path: Path) -> None:
     """The region of one version means nothing to another."""
     install(tmp_path)
     here = held(tmp_path, 14)
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     first = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
     here.named = ()
@@ -199,7 +199,7 @@ async def test_another_library_or_limit_is_another_place(tmp_path: Path) -> None
 async def test_after_a_reboot_places_are_made_anew_from_the_record(tmp_path: Path) -> None:
     install(tmp_path)
     before = held(tmp_path, 14)
-    before.come(tenant("a", 4, card=0))
+    before.come(gpu_pod("a", 4, card=0))
     answer = await before.mem.allocate(ids(0, 0, 1, 2, 3))
     path = source(answer, "/opt/gpushare/limit")
     text = path.read_text()
@@ -215,7 +215,7 @@ async def test_after_a_reboot_places_are_made_anew_from_the_record(tmp_path: Pat
 async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
-    here.come(tenant("a", 1, card=0), tenant("b", 2, card=0))
+    here.come(gpu_pod("a", 1, card=0), gpu_pod("b", 2, card=0))
     await here.mem.allocate(ids(0, 0))
     here.confirm("a", 1, "GPU-0-_-0")
     await here.mem.allocate(ids(0, 1, 2))
@@ -237,7 +237,7 @@ async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
 async def test_twins_that_were_taken_for_each_other_are_found_under_their_own_names(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 8, 8)
-    here.come(tenant("a", 2, card=0, bound=1), tenant("b", 2, card=1, bound=2))
+    here.come(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     answer = await here.mem.allocate(ids(0, 0, 1))
     here.keeper.settle()
     assert parse(limit(tmp_path, "a"))[0].uuid == "GPU-0"
@@ -256,16 +256,16 @@ async def test_without_its_record_the_agent_knows_the_places_from_the_kubelets_c
 ) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
-    here.come(tenant("a", 4, card=0))
+    here.come(gpu_pod("a", 4, card=0))
     await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    (grant,) = here.household.tenancy.grants.values()
+    (grant,) = here.node_state.allocations.grants.values()
     assert grant.hold
     (tmp_path / "grants.json").unlink()
     after = held(tmp_path, 14)
-    after.come(tenant("a", 4, card=0))
+    after.come(gpu_pod("a", 4, card=0))
     after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.hold.given),)
     after.keeper.settle()
-    (found,) = after.household.tenancy.grants.values()
+    (found,) = after.node_state.allocations.grants.values()
     assert found.hold == grant.hold
     assert limit(tmp_path, "a") == grant.hold.limit
 
@@ -285,7 +285,7 @@ async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(t
 async def test_a_library_that_containers_have_and_the_node_has_no_more_is_told_once(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     await here.mem.allocate(ids(0, 0))
     (tmp_path / "libraries" / VERSION / "libgpushare.so").unlink()
     with capture_logs() as logs:
@@ -301,12 +301,12 @@ async def test_a_library_that_containers_have_and_the_node_has_no_more_is_told_o
 async def test_places_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     await here.mem.allocate(ids(0, 0))
-    (key, grant), *_ = here.household.tenancy.grants.items()
+    (key, grant), *_ = here.node_state.allocations.grants.items()
     (tmp_path / "state" / f"{9:016x}").write_text("")
     lost = replace(grant, hold=Enforcement(f"{9:016x}", VERSION, "text"))
-    here.household.tenancy = replace(here.household.tenancy, grants={key: lost})
+    here.node_state.allocations = replace(here.node_state.allocations, grants={key: lost})
     with capture_logs() as logs:
         assert not here.keeper.settle()
     assert [each["event"] for each in logs] == ["places_not_kept"]
@@ -338,7 +338,7 @@ async def test_a_part_of_a_cards_time_is_held_where_somebody_sets_the_rates(
 ) -> None:
     install(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_MODE: mode}, paces=paces)
-    here.come(tenant("a", demand(1, core=core), card=0))
+    here.come(gpu_pod("a", demand(1, core=core), card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert library(answer) == name
     assert isinstance(answer, AllocateResponse)
@@ -349,11 +349,11 @@ async def test_a_container_that_asks_again_keeps_its_build(tmp_path: Path) -> No
     install(tmp_path)
     labels = {LABEL_MODE: "core_mem"}
     here = held(tmp_path, 14, labels=labels, paces=True)
-    here.come(tenant("a", demand(1, core=25), card=0))
+    here.come(gpu_pod("a", demand(1, core=25), card=0))
     first = await here.mem.allocate(ids(0, 0))
     here.confirm("a", 1, "GPU-0-_-0")
     after = held(tmp_path, 14, labels=labels, paces=False)
-    after.come(tenant("a", demand(1, core=25), card=0))
+    after.come(gpu_pod("a", demand(1, core=25), card=0))
     again = await after.mem.allocate(ids(0, 5))
     assert library(again) == library(first) == "libgpushare-launch.so"
     assert source(again, "/opt/gpushare/region") == source(first, "/opt/gpushare/region")
@@ -362,7 +362,7 @@ async def test_a_container_that_asks_again_keeps_its_build(tmp_path: Path) -> No
 async def test_a_version_without_the_build_for_launches_holds_memory_and_it_is_told(tmp_path: Path) -> None:
     install(tmp_path, launches=False)
     here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
-    here.come(tenant("a", demand(1, core=25), card=0))
+    here.come(gpu_pod("a", demand(1, core=25), card=0))
     with capture_logs() as logs:
         assert library(await here.mem.allocate(ids(0, 0))) == "libgpushare.so"
     assert [each["version"] for each in logs if each["event"] == "launches_not_held"] == [VERSION]
@@ -371,7 +371,7 @@ async def test_a_version_without_the_build_for_launches_holds_memory_and_it_is_t
 async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
-    here.come(tenant("a", demand(1, core=25), card=0))
+    here.come(gpu_pod("a", demand(1, core=25), card=0))
     await here.mem.allocate(ids(0, 0))
     here.keeper.settle()
     assert reduced(here) == 0

@@ -15,7 +15,7 @@ from gpushare.model.own_node import OwnNode
 from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import ReadyLock
 from tests.support.builders import demand, main, sound
-from tests.support.tenants import NODE, tenancy, tenant
+from tests.support.gpu_pods import NODE, allocations, gpu_pod
 from tests.unit.deviceplugin.isolation.test_manager import install
 from tests.unit.deviceplugin.setting import Setting, ids
 
@@ -32,7 +32,7 @@ class Here(Setting):
         self.mark = ReadyLock(mark)
         self.mark.take()
         super().__init__(folder, *(units or (14,)), **more)  # type: ignore[arg-type]
-        self.household.take_node(OwnNode(NODE, labels=labels), None)
+        self.node_state.take_node(OwnNode(NODE, labels=labels), None)
 
 
 def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[str, Mount]]:
@@ -45,7 +45,7 @@ def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[st
 
 async def test_a_container_gets_the_pipes_of_its_card_and_limits_of_its_own(tmp_path: Path) -> None:
     here = Here(tmp_path)
-    here.come(tenant("a", demand(4, core=25), card=0))
+    here.come(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
     envs, mounts = mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert envs == {
@@ -62,7 +62,7 @@ async def test_the_library_holds_the_containers_memory_first_and_leaves_compute_
     tmp_path: Path,
 ) -> None:
     here = Here(tmp_path, paces=True)
-    here.come(tenant("a", demand(4, core=25), card=0))
+    here.come(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, AllocateResponse)
@@ -76,20 +76,20 @@ async def test_the_library_holds_the_containers_memory_first_and_leaves_compute_
 async def test_while_the_cards_daemon_is_down_a_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:
     here = Here(tmp_path)
     here.mark.drop()
-    here.come(tenant("a", 4, card=0))
+    here.come(gpu_pod("a", 4, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_mps"
     for part in ("container main", NODE, "card GPU-0", "DaemonSet gpushare-mps", LABEL_MODE):
         assert part in answer.text
-    assert not here.household.tenancy.grants
+    assert not here.node_state.allocations.grants
     assert [note.text for note in here.notes] == [answer.text]
 
 
 async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path) -> None:
     here = Here(tmp_path, patience_s=30)
     here.mark.drop()
-    here.come(tenant("a", 4, card=0))
+    here.come(gpu_pod("a", 4, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     await asyncio.sleep(0.05)
     assert not call.done()
@@ -99,7 +99,7 @@ async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path)
 
 async def test_another_cards_daemon_does_not_help(tmp_path: Path) -> None:
     here = Here(tmp_path, 14, 14)
-    here.come(tenant("a", 4, card=1))
+    here.come(gpu_pod("a", 4, card=1))
     answer = await here.mem.allocate(ids(1, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
     assert "card GPU-1" in answer.text
@@ -107,7 +107,7 @@ async def test_another_cards_daemon_does_not_help(tmp_path: Path) -> None:
 
 async def test_a_pod_of_several_cards_is_refused_by_name(tmp_path: Path) -> None:
     here = Here(tmp_path, 14, 14)
-    here.come(tenant("a", demand(4, cards=2), card=(0, 1)))
+    here.come(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
     assert "one card, not 2" in answer.text
@@ -118,9 +118,9 @@ async def test_a_pod_that_had_several_cards_before_its_node_was_of_mode_mps_is_r
     tmp_path: Path,
 ) -> None:
     here = Here(tmp_path, 14, 14, labels={LABEL_MODE: "cgpu"})
-    here.come(tenant("a", demand(4, cards=2), card=(0, 1)))
+    here.come(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
-    here.household.take_node(OwnNode(NODE, labels=LABELS), None)
+    here.node_state.take_node(OwnNode(NODE, labels=LABELS), None)
     again = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(again, Rejected)
     assert again.reason == "mps_cards"
@@ -130,21 +130,21 @@ async def test_a_pod_that_had_several_cards_before_its_node_was_of_mode_mps_is_r
 async def test_an_agent_without_the_mount_goes_past_mps(tmp_path: Path) -> None:
     install(tmp_path)
     here = Setting(tmp_path, 14)
-    here.household.take_node(OwnNode(NODE, labels=LABELS), None)
-    here.come(tenant("a", 4, card=0))
+    here.node_state.take_node(OwnNode(NODE, labels=LABELS), None)
+    here.come(gpu_pod("a", 4, card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
 
 
 @pytest.mark.parametrize("mode", ["share", "cgpu", "core_mem"])
 async def test_other_modes_know_nothing_of_mps(tmp_path: Path, mode: str) -> None:
     here = Here(tmp_path, labels={LABEL_MODE: mode})
-    here.come(tenant("a", demand(4, core=100 if mode == "core_mem" else 0), card=0))
+    here.come(gpu_pod("a", demand(4, core=100 if mode == "core_mem" else 0), card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
 
 
 async def test_without_isolation_mps_serves_and_limits_nothing(tmp_path: Path) -> None:
     here = Here(tmp_path, labels={**LABELS, LABEL_NO_ISOLATION: "true"})
-    here.come(tenant("a", demand(4, core=25), card=0))
+    here.come(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
     envs, mounts = mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert (set(envs), len(mounts)) == ({"CUDA_MPS_PIPE_DIRECTORY"}, 2)
@@ -153,7 +153,7 @@ async def test_without_isolation_mps_serves_and_limits_nothing(tmp_path: Path) -
 def part(asks: Demand, name: str = "main") -> MpsShare:
     units = next(each.mem for each in asks.containers if each.name == name)
     grant = Allocation("a", name, "ns/a", (("GPU-0", units),), "GPU-0-_-0")
-    return mps_share_of(tenancy(14), grant, asks)
+    return mps_share_of(allocations(14), grant, asks)
 
 
 @pytest.mark.parametrize(("core", "percent"), [(0, None), (5, 5), (95, 95), (100, None)])

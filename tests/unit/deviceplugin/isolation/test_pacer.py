@@ -25,8 +25,8 @@ from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, place_named
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.model.readings import Load, ProcessReading
 from gpushare.mps.layout import MpsDirs as MpsFolders
+from tests.support.gpu_pods import gpu_pod
 from tests.support.regions import region_bytes
-from tests.support.tenants import tenant
 from tests.unit.deviceplugin.setting import Setting
 
 UUID = "GPU-0"
@@ -64,12 +64,12 @@ class Node:
         setting = self.setting
         controls = MpsStatus(MpsFolders(folder / "mps"))
         keeper = EnforcementManager(
-            setting.household, setting.record, places, controls, setting.metrics, paces=True
+            setting.node_state, setting.record, places, controls, setting.metrics, paces=True
         )
-        lookout = UncountedReporter(self.setting.household, self.proc, tell=self.setting.notes.append)
+        reporter = UncountedReporter(self.setting.node_state, self.proc, tell=self.setting.notes.append)
         occupants = ProcessOwners(self.state, self.proc)
         self.pacer = Pacer(
-            self.setting.household, keeper, self.cards, occupants, lookout, self.setting.metrics
+            self.setting.node_state, keeper, self.cards, occupants, reporter, self.setting.metrics
         )
         self.holds: dict[str, Enforcement] = {}
 
@@ -78,7 +78,7 @@ class Node:
         limit = text([CardLimit(UUID, 15079, 4, 14, core_percent=core)])
         place = place_named(number)
         self.holds[place] = Enforcement(place, "0" * 16, limit, launches=bool(core))
-        self.setting.household.take_grant(
+        self.setting.node_state.take_grant(
             Allocation(
                 f"uid-{number}", "main", "default/p", ((UUID, 4),), f"lead-{number}", hold=self.holds[place]
             )
@@ -334,7 +334,7 @@ async def test_containers_without_a_part_are_looked_at_now_and_then(node: Node) 
 def strict(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
     """A node that is looked at as a whole each time, with one held container."""
     monkeypatch.setattr(pacer, "_CONTEXTS_EVERY_S", 0)
-    node.setting.come(tenant("uid-1", card=0))
+    node.setting.come(gpu_pod("uid-1", card=0))
     node.hold(1, core=0)
     return node
 
@@ -382,7 +382,7 @@ async def test_a_process_of_no_pod_beside_held_containers_is_told_on_the_node(st
 
 async def test_a_pod_that_is_not_held_is_told_so_beside_those_that_are(strict: Node) -> None:
     uid = "11111111-2222-3333-4444-555555555555"
-    strict.setting.come(tenant(uid, card=0))
+    strict.setting.come(gpu_pod(uid, card=0))
     strict.free_process(102, f"/kubepods/pod{uid}/{'0' * 64}")
     strict.cards.run(102, used=7 * MIB)
     assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
@@ -410,7 +410,7 @@ async def test_what_goes_past_the_library_in_a_pod_that_is_not_known_yet_is_told
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     assert await told(strict) == []
-    strict.setting.come(tenant("uid-1", card=0))
+    strict.setting.come(gpu_pod("uid-1", card=0))
     assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
 
 

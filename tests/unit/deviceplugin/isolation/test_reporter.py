@@ -8,7 +8,7 @@ from gpushare.deviceplugin.core.uncounted import Finding, Owner, UncountedProces
 from gpushare.deviceplugin.isolation.reporter import event_of
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.ports import Event
-from tests.support.tenants import NODE, tenancy, tenant, with_tenants
+from tests.support.gpu_pods import NODE, allocations, gpu_pod, with_gpu_pods
 
 MIB = 1 << 20
 PLACE = "f" * 16
@@ -18,25 +18,27 @@ GRANTS = (
     Allocation("leaves", "train", "default/leaves", (("GPU-0", 4),), "lead"),
 )
 HERE = replace(
-    with_tenants(tenancy(14, 14), tenant("a"), tenant("b")), grants={each.key: each for each in GRANTS}
+    with_gpu_pods(allocations(14, 14), gpu_pod("a"), gpu_pod("b")), grants={each.key: each for each in GRANTS}
 )
 CONTAINER = Owner(PLACE)
 
 
-def told(*strays: UncountedProcess, unnamed: int = 0) -> Event | None:
+def told(*uncounted: UncountedProcess, unnamed: int = 0) -> Event | None:
     """The note about these, which are of one fact; the last ones have no name."""
-    first = strays[0]
-    commands = {each.pid: "x" for each in strays[: len(strays) - unnamed]}
-    return event_of(HERE, Finding(first.whose, first.uuid, first.counted is not None), strays, commands)
+    first = uncounted[0]
+    commands = {each.pid: "x" for each in uncounted[: len(uncounted) - unnamed]}
+    return event_of(HERE, Finding(first.whose, first.uuid, first.counted is not None), uncounted, commands)
 
 
-def text_of(*strays: UncountedProcess, unnamed: int = 0) -> str:
-    note = told(*strays, unnamed=unnamed)
+def text_of(*uncounted: UncountedProcess, unnamed: int = 0) -> str:
+    note = told(*uncounted, unnamed=unnamed)
     assert note
     return note.text
 
 
-def stray(whose: Owner, pid: int = 9, mib: int = 512, *, counted: int | None = None) -> UncountedProcess:
+def uncounted_process(
+    whose: Owner, pid: int = 9, mib: int = 512, *, counted: int | None = None
+) -> UncountedProcess:
     return UncountedProcess(whose, "GPU-0", pid, 7, mib * MIB, counted and counted * MIB)
 
 
@@ -45,17 +47,20 @@ def about(note: Event | None) -> tuple[str, str, str, bool] | None:
 
 
 def test_processes_of_a_container_are_told_on_its_pod_with_the_way_out() -> None:
-    assert about(told(stray(CONTAINER))) == ("Pod", "a", EVENT_NOT_HELD, True)
-    assert text_of(stray(CONTAINER)).startswith(
+    assert about(told(uncounted_process(CONTAINER))) == ("Pod", "a", EVENT_NOT_HELD, True)
+    assert text_of(uncounted_process(CONTAINER)).startswith(
         "container train, held to 4308 MiB of card 0, has 1 process there that isolation does not know: "
         "pid 9 (x, 7 in its container) 512 MiB. "
     )
     for way in ("statically", "musl", "their own C library", "dlmopen", "a card of its own"):
-        assert way in text_of(stray(CONTAINER))
+        assert way in text_of(uncounted_process(CONTAINER))
 
 
 def test_memory_that_was_not_counted_is_told_with_both_numbers() -> None:
-    both = stray(CONTAINER, 8, 2000, counted=1100), stray(CONTAINER, 9, 1000, counted=300)
+    both = (
+        uncounted_process(CONTAINER, 8, 2000, counted=1100),
+        uncounted_process(CONTAINER, 9, 1000, counted=300),
+    )
     assert about(told(*both)) == ("Pod", "a", EVENT_UNCOUNTED, True)
     assert (
         "has 1600 MiB more than isolation has counted: pid 8 (x, 7 in its container) 2000 MiB, of which "
@@ -65,21 +70,21 @@ def test_memory_that_was_not_counted_is_told_with_both_numbers() -> None:
 
 
 def test_a_pod_that_nothing_holds_is_told_itself_and_a_strange_one_on_the_node() -> None:
-    assert about(told(stray(Owner(pod_uid="b")))) == ("Pod", "b", EVENT_NOT_HELD, True)
-    assert "make the pod anew" in text_of(stray(Owner(pod_uid="b")))
-    assert about(told(stray(Owner(pod_uid="stranger")))) == ("Node", NODE, EVENT_NOT_HELD, True)
-    assert "1 process of pod UID stranger" in text_of(stray(Owner(pod_uid="stranger")))
-    assert "1 process of no pod" in text_of(stray(Owner()))
+    assert about(told(uncounted_process(Owner(pod_uid="b")))) == ("Pod", "b", EVENT_NOT_HELD, True)
+    assert "make the pod anew" in text_of(uncounted_process(Owner(pod_uid="b")))
+    assert about(told(uncounted_process(Owner(pod_uid="stranger")))) == ("Node", NODE, EVENT_NOT_HELD, True)
+    assert "1 process of pod UID stranger" in text_of(uncounted_process(Owner(pod_uid="stranger")))
+    assert "1 process of no pod" in text_of(uncounted_process(Owner()))
 
 
 def test_a_pod_that_leaves_is_told_nothing_and_nobody_else_is() -> None:
-    assert told(stray(Owner(pod_uid="leaves"))) is None
-    assert told(stray(Owner("0" * 16))) is None
+    assert told(uncounted_process(Owner(pod_uid="leaves"))) is None
+    assert told(uncounted_process(Owner("0" * 16))) is None
 
 
 def test_of_many_processes_some_are_named_and_the_rest_counted() -> None:
-    assert text_of(*(stray(Owner(), pid) for pid in range(1, 8)), unnamed=4).count("512 MiB") == 3
-    assert "; and 4 more. " in text_of(*(stray(Owner(), pid) for pid in range(1, 8)), unnamed=4)
+    assert text_of(*(uncounted_process(Owner(), pid) for pid in range(1, 8)), unnamed=4).count("512 MiB") == 3
+    assert "; and 4 more. " in text_of(*(uncounted_process(Owner(), pid) for pid in range(1, 8)), unnamed=4)
 
 
 def test_what_is_not_known_is_said_so() -> None:

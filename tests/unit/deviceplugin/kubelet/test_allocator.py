@@ -13,13 +13,13 @@ from gpushare.model.demand import demand_of
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
 from tests.support.builders import main, sound
-from tests.support.tenants import NODE, cards, tenant
+from tests.support.gpu_pods import NODE, cards, gpu_pod
 from tests.unit.deviceplugin.setting import Setting, ids
 
 
 async def test_a_container_gets_its_card(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, 14)
-    here.come(tenant("a", 2, card=1))
+    here.come(gpu_pod("a", 2, card=1))
     answer = await here.mem.allocate(ids(1, 0, 1))
     assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
@@ -27,7 +27,7 @@ async def test_a_container_gets_its_card(tmp_path: Path) -> None:
 
 async def test_what_is_answered_is_on_the_disk_before(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, 14)
-    here.come(tenant("a", 2, card=1))
+    here.come(gpu_pod("a", 2, card=1))
     await here.mem.allocate(ids(1, 0, 1))
     (grant,) = Record(tmp_path, MemoryUnit.GIB).read()
     assert (grant.key, grant.cards, grant.lead) == (("a", "main"), (("GPU-1", 2),), "GPU-1-_-0")
@@ -37,12 +37,12 @@ async def test_a_record_that_cannot_be_written_is_a_refusal_with_the_reason(tmp_
     (tmp_path / "file").write_text("")
     here = Setting(tmp_path / "state", 14)
     here.record._path = tmp_path / "file" / "grants.json"
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "record"
     assert str(tmp_path / "file") in answer.text
-    assert not here.household.tenancy.grants
+    assert not here.node_state.allocations.grants
 
 
 async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
@@ -50,13 +50,13 @@ async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await asyncio.sleep(0)
     assert not call.done()
-    here.come(tenant("a", 1, card=0))
+    here.come(gpu_pod("a", 1, card=0))
     assert isinstance(await call, AllocateResponse)
 
 
 async def test_a_pod_that_is_never_seen_is_refused_when_the_patience_is_over(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
-    here.come(tenant("a", 3, card=0))
+    here.come(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "unknown_pod"
@@ -64,35 +64,35 @@ async def test_a_pod_that_is_never_seen_is_refused_when_the_patience_is_over(tmp
 
 async def test_a_pod_that_only_the_kubelet_knows_gets_a_card_too(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
-    here.strange = [tenant("static", 1)]
+    here.strange = [gpu_pod("static", 1)]
     assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
-    assert ("static", "main") in here.household.tenancy.grants
+    assert ("static", "main") in here.node_state.allocations.grants
 
 
 async def test_a_card_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
     here = Setting(tmp_path, 2)
-    here.come(tenant("a", 2, card=0))
+    here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
     here.alive.add("a")
     here.go("a")
-    here.come(tenant("b", 2, card=0))
+    here.come(gpu_pod("b", 2, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
     await asyncio.sleep(0)
     assert not call.done()
     here.alive.clear()
     assert isinstance(await call, AllocateResponse)
-    assert set(here.household.tenancy.grants) == {("b", "main")}
+    assert set(here.node_state.allocations.grants) == {("b", "main")}
 
 
 async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
     here = Setting(tmp_path, 2)
-    here.come(tenant("a", 2, card=0))
+    here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
     here.alive.add("a")
     here.go("a")
-    here.come(tenant("b", 2, card=0))
+    here.come(gpu_pod("b", 2, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1))
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_room"
@@ -101,7 +101,7 @@ async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
 async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
     """First for the pod, then for the card that another one is leaving."""
     here = Setting(tmp_path, 2, patience_s=1)
-    here.come(tenant("a", 2, card=0))
+    here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
     here.alive.add("a")
@@ -109,7 +109,7 @@ async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
     begun = time.monotonic()
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
     await asyncio.sleep(0.8)
-    here.come(tenant("b", 2, card=0))
+    here.come(gpu_pod("b", 2, card=0))
     answer = await call
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_room"
@@ -129,12 +129,12 @@ async def test_a_kubelet_that_is_slow_to_tell_its_pods_is_not_waited_for_beyond_
 
 async def test_a_pod_that_goes_while_it_is_waited_for_is_given_nothing(tmp_path: Path) -> None:
     here = Setting(tmp_path, 2)
-    here.come(tenant("a", 2, card=0))
+    here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
     here.alive.add("a")
     here.go("a")
-    here.come(tenant("b", 2, card=0))
+    here.come(gpu_pod("b", 2, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
     await asyncio.sleep(0.05)
     here.go("b")
@@ -142,12 +142,12 @@ async def test_a_pod_that_goes_while_it_is_waited_for_is_given_nothing(tmp_path:
     answer = await call
     assert isinstance(answer, Rejected)
     assert answer.reason == "unknown_pod"
-    assert here.household.tenancy.grants == {}
+    assert here.node_state.allocations.grants == {}
 
 
 async def test_a_refusal_is_told_on_the_pod(tmp_path: Path) -> None:
     here = Setting(tmp_path, 2)
-    here.come(tenant("a", 3, card=0))
+    here.come(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, Rejected)
     (note,) = here.notes
@@ -164,7 +164,7 @@ async def test_where_it_is_asked_for_a_refusal_is_the_originals_poison(tmp_path:
 
 async def test_a_container_that_picks_its_devices_is_refused(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
-    here.come(tenant("a", 1, card=0, picks=frozenset({"main"})))
+    here.come(gpu_pod("a", 1, card=0, picks=frozenset({"main"})))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "own_devices"
@@ -172,8 +172,8 @@ async def test_a_container_that_picks_its_devices_is_refused(tmp_path: Path) -> 
 
 async def test_nothing_is_served_while_the_node_may_not_be(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
-    here.come(tenant("a", 1, card=0))
-    here.household.take_node(OwnNode(NODE), "label cgpu=false")
+    here.come(gpu_pod("a", 1, card=0))
+    here.node_state.take_node(OwnNode(NODE), "label cgpu=false")
     assert here.mem.devices() == []
     answer = await here.mem.allocate(ids(0, 0))
     assert answer == Rejected("not_serving", "label cgpu=false")
@@ -181,28 +181,29 @@ async def test_nothing_is_served_while_the_node_may_not_be(tmp_path: Path) -> No
 
 async def test_an_agent_that_restarts_knows_what_it_gave(tmp_path: Path) -> None:
     before = Setting(tmp_path, 14)
-    before.come(tenant("a", 12, card=0))
+    before.come(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
     after = Setting(tmp_path, 14, alive={"a"})
-    after.come(tenant("b", 4, card=0))
+    after.come(gpu_pod("b", 4, card=0))
     assert isinstance(await after.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
 async def test_a_pod_that_nobody_knows_any_more_holds_nothing(tmp_path: Path) -> None:
     before = Setting(tmp_path, 14)
-    before.come(tenant("a", 12, card=0))
+    before.come(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
     after = Setting(tmp_path, 14)
     await after.departures.settle()
-    assert after.household.tenancy.grants == {}
+    assert after.node_state.allocations.grants == {}
 
 
 @pytest.mark.parametrize("core_first", [True, False])
 async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_first: bool) -> None:  # noqa: FBT001
     here = Setting(tmp_path, 14, 14)
-    here.household.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.come(
-        tenant("plain", 2, card=0, bound=1), tenant("both", sound(demand_of([main(2, 30)])), card=1, bound=2)
+        gpu_pod("plain", 2, card=0, bound=1),
+        gpu_pod("both", sound(demand_of([main(2, 30)])), card=1, bound=2),
     )
     percent = [f"GPU-1-_-{n}" for n in range(30)]
     if core_first:
@@ -217,8 +218,8 @@ async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_fi
 
 async def test_compute_alone_is_refused_by_name(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
-    here.household.take_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
-    here.come(tenant("a", demand_of([main(0, 30)])))
+    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    here.come(gpu_pod("a", demand_of([main(0, 30)])))
     answer = await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)])
     assert isinstance(answer, Rejected)
     assert answer.reason == "core_only"
@@ -228,14 +229,14 @@ async def test_compute_alone_is_refused_by_name(tmp_path: Path) -> None:
 def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, 14)
     assert here.core.devices() == []
-    here.household.take_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     assert len(list(here.core.devices())) == 200
     assert len(list(here.mem.devices())) == 28
 
 
 async def test_the_ids_of_the_promised_card_are_preferred(tmp_path: Path) -> None:
     here = Setting(tmp_path, 4, 4)
-    here.come(tenant("a", 2, card=1))
+    here.come(gpu_pod("a", 2, card=1))
     available = [device.id for device in here.mem.devices()]
     assert await here.mem.prefer(available, (), 2) == ["GPU-1-_-0", "GPU-1-_-1"]
 
@@ -244,7 +245,7 @@ async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_questio
     here = Setting(tmp_path, 14, 14)
     asking = asyncio.ensure_future(here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2))
     await asyncio.sleep(0)
-    here.come(tenant("a", 2, card=1))
+    here.come(gpu_pod("a", 2, card=1))
     assert await asking == ids(1, 0, 1)
 
 
@@ -257,10 +258,10 @@ async def test_the_list_of_devices_is_told_anew_when_it_changes(tmp_path: Path) 
     here = Setting(tmp_path, 4)
     here.mem.devices()
     news = asyncio.ensure_future(here.mem.changed())
-    here.come(tenant("a", 2, card=0))
+    here.come(gpu_pod("a", 2, card=0))
     await asyncio.sleep(0)
     assert not news.done()
-    here.household.take_lineup(SharedGpus(MemoryUnit.GIB, cards(4, broken=(0,))))
+    here.node_state.take_shared_gpus(SharedGpus(MemoryUnit.GIB, cards(4, broken=(0,))))
     await asyncio.wait_for(news, 5)
     assert {device.healthy for device in here.mem.devices()} == {False}
 
@@ -269,23 +270,23 @@ async def test_a_refused_pod_does_not_take_the_next_one_down(tmp_path: Path) -> 
     """The kubelet is done with it long before the API shows it failed."""
     here = Setting(tmp_path, 14)
     here.come(
-        tenant("bad", 1, card=0, bound=1, picks=frozenset({"main"})), tenant("good", 1, card=0, bound=2)
+        gpu_pod("bad", 1, card=0, bound=1, picks=frozenset({"main"})), gpu_pod("good", 1, card=0, bound=2)
     )
     assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
     assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
-    assert set(here.household.tenancy.grants) == {("good", "main")}
+    assert set(here.node_state.allocations.grants) == {("good", "main")}
 
 
 async def test_compute_that_does_not_fit_on_the_card_of_the_memory_is_refused(tmp_path: Path) -> None:
     """Memory came first, and was taken for a twin that asks for less compute."""
     here = Setting(tmp_path, 14, 14)
-    here.household.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
-    here.come(tenant("big", sound(demand_of([main(1, 90)])), card=0))
+    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.come(gpu_pod("big", sound(demand_of([main(1, 90)])), card=0))
     await here.mem.allocate(ids(0, 0))
     await here.core.allocate([f"GPU-0-_-{n}" for n in range(90)])
     here.confirm("big", 1, "GPU-0-_-0")
     small, large = (sound(demand_of([main(2, core)])) for core in (10, 60))
-    here.come(tenant("small", small, card=0, bound=1), tenant("large", large, card=1, bound=2))
+    here.come(gpu_pod("small", small, card=0, bound=1), gpu_pod("large", large, card=1, bound=2))
     assert isinstance(await here.mem.allocate(["x", "y"]), AllocateResponse)
     answer = await here.core.allocate([f"GPU-1-_-{n}" for n in range(60)])
     assert isinstance(answer, Rejected)
@@ -294,13 +295,13 @@ async def test_compute_that_does_not_fit_on_the_card_of_the_memory_is_refused(tm
 
 async def test_compute_after_its_own_memory_says_nothing_about_the_next_pod(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, 14)
-    here.household.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     both = sound(demand_of([main(2, 30)]))
-    here.come(tenant("first", both, card=0, bound=1))
+    here.come(gpu_pod("first", both, card=0, bound=1))
     await here.mem.allocate(ids(0, 0, 1))
     assert await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)]) == AllocateResponse()
     here.confirm("first", 2, "GPU-0-_-0")
-    here.come(tenant("plain", 2, card=1, bound=2), tenant("both", both, card=0, bound=3))
+    here.come(gpu_pod("plain", 2, card=1, bound=2), gpu_pod("both", both, card=0, bound=3))
     answer = await here.mem.allocate(ids(1, 0, 1))
     assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
@@ -309,23 +310,23 @@ async def test_compute_after_its_own_memory_says_nothing_about_the_next_pod(tmp_
 async def test_a_mirror_that_is_made_anew_leaves_its_static_pod_alone(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     for mirror in ("m1", "m2"):
-        here.come(replace(tenant(mirror, 1), static_uid="s"))
+        here.come(replace(gpu_pod(mirror, 1), static_uid="s"))
     here.go("m1")
-    assert "s" in here.household.tenancy.tenants
+    assert "s" in here.node_state.allocations.gpu_pods
     here.go("m2")
-    assert "s" not in here.household.tenancy.tenants
+    assert "s" not in here.node_state.allocations.gpu_pods
 
 
 async def test_pods_that_only_the_kubelet_knew_are_forgotten_when_it_knows_them_no_more(
     tmp_path: Path,
 ) -> None:
     here = Setting(tmp_path, 14)
-    here.household.take_strangers([tenant("static", 1)])
-    here.household.take_strangers([])
-    assert not here.household.tenancy.tenants
+    here.node_state.take_strangers([gpu_pod("static", 1)])
+    here.node_state.take_strangers([])
+    assert not here.node_state.allocations.gpu_pods
 
 
 async def test_whoever_waited_in_vain_is_not_remembered(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     await here.mem.allocate(ids(0, 0))
-    assert here.household._waiting == []
+    assert here.node_state._waiting == []

@@ -11,7 +11,7 @@ from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader, served_by_name, whole_by_name
 from gpushare.isolation.layout import Bound, IsolationDirs, binds
 from gpushare.model.devices import ContainerDevices
-from tests.support.tenants import cards, tenancy, tenant, with_tenants
+from tests.support.gpu_pods import allocations, cards, gpu_pod, with_gpu_pods
 
 
 def entry(answer: ContainerAllocateResponse, resource: str = RESOURCE_MEM) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_a_file_that_is_missing_or_broken_names_nobody_knows_whom(path: Path, te
 
 
 def test_the_kubelets_api_names_pods_that_live_here_now() -> None:
-    node = with_tenants(tenancy(14), tenant("uid", 2))
+    node = with_gpu_pods(allocations(14), gpu_pod("uid", 2))
     found = [
         ContainerDevices("default", "uid", "main", RESOURCE_MEM, frozenset({"GPU-0-_-7", "GPU-0-_-3"})),
         ContainerDevices("default", "uid", "main", RESOURCE_CORE, frozenset({"GPU-0-_-1"})),

@@ -28,12 +28,12 @@ def cards(*units: int, broken: tuple[int, ...] = ()) -> tuple[Card, ...]:
     )
 
 
-def tenancy(*units: int, mode: Mode = Mode.SHARE, broken: tuple[int, ...] = ()) -> Allocations:
+def allocations(*units: int, mode: Mode = Mode.SHARE, broken: tuple[int, ...] = ()) -> Allocations:
     """An empty node."""
     return Allocations(NODE, cards(*units, broken=broken), mode)
 
 
-def tenant(
+def gpu_pod(
     uid: str,
     asks: int | Demand | Malformed = 4,
     *,
@@ -46,9 +46,9 @@ def tenant(
     return GpuPod(replace(plain, seal="sealed" if card is not None else None), bound, picks_devices=picks)
 
 
-def with_tenants(node: Allocations, *tenants: GpuPod) -> Allocations:
+def with_gpu_pods(node: Allocations, *gpu_pods: GpuPod) -> Allocations:
     """The node with these pods in it."""
-    return replace(node, tenants={**node.tenants, **{each.uid: each for each in tenants}})
+    return replace(node, gpu_pods={**node.gpu_pods, **{each.uid: each for each in gpu_pods}})
 
 
 def asked(

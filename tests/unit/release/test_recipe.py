@@ -10,7 +10,7 @@ TEXT = "ARG B\nFROM ${B} AS runtime\nFROM ${B} AS builder\nFROM runtime AS one\n
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name in ("Containerfile", ".containerignore", ".ci/bootstrap", "testbed/images/a.py", "LICENSE"):
+    for name in ("Containerfile", ".containerignore", ".ci/bootstrap", "release/a.py", "LICENSE"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     for name in ("README.md", "pyproject.toml", "uv.lock", "gpushare/a.py", "gpushare/__pycache__/a.pyc"):
@@ -27,7 +27,7 @@ def test_the_same_sources_have_the_same_key(root: Path) -> None:
     assert key(Order(), "", root) == key(Order(registry="other.example.com"), "", root)
 
 
-@pytest.mark.parametrize("name", ["Containerfile", "uv.lock", "gpushare/a.py", "testbed/images/a.py"])
+@pytest.mark.parametrize("name", ["Containerfile", "uv.lock", "gpushare/a.py", "release/a.py"])
 def test_another_source_is_another_key(root: Path, name: str) -> None:
     before = key(Order(), "", root)
     (root / name).write_text("changed")
