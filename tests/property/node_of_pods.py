@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, choose, core_fits
-from gpushare.deviceplugin.core.decision import decide, with_grant
+from gpushare.deviceplugin.core.decision import Capabilities, decide, with_grant
 from gpushare.deviceplugin.core.device_ids import preferred
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match, match_core
@@ -138,17 +138,21 @@ class NodeOfPods:
         if core_first and match_core(self.agent, core_first, done) is None:
             return None
         call = AllocateCall(container.mem, core=core_first or None, done=done, refused=self.refusals)
-        found = match(self.agent, call) or match(self.agent, replace(call, core=None))
+        found = match(self.agent, call)
         if found is None:
             return None
-        decision = decide(self.agent, found, ids, self.clock)
+        decision = decide(self.agent, found, ids, Capabilities(), self.clock)
         if isinstance(decision, Rejected):
             self.refusals |= {(found.gpu_pod.uid, found.container.name)}
             return None
-        self.agent = with_grant(self.agent, decision.grant)
-        assert sum(units for _, units in decision.grant.cards) == container.mem
+        self.agent = with_grant(self.agent, decision.allocation)
+        assert sum(units for _, units in decision.allocation.cards) == container.mem
         late = container.core and not core_first
-        return None if late and not core_fits(self.agent, decision.grant, container.core) else decision.grant
+        return (
+            None
+            if late and not core_fits(self.agent, decision.allocation, container.core)
+            else decision.allocation
+        )
 
     def delete(self, data: st.DataObject) -> None:
         """Any pod goes, one that has failed and that the API still shows included."""

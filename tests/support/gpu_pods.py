@@ -7,7 +7,7 @@
 from dataclasses import replace
 
 from gpushare.deviceplugin.core.allocations import Allocations, Key
-from gpushare.deviceplugin.core.decision import Granted, decide, with_grant
+from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide, with_grant
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join
@@ -53,15 +53,15 @@ def with_gpu_pods(node: Allocations, *gpu_pods: GpuPod) -> Allocations:
 
 def asked(
     node: Allocations, amount: int, lead: str, done: frozenset[Key] | None = frozenset()
-) -> Granted | Rejected | None:
+) -> Allocated | Rejected | None:
     """What an Allocate call of so many units gets; None where no container waits for them."""
     found = match(node, AllocateCall(amount, done=done))
-    return decide(node, found, (lead,), 1) if found else None
+    return decide(node, found, (lead,), Capabilities(), 1) if found else None
 
 
 def served(node: Allocations, uid: str, amount: int, lead: str, container: str = "main") -> Allocations:
     """The node once the call is answered and the checkpoint names that pod."""
     decision = asked(node, amount, lead)
-    assert isinstance(decision, Granted), decision
-    given = with_grant(node, decision.grant)
+    assert isinstance(decision, Allocated), decision
+    given = with_grant(node, decision.allocation)
     return join(given, [ServedContainer(uid, container, lead, amount)])

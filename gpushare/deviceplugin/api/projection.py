@@ -129,7 +129,7 @@ class Projector:
 
     def _tell_bypass(self, gpu_pod: GpuPod, grant: Allocation) -> None:
         """A container that would have been refused has got the answer that was meant for its twin."""
-        refused = sets_visible_devices(gpu_pod, grant.container, self._style)
+        refused = sets_visible_devices(gpu_pod, grant.container, self._style.strategy)
         if refused and grant.at_ns:
             log.warning(
                 "allocate_refused", resource=RESOURCE_MEM, reason=refused.reason, text=refused.text, late=True

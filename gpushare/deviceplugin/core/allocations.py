@@ -108,6 +108,15 @@ class Allocations:
         return next((card.index for card in self.cards if card.uuid == uuid), None)
 
 
+def is_astray(allocations: Allocations, grant: Allocation) -> bool:
+    """Whether the pod's annotations do not tell the grant's cards, or nothing proves that they do."""
+    gpu_pod = allocations.gpu_pods.get(grant.uid)
+    promised = {index for index, _ in (gpu_pod.claim or ())} if gpu_pod else set()
+    return promised != {allocations.index_of(uuid) for uuid, _ in grant.cards} or not (
+        gpu_pod and gpu_pod.pod.seal
+    )
+
+
 def held(allocations: Allocations, uid: str) -> Shares | None:
     """What a pod holds by its grants: index → share. None where it has none, or a card is gone.
 

@@ -1,4 +1,4 @@
-"""What a container is given: the grant that an Allocate call gets, or why it gets none."""
+"""The decision on an Allocate call: the allocation of a container, or the reason why it gets none. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,15 +11,16 @@ from gpushare.contract import (
     RESOURCE_CORE,
     RESOURCE_MEM,
 )
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, choose
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, choose, is_astray
 from gpushare.deviceplugin.core.interface import Rejected
-from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, limit_of, mps_share_of
+from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, is_limited, limit_of, mps_share_of
 from gpushare.deviceplugin.core.matching import Match
-from gpushare.deviceplugin.core.reconcile import is_astray
+from gpushare.deviceplugin.core.response import sets_visible_devices
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import place_named
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.modes import Mode
+from gpushare.model.options import DeviceListStrategy
 from gpushare.scheduling.fitting import Rejection
 
 NO_ROOM: Final = "no_room"
@@ -29,109 +30,141 @@ _NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
-    """A decision that has not been taken in. ``mps`` is its container's part by MPS, None without MPS."""
+class Capabilities:
+    """What the node can enforce at the moment of an Allocate call.
+
+    ``isolation`` is whether the agent sees the directories of the isolation library. ``library`` is the
+    version that new containers get, None while none is installed; ``launches`` whether launches can be
+    paced with it. ``mps`` is whether the agent sees the MPS directory, and ``mps_gpus`` are the UUIDs of the
+    GPUs with a ready MPS control daemon. ``strategy`` is how responses name devices. The two directories
+    are for error texts.
+    """
+
+    isolation: bool = False
+    library: str | None = None
+    launches: bool = False
+    mps: bool = False
+    mps_gpus: frozenset[str] = frozenset()
+    strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
+    libraries_dir: str = ""
+    mps_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """A positive decision that is not part of the node state yet. ``mps`` is None without MPS."""
 
     match: Match
     demand: Demand
-    grant: Allocation
+    allocation: Allocation
     mps: MpsShare | None = None
 
 
-def decide(allocations: Allocations, found: Match, ids: tuple[str, ...], now_ns: int) -> Granted | Rejected:
-    """The grant for a container. It never promises more of a card than the card has."""
-    gpu_pod = found.gpu_pod
+def decide(
+    allocations: Allocations, match: Match, ids: tuple[str, ...], capabilities: Capabilities, now_ns: int
+) -> Allocated | Rejected:
+    """The allocation of the matched container. It never exceeds the free units of a GPU.
+
+    ``ids`` are the device IDs of the call, ``now_ns`` is the wall clock in nanoseconds.
+    """
+    gpu_pod = match.gpu_pod
+    who = f"pod {gpu_pod.pod.full_name}, container {match.container.name}"
     demand = gpu_pod.pod.demand
-    who = f"pod {gpu_pod.pod.full_name}, container {found.container.name}"
+    if rejected := sets_visible_devices(gpu_pod, match.container.name, capabilities.strategy):
+        return rejected
     if isinstance(demand, Malformed):
         return Rejected("malformed", f"{who}: {demand.problem}")
-    grant = _known(allocations, found) or _fresh(allocations, found, demand)
-    if isinstance(grant, Rejection):
-        return Rejected(NO_ROOM, f"{who}: {grant.text}")
-    again = grant.sure or grant.again
-    called = replace(grant, lead=min(ids), total=demand.mem, at_ns=now_ns, sure=False, again=again)
-    return Granted(found, demand, called)
+    known = _known(allocations, match) or _new(allocations, match, demand)
+    if isinstance(known, Rejection):
+        return Rejected(NO_ROOM, f"{who}: {known.text}")
+    again = known.sure or known.again
+    allocation = replace(known, lead=min(ids), total=demand.mem, at_ns=now_ns, sure=False, again=again)
+    mps = _mps_share(allocations, allocation, demand, capabilities)
+    if isinstance(mps, Rejected):
+        return mps
+    enforcement = _enforcement(allocations, allocation, demand, capabilities)
+    if isinstance(enforcement, Rejected):
+        return enforcement
+    return Allocated(match, demand, replace(allocation, hold=enforcement), mps)
 
 
-def _known(allocations: Allocations, found: Match) -> Allocation | None:
-    """The same question again, after a lost answer or a lost checkpoint, has the same answer."""
-    grant = allocations.grants.get((found.gpu_pod.uid, found.container.name))
-    there = grant and all(allocations.index_of(uuid) is not None for uuid, _ in grant.cards)
-    return grant if there else None
+def _known(allocations: Allocations, match: Match) -> Allocation | None:
+    """The allocation of a container that the kubelet asks for again: its response or checkpoint was lost."""
+    allocation = allocations.grants.get((match.gpu_pod.uid, match.container.name))
+    present = allocation and all(allocations.index_of(uuid) is not None for uuid, _ in allocation.cards)
+    return allocation if present else None
 
 
-def _fresh(allocations: Allocations, found: Match, demand: Demand) -> Allocation | Rejection:
-    gpu_pod = found.gpu_pod
+def _new(allocations: Allocations, match: Match, demand: Demand) -> Allocation | Rejection:
+    gpu_pod = match.gpu_pod
     chosen = choose(allocations, gpu_pod, demand)
     if isinstance(chosen, Rejection):
         return chosen
     uuids = {card.index: card.uuid for card in allocations.cards}
-    cards = tuple((uuids[index], found.container.mem // demand.cards) for index in chosen)
-    grant = Allocation(
-        gpu_pod.uid, found.container.name, gpu_pod.pod.full_name, cards, "", demand.per_card.core
+    cards = tuple((uuids[index], match.container.mem // demand.cards) for index in chosen)
+    allocation = Allocation(
+        gpu_pod.uid, match.container.name, gpu_pod.pod.full_name, cards, "", demand.per_card.core
     )
-    return replace(grant, astray=is_astray(allocations, grant))
+    return replace(allocation, astray=is_astray(allocations, allocation))
 
 
-def with_hold(
-    allocations: Allocations, granted: Granted, library: str, *, launches: bool
-) -> Granted | Rejected:
-    """The decision with what holds its container to it.
+def _mps_share(
+    allocations: Allocations, allocation: Allocation, demand: Demand, capabilities: Capabilities
+) -> MpsShare | Rejected | None:
+    """The container's MPS limits; None on a node that does not share its GPUs by MPS.
 
-    A container that is given the same again keeps its place, where processes of its may be at work, and
-    the build that it has. ``launches`` is whether launches can be held.
+    A program finds one control daemon, through the directory in its environment, and each GPU has its own.
     """
-    grant = granted.grant
-    try:
-        limit = limit_of(allocations, grant, granted.demand)
-    except InvalidRequest as error:
-        return Rejected("limit", f"pod {grant.pod}, container {grant.container}: {error}")
-    known = grant.hold
-    if known and (known.library, known.limit) == (library, limit):
-        return granted
-    hold = Enforcement(place_named(grant.at_ns), library, limit, launches and has_compute_share(limit))
-    return replace(granted, grant=replace(grant, hold=hold))
-
-
-def without_hold(granted: Granted) -> Granted:
-    """The decision for a container that nothing holds."""
-    return replace(granted, grant=replace(granted.grant, hold=None))
-
-
-def no_library(node: str, grant: Allocation, folder: str) -> Rejected:
-    """The container is to be held, and there is nothing to hold it with."""
-    return Rejected(
-        NO_LIBRARY,
-        f"pod {grant.pod}, container {grant.container}: containers of node {node} are held to their amounts, "
-        f"and {folder} there has no isolation library: install it (DaemonSet cgpu-installer), or have the "
-        f"node's containers run without limits by its label {LABEL_NO_ISOLATION}=true",
-    )
-
-
-def with_part(allocations: Allocations, granted: Granted) -> Granted | Rejected:
-    """The decision with its container's part by MPS.
-
-    A program finds one control daemon, by the folder that its environment names, and each card has its own.
-    """
-    grant = granted.grant
-    if len(grant.cards) > 1:
+    if not (allocations.mode is Mode.MPS and capabilities.mps):
+        return None
+    who = f"pod {allocation.pod}, container {allocation.container}"
+    if len(allocation.cards) > 1:
         return Rejected(
             "mps_cards",
-            f"pod {grant.pod}, container {grant.container}: on node {allocations.node}, of mode {Mode.MPS}, "
-            f"a container can use one card, not {len(grant.cards)}: take the label {LABEL_CARDS_PER_POD} out "
-            "of the pod, or use a node of another mode",
+            f"{who}: node {allocations.node} has sharing mode {Mode.MPS}, in which a container can use "
+            f"one GPU, not {len(allocation.cards)}: remove the label {LABEL_CARDS_PER_POD} from the pod, or "
+            "use a node with another mode",
         )
-    return replace(granted, mps=mps_share_of(allocations, grant, granted.demand))
-
-
-def no_mps(node: str, grant: Allocation, card: str, folder: str) -> Rejected:
-    """The card's control daemon is not up, without which a program would not share the card."""
+    share = mps_share_of(allocations, allocation, demand)
+    if share.card in capabilities.mps_gpus:
+        return share
     return Rejected(
         NO_MPS,
-        f"pod {grant.pod}, container {grant.container}: node {node} is of mode {Mode.MPS}, and no MPS "
-        f"control daemon is up there for card {card} ({folder}): see to the DaemonSet {MPS_NAME}, or give "
-        f"the node another mode by its label {LABEL_MODE}",
+        f"{who}: node {allocations.node} has sharing mode {Mode.MPS}, and no MPS control daemon is ready "
+        f"for GPU {share.card} ({capabilities.mps_dir}): check the DaemonSet {MPS_NAME}, or change the mode "
+        f"of the node with its label {LABEL_MODE}",
     )
+
+
+def _enforcement(
+    allocations: Allocations, allocation: Allocation, demand: Demand, capabilities: Capabilities
+) -> Enforcement | Rejected | None:
+    """The files that limit the container; None where nothing limits it.
+
+    A container that gets the same limit from the same library again keeps its container directory, where
+    its processes may be running, and its build of the library.
+    """
+    if not (is_limited(allocations) and capabilities.isolation):
+        return None
+    who = f"pod {allocation.pod}, container {allocation.container}"
+    library = capabilities.library
+    if library is None:
+        return Rejected(
+            NO_LIBRARY,
+            f"{who}: node {allocations.node} limits containers to their units, and "
+            f"{capabilities.libraries_dir} there has no isolation library: install it (DaemonSet "
+            "cgpu-installer), or disable the limits on "
+            f"the node with the label {LABEL_NO_ISOLATION}=true",
+        )
+    try:
+        limit = limit_of(allocations, allocation, demand)
+    except InvalidRequest as error:
+        return Rejected("limit", f"{who}: {error}")
+    known = allocation.hold
+    if known and (known.library, known.limit) == (library, limit):
+        return known
+    launches = capabilities.launches and has_compute_share(limit)
+    return Enforcement(place_named(allocation.at_ns), library, limit, launches)
 
 
 def with_grant(allocations: Allocations, grant: Allocation) -> Allocations:

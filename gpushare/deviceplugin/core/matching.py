@@ -10,7 +10,7 @@ it admits it, and not earlier (``HandlePodAdditions``).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, has_room_beside
 from gpushare.model.demand import ContainerDemand, Demand
@@ -45,7 +45,16 @@ class AllocateCall:
 
 
 def match(allocations: Allocations, call: AllocateCall) -> Match | None:
-    """The likeliest container; None where no pod of this node waits for that amount."""
+    """The likeliest container; None if no pod of this node waits for that amount.
+
+    A container with the compute of the call comes first. Where none waits, the call for compute was for a
+    container that failed since, and any container with that amount counts.
+    """
+    found = _likeliest(allocations, call)
+    return found or (_likeliest(allocations, replace(call, core=None)) if call.core else None)
+
+
+def _likeliest(allocations: Allocations, call: AllocateCall) -> Match | None:
     found = _waiting(allocations, call)
     known = [each for each in found if call.known is None or each.gpu_pod.pod.full_name in call.known]
     ranked = sorted(known or found, key=lambda each: _rank(allocations, each, call))

@@ -7,7 +7,7 @@ that holds the grant's device IDs. Twins that were taken for each other change p
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, Key
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, Key, is_astray
 from gpushare.deviceplugin.core.limits import limit_of
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import Bound
@@ -124,15 +124,6 @@ def _hold_of(allocations: Allocations, grant: Allocation, bound: Bound | None) -
     except InvalidRequest:
         limit = ""
     return Enforcement(bound.place, bound.version, limit, bound.launches)
-
-
-def is_astray(allocations: Allocations, grant: Allocation) -> bool:
-    """Whether the pod's annotations do not tell the grant's cards, or nothing proves that they do."""
-    gpu_pod = allocations.gpu_pods.get(grant.uid)
-    promised = {index for index, _ in (gpu_pod.claim or ())} if gpu_pod else set()
-    return promised != {allocations.index_of(uuid) for uuid, _ in grant.cards} or not (
-        gpu_pod and gpu_pod.pod.seal
-    )
 
 
 def marked(allocations: Allocations) -> Allocations:

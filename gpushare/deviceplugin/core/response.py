@@ -93,17 +93,17 @@ def _cards(allocations: Allocations, grant: Allocation) -> list[Card]:
     return [card for card in allocations.cards if card.uuid in uuids]
 
 
-def sets_visible_devices(gpu_pod: GpuPod, container: str, style: ResponseSettings) -> Rejected | None:
-    """Why a container that names its devices by environment cannot be held to its card that way.
+def sets_visible_devices(gpu_pod: GpuPod, container: str, strategy: DeviceListStrategy) -> Rejected | None:
+    """The rejection of a container that sets its devices by environment, if the response does so too.
 
-    The pod's own value comes last in the container's environment and wins over the plugin's.
+    The pod's own value comes last in the container's environment and overrides the plugin's.
     """
-    if style.strategy is not DeviceListStrategy.ENV or container not in gpu_pod.picks_devices:
+    if strategy is not DeviceListStrategy.ENV or container not in gpu_pod.picks_devices:
         return None
     return Rejected(
         "own_devices",
-        f"pod {gpu_pod.pod.full_name}, container {container} sets {ENV_VISIBLE_DEVICES} itself, which would "
-        "win over its card: take it out of the pod, or start the device plugin with "
+        f"pod {gpu_pod.pod.full_name}, container {container} sets {ENV_VISIBLE_DEVICES} itself, which "
+        "overrides the value of the device plugin: remove it from the pod, or start the device plugin with "
         f"--device-list-strategy={DeviceListStrategy.MOUNTS}",
     )
 

@@ -11,15 +11,7 @@ from typing import Final
 import structlog
 
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
-from gpushare.deviceplugin.core.decision import (
-    Granted,
-    no_library,
-    no_mps,
-    with_hold,
-    with_part,
-    without_hold,
-)
-from gpushare.deviceplugin.core.interface import Rejected
+from gpushare.deviceplugin.core.decision import Capabilities
 from gpushare.deviceplugin.core.limits import is_limited
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.metrics import PluginMetrics
@@ -28,6 +20,7 @@ from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, Owner
 from gpushare.model.modes import Mode
+from gpushare.model.options import DeviceListStrategy
 
 log = structlog.get_logger()
 
@@ -57,36 +50,29 @@ class EnforcementManager:
         self._paces = paces
         self._missing: frozenset[str] = frozenset()
 
-    def hold(self, granted: Granted) -> Granted | Rejected:
-        """The decision with what will hold its container, where the node's containers are held."""
-        served = self._served(granted)
-        return served if isinstance(served, Rejected) else self._held(served)
-
-    def _served(self, granted: Granted) -> Granted | Rejected:
-        """The decision with its container's part by MPS, where the node shares its cards so."""
+    def capabilities(self, strategy: DeviceListStrategy) -> Capabilities:
+        """What the node can enforce now. Reads the disk: the library's version and the MPS ready locks."""
         allocations = self._node_state.allocations
-        if not (allocations.mode is Mode.MPS and self._controls.visible):
-            return granted
-        served = with_part(allocations, granted)
-        part = served.mps if isinstance(served, Granted) else None
-        if part and not self._controls.up(part.card):
-            return no_mps(allocations.node, granted.grant, part.card, str(self._controls.folders.state))
-        return served
+        library = self._places.library() if is_limited(allocations) and self._places.visible else None
+        mps = allocations.mode is Mode.MPS and self._controls.visible
+        ready = (card.uuid for card in allocations.cards if mps and self._controls.up(card.uuid))
+        return Capabilities(
+            isolation=self._places.visible,
+            library=library,
+            launches=library is not None and self._paces_launches(library),
+            mps=self._controls.visible,
+            mps_gpus=frozenset(ready),
+            strategy=strategy,
+            libraries_dir=str(self._places.folders.libraries),
+            mps_dir=str(self._controls.folders.state),
+        )
 
-    def _held(self, granted: Granted) -> Granted | Rejected:
-        allocations = self._node_state.allocations
-        if not (is_limited(allocations) and self._places.visible):
-            return without_hold(granted)
-        library = self._places.library()
-        if library is None:
-            return no_library(allocations.node, granted.grant, str(self._places.folders.libraries))
-        paces = self._paces and allocations.mode is Mode.CORE_MEM
-        return with_hold(allocations, granted, library, launches=paces and self._has_launches(library))
-
-    def _has_launches(self, library: str) -> bool:
+    def _paces_launches(self, library: str) -> bool:
+        if not self._paces or self._node_state.allocations.mode is not Mode.CORE_MEM:
+            return False
         found = self._places.has(library, LAUNCH_LIBRARY)
         if not found:
-            log.warning("launches_not_held", version=library, reason=f"it has no {LAUNCH_LIBRARY}")
+            log.warning("launches_not_limited", version=library, reason=f"it has no {LAUNCH_LIBRARY}")
         return found
 
     async def write(self, grant: Allocation) -> None:

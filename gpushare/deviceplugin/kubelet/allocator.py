@@ -1,15 +1,15 @@
-"""Allocate calls, one after the other: match, decide, write down, answer.
+"""Serves Allocate calls one at a time: match the container, decide, write files and record, respond.
 
-The kubelet never asks a second time for a pod that was refused, so a pod that is not known yet is waited
-for, and so is a card whose last pod is still going. All waits of a call share one deadline: the kubelet
-sets none, but admits no other pod meanwhile. What is answered is on the disk before.
+The kubelet never repeats a call for a pod that was rejected. So a call waits for a pod that is not known
+yet, and for a GPU that the last pod is still leaving. All waits of a call share one deadline: the kubelet
+sets none, but admits no other pod meanwhile. Files and record are on disk before the response leaves.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
@@ -19,7 +19,7 @@ from gpushare.deviceplugin.core.decision import (
     NO_LIBRARY,
     NO_MPS,
     NO_ROOM,
-    Granted,
+    Allocated,
     decide,
     no_core,
     no_core_left,
@@ -36,12 +36,7 @@ from gpushare.deviceplugin.core.matching import (
     match_core,
     twin_with_core,
 )
-from gpushare.deviceplugin.core.response import (
-    ResponseSettings,
-    legacy_failure_env,
-    response_for,
-    sets_visible_devices,
-)
+from gpushare.deviceplugin.core.response import ResponseSettings, legacy_failure_env, response_for
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.client import KubeletClient
 from gpushare.deviceplugin.kubelet.retries import Retries
@@ -57,14 +52,18 @@ log = structlog.get_logger()
 
 PATIENCE_S: Final = 5.0
 _PREFERENCE_S: Final = 1.0
-"""How long the kubelet's choice of IDs may wait for a pod that it knows and the API has not shown yet."""
+"""How long GetPreferredAllocation waits for a pod that the API server has not shown yet."""
 _STUCK_S: Final = 30.0
-"""Beyond its patience a call waits for the disk alone."""
+"""After its deadline a call waits for the disk alone; the watchdog allows it this long."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocateSettings:
-    """Settings: the style of answers, the unit, and whether refusals go out as the original's poison."""
+    """Policy of Allocate: the form of responses, the unit, and the longest wait in seconds.
+
+    ``legacy_failure_env`` answers a rejection as the Aliyun plugin does: with an environment that makes the
+    container fail at its start, instead of an error.
+    """
 
     style: ResponseSettings
     unit: MemoryUnit
@@ -72,136 +71,69 @@ class AllocateSettings:
     patience_s: float = PATIENCE_S
 
 
-class _Decision(NamedTuple):
-    """A decision and whom it is for."""
-
-    match: Match
-    decision: Granted | Rejected
-
-
 class Allocator:
-    """Serves both resources of one node. ``tell`` takes events."""
+    """Serves the calls for both resources of one node. ``tell`` receives events."""
 
     def __init__(
         self,
         node_state: NodeState,
-        departures: CardReleaser,
-        keeper: EnforcementManager,
-        manners: AllocateSettings,
+        releaser: CardReleaser,
+        enforcement: EnforcementManager,
+        settings: AllocateSettings,
         *,
         kubelet: KubeletClient,
         tell: Callable[[Event], None],
         watchdog: Watchdog,
     ) -> None:
-        self._manners = manners
+        self._settings = settings
         self._node_state = node_state
-        self._departures = departures
-        self._keeper = keeper
+        self._releaser = releaser
+        self._enforcement = enforcement
         self._kubelet = kubelet
-        self._attempts = Retries(node_state, kubelet)
+        self._retries = Retries(node_state, kubelet)
         self._tell = tell
         self._watchdog = watchdog
-        self._turn = asyncio.Lock()
-        self._core_asked: int | None = None
+        self._lock = asyncio.Lock()
+        self._core_percent: int | None = None
         self._last: Allocation | None = None
-        self._refusals: frozenset[Key] = frozenset()
+        self._rejected: frozenset[Key] = frozenset()
 
-    async def wanted_cards(self, amount: int) -> tuple[int, ...]:
-        """The cards on which the next container of that amount belongs, as far as one can know.
-
-        With IDs of other cards the kubelet would fail the container after a reboot without those cards.
-        """
-        return await self._cards_of(lambda: self._match(self._call(amount)))
-
-    async def core_cards(self, percent: int) -> tuple[int, ...]:
-        """The same for a container that asks for that share of compute."""
-
-        def look() -> Match | None:
-            done = self._node_state.refresh()
-            return match_core(self._node_state.allocations, percent, done)
-
-        return await self._cards_of(look)
-
-    async def _cards_of(self, look: Callable[[], Match | None]) -> tuple[int, ...]:
-        async def attempt(*, last: bool) -> Match | None:
-            del last
-            return look()
-
-        patience_s = min(_PREFERENCE_S, self._manners.patience_s)
-        found = await self._attempts.until(attempt, time.monotonic() + patience_s)
-        return self._cards_for(found) if found else ()
-
-    def _cards_for(self, found: Match) -> tuple[int, ...]:
-        demand = found.gpu_pod.demand
-        if demand is None:
-            return ()
-        cards = choose(self._node_state.allocations, found.gpu_pod, demand)
-        return () if isinstance(cards, Rejection) else cards
-
-    async def serve_mem(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
-        """The container's card, or why it gets none."""
+    async def allocate_mem(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
+        """The response for a container that gets these device IDs of ``gpu-mem``."""
         deadline = self._deadline()
-        with self._watchdog.work("allocate", self._manners.patience_s + _STUCK_S):
-            async with self._turn:
+        with self._watchdog.work("allocate", self._settings.patience_s + _STUCK_S):
+            async with self._lock:
                 self._last = None
-                outcome = await self._serve(tuple(ids), deadline)
-                self._core_asked = None
-        if isinstance(outcome, Rejected) and self._manners.legacy_failure_env:
+                outcome = await self._allocate(tuple(ids), deadline)
+                self._core_percent = None
+        if isinstance(outcome, Rejected) and self._settings.legacy_failure_env:
             log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="poison")
             return legacy_failure_env(
-                len(ids), self._manners.unit, self._node_state.allocations.cards, outcome.reason
+                len(ids), self._settings.unit, self._node_state.allocations.cards, outcome.reason
             )
         return outcome
 
-    async def serve_core(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
-        """Nothing but consent: the card comes with the memory, of which the kubelet asks apart.
-
-        It asks for both in any order. After memory, the compute is for that very container, which may
-        be a twin of the one that was thought of: it must fit on the card that was given.
-        """
-        percent, deadline = len(ids), self._deadline()
-        with self._watchdog.work("allocate", self._manners.patience_s + _STUCK_S):
-            async with self._turn:
-                last, self._last = self._last, None
-                if last and twin_with_core(
-                    self._node_state.allocations, last, percent, self._node_state.refresh()
-                ):
-                    fits = core_fits(self._node_state.allocations, last, percent)
-                    return AllocateResponse() if fits else self._refused(no_core_left(last, percent), None)
-                return await self._consent_to_core(percent, deadline)
-
-    async def _consent_to_core(self, percent: int, deadline: float) -> AllocateResponse | Rejected:
-        """The compute comes first: the memory that is asked for next is of such a container."""
-
-        async def attempt(*, last: bool) -> Match | None:
-            del last
-            return match_core(self._node_state.allocations, percent, self._node_state.refresh())
-
-        lonely = core_only(self._node_state.allocations, percent)
-        if lonely and not await attempt(last=True):
-            return self._refused(no_core(self._node_state.allocations, percent, lonely), lonely)
-        if await self._attempts.until(attempt, deadline):
-            self._core_asked = percent
-            return AllocateResponse()
-        return self._refused(no_core(self._node_state.allocations, percent, None), None)
-
-    async def _serve(self, ids: tuple[str, ...], deadline: float) -> AllocateResponse | Rejected:
+    async def _allocate(self, ids: tuple[str, ...], deadline: float) -> AllocateResponse | Rejected:
         if self._node_state.refusal:
             return Rejected("not_serving", self._node_state.refusal)
 
-        async def attempt(*, last: bool) -> _Decision | None:
-            return await self._verdict(ids, last=last)
+        async def attempt(*, last: bool) -> tuple[Match, Allocated | Rejected] | None:
+            return await self._decide(ids, last=last)
 
-        verdict = await self._attempts.until(attempt, deadline)
-        if verdict is None:
-            return self._refused(unmatched(self._node_state.allocations, len(ids)), None)
-        if isinstance(verdict.decision, Rejected):
-            return self._refused(verdict.decision, verdict.match)
-        return await self._granted(verdict.decision)
+        decided = await self._retries.until(attempt, deadline)
+        if decided is None:
+            return self._reject(unmatched(self._node_state.allocations, len(ids)), None)
+        found, decision = decided
+        if isinstance(decision, Rejected):
+            return self._reject(decision, found)
+        return await self._perform(decision)
 
-    async def _verdict(self, ids: tuple[str, ...], *, last: bool) -> _Decision | None:
-        """What can be decided by now; None where waiting may help. From the match on nothing is awaited."""
-        leaving = await self._departures.settle()
+    async def _decide(self, ids: tuple[str, ...], *, last: bool) -> tuple[Match, Allocated | Rejected] | None:
+        """The decision on what is known now; None where waiting may help.
+
+        Nothing is awaited between the match and the commit to the node state.
+        """
+        leaving = await self._releaser.settle()
         call = self._call(len(ids), ids)
         if contested(self._node_state.allocations, call):
             known = await self._kubelet.names()
@@ -209,53 +141,109 @@ class Allocator:
         found = self._match(call)
         if found is None:
             return None
-        decision = sets_visible_devices(found.gpu_pod, found.container.name, self._manners.style) or decide(
-            self._node_state.allocations, found, ids, time.time_ns()
-        )
-        if isinstance(decision, Granted):
-            decision = self._keeper.hold(decision)
+        capabilities = self._enforcement.capabilities(self._settings.style.strategy)
+        decision = decide(self._node_state.allocations, found, ids, capabilities, time.time_ns())
         reason = decision.reason if isinstance(decision, Rejected) else ""
-        in_vain = reason in (NO_LIBRARY, NO_MPS) or (reason == NO_ROOM and leaving)
-        return None if in_vain and not last else _Decision(found, decision)
+        may_change = reason in (NO_LIBRARY, NO_MPS) or (reason == NO_ROOM and leaving)
+        return None if may_change and not last else (found, decision)
+
+    async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:
+        """Commit the allocation, write its files and the record, respond: a crash loses nothing answered."""
+        allocation = decision.allocation
+        before = self._node_state.allocations.grants.get(allocation.key)
+        self._node_state.take_grant(allocation)
+        try:
+            await self._enforcement.write(allocation)
+        except ConfigError as error:
+            self._node_state.drop_grant(allocation, before)
+            return self._reject(Rejected("record", str(error)), decision.match)
+        self._last = allocation
+        log.info(
+            "allocated", pod=allocation.pod, container=allocation.container, cards=dict(allocation.cards)
+        )
+        return response_for(
+            self._node_state.allocations, allocation, decision.demand, self._settings.style, decision.mps
+        )
+
+    def _reject(self, rejected: Rejected, found: Match | None) -> Rejected:
+        if found:
+            present = self._node_state.allocations.gpu_pods
+            self._rejected = frozenset(key for key in self._rejected if key[0] in present)
+            self._rejected |= {(found.gpu_pod.uid, found.container.name)}
+            self._tell(pod_event(found.gpu_pod.pod, EVENT_REFUSED, rejected.text, warning=True))
+        return rejected
+
+    async def allocate_core(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
+        """An empty response: the GPU comes with the memory, for which the kubelet calls separately.
+
+        The order of both calls is undefined. After the call for memory, this one is for the same container.
+        That may be a twin of the matched container, so its compute must fit on the GPUs allocated to it.
+        """
+        percent, deadline = len(ids), self._deadline()
+        with self._watchdog.work("allocate", self._settings.patience_s + _STUCK_S):
+            async with self._lock:
+                last, self._last = self._last, None
+                done = self._node_state.refresh()
+                if last and twin_with_core(self._node_state.allocations, last, percent, done):
+                    fits = core_fits(self._node_state.allocations, last, percent)
+                    return AllocateResponse() if fits else self._reject(no_core_left(last, percent), None)
+                return await self._allocate_core_first(percent, deadline)
+
+    async def _allocate_core_first(self, percent: int, deadline: float) -> AllocateResponse | Rejected:
+        """The compute comes first: the next call for memory is for a container with that share."""
+
+        async def attempt(*, last: bool) -> Match | None:
+            del last
+            return self._match_core(percent)
+
+        lonely = core_only(self._node_state.allocations, percent)
+        if lonely and not self._match_core(percent):
+            return self._reject(no_core(self._node_state.allocations, percent, lonely), lonely)
+        if await self._retries.until(attempt, deadline):
+            self._core_percent = percent
+            return AllocateResponse()
+        return self._reject(no_core(self._node_state.allocations, percent, None), None)
+
+    async def wanted_cards(self, amount: int) -> tuple[int, ...]:
+        """Indices of the GPUs for the next container with that amount; empty if unknown.
+
+        With IDs of other GPUs the kubelet would fail the container after a reboot without those GPUs.
+        """
+        return await self._cards_of(lambda: self._match(self._call(amount)))
+
+    async def core_cards(self, percent: int) -> tuple[int, ...]:
+        """The same for the next container with that percent of compute."""
+        return await self._cards_of(lambda: self._match_core(percent))
+
+    async def _cards_of(self, look: Callable[[], Match | None]) -> tuple[int, ...]:
+        async def attempt(*, last: bool) -> Match | None:
+            del last
+            return look()
+
+        wait_s = min(_PREFERENCE_S, self._settings.patience_s)
+        found = await self._retries.until(attempt, time.monotonic() + wait_s)
+        demand = found.gpu_pod.demand if found else None
+        if found is None or demand is None:
+            return ()
+        cards = choose(self._node_state.allocations, found.gpu_pod, demand)
+        return () if isinstance(cards, Rejection) else cards
 
     def _call(self, amount: int, ids: Sequence[str] = ()) -> AllocateCall:
         done = self._node_state.refresh()
         names = cards_by_name(self._node_state.allocations.cards)
         cards = frozenset(card.index for each in ids if (card := card_of(each, names)))
-        return AllocateCall(amount, cards, self._core_asked, done, self._refusals)
+        return AllocateCall(amount, cards, self._core_percent, done, self._rejected)
 
     def _match(self, call: AllocateCall) -> Match | None:
-        allocations = self._node_state.allocations
-        found = match(allocations, call) or (
-            match(allocations, replace(call, core=None)) if call.core else None
-        )
+        found = match(self._node_state.allocations, call)
         pod = found and found.gpu_pod.pod.full_name
         log.debug("matched", amount=call.amount, cards=sorted(call.cards), pod=pod)
         return found
 
-    async def _granted(self, decision: Granted) -> AllocateResponse | Rejected:
-        """Taken in, then written down, then answered: a crash in between loses no promise."""
-        grant = decision.grant
-        before = self._node_state.allocations.grants.get(grant.key)
-        self._node_state.take_grant(grant)
-        try:
-            await self._keeper.write(grant)
-        except ConfigError as error:
-            self._node_state.drop_grant(grant, before)
-            return self._refused(Rejected("record", str(error)), decision.match)
-        self._last = grant
-        log.info("allocated", pod=grant.pod, container=grant.container, cards=dict(grant.cards))
-        style = self._manners.style
-        return response_for(self._node_state.allocations, grant, decision.demand, style, decision.mps)
-
-    def _refused(self, refused: Rejected, found: Match | None) -> Rejected:
-        if found:
-            here = self._node_state.allocations.gpu_pods
-            self._refusals = frozenset(key for key in self._refusals if key[0] in here)
-            self._refusals |= {(found.gpu_pod.uid, found.container.name)}
-            self._tell(pod_event(found.gpu_pod.pod, EVENT_REFUSED, refused.text, warning=True))
-        return refused
+    def _match_core(self, percent: int) -> Match | None:
+        done = self._node_state.refresh()
+        return match_core(self._node_state.allocations, percent, done)
 
     def _deadline(self) -> float:
-        """When a call that comes now has to be answered."""
-        return time.monotonic() + self._manners.patience_s
+        """When a call that arrives now must be answered, on the monotonic clock."""
+        return time.monotonic() + self._settings.patience_s

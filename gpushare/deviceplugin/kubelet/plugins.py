@@ -76,7 +76,7 @@ class MemPlugin(_Plugin):
 
     async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
         """The container's card."""
-        return await self._allocator.serve_mem(ids)
+        return await self._allocator.allocate_mem(ids)
 
     def _units(self, card: Card) -> int:
         return card.units
@@ -93,7 +93,7 @@ class CorePlugin(_Plugin):
 
     async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
         """Consent; the card comes with the memory."""
-        return await self._allocator.serve_core(ids)
+        return await self._allocator.allocate_core(ids)
 
     async def wanted(self) -> None:
         """Return once the node's mode divides compute: until then the kubelet need not hear of this."""

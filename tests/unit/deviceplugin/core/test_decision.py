@@ -1,13 +1,15 @@
 from dataclasses import replace
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
-from gpushare.deviceplugin.core.decision import Granted, unmatched, with_grant
+from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide, unmatched, with_grant
 from gpushare.deviceplugin.core.interface import Rejected
+from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
 from gpushare.isolation.layout import Bound
 from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
+from gpushare.model.options import DeviceListStrategy
 from tests.support.builders import demand, init, main, sound
 from tests.support.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
 
@@ -16,8 +18,8 @@ NOBODY: frozenset[Key] = frozenset()
 
 def granted(node: Allocations, amount: int, lead: str = "lead", done: frozenset[Key] = NOBODY) -> Allocation:
     decision = asked(node, amount, lead, done)
-    assert isinstance(decision, Granted), decision
-    return decision.grant
+    assert isinstance(decision, Allocated), decision
+    return decision.allocation
 
 
 def refused(node: Allocations, amount: int, lead: str = "lead") -> Rejected:
@@ -205,7 +207,7 @@ def test_a_pod_that_is_gone_keeps_its_card_while_it_has_processes() -> None:
     leaving = retained(gone, frozenset({"a"}))
     assert isinstance(asked(with_gpu_pods(leaving, gpu_pod("b", 4)), 4, "y"), Rejected)
     free = retained(gone, frozenset())
-    assert isinstance(asked(with_gpu_pods(free, gpu_pod("b", 4)), 4, "y"), Granted)
+    assert isinstance(asked(with_gpu_pods(free, gpu_pod("b", 4)), 4, "y"), Allocated)
 
 
 def test_a_pod_on_two_cards_of_which_one_is_gone_still_holds_the_other() -> None:
@@ -242,3 +244,35 @@ def test_who_is_elsewhere_than_told_once_cards_have_changed_places_is_marked() -
     (_, second) = node.cards
     moved = marked(replace(node, cards=(replace(second, index=0),)))
     assert moved.grants["a", "main"].astray
+
+
+def test_a_container_that_sets_its_devices_is_rejected_only_where_the_response_does_so_too() -> None:
+    node = with_gpu_pods(allocations(14), gpu_pod("a", 4, picks=frozenset({"main"})))
+    found = match(node, AllocateCall(4))
+    assert found
+    answer = decide(node, found, ("x",), Capabilities(strategy=DeviceListStrategy.ENV), 1)
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "own_devices"
+    assert "pod default/a, container main sets NVIDIA_VISIBLE_DEVICES itself" in answer.text
+    assert "--device-list-strategy=volume-mounts" in answer.text
+    assert isinstance(decide(node, found, ("x",), Capabilities(), 1), Allocated)
+    other = replace(found, gpu_pod=replace(found.gpu_pod, picks_devices=frozenset({"other"})))
+    assert isinstance(
+        decide(node, other, ("x",), Capabilities(strategy=DeviceListStrategy.ENV), 1), Allocated
+    )
+
+
+def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
+    node = with_gpu_pods(allocations(14, mode=Mode.CGPU), gpu_pod("a", 4))
+    found = match(node, AllocateCall(4))
+    assert found
+    answer = decide(node, found, ("x",), Capabilities(isolation=True, library="0123456789abcdef"), 255)
+    assert isinstance(answer, Allocated)
+    assert answer.allocation.hold
+    assert answer.allocation.hold.place == "00000000000000ff"
+    missing = decide(node, found, ("x",), Capabilities(isolation=True, libraries_dir="/libraries"), 255)
+    assert isinstance(missing, Rejected)
+    assert missing.reason == "no_library"
+    unlimited = decide(node, found, ("x",), Capabilities(), 255)
+    assert isinstance(unlimited, Allocated)
+    assert unlimited.allocation.hold is None

@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpushare.deviceplugin.core.allocations import Allocations, Key
-from gpushare.deviceplugin.core.decision import Granted, with_grant
+from gpushare.deviceplugin.core.decision import Allocated, with_grant
 from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, match_core
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
@@ -92,9 +92,9 @@ def test_identical_containers_of_one_pod_all_get_the_same_card() -> None:
     node = with_gpu_pods(allocations(14, 14), gpu_pod("a", asks, card=1))
     for i in range(3):
         decision = asked(node, 2, f"lead-{i}", frozenset(("a", f"c{k}") for k in range(i)))
-        assert isinstance(decision, Granted)
-        assert decision.grant.container == f"c{i}"
-        assert decision.grant.cards == (("GPU-1", 2),)
+        assert isinstance(decision, Allocated)
+        assert decision.allocation.container == f"c{i}"
+        assert decision.allocation.cards == (("GPU-1", 2),)
         node = served(node, "a", 2, f"lead-{i}", f"c{i}") if i == 0 else node
 
 
@@ -132,6 +132,6 @@ def test_a_pod_under_way_is_meant_whoever_else_waits() -> None:
     node = served(with_gpu_pods(allocations(4), gpu_pod("has", asks, bound=1)), "has", 2, "x")
     done = frozenset({("has", "main")})
     second = asked(node, 2, "y", done)
-    assert isinstance(second, Granted)
-    node = with_gpu_pods(with_grant(node, second.grant), gpu_pod("waits", 2, bound=2))
+    assert isinstance(second, Allocated)
+    node = with_gpu_pods(with_grant(node, second.allocation), gpu_pod("waits", 2, bound=2))
     assert who(node, 2, done=done, refused=frozenset({("waits", "main")})) == ("has", "second")

@@ -9,12 +9,11 @@ from gpushare.deviceplugin.core.response import (
     cards_told,
     legacy_failure_env,
     response_for,
-    sets_visible_devices,
 )
 from gpushare.model.demand import Demand
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from tests.support.builders import demand
-from tests.support.gpu_pods import allocations, cards, gpu_pod
+from tests.support.gpu_pods import allocations, cards
 
 NODE = allocations(14, 15)
 
@@ -98,22 +97,6 @@ def test_other_mounts_tell_nothing() -> None:
     assert (
         cards_told({}, ("/var/run/nvidia-container-devices-of-others/x", "/data"), ("vendor.com/net=a",))
         == ()
-    )
-
-
-def test_a_container_that_picks_its_devices_is_refused_only_where_that_would_win() -> None:
-    picky = gpu_pod("a", 4, picks=frozenset({"main"}))
-    refused = sets_visible_devices(picky, "main", ResponseSettings(DeviceListStrategy.ENV))
-    assert refused
-    assert "pod default/a, container main sets NVIDIA_VISIBLE_DEVICES itself" in refused.text
-    assert "--device-list-strategy=volume-mounts" in refused.text
-    assert sets_visible_devices(picky, "other", ResponseSettings(DeviceListStrategy.ENV)) is None
-    assert sets_visible_devices(picky, "main", ResponseSettings(DeviceListStrategy.MOUNTS)) is None
-    assert (
-        sets_visible_devices(
-            replace(picky, picks_devices=frozenset()), "main", ResponseSettings(DeviceListStrategy.ENV)
-        )
-        is None
     )
 
 

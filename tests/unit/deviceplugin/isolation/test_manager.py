@@ -365,7 +365,7 @@ async def test_a_version_without_the_build_for_launches_holds_memory_and_it_is_t
     here.come(gpu_pod("a", demand(1, core=25), card=0))
     with capture_logs() as logs:
         assert library(await here.mem.allocate(ids(0, 0))) == "libgpushare.so"
-    assert [each["version"] for each in logs if each["event"] == "launches_not_held"] == [VERSION]
+    assert [each["version"] for each in logs if each["event"] == "launches_not_limited"] == [VERSION]
 
 
 async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ async def test_while_the_cards_daemon_is_down_a_call_is_refused_with_both_ways_o
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_mps"
-    for part in ("container main", NODE, "card GPU-0", "DaemonSet gpushare-mps", LABEL_MODE):
+    for part in ("container main", NODE, "GPU GPU-0", "DaemonSet gpushare-mps", LABEL_MODE):
         assert part in answer.text
     assert not here.node_state.allocations.grants
     assert [note.text for note in here.notes] == [answer.text]
@@ -102,7 +102,7 @@ async def test_another_cards_daemon_does_not_help(tmp_path: Path) -> None:
     here.come(gpu_pod("a", 4, card=1))
     answer = await here.mem.allocate(ids(1, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
-    assert "card GPU-1" in answer.text
+    assert "GPU GPU-1" in answer.text
 
 
 async def test_a_pod_of_several_cards_is_refused_by_name(tmp_path: Path) -> None:
