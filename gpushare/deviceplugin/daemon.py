@@ -217,7 +217,7 @@ class Agent:
         self.node_state.settle()
         await self._departures.settle()
         kept, unit = self._record.kept_unit, self._settings.cards.unit
-        if kept not in (None, unit) and (grants := self.node_state.allocations.grants):
+        if kept not in (None, unit) and (grants := self.node_state.allocations.by_container):
             pods = ", ".join(sorted({grant.pod for grant in grants.values()}))
             raise ConfigError(
                 f"--memory-unit={unit}, but pods hold cards in {kept}: {pods}. "

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, choose, core_fits
-from gpushare.deviceplugin.core.decision import Capabilities, decide, with_grant
+from gpushare.deviceplugin.core.decision import Capabilities, decide, with_allocation
 from gpushare.deviceplugin.core.device_ids import preferred
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match, match_core
@@ -145,7 +145,7 @@ class NodeOfPods:
         if isinstance(decision, Rejected):
             self.refusals |= {(found.gpu_pod.uid, found.container.name)}
             return None
-        self.agent = with_grant(self.agent, decision.allocation)
+        self.agent = with_allocation(self.agent, decision.allocation)
         assert sum(units for _, units in decision.allocation.cards) == container.mem
         late = container.core and not core_first
         return (
@@ -163,7 +163,9 @@ class NodeOfPods:
         """What is left is the record and the API."""
         there = self.agent
         self.refusals = frozenset()
-        self.agent = Allocations(NODE, there.cards, there.mode, gpu_pods=there.gpu_pods, grants=there.grants)
+        self.agent = Allocations(
+            NODE, there.cards, there.mode, gpu_pods=there.gpu_pods, by_container=there.by_container
+        )
 
     def look(self, _: st.DataObject) -> None:
         """The agent looks at the checkpoint, and lets go of who is gone."""

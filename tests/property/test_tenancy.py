@@ -35,7 +35,7 @@ def once_joined_the_agent_knows_who_got_what(node: NodeOfPods) -> None:
     joined = join(node.agent, node.checkpoint())
     for pod in node.pods.values():
         for name, told in pod.told.items():
-            assert dict(joined.grants[pod.uid, name].cards) == told
+            assert dict(joined.by_container[pod.uid, name].cards) == told
 
 
 def the_extender_reads_the_truth_or_nothing(node: NodeOfPods) -> None:

@@ -7,7 +7,7 @@
 from dataclasses import replace
 
 from gpushare.deviceplugin.core.allocations import Allocations, Key
-from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide, with_grant
+from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide, with_allocation
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join
@@ -63,5 +63,5 @@ def served(node: Allocations, uid: str, amount: int, lead: str, container: str =
     """The node once the call is answered and the checkpoint names that pod."""
     decision = asked(node, amount, lead)
     assert isinstance(decision, Allocated), decision
-    given = with_grant(node, decision.allocation)
+    given = with_allocation(node, decision.allocation)
     return join(given, [ServedContainer(uid, container, lead, amount)])

@@ -17,7 +17,7 @@ from gpushare.contract import (
     RESOURCE_MEM,
 )
 from gpushare.deviceplugin.api.writer import ApiWriter
-from gpushare.deviceplugin.core.allocations import Allocation, Key, held
+from gpushare.deviceplugin.core.allocations import Allocation, Key, allocated_shares
 from gpushare.deviceplugin.core.node_patch import desired_node
 from gpushare.deviceplugin.core.pod_patches import assigned_text, pod_patches
 from gpushare.deviceplugin.core.response import ResponseSettings, sets_visible_devices
@@ -104,8 +104,8 @@ class Projector:
 
     def _tell_move(self, gpu_pod: GpuPod, grant: Allocation) -> None:
         """A pod got another card than it was promised."""
-        shares = held(self._node_state.allocations, grant.uid)
-        if not grant.astray or not shares or shares == gpu_pod.claim:
+        shares = allocated_shares(self._node_state.allocations, grant.uid)
+        if not grant.diverged or not shares or shares == gpu_pod.claim:
             return
         cards = ", ".join(f"{share.mem} on card {index}" for index, share in shares)
         promised = ", ".join(f"card {index}" for index, _ in gpu_pod.claim or ()) or "no card"
@@ -139,4 +139,4 @@ class Projector:
 
 def _confirmed(node_state: NodeState) -> Iterator[Allocation]:
     """What the kubelet has confirmed to be so."""
-    return (grant for grant in node_state.allocations.grants.values() if grant.sure)
+    return (grant for grant in node_state.allocations.by_container.values() if grant.confirmed)

@@ -57,14 +57,14 @@ class Allocation:
     container: str
     pod: str
     cards: tuple[tuple[str, int], ...]
-    lead: str
+    first_device_id: str
     core: int = 0
     total: int = 0
     at_ns: int = 0
-    sure: bool = False
-    astray: bool = False
-    again: bool = False
-    hold: Enforcement | None = None
+    confirmed: bool = False
+    diverged: bool = False
+    reissued: bool = False
+    enforcement: Enforcement | None = None
 
     @property
     def key(self) -> Key:
@@ -90,16 +90,16 @@ class Allocations:
     placement: str | None = None
     isolated: bool = True
     gpu_pods: Mapping[str, GpuPod] = field(default_factory=dict)
-    grants: Mapping[Key, Allocation] = field(default_factory=dict)
+    by_container: Mapping[Key, Allocation] = field(default_factory=dict)
     by_pod: Mapping[str, tuple[Allocation, ...]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         by_pod: dict[str, tuple[Allocation, ...]] = {}
-        for grant in self.grants.values():
+        for grant in self.by_container.values():
             by_pod[grant.uid] = (*by_pod.get(grant.uid, ()), grant)
         object.__setattr__(self, "by_pod", by_pod)
 
-    def grants_of(self, uid: str) -> tuple[Allocation, ...]:
+    def of_pod(self, uid: str) -> tuple[Allocation, ...]:
         """What the containers of a pod were given."""
         return self.by_pod.get(uid, ())
 
@@ -108,7 +108,7 @@ class Allocations:
         return next((card.index for card in self.cards if card.uuid == uuid), None)
 
 
-def is_astray(allocations: Allocations, grant: Allocation) -> bool:
+def diverges(allocations: Allocations, grant: Allocation) -> bool:
     """Whether the pod's annotations do not tell the grant's cards, or nothing proves that they do."""
     gpu_pod = allocations.gpu_pods.get(grant.uid)
     promised = {index for index, _ in (gpu_pod.claim or ())} if gpu_pod else set()
@@ -117,13 +117,13 @@ def is_astray(allocations: Allocations, grant: Allocation) -> bool:
     )
 
 
-def held(allocations: Allocations, uid: str) -> Shares | None:
+def allocated_shares(allocations: Allocations, uid: str) -> Shares | None:
     """What a pod holds by its grants: index → share. None where it has none, or a card is gone.
 
     A pod reserves on its cards what it takes at its peak; what its containers were given may add up
     to more, because init containers hand their units on.
     """
-    grants = allocations.grants_of(uid)
+    grants = allocations.of_pod(uid)
     there = all(allocations.index_of(uuid) is not None for grant in grants for uuid, _ in grant.cards)
     return _shares(allocations, uid) if grants and there else None
 
@@ -131,10 +131,10 @@ def held(allocations: Allocations, uid: str) -> Shares | None:
 def _shares(allocations: Allocations, uid: str) -> Shares:
     """What a pod holds of the cards that the node has."""
     units: dict[str, int] = {}
-    for grant in allocations.grants_of(uid):
+    for grant in allocations.of_pod(uid):
         for uuid, amount in grant.cards:
             units[uuid] = units.get(uuid, 0) + amount
-    core = max((grant.core for grant in allocations.grants_of(uid)), default=0)
+    core = max((grant.core for grant in allocations.of_pod(uid)), default=0)
     places = {
         index: amount for uuid, amount in units.items() if (index := allocations.index_of(uuid)) is not None
     }
@@ -178,7 +178,7 @@ def choose(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[i
     A promise is kept unless a pod that was served already stands in the way: then no card is
     promised twice, and the pod gets others or nothing.
     """
-    if allocations.grants_of(gpu_pod.uid):
+    if allocations.of_pod(gpu_pod.uid):
         return _again(allocations, gpu_pod, demand)
     book = book_of(allocations, asking=gpu_pod.uid, claims=False)
     if gpu_pod.claim and not unfit(book, demand) and _fits(book, gpu_pod.claim):
@@ -195,7 +195,7 @@ def _again(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[i
     It may not where its first container was taken for one of another pod, with the same amount but
     with less to come.
     """
-    mine = held(allocations, gpu_pod.uid)
+    mine = allocated_shares(allocations, gpu_pod.uid)
     if mine is None:
         return Rejection("a card that it held is gone from the node")
     book = book_of(allocations, asking=gpu_pod.uid, claims=False)

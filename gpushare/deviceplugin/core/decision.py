@@ -11,7 +11,7 @@ from gpushare.contract import (
     RESOURCE_CORE,
     RESOURCE_MEM,
 )
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, choose, is_astray
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, choose, diverges
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, is_limited, limit_of, mps_share_of
 from gpushare.deviceplugin.core.matching import Match
@@ -77,20 +77,22 @@ def decide(
     known = _known(allocations, match) or _new(allocations, match, demand)
     if isinstance(known, Rejection):
         return Rejected(NO_ROOM, f"{who}: {known.text}")
-    again = known.sure or known.again
-    allocation = replace(known, lead=min(ids), total=demand.mem, at_ns=now_ns, sure=False, again=again)
+    again = known.confirmed or known.reissued
+    allocation = replace(
+        known, first_device_id=min(ids), total=demand.mem, at_ns=now_ns, confirmed=False, reissued=again
+    )
     mps = _mps_share(allocations, allocation, demand, capabilities)
     if isinstance(mps, Rejected):
         return mps
     enforcement = _enforcement(allocations, allocation, demand, capabilities)
     if isinstance(enforcement, Rejected):
         return enforcement
-    return Allocated(match, demand, replace(allocation, hold=enforcement), mps)
+    return Allocated(match, demand, replace(allocation, enforcement=enforcement), mps)
 
 
 def _known(allocations: Allocations, match: Match) -> Allocation | None:
     """The allocation of a container that the kubelet asks for again: its response or checkpoint was lost."""
-    allocation = allocations.grants.get((match.gpu_pod.uid, match.container.name))
+    allocation = allocations.by_container.get((match.gpu_pod.uid, match.container.name))
     present = allocation and all(allocations.index_of(uuid) is not None for uuid, _ in allocation.cards)
     return allocation if present else None
 
@@ -105,7 +107,7 @@ def _new(allocations: Allocations, match: Match, demand: Demand) -> Allocation |
     allocation = Allocation(
         gpu_pod.uid, match.container.name, gpu_pod.pod.full_name, cards, "", demand.per_card.core
     )
-    return replace(allocation, astray=is_astray(allocations, allocation))
+    return replace(allocation, diverged=diverges(allocations, allocation))
 
 
 def _mps_share(
@@ -160,34 +162,34 @@ def _enforcement(
         limit = limit_of(allocations, allocation, demand)
     except InvalidRequest as error:
         return Rejected("limit", f"{who}: {error}")
-    known = allocation.hold
+    known = allocation.enforcement
     if known and (known.library, known.limit) == (library, limit):
         return known
     launches = capabilities.launches and has_compute_share(limit)
     return Enforcement(place_named(allocation.at_ns), library, limit, launches)
 
 
-def with_grant(allocations: Allocations, grant: Allocation) -> Allocations:
+def with_allocation(allocations: Allocations, grant: Allocation) -> Allocations:
     """The tenancy with this grant in place of what its container had.
 
     The kubelet gives out a device ID again only after it has dropped the call that had it: a grant that
     was never confirmed and has the same one came to nothing.
     """
-    settled = {key: _settled(each, grant.lead) for key, each in allocations.grants.items()}
+    settled = {key: _settled(each, grant.first_device_id) for key, each in allocations.by_container.items()}
     kept = {key: each for key, each in settled.items() if each}
-    return replace(allocations, grants={**kept, grant.key: grant})
+    return replace(allocations, by_container={**kept, grant.key: grant})
 
 
 def _settled(grant: Allocation, lead: str) -> Allocation | None:
     """The grant once its lead is another's: nothing, or what its container had before it asked again."""
-    if grant.sure or grant.lead != lead:
+    if grant.confirmed or grant.first_device_id != lead:
         return grant
-    return replace(grant, sure=True, again=False) if grant.again else None
+    return replace(grant, confirmed=True, reissued=False) if grant.reissued else None
 
 
 def unmatched(allocations: Allocations, amount: int) -> Rejected:
     """Nobody of this node waits for that amount."""
-    names = sorted(t.pod.full_name for t in allocations.gpu_pods.values() if not allocations.grants_of(t.uid))
+    names = sorted(t.pod.full_name for t in allocations.gpu_pods.values() if not allocations.of_pod(t.uid))
     waiting = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     return Rejected(
         "unknown_pod",

@@ -100,7 +100,7 @@ def next_container(
 ) -> ContainerDemand | None:
     """The container of a pod whose turn it is: the first that has not been served and does not run."""
     containers = [c for c in _containers(gpu_pod) if c.mem > 0 and c.name not in gpu_pod.running]
-    finished = done if done is not None else frozenset(allocations.grants)
+    finished = done if done is not None else frozenset(allocations.by_container)
     waiting = [c for c in containers if (gpu_pod.uid, c.name) not in finished]
     if not waiting and done is None:
         # Without a checkpoint a call that comes again cannot be told: it is for the first container.
@@ -129,7 +129,7 @@ def _stage(allocations: Allocations, found: Match, call: AllocateCall) -> int:
         return 3
     if _under_way(gpu_pod, call):
         return 0
-    return 2 if allocations.grants_of(gpu_pod.uid) or gpu_pod.served else 1
+    return 2 if allocations.of_pod(gpu_pod.uid) or gpu_pod.served else 1
 
 
 def _shape(found: Match) -> Shape:
@@ -146,11 +146,11 @@ def _robs(allocations: Allocations, found: Match, all_found: Sequence[Match], ca
     Who has nothing comes later only where it was refused, which may have been meant for its twin, or where
     somebody else has served it.
     """
-    grant = allocations.grants.get((found.gpu_pod.uid, found.container.name))
+    grant = allocations.by_container.get((found.gpu_pod.uid, found.container.name))
     if grant is None or _under_way(found.gpu_pod, call):
         return False
     return any(
-        not allocations.grants_of(other.gpu_pod.uid)
+        not allocations.of_pod(other.gpu_pod.uid)
         and not has_room_beside(allocations, grant, other.container.mem, other.container.core)
         for other in all_found
     )

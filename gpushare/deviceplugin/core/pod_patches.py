@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME
-from gpushare.deviceplugin.core.allocations import Allocations, held
+from gpushare.deviceplugin.core.allocations import Allocations, allocated_shares
 from gpushare.model.annotations import bind_annotations
 from gpushare.model.objects import Pod
 from gpushare.model.own_node import GpuPod
@@ -33,8 +33,8 @@ def assigned(allocations: Allocations) -> Assigned:
     result: dict[str, dict[str, dict[str, int]]] = {}
     for uid, grants in sorted(allocations.by_pod.items()):
         gpu_pod = allocations.gpu_pods.get(uid)
-        shares = held(allocations, uid)
-        if gpu_pod and shares and any(grant.astray for grant in grants):
+        shares = allocated_shares(allocations, uid)
+        if gpu_pod and shares and any(grant.diverged for grant in grants):
             result[gpu_pod.pod.uid] = _per_container(allocations, uid, {i: share.mem for i, share in shares})
     return result
 
@@ -49,7 +49,7 @@ def _per_container(
     """
     left = dict(reserved)
     text: dict[str, dict[str, int]] = {}
-    for grant in sorted(allocations.grants_of(uid), key=lambda g: g.container):
+    for grant in sorted(allocations.of_pod(uid), key=lambda g: g.container):
         for uuid, units in grant.cards:
             index = allocations.index_of(uuid)
             if index is not None and (part := min(units, left.get(index, 0))):
@@ -74,9 +74,9 @@ def pod_patches(allocations: Allocations) -> PodPatches:
 
 
 def _patch(allocations: Allocations, uid: str, gpu_pod: GpuPod) -> dict[str, str | None]:
-    grants = allocations.grants_of(uid)
-    shares = held(allocations, uid)
-    if not grants or not shares or not all(grant.sure for grant in grants) or gpu_pod.demand is None:
+    grants = allocations.of_pod(uid)
+    shares = allocated_shares(allocations, uid)
+    if not grants or not shares or not all(grant.confirmed for grant in grants) or gpu_pod.demand is None:
         return {}
     at_ns = max(grant.at_ns for grant in grants) or gpu_pod.bound_ns
     if len(shares) == gpu_pod.demand.cards and shares != gpu_pod.claim:

@@ -7,7 +7,7 @@ that holds the grant's device IDs. Twins that were taken for each other change p
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, Key, is_astray
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, Key, diverges
 from gpushare.deviceplugin.core.limits import limit_of
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import Bound
@@ -24,7 +24,7 @@ class ServedContainer:
 
     uid: str
     container: str
-    lead: str
+    first_device_id: str
     units: int
     cards: tuple[str, ...] = ()
     bound: Bound | None = None
@@ -41,12 +41,12 @@ def join(allocations: Allocations, served: Sequence[ServedContainer]) -> Allocat
     What the checkpoint does not name keeps its likely owner, unless another grant is that owner's.
     """
     grants: dict[Key, Allocation] = {}
-    loose = [grant for grant in allocations.grants.values() if not grant.sure]
+    loose = [grant for grant in allocations.by_container.values() if not grant.confirmed]
     strangers: list[ServedContainer] = []
     for entry in served:
-        grant = allocations.grants.get(entry.key)
+        grant = allocations.by_container.get(entry.key)
         if grant and _same_call(grant, entry):
-            grants[entry.key] = grant if grant.sure else replace(grant, sure=True, again=False)
+            grants[entry.key] = grant if grant.confirmed else replace(grant, confirmed=True, reissued=False)
             _drop(loose, grant)
         else:
             strangers.append(entry)
@@ -60,7 +60,7 @@ def join(allocations: Allocations, served: Sequence[ServedContainer]) -> Allocat
         g.key: g for g in (*_sure(allocations), *loose, *_kept(allocations, grants)) if g.key not in grants
     }
     joined = {**rest, **grants}
-    return allocations if joined == allocations.grants else replace(allocations, grants=joined)
+    return allocations if joined == allocations.by_container else replace(allocations, by_container=joined)
 
 
 def _drop(loose: list[Allocation], grant: Allocation | None) -> None:
@@ -68,31 +68,31 @@ def _drop(loose: list[Allocation], grant: Allocation | None) -> None:
 
 
 def _sure(allocations: Allocations) -> Iterable[Allocation]:
-    return (grant for grant in allocations.grants.values() if grant.sure)
+    return (grant for grant in allocations.by_container.values() if grant.confirmed)
 
 
 def _kept(allocations: Allocations, grants: Mapping[Key, Allocation]) -> Iterable[Allocation]:
     """What containers had before they were taken for others that asked."""
-    asked = {(grant.lead, grant.units) for grant in grants.values()}
+    asked = {(grant.first_device_id, grant.units) for grant in grants.values()}
     return (
-        replace(grant, sure=True, again=False)
-        for grant in allocations.grants.values()
-        if grant.again and (grant.lead, grant.units) in asked
+        replace(grant, confirmed=True, reissued=False)
+        for grant in allocations.by_container.values()
+        if grant.reissued and (grant.first_device_id, grant.units) in asked
     )
 
 
 def _same_call(grant: Allocation, entry: ServedContainer) -> bool:
-    return grant.lead == entry.lead and grant.units == entry.units
+    return grant.first_device_id == entry.first_device_id and grant.units == entry.units
 
 
 def _owned(allocations: Allocations, grant: Allocation, entry: ServedContainer) -> Allocation:
     """The grant under its real owner's name."""
     gpu_pod = allocations.gpu_pods.get(entry.uid)
-    moved = replace(grant, uid=entry.uid, container=entry.container, sure=True, again=False)
+    moved = replace(grant, uid=entry.uid, container=entry.container, confirmed=True, reissued=False)
     if gpu_pod is None:
         return moved
     core = gpu_pod.demand.per_card.core if gpu_pod.demand else grant.core
-    return replace(moved, pod=gpu_pod.pod.full_name, core=core, astray=is_astray(allocations, moved))
+    return replace(moved, pod=gpu_pod.pod.full_name, core=core, diverged=diverges(allocations, moved))
 
 
 def _adopted(allocations: Allocations, entry: ServedContainer) -> Allocation | None:
@@ -107,12 +107,12 @@ def _adopted(allocations: Allocations, entry: ServedContainer) -> Allocation | N
         entry.container,
         gpu_pod.pod.full_name,
         tuple((uuid, each) for uuid in uuids),
-        entry.lead,
+        entry.first_device_id,
         gpu_pod.demand.per_card.core if gpu_pod.demand else 0,
-        sure=True,
+        confirmed=True,
     )
     hold = _hold_of(allocations, grant, entry.bound)
-    return replace(grant, astray=is_astray(allocations, grant), hold=hold)
+    return replace(grant, diverged=diverges(allocations, grant), enforcement=hold)
 
 
 def _hold_of(allocations: Allocations, grant: Allocation, bound: Bound | None) -> Enforcement | None:
@@ -129,19 +129,21 @@ def _hold_of(allocations: Allocations, grant: Allocation, bound: Bound | None) -
 def marked(allocations: Allocations) -> Allocations:
     """The tenancy after its cards changed their places: who is astray now stays so."""
     grants = {
-        key: replace(grant, astray=True)
-        if grant.uid in allocations.gpu_pods and is_astray(allocations, grant)
+        key: replace(grant, diverged=True)
+        if grant.uid in allocations.gpu_pods and diverges(allocations, grant)
         else grant
-        for key, grant in allocations.grants.items()
+        for key, grant in allocations.by_container.items()
     }
-    return allocations if grants == allocations.grants else replace(allocations, grants=grants)
+    return allocations if grants == allocations.by_container else replace(allocations, by_container=grants)
 
 
 def retained(allocations: Allocations, leaving: frozenset[str]) -> Allocations:
     """The tenancy without the grants of pods that are gone; ``leaving`` ones still have processes."""
     kept = {
         key: grant
-        for key, grant in allocations.grants.items()
+        for key, grant in allocations.by_container.items()
         if grant.uid in allocations.gpu_pods or grant.uid in leaving
     }
-    return allocations if len(kept) == len(allocations.grants) else replace(allocations, grants=kept)
+    return (
+        allocations if len(kept) == len(allocations.by_container) else replace(allocations, by_container=kept)
+    )

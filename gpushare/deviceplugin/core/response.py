@@ -60,8 +60,8 @@ def response_for(
 
 
 def _hold_for(grant: Allocation, style: ResponseSettings) -> Iterator[Mount]:
-    if grant.hold:
-        for bind in binds(style.folders, grant.hold.given):
+    if grant.enforcement:
+        for bind in binds(style.folders, grant.enforcement.given):
             yield Mount(bind.host, bind.inside, bind.read_only)
 
 
@@ -124,7 +124,7 @@ def legacy_failure_env(
     )
 
 
-def cards_told(envs: Mapping[str, str], paths: Iterable[str], cdi: Iterable[str]) -> tuple[str, ...]:
+def named_gpus(envs: Mapping[str, str], paths: Iterable[str], cdi: Iterable[str]) -> tuple[str, ...]:
     """The names of cards, UUIDs or indices, that an answer speaks of, whoever gave it.
 
     ``paths`` are the mounts' places in the container, ``cdi`` the names of CDI devices.

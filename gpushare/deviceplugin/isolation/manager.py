@@ -77,15 +77,15 @@ class EnforcementManager:
 
     async def write(self, grant: Allocation) -> None:
         """Have a grant that was taken in on the disk, and what holds it. Raises ConfigError."""
-        if grant.hold:
-            self._places.make(grant.hold)
-        await self._record.keep(lambda: self._node_state.allocations.grants)
+        if grant.enforcement:
+            self._places.make(grant.enforcement)
+        await self._record.keep(lambda: self._node_state.allocations.by_container)
 
     async def run(self) -> None:
         """Have files for all who are held and for nobody else, until cancelled."""
         kept = None
         while True:
-            grants = self._node_state.allocations.grants
+            grants = self._node_state.allocations.by_container
             if grants is kept or not self._places.visible:
                 await self._node_state.changed()
             elif self.settle():
@@ -109,14 +109,14 @@ class EnforcementManager:
     @property
     def holds(self) -> Mapping[Owner, Enforcement]:
         """What holds containers now."""
-        grants = self._node_state.allocations.grants.values()
-        return {Owner(grant.uid, grant.container): grant.hold for grant in grants if grant.hold}
+        grants = self._node_state.allocations.by_container.values()
+        return {Owner(grant.uid, grant.container): grant.enforcement for grant in grants if grant.enforcement}
 
     @property
     def cards(self) -> frozenset[str]:
         """UUIDs of the cards that containers are held on now."""
-        grants = self._node_state.allocations.grants.values()
-        return frozenset(uuid for grant in grants if grant.hold for uuid, _ in grant.cards)
+        grants = self._node_state.allocations.by_container.values()
+        return frozenset(uuid for grant in grants if grant.enforcement for uuid, _ in grant.cards)
 
     def _tell_missing(self, holds: Iterable[Enforcement]) -> None:
         """Container runtimes start containers without a file that they cannot find."""

@@ -95,12 +95,14 @@ def event_of(
 def _container_note(
     allocations: Allocations, fact: Finding, card: str, listed: str, uncounted: Sequence[UncountedProcess]
 ) -> Event | None:
-    grants = allocations.grants.values()
-    grant = next((each for each in grants if each.hold and each.hold.place == fact.whose.place), None)
+    grants = allocations.by_container.values()
+    grant = next(
+        (each for each in grants if each.enforcement and each.enforcement.place == fact.whose.place), None
+    )
     gpu_pod = allocations.gpu_pods.get(grant.uid) if grant else None
-    if not (grant and grant.hold and gpu_pod):
+    if not (grant and grant.enforcement and gpu_pod):
         return None
-    mib = sum(each.limit_mib for each in parse(grant.hold.limit) if each.uuid == fact.uuid)
+    mib = sum(each.limit_mib for each in parse(grant.enforcement.limit) if each.uuid == fact.uuid)
     container = f"container {grant.container}, held to {mib} MiB of {card},"
     if fact.known:
         size = sum(each.uncounted for each in uncounted) // _MIB

@@ -150,7 +150,7 @@ class Allocator:
     async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:
         """Commit the allocation, write its files and the record, respond: a crash loses nothing answered."""
         allocation = decision.allocation
-        before = self._node_state.allocations.grants.get(allocation.key)
+        before = self._node_state.allocations.by_container.get(allocation.key)
         self._node_state.take_grant(allocation)
         try:
             await self._enforcement.write(allocation)

@@ -15,7 +15,7 @@ from gpushare.adapters.kubelet.checkpoint import (
 from gpushare.contract import RESOURCE_MEM
 from gpushare.deviceplugin.core.allocations import Allocations
 from gpushare.deviceplugin.core.reconcile import ServedContainer
-from gpushare.deviceplugin.core.response import cards_told
+from gpushare.deviceplugin.core.response import named_gpus
 from gpushare.deviceplugin.core.whole_gpus import Devices, devices_by_pod
 from gpushare.deviceplugin.node.state import KubeletRecord
 from gpushare.errors import KubeletError
@@ -98,7 +98,7 @@ def whole_by_name(found: Iterable[ContainerDevices], uids: Mapping[str, str]) ->
 
 def _uuids(answer: PluginResponse, cards: tuple[Card, ...]) -> tuple[str, ...]:
     """The cards that the kept answer names, by UUID or, as the original does, by index."""
-    names = cards_told(answer.envs, answer.mounts, answer.cdi_devices)
+    names = named_gpus(answer.envs, answer.mounts, answer.cdi_devices)
     by_index: dict[int | None, str] = {card.index: card.uuid for card in cards}
     known = {card.uuid for card in cards}
     uuids = (name if name in known else by_index.get(parse_small(name)) for name in names)

@@ -75,7 +75,7 @@ class Reconciler:
 
     def _take_devices(self, found: Sequence[ContainerDevices]) -> None:
         self._node_state.take_whole(whole_by_name(found, self._node_state.uids))
-        if any(not grant.sure for grant in self._node_state.allocations.grants.values()):
+        if any(not grant.confirmed for grant in self._node_state.allocations.by_container.values()):
             self._node_state.take_served(served_by_name(found, self._node_state.allocations))
 
     async def _let_go(self) -> None:
@@ -92,13 +92,13 @@ class Reconciler:
         """What Allocate did not write itself: new owners, and grants that have ended."""
         kept = None
         while True:
-            grants = self._node_state.allocations.grants
+            grants = self._node_state.allocations.by_container
             if grants is kept:
                 await self._node_state.changed()
                 continue
             try:
                 with self._watchdog.work("record", _WRITE_S):
-                    await self._record.keep(lambda: self._node_state.allocations.grants)
+                    await self._record.keep(lambda: self._node_state.allocations.by_container)
             except ConfigError as error:
                 self._metrics.reduced.labels("record").set(1)
                 log.warning("record_not_written", reason=str(error))

@@ -14,17 +14,42 @@ import msgspec
 import structlog
 
 from gpushare.adapters.files import read_file, rename_file, replace_file
-from gpushare.deviceplugin.core.allocations import Allocation, Key
+from gpushare.deviceplugin.core.allocations import Allocation, Enforcement, Key
 
 log = structlog.get_logger()
 
 _VERSION: Final = 1
 
 
+class _StoredAllocation(msgspec.Struct):
+    """An allocation with the keys of the file; their names and order are part of the format."""
+
+    uid: str
+    container: str
+    pod: str
+    cards: tuple[tuple[str, int], ...]
+    first_device_id: str = msgspec.field(name="lead")
+    core: int = 0
+    total: int = 0
+    at_ns: int = 0
+    confirmed: bool = msgspec.field(default=False, name="sure")
+    diverged: bool = msgspec.field(default=False, name="astray")
+    reissued: bool = msgspec.field(default=False, name="again")
+    enforcement: Enforcement | None = msgspec.field(default=None, name="hold")
+
+
 class _RecordDocument(msgspec.Struct):
     version: int
     unit: str
-    grants: list[Allocation]
+    grants: list[_StoredAllocation]
+
+
+def _stored(allocation: Allocation) -> _StoredAllocation:
+    return msgspec.convert(allocation, _StoredAllocation, from_attributes=True)
+
+
+def _loaded(stored: _StoredAllocation) -> Allocation:
+    return Allocation(**msgspec.structs.asdict(stored))
 
 
 class Record:
@@ -56,7 +81,7 @@ class Record:
         if file.version != _VERSION:
             return self._put_aside(f"its version is {file.version}, known is {_VERSION}")
         self.kept_unit = file.unit
-        return tuple(file.grants)
+        return tuple(_loaded(each) for each in file.grants)
 
     async def keep(self, grants: Callable[[], Mapping[Key, Allocation]]) -> None:
         """Have the grants on the disk as they are when their turn comes, durably, before returning.
@@ -67,7 +92,9 @@ class Record:
             current = grants()
             if current is self._kept:
                 return
-            content = msgspec.json.encode(_RecordDocument(_VERSION, self._unit, list(current.values())))
+            content = msgspec.json.encode(
+                _RecordDocument(_VERSION, self._unit, [_stored(each) for each in current.values()])
+            )
             writing = asyncio.ensure_future(asyncio.to_thread(replace_file, self._path, content))
             try:
                 await asyncio.shield(writing)

@@ -69,7 +69,7 @@ class CardReleaser:
     def _beginning(self, look_ns: int) -> frozenset[str]:
         """Pods that got a card so shortly before the look that an absent group says nothing yet."""
         since_ns, now_ns = look_ns - self._beginning_s * 1e9, time.time_ns()
-        grants = self._node_state.allocations.grants.values()
+        grants = self._node_state.allocations.by_container.values()
         return frozenset(grant.uid for grant in grants if since_ns < grant.at_ns <= now_ns)
 
     def _tell(self, *, slow: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
-from gpushare.deviceplugin.core.decision import with_grant
+from gpushare.deviceplugin.core.decision import with_allocation
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.core.whole_gpus import Devices, WholeGpus, notices, with_whole_gpus
@@ -42,7 +42,7 @@ class NodeState:
     """
 
     def __init__(self, node: str, grants: Iterable[Allocation], checkpoint: Checkpoint) -> None:
-        self.allocations = Allocations(node, grants={grant.key: grant for grant in grants})
+        self.allocations = Allocations(node, by_container={grant.key: grant for grant in grants})
         self.shared_gpus: SharedGpus | None = None
         self.whole = WholeGpus()
         self.edition = 0
@@ -135,14 +135,14 @@ class NodeState:
 
     def take_grant(self, grant: Allocation) -> None:
         """A decision was made."""
-        self._swap(with_grant(self.allocations, grant))
+        self._swap(with_allocation(self.allocations, grant))
 
     def drop_grant(self, grant: Allocation, before: Allocation | None) -> None:
         """The decision could not be written down, so nobody is told of it: ``before`` is what holds."""
-        kept = {key: each for key, each in self.allocations.grants.items() if each is not grant}
+        kept = {key: each for key, each in self.allocations.by_container.items() if each is not grant}
         if before and grant.key not in kept:
             kept[before.key] = before
-        self._swap(replace(self.allocations, grants=kept))
+        self._swap(replace(self.allocations, by_container=kept))
 
     def refresh(self) -> frozenset[Key] | None:
         """Join with the checkpoint; returns whom it names, None where it cannot be read."""

@@ -141,9 +141,9 @@ async def test_a_pod_that_was_given_its_answer_again_for_another_that_asked_keep
     await here.mem.allocate(ids(0, 4, 5))
     here.come(gpu_pod("unseen", 2, card=0))
     here.confirm("unseen", 2, "GPU-0-_-4")
-    grants = here.node_state.allocations.grants
+    grants = here.node_state.allocations.by_container
     assert {key: dict(grant.cards) for key, grant in grants.items()} == {
         ("runs", "main"): {"GPU-0": 2},
         ("unseen", "main"): {"GPU-0": 2},
     }
-    assert all(grant.sure and not grant.again for grant in grants.values())
+    assert all(grant.confirmed and not grant.reissued for grant in grants.values())

@@ -47,7 +47,7 @@ async def test_where_another_card_is_free_the_pod_gets_that_one(tmp_path: Path) 
     here = node_of(tmp_path, 14, 14)
     here.come(gpu_pod("late", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
-    assert here.node_state.allocations.grants["late", "main"].cards == (("GPU-1", 4),)
+    assert here.node_state.allocations.by_container["late", "main"].cards == (("GPU-1", 4),)
 
 
 async def test_a_record_that_is_written_during_the_call_counts(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ OLD, NEW = "00000000000000aa", "00000000000000bb"
 
 
 def grant(container: str, hold: Enforcement | None) -> Allocation:
-    return Allocation("uid", container, "default/pod", (("GPU-1", 4),), "lead", hold=hold)
+    return Allocation("uid", container, "default/pod", (("GPU-1", 4),), "lead", enforcement=hold)
 
 
 def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
-from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide, unmatched, with_grant
+from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide, unmatched, with_allocation
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
@@ -31,14 +31,14 @@ def refused(node: Allocations, amount: int, lead: str = "lead") -> Rejected:
 def test_a_pod_gets_the_card_it_was_promised() -> None:
     grant = granted(with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=1)), 4)
     assert grant.cards == (("GPU-1", 4),)
-    assert not grant.astray
+    assert not grant.diverged
 
 
 def test_a_pod_without_a_promise_gets_the_card_that_placement_chooses() -> None:
     node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=1)), "a", 4, "x")
     grant = granted(with_gpu_pods(node, gpu_pod("b", 4)), 4)
     assert grant.cards == (("GPU-1", 4),)
-    assert grant.astray
+    assert grant.diverged
 
 
 def test_a_promise_to_a_pod_that_is_still_to_come_is_kept_free() -> None:
@@ -50,7 +50,7 @@ def test_a_promise_that_a_served_pod_stands_in_the_way_of_is_moved() -> None:
     node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", 12, card=0)), "a", 12, "x")
     grant = granted(with_gpu_pods(node, gpu_pod("b", 4, card=0)), 4)
     assert grant.cards == (("GPU-1", 4),)
-    assert grant.astray
+    assert grant.diverged
 
 
 def test_a_card_is_never_promised_beyond_its_size_whatever_annotations_say() -> None:
@@ -80,8 +80,8 @@ def test_a_container_that_asks_again_gets_the_same_card() -> None:
     node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=1)), "a", 4, "x")
     again = granted(node, 4, "y")
     assert again.cards == (("GPU-1", 4),)
-    assert again.lead == "y"
-    assert not again.sure
+    assert again.first_device_id == "y"
+    assert not again.confirmed
 
 
 def test_a_container_that_asks_again_is_not_refused_for_want_of_room() -> None:
@@ -134,9 +134,9 @@ def test_an_unconfirmed_grant_ends_where_its_device_ids_are_given_out_again() ->
     node = with_gpu_pods(
         allocations(14, 14), gpu_pod("a", 4, card=0, bound=1), gpu_pod("b", 4, card=1, bound=2)
     )
-    lost = with_grant(node, granted(node, 4, "x"))
-    again = with_grant(lost, replace(granted(node, 4, "x"), uid="b", cards=(("GPU-1", 4),)))
-    assert set(again.grants) == {("b", "main")}
+    lost = with_allocation(node, granted(node, 4, "x"))
+    again = with_allocation(lost, replace(granted(node, 4, "x"), uid="b", cards=(("GPU-1", 4),)))
+    assert set(again.by_container) == {("b", "main")}
 
 
 def test_what_a_container_had_before_it_seemed_to_ask_again_stays_its_own() -> None:
@@ -145,24 +145,24 @@ def test_what_a_container_had_before_it_seemed_to_ask_again_stays_its_own() -> N
         allocations(14, 14), gpu_pod("a", 4, card=1, bound=1), gpu_pod("b", 8, card=0, bound=2)
     )
     node = served(node, "a", 4, "x")
-    seemed = with_grant(node, granted(node, 4, "y"))
-    assert not seemed.grants["a", "main"].sure
-    other = with_grant(seemed, granted(seemed, 8, "y"))
-    assert set(other.grants) == {("a", "main"), ("b", "main")}
-    assert other.grants["a", "main"].sure
-    assert other.grants["a", "main"].cards == (("GPU-1", 4),)
+    seemed = with_allocation(node, granted(node, 4, "y"))
+    assert not seemed.by_container["a", "main"].confirmed
+    other = with_allocation(seemed, granted(seemed, 8, "y"))
+    assert set(other.by_container) == {("a", "main"), ("b", "main")}
+    assert other.by_container["a", "main"].confirmed
+    assert other.by_container["a", "main"].cards == (("GPU-1", 4),)
 
 
 def test_twins_taken_for_each_other_change_places() -> None:
     node = with_gpu_pods(
         allocations(14, 14), gpu_pod("a", 4, card=0, bound=1), gpu_pod("b", 4, card=1, bound=2)
     )
-    taken = with_grant(node, granted(node, 4, "x"))
-    assert taken.grants["a", "main"].cards == (("GPU-0", 4),)
+    taken = with_allocation(node, granted(node, 4, "x"))
+    assert taken.by_container["a", "main"].cards == (("GPU-0", 4),)
     known = join(taken, [ServedContainer("b", "main", "x", 4)])
-    assert set(known.grants) == {("b", "main")}
-    assert known.grants["b", "main"].astray
-    assert known.grants["b", "main"].pod == "default/b"
+    assert set(known.by_container) == {("b", "main")}
+    assert known.by_container["b", "main"].diverged
+    assert known.by_container["b", "main"].pod == "default/b"
     other = granted(known, 4, "y", frozenset({("b", "main")}))
     assert (other.uid, other.cards) == ("a", (("GPU-0", 4),))
 
@@ -170,8 +170,8 @@ def test_twins_taken_for_each_other_change_places() -> None:
 def test_what_another_plugin_gave_is_taken_over() -> None:
     node = with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=0))
     known = join(node, [ServedContainer("a", "main", "x", 4, cards=("GPU-1",))])
-    assert known.grants["a", "main"].cards == (("GPU-1", 4),)
-    assert known.grants["a", "main"].astray
+    assert known.by_container["a", "main"].cards == (("GPU-1", 4),)
+    assert known.by_container["a", "main"].diverged
 
 
 def test_what_holds_a_container_is_taken_over_with_it() -> None:
@@ -179,7 +179,7 @@ def test_what_holds_a_container_is_taken_over_with_it() -> None:
     entry = ServedContainer(
         "a", "main", "x", 4, cards=("GPU-1",), bound=Bound("0123456789abcdef", "00000000000000aa")
     )
-    hold = join(node, [entry]).grants["a", "main"].hold
+    hold = join(node, [entry]).by_container["a", "main"].enforcement
     assert hold
     assert (hold.place, hold.library) == ("00000000000000aa", "0123456789abcdef")
     assert parse(hold.limit)[0].units == 4
@@ -191,7 +191,7 @@ def test_a_limit_that_cannot_be_said_again_gives_out_nothing() -> None:
     entry = ServedContainer(
         "a", "main", "x", 4, cards=("GPU-0",), bound=Bound("0123456789abcdef", "00000000000000aa")
     )
-    hold = join(odd, [entry]).grants["a", "main"].hold
+    hold = join(odd, [entry]).by_container["a", "main"].enforcement
     assert hold
     assert hold.limit == ""
 
@@ -243,7 +243,7 @@ def test_who_is_elsewhere_than_told_once_cards_have_changed_places_is_marked() -
     assert marked(node) is node
     (_, second) = node.cards
     moved = marked(replace(node, cards=(replace(second, index=0),)))
-    assert moved.grants["a", "main"].astray
+    assert moved.by_container["a", "main"].diverged
 
 
 def test_a_container_that_sets_its_devices_is_rejected_only_where_the_response_does_so_too() -> None:
@@ -268,11 +268,11 @@ def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
     assert found
     answer = decide(node, found, ("x",), Capabilities(isolation=True, library="0123456789abcdef"), 255)
     assert isinstance(answer, Allocated)
-    assert answer.allocation.hold
-    assert answer.allocation.hold.place == "00000000000000ff"
+    assert answer.allocation.enforcement
+    assert answer.allocation.enforcement.place == "00000000000000ff"
     missing = decide(node, found, ("x",), Capabilities(isolation=True, libraries_dir="/libraries"), 255)
     assert isinstance(missing, Rejected)
     assert missing.reason == "no_library"
     unlimited = decide(node, found, ("x",), Capabilities(), 255)
     assert isinstance(unlimited, Allocated)
-    assert unlimited.allocation.hold is None
+    assert unlimited.allocation.enforcement is None

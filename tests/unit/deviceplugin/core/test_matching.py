@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpushare.deviceplugin.core.allocations import Allocations, Key
-from gpushare.deviceplugin.core.decision import Allocated, with_grant
+from gpushare.deviceplugin.core.decision import Allocated, with_allocation
 from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, match_core
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
@@ -133,5 +133,5 @@ def test_a_pod_under_way_is_meant_whoever_else_waits() -> None:
     done = frozenset({("has", "main")})
     second = asked(node, 2, "y", done)
     assert isinstance(second, Allocated)
-    node = with_gpu_pods(with_grant(node, second.allocation), gpu_pod("waits", 2, bound=2))
+    node = with_gpu_pods(with_allocation(node, second.allocation), gpu_pod("waits", 2, bound=2))
     assert who(node, 2, done=done, refused=frozenset({("waits", "main")})) == ("has", "second")

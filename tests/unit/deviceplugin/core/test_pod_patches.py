@@ -2,7 +2,7 @@ import json
 from dataclasses import replace
 
 from gpushare.contract import ANN_ALLOCATION, ANN_ASSIGNED, ANN_ASSUME_TIME, ANN_IDX
-from gpushare.deviceplugin.core.decision import Allocated, with_grant
+from gpushare.deviceplugin.core.decision import Allocated, with_allocation
 from gpushare.deviceplugin.core.pod_patches import assigned_text, pod_patches
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join
 from gpushare.model.annotations import parse_assigned
@@ -35,7 +35,7 @@ def test_the_sum_per_card_is_what_the_pod_reserves() -> None:
             ServedContainer("a", each, "x" if each == "init" else each, 5 if each == "init" else 2)
             for each in done
         ]
-        node = join(with_grant(node, decision.allocation), entries)
+        node = join(with_allocation(node, decision.allocation), entries)
         assert parse_assigned(assigned_text(node)) == {"a": {0: 5}}
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_written_before_the_kubelet_has_confirmed_the_pod() -> None:
     node = with_gpu_pods(allocations(14), gpu_pod("a", 4))
     decision = asked(node, 4, "x")
     assert isinstance(decision, Allocated)
-    assert pod_patches(with_grant(node, decision.allocation)) == {}
+    assert pod_patches(with_allocation(node, decision.allocation)) == {}
 
 
 def test_a_pod_whose_card_is_gone_is_named_on_no_card() -> None:

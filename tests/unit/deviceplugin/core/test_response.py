@@ -6,8 +6,8 @@ from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
 from gpushare.deviceplugin.core.interface import Mount
 from gpushare.deviceplugin.core.response import (
     ResponseSettings,
-    cards_told,
     legacy_failure_env,
+    named_gpus,
     response_for,
 )
 from gpushare.model.demand import Demand
@@ -67,7 +67,7 @@ def test_cdi_names_the_devices_and_keeps_the_nvidia_runtime_out_of_it() -> None:
 def test_an_answer_tells_its_cards_to_whoever_reads_it_later(strategy: DeviceListStrategy) -> None:
     found = answer(ResponseSettings(strategy), ("GPU-1", 3), ("GPU-0", 3), asks=demand(6, cards=2))
     paths = tuple(mount.container_path for mount in found.mounts)
-    assert cards_told(found.envs, paths, found.cdi_devices) == ("GPU-0", "GPU-1")
+    assert named_gpus(found.envs, paths, found.cdi_devices) == ("GPU-0", "GPU-1")
 
 
 @pytest.mark.parametrize("strategy", list(DeviceListStrategy))
@@ -75,7 +75,7 @@ def test_a_container_that_is_held_gets_library_limit_and_region_whatever_the_str
     strategy: DeviceListStrategy,
 ) -> None:
     grant = Allocation("uid", "main", "default/a", (("GPU-1", 4),), "x")
-    held = replace(grant, hold=Enforcement("00000000000000aa", "0123456789abcdef", "text"))
+    held = replace(grant, enforcement=Enforcement("00000000000000aa", "0123456789abcdef", "text"))
     free = response_for(NODE, grant, demand(4), ResponseSettings(strategy))
     found = response_for(NODE, held, demand(4), ResponseSettings(strategy))
     library, state = "/usr/local/gpushare/0123456789abcdef", "/run/gpushare/00000000000000aa"
@@ -90,12 +90,12 @@ def test_a_container_that_is_held_gets_library_limit_and_region_whatever_the_str
 
 
 def test_the_originals_answer_tells_an_index() -> None:
-    assert cards_told({"NVIDIA_VISIBLE_DEVICES": "3"}, (), ()) == ("3",)
+    assert named_gpus({"NVIDIA_VISIBLE_DEVICES": "3"}, (), ()) == ("3",)
 
 
 def test_other_mounts_tell_nothing() -> None:
     assert (
-        cards_told({}, ("/var/run/nvidia-container-devices-of-others/x", "/data"), ("vendor.com/net=a",))
+        named_gpus({}, ("/var/run/nvidia-container-devices-of-others/x", "/data"), ("vendor.com/net=a",))
         == ()
     )
 

@@ -73,8 +73,8 @@ async def test_what_a_held_container_is_told_of_is_there_and_in_the_record(tmp_p
     (card,) = parse(source(answer, "/opt/gpushare/limit").read_text())
     assert (card.uuid, card.units, card.card_units) == ("GPU-0", 4, 14)
     (grant,) = here.record.read()
-    assert grant.hold
-    assert (grant.hold.library, grant.hold.limit) == (
+    assert grant.enforcement
+    assert (grant.enforcement.library, grant.enforcement.limit) == (
         VERSION,
         source(answer, "/opt/gpushare/limit").read_text(),
     )
@@ -126,7 +126,7 @@ async def test_without_a_library_the_call_is_refused_with_both_ways_out(tmp_path
     assert answer.reason == "no_library"
     for part in (f"{tmp_path}/libraries", NODE, "cgpu-installer", "cgpu.disable.isolation=true"):
         assert part in answer.text
-    assert not here.node_state.allocations.grants
+    assert not here.node_state.allocations.by_container
     assert [note.text for note in here.notes] == [answer.text]
 
 
@@ -150,7 +150,7 @@ async def test_files_that_cannot_be_written_are_a_refusal_by_name(tmp_path: Path
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert f"cannot write {tmp_path}/state/" in answer.text
-    assert not here.node_state.allocations.grants
+    assert not here.node_state.allocations.by_container
 
 
 async def test_a_container_that_is_asked_for_again_keeps_its_place_and_its_region(tmp_path: Path) -> None:
@@ -172,12 +172,12 @@ async def test_what_a_container_has_is_not_lost_where_it_cannot_be_given_again(t
     here.come(gpu_pod("a", 1, card=0))
     region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
-    before = dict(here.node_state.allocations.grants)
+    before = dict(here.node_state.allocations.by_container)
     here.named = ()
     region.unlink()
     (region.parent / ".region.draft").mkdir()
     assert isinstance(await here.mem.allocate(ids(0, 5)), Rejected)
-    assert here.node_state.allocations.grants == before
+    assert here.node_state.allocations.by_container == before
 
 
 async def test_another_library_or_limit_is_another_place(tmp_path: Path) -> None:
@@ -258,16 +258,16 @@ async def test_without_its_record_the_agent_knows_the_places_from_the_kubelets_c
     here = held(tmp_path, 14)
     here.come(gpu_pod("a", 4, card=0))
     await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    (grant,) = here.node_state.allocations.grants.values()
-    assert grant.hold
+    (grant,) = here.node_state.allocations.by_container.values()
+    assert grant.enforcement
     (tmp_path / "grants.json").unlink()
     after = held(tmp_path, 14)
     after.come(gpu_pod("a", 4, card=0))
-    after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.hold.given),)
+    after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.enforcement.given),)
     after.keeper.settle()
-    (found,) = after.node_state.allocations.grants.values()
-    assert found.hold == grant.hold
-    assert limit(tmp_path, "a") == grant.hold.limit
+    (found,) = after.node_state.allocations.by_container.values()
+    assert found.enforcement == grant.enforcement
+    assert limit(tmp_path, "a") == grant.enforcement.limit
 
 
 async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(tmp_path: Path) -> None:
@@ -303,10 +303,10 @@ async def test_places_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
     here = held(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0))
     await here.mem.allocate(ids(0, 0))
-    (key, grant), *_ = here.node_state.allocations.grants.items()
+    (key, grant), *_ = here.node_state.allocations.by_container.items()
     (tmp_path / "state" / f"{9:016x}").write_text("")
-    lost = replace(grant, hold=Enforcement(f"{9:016x}", VERSION, "text"))
-    here.node_state.allocations = replace(here.node_state.allocations, grants={key: lost})
+    lost = replace(grant, enforcement=Enforcement(f"{9:016x}", VERSION, "text"))
+    here.node_state.allocations = replace(here.node_state.allocations, by_container={key: lost})
     with capture_logs() as logs:
         assert not here.keeper.settle()
     assert [each["event"] for each in logs] == ["places_not_kept"]

@@ -82,7 +82,7 @@ async def test_while_the_cards_daemon_is_down_a_call_is_refused_with_both_ways_o
     assert answer.reason == "no_mps"
     for part in ("container main", NODE, "GPU GPU-0", "DaemonSet gpushare-mps", LABEL_MODE):
         assert part in answer.text
-    assert not here.node_state.allocations.grants
+    assert not here.node_state.allocations.by_container
     assert [note.text for note in here.notes] == [answer.text]
 
 

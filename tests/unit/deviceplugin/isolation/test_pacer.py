@@ -80,7 +80,12 @@ class Node:
         self.holds[place] = Enforcement(place, "0" * 16, limit, launches=bool(core))
         self.setting.node_state.take_grant(
             Allocation(
-                f"uid-{number}", "main", "default/p", ((UUID, 4),), f"lead-{number}", hold=self.holds[place]
+                f"uid-{number}",
+                "main",
+                "default/p",
+                ((UUID, 4),),
+                f"lead-{number}",
+                enforcement=self.holds[place],
             )
         )
         (self.state / place).mkdir()

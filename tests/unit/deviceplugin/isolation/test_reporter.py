@@ -14,11 +14,12 @@ MIB = 1 << 20
 PLACE = "f" * 16
 HELD = Enforcement(PLACE, "0" * 16, text([CardLimit("GPU-0", 15079, 4, 14)]))
 GRANTS = (
-    Allocation("a", "train", "default/a", (("GPU-0", 4),), "lead", hold=HELD),
+    Allocation("a", "train", "default/a", (("GPU-0", 4),), "lead", enforcement=HELD),
     Allocation("leaves", "train", "default/leaves", (("GPU-0", 4),), "lead"),
 )
 HERE = replace(
-    with_gpu_pods(allocations(14, 14), gpu_pod("a"), gpu_pod("b")), grants={each.key: each for each in GRANTS}
+    with_gpu_pods(allocations(14, 14), gpu_pod("a"), gpu_pod("b")),
+    by_container={each.key: each for each in GRANTS},
 )
 CONTAINER = Owner(PLACE)
 

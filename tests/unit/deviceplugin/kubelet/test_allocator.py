@@ -30,7 +30,7 @@ async def test_what_is_answered_is_on_the_disk_before(tmp_path: Path) -> None:
     here.come(gpu_pod("a", 2, card=1))
     await here.mem.allocate(ids(1, 0, 1))
     (grant,) = Record(tmp_path, MemoryUnit.GIB).read()
-    assert (grant.key, grant.cards, grant.lead) == (("a", "main"), (("GPU-1", 2),), "GPU-1-_-0")
+    assert (grant.key, grant.cards, grant.first_device_id) == (("a", "main"), (("GPU-1", 2),), "GPU-1-_-0")
 
 
 async def test_a_record_that_cannot_be_written_is_a_refusal_with_the_reason(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ async def test_a_record_that_cannot_be_written_is_a_refusal_with_the_reason(tmp_
     assert isinstance(answer, Rejected)
     assert answer.reason == "record"
     assert str(tmp_path / "file") in answer.text
-    assert not here.node_state.allocations.grants
+    assert not here.node_state.allocations.by_container
 
 
 async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ async def test_a_pod_that_only_the_kubelet_knows_gets_a_card_too(tmp_path: Path)
     here = Setting(tmp_path, 14)
     here.strange = [gpu_pod("static", 1)]
     assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
-    assert ("static", "main") in here.node_state.allocations.grants
+    assert ("static", "main") in here.node_state.allocations.by_container
 
 
 async def test_a_card_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_a_card_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -
     assert not call.done()
     here.alive.clear()
     assert isinstance(await call, AllocateResponse)
-    assert set(here.node_state.allocations.grants) == {("b", "main")}
+    assert set(here.node_state.allocations.by_container) == {("b", "main")}
 
 
 async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_a_pod_that_goes_while_it_is_waited_for_is_given_nothing(tmp_path:
     answer = await call
     assert isinstance(answer, Rejected)
     assert answer.reason == "unknown_pod"
-    assert here.node_state.allocations.grants == {}
+    assert here.node_state.allocations.by_container == {}
 
 
 async def test_a_refusal_is_told_on_the_pod(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ async def test_a_pod_that_nobody_knows_any_more_holds_nothing(tmp_path: Path) ->
     await before.mem.allocate(ids(0, *range(12)))
     after = Setting(tmp_path, 14)
     await after.departures.settle()
-    assert after.node_state.allocations.grants == {}
+    assert after.node_state.allocations.by_container == {}
 
 
 @pytest.mark.parametrize("core_first", [True, False])
@@ -274,7 +274,7 @@ async def test_a_refused_pod_does_not_take_the_next_one_down(tmp_path: Path) -> 
     )
     assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
     assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
-    assert set(here.node_state.allocations.grants) == {("good", "main")}
+    assert set(here.node_state.allocations.by_container) == {("good", "main")}
 
 
 async def test_compute_that_does_not_fit_on_the_card_of_the_memory_is_refused(tmp_path: Path) -> None:

@@ -9,10 +9,15 @@ from gpushare.deviceplugin.node.record import Record
 from gpushare.errors import ConfigError
 
 GRANTS = (
-    Allocation("uid-a", "main", "default/a", (("GPU-0", 4),), "GPU-0-_-0", at_ns=7, sure=True),
-    Allocation("uid-b", "init", "default/b", (("GPU-0", 2), ("GPU-1", 2)), "GPU-1-_-3", 30, astray=True),
+    Allocation("uid-a", "main", "default/a", (("GPU-0", 4),), "GPU-0-_-0", at_ns=7, confirmed=True),
+    Allocation("uid-b", "init", "default/b", (("GPU-0", 2), ("GPU-1", 2)), "GPU-1-_-3", 30, diverged=True),
     Allocation(
-        "uid-c", "main", "default/c", (("GPU-0", 1),), "x", hold=Enforcement("place", "version", "limit\n")
+        "uid-c",
+        "main",
+        "default/c",
+        (("GPU-0", 1),),
+        "x",
+        enforcement=Enforcement("place", "version", "limit\n"),
     ),
 )
 
@@ -35,7 +40,9 @@ async def test_what_was_kept_is_read(tmp_path: Path) -> None:
 def test_a_record_from_before_isolation_is_read(tmp_path: Path) -> None:
     old = '{"uid":"u","container":"main","pod":"default/a","cards":[["GPU-0",4]],"lead":"x","sure":true}'
     (tmp_path / "grants.json").write_text(f'{{"version":1,"unit":"GiB","grants":[{old}]}}')
-    assert record(tmp_path).read() == (Allocation("u", "main", "default/a", (("GPU-0", 4),), "x", sure=True),)
+    assert record(tmp_path).read() == (
+        Allocation("u", "main", "default/a", (("GPU-0", 4),), "x", confirmed=True),
+    )
 
 
 def test_without_a_file_there_are_no_grants(tmp_path: Path) -> None:
@@ -104,3 +111,15 @@ async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="file/state"):
         await record(tmp_path / "file" / "state").keep(lambda: keyed(*GRANTS))
+
+
+async def test_the_keys_of_the_file_stay(tmp_path: Path) -> None:
+    limits = Enforcement("place", "version", "limit\n", launches=True)
+    whole = Allocation("u", "main", "ns/a", (("GPU-0", 4),), "x", 30, 4, 7, True, True, True, limits)  # noqa: FBT003
+    await record(tmp_path).keep(lambda: keyed(whole))
+    assert (tmp_path / "grants.json").read_text() == (
+        '{"version":1,"unit":"GiB","grants":[{"uid":"u","container":"main","pod":"ns/a",'
+        '"cards":[["GPU-0",4]],"lead":"x","core":30,"total":4,"at_ns":7,"sure":true,"astray":true,'
+        '"again":true,"hold":{"place":"place","library":"version","limit":"limit\\n","launches":true}}]}'
+    )
+    assert record(tmp_path).read() == (whole,)

@@ -16,7 +16,7 @@ from tests.support.gpu_pods import NODE, gpu_pod
 
 def left_behind(*uids: str) -> NodeState:
     """All pods are known, and these are not among them."""
-    grants = [Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), uid, sure=True) for uid in uids]
+    grants = [Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), uid, confirmed=True) for uid in uids]
     node_state = NodeState(NODE, grants, KubeletRecord)
     node_state.settle()
     return node_state
@@ -109,7 +109,7 @@ async def test_a_pod_that_is_gone_since_the_look_began_is_kept_for_the_next_one(
     node_state = left_behind("a")
     newcomer = gpu_pod("b", 1)
     node_state.take_pods([Upserted("b", newcomer)])
-    node_state.take_grant(replace(Allocation("b", "main", "default/b", (("GPU-0", 1),), "y"), sure=True))
+    node_state.take_grant(replace(Allocation("b", "main", "default/b", (("GPU-0", 1),), "y"), confirmed=True))
     begun, release = threading.Event(), threading.Event()
 
     def look(uids: frozenset[str]) -> frozenset[str]:
