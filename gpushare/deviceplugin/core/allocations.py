@@ -1,8 +1,8 @@
-"""Who holds which card of this node: pods, what their containers were given, and the sums.
+"""Allocations of one node: its GPUs, its pods, the units allocated to each container, and the sums. Pure.
 
-A grant is one Allocate call that was answered. Pods hold what their containers were given for as long
-as they live, and while processes of theirs still run after they are gone from the API. The cards of a
-grant are named by UUID, which stays when indices change. No I/O, no clock, no kubelet here.
+An allocation is the result of one answered Allocate call. A pod keeps its allocations while it exists in
+the API, and after that until its last process has ended. Allocations name GPUs by UUID, because indices
+can change.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,10 +24,11 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """What holds a container to its units, as it was told: files that are mounted into it.
+    """The files that are mounted into a container to limit it to its units.
 
-    ``place`` is the folder of its limit and its region, ``library`` the version of the library, and
-    ``limit`` the text of the limit file. ``launches``: whether it has the build that holds launches too.
+    ``place`` is the name of the container directory with limit and region, ``library`` the version of the
+    library, and ``limit`` the text of the limit file. ``launches`` is whether the container has the build
+    that limits launches too.
     """
 
     place: str
@@ -37,20 +38,21 @@ class Enforcement:
 
     @property
     def given(self) -> Bound:
-        """What is mounted."""
+        """The mounted files, as the mounts of the container identify them."""
         return Bound(self.library, self.place, self.launches)
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What one container was given: units on each card by UUID.
+    """The units of one container on each GPU, as pairs of UUID and units.
 
-    ``core`` is the percent of compute that its pod takes of each card, which outlives the pod's object.
-    ``lead`` is the lowest device ID of the call, by which the kubelet's checkpoint tells who got it;
-    ``sure`` whether it has told. ``astray`` stays True once the pod got another card than its
-    annotations said. ``total`` is the pod's whole amount as the answer tells it, and ``at_ns`` when that
-    was; both are 0 where somebody else answered. ``again``: this container was given the same before and
-    has it, whoever the call was for. ``hold`` is None for a container that nothing holds.
+    ``core`` is the percent of compute that the pod uses of each GPU; it is stored because the pod's object
+    may be gone. ``first_device_id`` is the lowest device ID of the call: the kubelet's checkpoint identifies
+    the container by it, and ``confirmed`` is whether it has. ``diverged`` is whether the pod ever got other
+    GPUs than those of its annotations. ``total`` is the whole demand of the pod in units, and ``at_ns`` the
+    time of the response in nanoseconds; both are 0 if another plugin responded. ``reissued`` is whether the
+    container had the same allocation before this call, so that it keeps it even if the call was for another
+    container. ``enforcement`` is None for a container without limit files.
     """
 
     uid: str
@@ -68,20 +70,21 @@ class Allocation:
 
     @property
     def key(self) -> Key:
-        """Whose it is."""
+        """Identifies the container."""
         return self.uid, self.container
 
     @property
     def units(self) -> int:
-        """Units on all its cards."""
+        """Units on all its GPUs."""
         return sum(units for _, units in self.cards)
 
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
-    """The node at one moment. ``tenants`` are the pods that live here, by the kubelet's UID.
+    """The node at one moment. ``gpu_pods`` are its GPU pods by the kubelet's UID.
 
-    ``isolated``: whether an isolation library, where there is one, shall hold containers to their amounts.
+    ``isolated`` is whether the administrator wants containers limited to their units. ``by_container`` are
+    the allocations, and ``by_pod`` the same by the UID of the pod.
     """
 
     node: str
@@ -95,46 +98,46 @@ class Allocations:
 
     def __post_init__(self) -> None:
         by_pod: dict[str, tuple[Allocation, ...]] = {}
-        for grant in self.by_container.values():
-            by_pod[grant.uid] = (*by_pod.get(grant.uid, ()), grant)
+        for allocation in self.by_container.values():
+            by_pod[allocation.uid] = (*by_pod.get(allocation.uid, ()), allocation)
         object.__setattr__(self, "by_pod", by_pod)
 
     def of_pod(self, uid: str) -> tuple[Allocation, ...]:
-        """What the containers of a pod were given."""
+        """The allocations of a pod's containers."""
         return self.by_pod.get(uid, ())
 
     def index_of(self, uuid: str) -> int | None:
-        """Where a card is now; None where the node has it no more."""
+        """The current index of a GPU; None if the node no longer has it."""
         return next((card.index for card in self.cards if card.uuid == uuid), None)
 
 
-def diverges(allocations: Allocations, grant: Allocation) -> bool:
-    """Whether the pod's annotations do not tell the grant's cards, or nothing proves that they do."""
-    gpu_pod = allocations.gpu_pods.get(grant.uid)
-    promised = {index for index, _ in (gpu_pod.claim or ())} if gpu_pod else set()
-    return promised != {allocations.index_of(uuid) for uuid, _ in grant.cards} or not (
+def diverges(allocations: Allocations, allocation: Allocation) -> bool:
+    """Whether the pod's annotations name other GPUs than the allocation, or are not sealed."""
+    gpu_pod = allocations.gpu_pods.get(allocation.uid)
+    annotated = {index for index, _ in (gpu_pod.claim or ())} if gpu_pod else set()
+    return annotated != {allocations.index_of(uuid) for uuid, _ in allocation.cards} or not (
         gpu_pod and gpu_pod.pod.seal
     )
 
 
 def allocated_shares(allocations: Allocations, uid: str) -> Shares | None:
-    """What a pod holds by its grants: index → share. None where it has none, or a card is gone.
+    """The GPUs of a pod by its allocations: index and amount. None if it has none, or if a GPU is gone.
 
-    A pod reserves on its cards what it takes at its peak; what its containers were given may add up
-    to more, because init containers hand their units on.
+    A pod reserves its peak usage on its GPUs; the sum over its containers may be larger, because init
+    containers pass their units on.
     """
-    grants = allocations.of_pod(uid)
-    there = all(allocations.index_of(uuid) is not None for grant in grants for uuid, _ in grant.cards)
-    return _shares(allocations, uid) if grants and there else None
+    mine = allocations.of_pod(uid)
+    present = all(allocations.index_of(uuid) is not None for each in mine for uuid, _ in each.cards)
+    return _shares(allocations, uid) if mine and present else None
 
 
 def _shares(allocations: Allocations, uid: str) -> Shares:
-    """What a pod holds of the cards that the node has."""
+    """The amounts of a pod on those of its GPUs that the node still has."""
     units: dict[str, int] = {}
-    for grant in allocations.of_pod(uid):
-        for uuid, amount in grant.cards:
+    for allocation in allocations.of_pod(uid):
+        for uuid, amount in allocation.cards:
             units[uuid] = units.get(uuid, 0) + amount
-    core = max((grant.core for grant in allocations.of_pod(uid)), default=0)
+    core = max((allocation.core for allocation in allocations.of_pod(uid)), default=0)
     places = {
         index: amount for uuid, amount in units.items() if (index := allocations.index_of(uuid)) is not None
     }
@@ -146,40 +149,40 @@ def _shares(allocations: Allocations, uid: str) -> Shares:
 
 
 def book_of(allocations: Allocations, *, asking: str | None = None, claims: bool = True) -> Book:
-    """The book of this node for the pod that is asking, without what it holds itself.
+    """The book of this node for one pod, without that pod's own allocations.
 
-    ``claims``: whether pods that were promised a card and have not been served yet count too.
+    ``asking`` is the UID of that pod. ``claims`` is whether reservations of pods without an allocation count.
     """
-    # Which users share a card is settled when pods are bound.
+    # The extender decides at the bind which users may share a GPU.
     node = Node(allocations.node, allocations.cards, allocations.mode, allocations.placement, multi_user=True)
     reservations = {r.uid: r for r in _reservations(allocations, asking, claims=claims)}
     return make_book(allocations.node, node, frozenset(), reservations, {})
 
 
 def _reservations(allocations: Allocations, asking: str | None, *, claims: bool) -> Iterable[Reservation]:
-    for uid, grants in allocations.by_pod.items():
+    for uid, mine in allocations.by_pod.items():
         if uid != asking:
-            yield from _held_by(allocations, uid, grants[0].pod)
+            yield from _reserved_by(allocations, uid, mine[0].pod)
     for uid, gpu_pod in allocations.gpu_pods.items() if claims else ():
         if uid != asking and uid not in allocations.by_pod and gpu_pod.demand and gpu_pod.claim:
             yield Reservation(uid, gpu_pod.pod.full_name, gpu_pod.demand, gpu_pod.claim)
 
 
-def _held_by(allocations: Allocations, uid: str, pod: str) -> Iterable[Reservation]:
-    """One reservation for each card: what a pod was given need not be equal parts."""
+def _reserved_by(allocations: Allocations, uid: str, pod: str) -> Iterable[Reservation]:
+    """One reservation for each GPU: the allocations of a pod need not be equal parts."""
     for index, share in _shares(allocations, uid):
         demand = Demand((), share.mem, share.core, 1)
         yield Reservation(f"{uid}/{index}", pod, demand, ((index, share),))
 
 
 def choose(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[int, ...] | Rejection:
-    """The cards for a pod: those it holds, else those it was promised, else the best that fit.
+    """The GPU indices for a pod: of its allocations, else of its annotations, else by placement policy.
 
-    A promise is kept unless a pod that was served already stands in the way: then no card is
-    promised twice, and the pod gets others or nothing.
+    The annotations are followed unless the units there are allocated to another pod. Then the pod gets
+    other GPUs or is rejected; no unit is allocated twice.
     """
     if allocations.of_pod(gpu_pod.uid):
-        return _again(allocations, gpu_pod, demand)
+        return _same_gpus(allocations, gpu_pod, demand)
     book = book_of(allocations, asking=gpu_pod.uid, claims=False)
     if gpu_pod.claim and not unfit(book, demand) and _fits(book, gpu_pod.claim):
         return tuple(index for index, _ in gpu_pod.claim)
@@ -189,26 +192,26 @@ def choose(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[i
     return found if isinstance(found, Rejection) else tuple(index for index, _ in found)
 
 
-def _again(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[int, ...] | Rejection:
-    """The cards of a pod that holds some: they are its own, if all of it fits there.
+def _same_gpus(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[int, ...] | Rejection:
+    """The GPUs of a pod that has allocations, if the whole pod fits there.
 
-    It may not where its first container was taken for one of another pod, with the same amount but
-    with less to come.
+    It may not fit if its first container was mistaken for one of another pod that has the same amount and
+    a smaller demand.
     """
     mine = allocated_shares(allocations, gpu_pod.uid)
     if mine is None:
-        return Rejection("a card that it held is gone from the node")
+        return Rejection("a GPU allocated to it is gone from the node")
     book = book_of(allocations, asking=gpu_pod.uid, claims=False)
-    if len(mine) != demand.cards or not all(_room_for(book, index, share) for index, share in mine):
+    if len(mine) != demand.cards or not all(_has_free(book, index, share) for index, share in mine):
         places = ", ".join(f"card {index}" for index, _ in mine)
         return Rejection(
-            f"its other containers are on {places}, where its {demand.mem} do not fit as a whole"
+            f"its other containers use {places}, where its demand of {demand.mem} units does not fit"
         )
     return tuple(index for index, _ in mine)
 
 
-def _room_for(book: Book, index: int, share: Amount) -> bool:
-    """Whether the card has it left, open or not: who is on a card stays there."""
+def _has_free(book: Book, index: int, share: Amount) -> bool:
+    """Whether the GPU has the amount free, schedulable or not: a pod stays on its GPUs."""
     return any(
         room.card.index == index and room.free.mem >= share.mem and room.free.core >= share.core
         for room in book.rooms
@@ -220,22 +223,23 @@ def _fits(book: Book, claim: Shares) -> bool:
     return all(index in rooms and rooms[index].holds(share) for index, share in claim)
 
 
-def core_fits(allocations: Allocations, grant: Allocation, percent: int) -> bool:
-    """Whether the grant's cards have that share of compute left, whoever the grant's pod is."""
+def core_fits(allocations: Allocations, allocation: Allocation, percent: int) -> bool:
+    """Whether the allocation's GPUs have that percent of compute free for the allocation's pod."""
     return all(
-        free.core * len(grant.cards) >= percent for free in _left(allocations, grant, asking=grant.uid)
+        free.core * len(allocation.cards) >= percent
+        for free in _free(allocations, allocation, asking=allocation.uid)
     )
 
 
-def has_room_beside(allocations: Allocations, grant: Allocation, units: int, percent: int) -> bool:
-    """Whether the grant's cards have that much left, in equal parts, besides all that was given."""
-    parts = len(grant.cards)
-    free = _left(allocations, grant)
+def has_free_beside(allocations: Allocations, allocation: Allocation, units: int, percent: int) -> bool:
+    """Whether the allocation's GPUs have these amounts free, in equal parts, beside all allocations."""
+    parts = len(allocation.cards)
+    free = _free(allocations, allocation)
     return all(each.mem * parts >= units and each.core * parts >= percent for each in free)
 
 
-def _left(allocations: Allocations, grant: Allocation, *, asking: str | None = None) -> list[Amount]:
-    """What each of the grant's cards has left of what was given, less than nothing where it was too much."""
+def _free(allocations: Allocations, allocation: Allocation, *, asking: str | None = None) -> list[Amount]:
+    """The free amount of each of the allocation's GPUs; negative on an over-committed one."""
     book = book_of(allocations, asking=asking, claims=False)
-    places = {allocations.index_of(uuid) for uuid, _ in grant.cards}
-    return [room.free for room in book.rooms if room.card.index in places]
+    indices = {allocations.index_of(uuid) for uuid, _ in allocation.cards}
+    return [room.free for room in book.rooms if room.card.index in indices]

@@ -27,6 +27,7 @@ NO_ROOM: Final = "no_room"
 NO_LIBRARY: Final = "no_library"
 NO_MPS: Final = "no_mps"
 _NAMED: Final = 5
+"""Pods that a rejection names at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,9 @@ def decide(
     known = _known(allocations, match) or _new(allocations, match, demand)
     if isinstance(known, Rejection):
         return Rejected(NO_ROOM, f"{who}: {known.text}")
-    again = known.confirmed or known.reissued
+    reissued = known.confirmed or known.reissued
     allocation = replace(
-        known, first_device_id=min(ids), total=demand.mem, at_ns=now_ns, confirmed=False, reissued=again
+        known, first_device_id=min(ids), total=demand.mem, at_ns=now_ns, confirmed=False, reissued=reissued
     )
     mps = _mps_share(allocations, allocation, demand, capabilities)
     if isinstance(mps, Rejected):
@@ -169,53 +170,56 @@ def _enforcement(
     return Enforcement(place_named(allocation.at_ns), library, limit, launches)
 
 
-def with_allocation(allocations: Allocations, grant: Allocation) -> Allocations:
-    """The tenancy with this grant in place of what its container had.
+def with_allocation(allocations: Allocations, allocation: Allocation) -> Allocations:
+    """The node with this allocation in place of the container's previous one.
 
-    The kubelet gives out a device ID again only after it has dropped the call that had it: a grant that
-    was never confirmed and has the same one came to nothing.
+    The kubelet reuses a device ID only after it has dropped the call that had it: an unconfirmed allocation
+    with the same first ID has come to nothing.
     """
-    settled = {key: _settled(each, grant.first_device_id) for key, each in allocations.by_container.items()}
-    kept = {key: each for key, each in settled.items() if each}
-    return replace(allocations, by_container={**kept, grant.key: grant})
+    first = allocation.first_device_id
+    remaining = {key: _superseded(each, first) for key, each in allocations.by_container.items()}
+    kept = {key: each for key, each in remaining.items() if each}
+    return replace(allocations, by_container={**kept, allocation.key: allocation})
 
 
-def _settled(grant: Allocation, lead: str) -> Allocation | None:
-    """The grant once its lead is another's: nothing, or what its container had before it asked again."""
-    if grant.confirmed or grant.first_device_id != lead:
-        return grant
-    return replace(grant, confirmed=True, reissued=False) if grant.reissued else None
+def _superseded(allocation: Allocation, first_device_id: str) -> Allocation | None:
+    """The allocation once a new call has this first ID: None, or the container's previous allocation."""
+    if allocation.confirmed or allocation.first_device_id != first_device_id:
+        return allocation
+    return replace(allocation, confirmed=True, reissued=False) if allocation.reissued else None
 
 
 def unmatched(allocations: Allocations, amount: int) -> Rejected:
-    """Nobody of this node waits for that amount."""
-    names = sorted(t.pod.full_name for t in allocations.gpu_pods.values() if not allocations.of_pod(t.uid))
-    waiting = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    """The rejection of a call with an amount that no container of the node waits for."""
+    pods = allocations.gpu_pods.values()
+    names = sorted(each.pod.full_name for each in pods if not allocations.of_pod(each.uid))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    waiting = ", ".join(names[:_NAMED]) + more
     return Rejected(
         "unknown_pod",
         f"no container on node {allocations.node} waits for {amount} of {RESOURCE_MEM} "
-        f"(pods that were not served yet: {waiting or 'none'}); a controller's pod is made anew, "
+        f"(pods without an allocation: {waiting or 'none'}); a controller replaces its pod, "
         "a bare pod must be created again",
     )
 
 
-def no_core(allocations: Allocations, percent: int, lonely: Match | None) -> Rejected:
-    """Nobody of this node asks for that share of compute with memory to go with it."""
-    if lonely:
+def no_core(allocations: Allocations, percent: int, without_mem: Match | None) -> Rejected:
+    """The rejection of a call for compute; ``without_mem`` requests that percent and no memory."""
+    if without_mem:
         return Rejected(
             "core_only",
-            f"pod {lonely.gpu_pod.pod.full_name}, container {lonely.container.name} asks for {RESOURCE_CORE}="
-            f"{percent} without {RESOURCE_MEM}: ask for memory on the same card too",
+            f"pod {without_mem.gpu_pod.pod.full_name}, container {without_mem.container.name} asks for "
+            f"{RESOURCE_CORE}={percent} without {RESOURCE_MEM}: request memory in the same container too",
         )
     return Rejected(
         "unknown_pod", f"no container on node {allocations.node} asks for {RESOURCE_CORE}={percent}"
     )
 
 
-def no_core_left(grant: Allocation, percent: int) -> Rejected:
-    """The card that the container has been given has not that much compute left."""
+def no_core_left(allocation: Allocation, percent: int) -> Rejected:
+    """The rejection of a call for more compute than the GPU of the container has free."""
     return Rejected(
         "no_core",
-        f"{RESOURCE_CORE}={percent} does not fit on the card of {grant.units} of {RESOURCE_MEM} that were "
-        "just given for the same container; a controller's pod is made anew",
+        f"{RESOURCE_CORE}={percent} does not fit on the GPU of the {allocation.units} of {RESOURCE_MEM} that "
+        "were just allocated to the same container; a controller replaces its pod",
     )

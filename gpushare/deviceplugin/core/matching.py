@@ -1,25 +1,24 @@
-"""Which container is this Allocate for? The kubelet does not say; it is worked out here.
+"""Finds the container that an Allocate call is for; the call does not name it. Pure.
 
-The kubelet admits one pod after the other and asks for its containers in their order, init containers
-first, one call per resource (kubernetes pkg/kubelet/cm/devicemanager, ``allocateContainerResources``).
-It writes its checkpoint after each container, so that at any call all earlier ones are known by name,
-and only the next container of some pod can be the one. Among pods that are alike the oldest is taken:
-they are interchangeable, and the checkpoint tells afterwards which one it was. Unlike pods with a
-container of that amount are told apart by the list of pods of the kubelet, which has a pod on it before
-it admits it, and not earlier (``HandlePodAdditions``).
+The kubelet admits one pod at a time and calls Allocate for its containers in order, init containers first,
+once per resource (kubernetes pkg/kubelet/cm/devicemanager, ``allocateContainerResources``). It writes its
+checkpoint after each container. So at any call all earlier containers are known by name, and only the next
+container of a pod is a candidate. Among equal pods the oldest is taken: they are interchangeable, and the
+checkpoint shows later which one it was. Unequal pods with a container of that amount are distinguished by
+the kubelet's list of pods, which contains a pod only from its admission on (``HandlePodAdditions``).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, has_room_beside
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, has_free_beside
 from gpushare.model.demand import ContainerDemand, Demand
 from gpushare.model.own_node import GpuPod
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The container that a call is for, as far as one can know."""
+    """The most likely container of a call."""
 
     gpu_pod: GpuPod
     container: ContainerDemand
@@ -27,13 +26,13 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class AllocateCall:
-    """An Allocate call for units of memory.
+    """An Allocate call for ``amount`` units of memory.
 
-    ``cards`` are the indices that its device IDs speak of, empty where they say nothing. ``core`` is the
-    percentage that the kubelet has just asked for the same container, if it did. ``done`` is whom the
-    checkpoint names, None where it cannot be read. ``refused`` were refused before: the kubelet is
-    done with them, though the API may still show them waiting. ``known`` are the full names of the pods
-    that the kubelet has, None where it was not asked.
+    ``cards`` are the GPU indices in its device IDs, empty if they name none. ``core`` is the percent of a
+    preceding call for the same container, None without one. ``done`` are the containers in the checkpoint,
+    None if it cannot be read. ``refused`` are containers rejected before: the kubelet has given them up,
+    even if the API still shows them as waiting. ``known`` are the full names of the kubelet's pods, None if
+    they were not read.
     """
 
     amount: int
@@ -45,7 +44,7 @@ class AllocateCall:
 
 
 def match(allocations: Allocations, call: AllocateCall) -> Match | None:
-    """The likeliest container; None if no pod of this node waits for that amount.
+    """The most likely container; None if no pod of this node waits for that amount.
 
     A container with the compute of the call comes first. Where none waits, the call for compute was for a
     container that failed since, and any container with that amount counts.
@@ -58,24 +57,26 @@ def _likeliest(allocations: Allocations, call: AllocateCall) -> Match | None:
     found = _waiting(allocations, call)
     known = [each for each in found if call.known is None or each.gpu_pod.pod.full_name in call.known]
     ranked = sorted(known or found, key=lambda each: _rank(allocations, each, call))
-    return next((each for each in ranked if not _robs(allocations, each, ranked, call)), None)
+    return next(
+        (each for each in ranked if not _would_take_from_unserved(allocations, each, ranked, call)), None
+    )
 
 
 def contested(allocations: Allocations, call: AllocateCall) -> bool:
-    """Whether unlike pods wait for that amount, so that it matters which of them is meant."""
+    """Whether unequal pods wait for that amount, so that the result depends on the choice."""
     found = _waiting(allocations, call)
     stages = [_stage(allocations, each, call) for each in found]
     return len({_shape(each) for each, stage in zip(found, stages, strict=True) if stage == min(stages)}) > 1
 
 
 def match_core(allocations: Allocations, percent: int, done: frozenset[Key] | None) -> Match | None:
-    """The likeliest container for a call for that share of compute."""
+    """The most likely container of a call for that percent of compute."""
     found = _next(allocations, done, lambda next_: next_.core == percent)
     return min(found, key=lambda each: _rank(allocations, each, AllocateCall(0, done=done)), default=None)
 
 
 def _waiting(allocations: Allocations, call: AllocateCall) -> list[Match]:
-    """The containers that the call can be for."""
+    """The candidates of the call."""
     return _next(
         allocations, call.done, lambda next_: next_.mem == call.amount and call.core in (None, next_.core)
     )
@@ -98,12 +99,12 @@ Shape = tuple[object, ...]
 def next_container(
     allocations: Allocations, gpu_pod: GpuPod, done: frozenset[Key] | None
 ) -> ContainerDemand | None:
-    """The container of a pod whose turn it is: the first that has not been served and does not run."""
+    """The next container of a pod: the first without an allocation that is not running."""
     containers = [c for c in _containers(gpu_pod) if c.mem > 0 and c.name not in gpu_pod.running]
     finished = done if done is not None else frozenset(allocations.by_container)
     waiting = [c for c in containers if (gpu_pod.uid, c.name) not in finished]
     if not waiting and done is None:
-        # Without a checkpoint a call that comes again cannot be told: it is for the first container.
+        # Without a checkpoint a repeated call cannot be recognised: it is for the first container.
         waiting = containers
     return waiting[0] if waiting else None
 
@@ -115,7 +116,7 @@ def _containers(gpu_pod: GpuPod) -> tuple[ContainerDemand, ...]:
 
 
 def _rank(allocations: Allocations, found: Match, call: AllocateCall) -> Rank:
-    """The smallest is taken."""
+    """The sort key of a candidate; the smallest wins."""
     gpu_pod, pod = found.gpu_pod, found.gpu_pod.pod
     elsewhere = not gpu_pod.claim or call.cards != {index for index, _ in gpu_pod.claim}
     stage = _stage(allocations, found, call)
@@ -123,50 +124,52 @@ def _rank(allocations: Allocations, found: Match, call: AllocateCall) -> Rank:
 
 
 def _stage(allocations: Allocations, found: Match, call: AllocateCall) -> int:
-    """A pod under way comes first, then pods never served, served before, refused before."""
+    """0 for a pod under admission, 1 without allocations, 2 with allocations, 3 after a rejection."""
     gpu_pod = found.gpu_pod
     if (gpu_pod.uid, found.container.name) in call.refused:
         return 3
-    if _under_way(gpu_pod, call):
+    if _under_admission(gpu_pod, call):
         return 0
     return 2 if allocations.of_pod(gpu_pod.uid) or gpu_pod.served else 1
 
 
 def _shape(found: Match) -> Shape:
-    """What twins have in common: whichever of them is meant, the answer is right but for the card."""
+    """Equal for twins: for each of them the response is right except for the GPU."""
     gpu_pod = found.gpu_pod
     containers = tuple((c.kind, c.mem, c.core) for c in _containers(gpu_pod))
     cards = gpu_pod.demand.cards if gpu_pod.demand else 0
     return cards, containers, found.container.name in gpu_pod.picks_devices
 
 
-def _robs(allocations: Allocations, found: Match, all_found: Sequence[Match], call: AllocateCall) -> bool:
-    """Whether what this one has may be meant for one who has nothing, with no room on its cards for both.
+def _would_take_from_unserved(
+    allocations: Allocations, found: Match, all_found: Sequence[Match], call: AllocateCall
+) -> bool:
+    """Whether repeating this allocation would take units from a pod that has none, if both do not fit.
 
-    Who has nothing comes later only where it was refused, which may have been meant for its twin, or where
-    somebody else has served it.
+    A pod without allocations ranks lower only after a rejection, which may have been meant for its twin, or
+    if another plugin has served it.
     """
-    grant = allocations.by_container.get((found.gpu_pod.uid, found.container.name))
-    if grant is None or _under_way(found.gpu_pod, call):
+    allocation = allocations.by_container.get((found.gpu_pod.uid, found.container.name))
+    if allocation is None or _under_admission(found.gpu_pod, call):
         return False
     return any(
         not allocations.of_pod(other.gpu_pod.uid)
-        and not has_room_beside(allocations, grant, other.container.mem, other.container.core)
+        and not has_free_beside(allocations, allocation, other.container.mem, other.container.core)
         for other in all_found
     )
 
 
-def _under_way(gpu_pod: GpuPod, call: AllocateCall) -> bool:
-    """Whether the kubelet has asked for an earlier container of the pod."""
+def _under_admission(gpu_pod: GpuPod, call: AllocateCall) -> bool:
+    """Whether the checkpoint names an earlier container of the pod."""
     return call.done is not None and any(uid == gpu_pod.uid for uid, _ in call.done)
 
 
 def twin_with_core(
     allocations: Allocations, last: Allocation, percent: int, done: frozenset[Key] | None
 ) -> bool:
-    """Whether a call for compute may be for the container that the last call for memory was answered for.
+    """Whether a call for compute can be for the container of the last call for memory.
 
-    The kubelet's checkpoint names a container only when both its calls are over.
+    The checkpoint names a container only after both of its calls.
     """
     if done is not None and last.key in done:
         return False
@@ -179,7 +182,7 @@ def twin_with_core(
 
 
 def core_only(allocations: Allocations, percent: int) -> Match | None:
-    """A container that asks for that share of compute and for no memory to go with it."""
+    """A container that requests that percent of compute and no memory; None if there is none."""
     return next(
         (
             Match(gpu_pod, container)

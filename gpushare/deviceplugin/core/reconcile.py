@@ -1,7 +1,7 @@
-"""Grants and the kubelet's checkpoint joined: who really got what.
+"""Joins allocations with the kubelet's checkpoint: which container really got which devices. Pure.
 
-An Allocate call has no pod in it, so a grant's owner is a likely one until the checkpoint names the pod
-that holds the grant's device IDs. Twins that were taken for each other change places here.
+An Allocate call does not name its pod, so the owner of an allocation is a guess until the checkpoint names
+the pod that has the allocation's device IDs. Twins that were mistaken for each other are swapped here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +15,11 @@ from gpushare.isolation.layout import Bound
 
 @dataclass(frozen=True, slots=True)
 class ServedContainer:
-    """A container that the kubelet's checkpoint names.
+    """A container in the kubelet's checkpoint.
 
-    ``lead`` is its lowest device ID and ``units`` the number of its IDs. ``cards`` are the UUIDs that
-    the answer kept in the checkpoint speaks of, empty where it does not tell, and ``bound`` what holds it, if
-    something does.
+    ``first_device_id`` is its lowest device ID and ``units`` the number of its IDs. ``cards`` are the UUIDs
+    that the response in the checkpoint names, empty if it names none, and ``bound`` are the limit files in
+    that response, None without limits.
     """
 
     uid: str
@@ -31,78 +31,79 @@ class ServedContainer:
 
     @property
     def key(self) -> Key:
-        """Whose it is."""
+        """Identifies the container."""
         return self.uid, self.container
 
 
 def join(allocations: Allocations, served: Sequence[ServedContainer]) -> Allocations:
-    """The tenancy with every grant under the name of the container that the checkpoint gives it.
+    """The node with every allocation under the container that the checkpoint names for it.
 
-    What the checkpoint does not name keeps its likely owner, unless another grant is that owner's.
+    An allocation that the checkpoint does not name keeps its assumed owner, unless that container has
+    another one.
     """
-    grants: dict[Key, Allocation] = {}
-    loose = [grant for grant in allocations.by_container.values() if not grant.confirmed]
-    strangers: list[ServedContainer] = []
+    found: dict[Key, Allocation] = {}
+    unconfirmed = [each for each in allocations.by_container.values() if not each.confirmed]
+    unknown: list[ServedContainer] = []
     for entry in served:
-        grant = allocations.by_container.get(entry.key)
-        if grant and _same_call(grant, entry):
-            grants[entry.key] = grant if grant.confirmed else replace(grant, confirmed=True, reissued=False)
-            _drop(loose, grant)
+        allocation = allocations.by_container.get(entry.key)
+        if allocation and _same_call(allocation, entry):
+            found[entry.key] = allocation if allocation.confirmed else _confirmed(allocation)
+            _drop(unconfirmed, allocation)
         else:
-            strangers.append(entry)
-    for entry in strangers:
-        grant = next((grant for grant in loose if _same_call(grant, entry)), None)
-        found = _owned(allocations, grant, entry) if grant else _adopted(allocations, entry)
-        if found:
-            grants[entry.key] = found
-            _drop(loose, grant)
-    rest = {
-        g.key: g for g in (*_sure(allocations), *loose, *_kept(allocations, grants)) if g.key not in grants
-    }
-    joined = {**rest, **grants}
+            unknown.append(entry)
+    for entry in unknown:
+        allocation = next((each for each in unconfirmed if _same_call(each, entry)), None)
+        owned = _moved(allocations, allocation, entry) if allocation else _adopted(allocations, entry)
+        if owned:
+            found[entry.key] = owned
+            _drop(unconfirmed, allocation)
+    confirmed = (each for each in allocations.by_container.values() if each.confirmed)
+    others = (*confirmed, *unconfirmed, *_previous(allocations, found))
+    rest = {each.key: each for each in others if each.key not in found}
+    joined = {**rest, **found}
     return allocations if joined == allocations.by_container else replace(allocations, by_container=joined)
 
 
-def _drop(loose: list[Allocation], grant: Allocation | None) -> None:
-    loose[:] = [each for each in loose if each is not grant]
+def _confirmed(allocation: Allocation) -> Allocation:
+    return replace(allocation, confirmed=True, reissued=False)
 
 
-def _sure(allocations: Allocations) -> Iterable[Allocation]:
-    return (grant for grant in allocations.by_container.values() if grant.confirmed)
+def _drop(unconfirmed: list[Allocation], allocation: Allocation | None) -> None:
+    unconfirmed[:] = [each for each in unconfirmed if each is not allocation]
 
 
-def _kept(allocations: Allocations, grants: Mapping[Key, Allocation]) -> Iterable[Allocation]:
-    """What containers had before they were taken for others that asked."""
-    asked = {(grant.first_device_id, grant.units) for grant in grants.values()}
+def _previous(allocations: Allocations, found: Mapping[Key, Allocation]) -> Iterable[Allocation]:
+    """Allocations of containers that were mistaken for the container of a later call."""
+    calls = {(each.first_device_id, each.units) for each in found.values()}
     return (
-        replace(grant, confirmed=True, reissued=False)
-        for grant in allocations.by_container.values()
-        if grant.reissued and (grant.first_device_id, grant.units) in asked
+        _confirmed(each)
+        for each in allocations.by_container.values()
+        if each.reissued and (each.first_device_id, each.units) in calls
     )
 
 
-def _same_call(grant: Allocation, entry: ServedContainer) -> bool:
-    return grant.first_device_id == entry.first_device_id and grant.units == entry.units
+def _same_call(allocation: Allocation, entry: ServedContainer) -> bool:
+    return allocation.first_device_id == entry.first_device_id and allocation.units == entry.units
 
 
-def _owned(allocations: Allocations, grant: Allocation, entry: ServedContainer) -> Allocation:
-    """The grant under its real owner's name."""
+def _moved(allocations: Allocations, allocation: Allocation, entry: ServedContainer) -> Allocation:
+    """The allocation under its real owner."""
     gpu_pod = allocations.gpu_pods.get(entry.uid)
-    moved = replace(grant, uid=entry.uid, container=entry.container, confirmed=True, reissued=False)
+    moved = replace(_confirmed(allocation), uid=entry.uid, container=entry.container)
     if gpu_pod is None:
         return moved
-    core = gpu_pod.demand.per_card.core if gpu_pod.demand else grant.core
+    core = gpu_pod.demand.per_card.core if gpu_pod.demand else allocation.core
     return replace(moved, pod=gpu_pod.pod.full_name, core=core, diverged=diverges(allocations, moved))
 
 
 def _adopted(allocations: Allocations, entry: ServedContainer) -> Allocation | None:
-    """A grant that somebody else made: another plugin, or one of ours whose record is lost."""
+    """An allocation that another plugin made, or that was in a lost record; None if its GPUs are unknown."""
     gpu_pod = allocations.gpu_pods.get(entry.uid)
     uuids = [uuid for uuid in entry.cards if allocations.index_of(uuid) is not None]
     if not uuids or gpu_pod is None or entry.units % len(uuids):
         return None
     each = entry.units // len(uuids)
-    grant = Allocation(
+    allocation = Allocation(
         entry.uid,
         entry.container,
         gpu_pod.pod.full_name,
@@ -111,39 +112,39 @@ def _adopted(allocations: Allocations, entry: ServedContainer) -> Allocation | N
         gpu_pod.demand.per_card.core if gpu_pod.demand else 0,
         confirmed=True,
     )
-    hold = _hold_of(allocations, grant, entry.bound)
-    return replace(grant, diverged=diverges(allocations, grant), enforcement=hold)
+    enforcement = _enforcement(allocations, allocation, entry.bound)
+    return replace(allocation, diverged=diverges(allocations, allocation), enforcement=enforcement)
 
 
-def _hold_of(allocations: Allocations, grant: Allocation, bound: Bound | None) -> Enforcement | None:
-    """What holds it. Where its limit was lost and cannot be said again, an empty one gives out nothing."""
+def _enforcement(allocations: Allocations, allocation: Allocation, bound: Bound | None) -> Enforcement | None:
+    """The limit files of the container. A limit that cannot be computed again is empty and allows nothing."""
     if bound is None:
         return None
     try:
-        limit = limit_of(allocations, grant, allocations.gpu_pods[grant.uid].demand)
+        limit = limit_of(allocations, allocation, allocations.gpu_pods[allocation.uid].demand)
     except InvalidRequest:
         limit = ""
     return Enforcement(bound.place, bound.version, limit, bound.launches)
 
 
 def marked(allocations: Allocations) -> Allocations:
-    """The tenancy after its cards changed their places: who is astray now stays so."""
-    grants = {
-        key: replace(grant, diverged=True)
-        if grant.uid in allocations.gpu_pods and diverges(allocations, grant)
-        else grant
-        for key, grant in allocations.by_container.items()
+    """The node after its GPUs changed their indices: allocations that diverge now stay marked."""
+    found = {
+        key: replace(each, diverged=True)
+        if each.uid in allocations.gpu_pods and diverges(allocations, each)
+        else each
+        for key, each in allocations.by_container.items()
     }
-    return allocations if grants == allocations.by_container else replace(allocations, by_container=grants)
+    return allocations if found == allocations.by_container else replace(allocations, by_container=found)
 
 
 def retained(allocations: Allocations, leaving: frozenset[str]) -> Allocations:
-    """The tenancy without the grants of pods that are gone; ``leaving`` ones still have processes."""
+    """The node without the allocations of deleted pods; pods in ``leaving`` still have processes."""
     kept = {
-        key: grant
-        for key, grant in allocations.by_container.items()
-        if grant.uid in allocations.gpu_pods or grant.uid in leaving
+        key: each
+        for key, each in allocations.by_container.items()
+        if each.uid in allocations.gpu_pods or each.uid in leaving
     }
-    return (
-        allocations if len(kept) == len(allocations.by_container) else replace(allocations, by_container=kept)
-    )
+    if len(kept) == len(allocations.by_container):
+        return allocations
+    return replace(allocations, by_container=kept)

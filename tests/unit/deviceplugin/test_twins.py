@@ -92,7 +92,7 @@ async def test_the_rest_of_such_a_pod_is_refused_by_name_where_it_does_not_fit(t
     answer = await here.mem.allocate([f"x{n}" for n in range(6)])
     assert isinstance(answer, Rejected)
     assert answer.text.startswith(
-        "pod default/large, container c1: its other containers are on card 0, where "
+        "pod default/large, container c1: its other containers use card 0, where "
     )
 
 
