@@ -80,7 +80,7 @@ class Projector:
         self._publisher.want_node(desired_node(shared_gpus, assigned_text(house.allocations)))
         self._publisher.want_pods(pod_patches(house.allocations))
         if shared_gpus:
-            self._publisher.want_unhealthy(shared_gpus.closed)
+            self._publisher.want_unhealthy(shared_gpus.unschedulable)
         here = house.allocations.by_pod.keys() & house.allocations.gpu_pods.keys()
         self._metrics.pods.labels("running").set(len(here))
         self._metrics.pods.labels("leaving").set(len(house.allocations.by_pod) - len(here))

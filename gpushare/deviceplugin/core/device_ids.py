@@ -1,7 +1,7 @@
-"""The IDs of the kubelet's devices: one per unit of a card, and how many of them fit a message.
+"""The IDs of the devices, one per unit of a GPU, and how many of them fit into one message. Pure.
 
-The kubelet reads ListAndWatch with gRPC's default limit of 4 MiB a message. The forms of IDs are in
-``gpushare.model.devices``; the short one is for lists that would be too long with the other.
+The kubelet reads ListAndWatch with gRPC's default limit of 4 MiB per message. ``gpushare.model.devices``
+defines the two forms of IDs; the short form is for lists that exceed the limit with the long form.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,15 +14,15 @@ from gpushare.model.demand import Malformed
 from gpushare.model.devices import card_named, long_id, number_of, short_id
 
 MESSAGE_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes that the kubelet takes in one message, and so in one list of devices."""
+"""The size limit of one message, and so of one list of devices, in bytes."""
 _ENVELOPE: Final = 21
-"""Bytes around an ID at most: tags and lengths (6), "Unhealthy" (9), a NUMA node's topology (6)."""
+"""The most bytes around an ID: tags and lengths (6), "Unhealthy" (9), a NUMA node's topology (6)."""
 
 Namer = Callable[[Card, int], str]
 
 
 def namer_for(cards: Sequence[Card]) -> Namer | Malformed:
-    """How to name the units of these cards within the limit, or which unit of memory would fit."""
+    """The form of IDs with which these GPUs fit into a message; Malformed if none does."""
     for namer in (long_id, short_id):
         if _size(cards, namer) <= MESSAGE_LIMIT:
             return namer
@@ -36,10 +36,10 @@ def namer_for(cards: Sequence[Card]) -> Namer | Malformed:
 def devices_of(
     cards: Iterable[Card], namer: Namer, units: Callable[[Card], int], cordoned: frozenset[int] = frozenset()
 ) -> Iterator[Device]:
-    """All devices, one after the other: ``units`` of each card, as healthy as the card is.
+    """All devices: ``units`` of each GPU, with the health of the GPU.
 
-    Those of cordoned cards are healthy: the kubelet would turn away pods that hold them when it, or
-    the node, starts anew.
+    Devices of cordoned GPUs are healthy: after a restart the kubelet rejects pods whose devices are
+    unhealthy.
     """
     return (
         Device(namer(card, number), card.healthy or card.index in cordoned, card.numa)
@@ -49,22 +49,22 @@ def devices_of(
 
 
 def cards_by_name(cards: Iterable[Card]) -> Mapping[str, Card]:
-    """What IDs of either form call the cards: UUIDs and indices."""
+    """The GPUs by the names in device IDs of both forms: UUIDs and indices."""
     listed = tuple(cards)
     return {**{str(card.index): card for card in listed}, **{card.uuid: card for card in listed}}
 
 
 def card_of(identifier: str, names: Mapping[str, Card]) -> Card | None:
-    """The card that an ID of either form speaks of; ``names`` as from ``cards_by_name``."""
+    """The GPU of a device ID of either form; ``names`` comes from ``cards_by_name``."""
     return names.get(card_named(identifier))
 
 
 def preferred(
     available: Sequence[str], must: Sequence[str], size: int, wanted: Sequence[int], cards: Sequence[Card]
 ) -> list[str]:
-    """``size`` IDs: those that must be, then evenly from the wanted cards, then from any.
+    """``size`` IDs: those of ``must``, then evenly from the wanted GPUs, then from any.
 
-    ``wanted`` are card indices. What the kubelet must have counts for its card.
+    ``wanted`` are GPU indices. The IDs of ``must`` count towards their GPU.
     """
     names = cards_by_name(cards)
     chosen = list(dict.fromkeys(must))[:size]
@@ -72,9 +72,9 @@ def preferred(
     for identifier in set(available).difference(chosen):
         card = card_of(identifier, names)
         spare.setdefault(card.index if card else None, []).append(identifier)
-    held = [card.index for identifier in chosen if (card := card_of(identifier, names))]
+    required = [card.index for identifier in chosen if (card := card_of(identifier, names))]
     for index in dict.fromkeys(wanted):
-        quota = size // len(wanted) - held.count(index)
+        quota = size // len(wanted) - required.count(index)
         chosen += _take(spare.get(index, []), min(quota, size - len(chosen)))
     for pool in sorted(spare.values(), key=len, reverse=True):
         chosen += _take(pool, size - len(chosen))
@@ -82,7 +82,7 @@ def preferred(
 
 
 def _take(pool: list[str], count: int) -> list[str]:
-    """The first IDs of a pool, in the order of their numbers: a container gets a run of them."""
+    """The first IDs of a pool by number, so that a container gets consecutive ones."""
     if count <= 0:
         return []
     pool.sort(key=number_of)
@@ -95,7 +95,7 @@ def _size(cards: Sequence[Card], namer: Namer) -> int:
 
 
 def _digits(count: int) -> int:
-    """The digits of all numbers from 0 to ``count`` - 1 together."""
+    """The total number of digits of the numbers from 0 to ``count`` - 1."""
     total, length, start = 0, 1, 0
     while start < count:
         end = min(count, 10**length)

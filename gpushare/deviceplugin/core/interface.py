@@ -1,16 +1,16 @@
-"""Between the gRPC endpoint and what answers it: plain values, no protobuf and no decision."""
+"""The interface between the gRPC endpoint and its plugins: plain values, without protobuf. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 OK: Final = "ok"
-"""The result of an answer that gives what was asked for."""
+"""The result of a response that allocates what was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device of the kubelet's list: one unit of a card. ``numa`` is a hint, None for none."""
+    """One device in the kubelet's list: one unit of a GPU. ``numa`` is the NUMA node, None if unknown."""
 
     id: str
     healthy: bool = True
@@ -19,7 +19,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A path of the host inside a container."""
+    """A path of the host that is mounted into a container."""
 
     host_path: str
     container_path: str
@@ -28,7 +28,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class AllocateResponse:
-    """What a container gets. ``result`` is one word for metrics: an answer may tell of a failure too."""
+    """The response for one container. ``result`` is its metric label; a response may signal a failure."""
 
     envs: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -38,31 +38,31 @@ class AllocateResponse:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why a container gets nothing, for the kubelet's event. ``reason`` is one word for metrics."""
+    """The rejection of a call. ``reason`` is its metric label, ``text`` the message of the kubelet's event."""
 
     reason: str
     text: str
 
 
 class Plugin(Protocol):
-    """What one endpoint serves. All calls come from one event loop."""
+    """The part of a device plugin behind its endpoint. All calls come from one event loop."""
 
     resource: str
-    """Name of the extended resource."""
+    """The name of the extended resource."""
     socket: str
-    """Name of our socket in the kubelet's folder of device plugins."""
+    """The name of the plugin's socket in the kubelet's directory of device plugins."""
 
     def devices(self) -> Iterable[Device]:
-        """All devices as they are now; another thread may go through them."""
+        """The current devices. The caller may iterate in another thread."""
 
     async def changed(self) -> None:
-        """Return when ``devices`` has changed since it was last asked."""
+        """Return when ``devices`` has changed since its last call."""
 
     async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
-        """``size`` of the available IDs, ``must`` among them, in the best combination."""
+        """The preferred ``size`` of the available IDs, including ``must``."""
 
     async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
-        """What the container gets that the kubelet gave these IDs."""
+        """The response for a container that gets these device IDs."""
 
     def registered(self, *, up: bool) -> None:
-        """Whether the kubelet listens to the list of devices."""
+        """Receives whether the kubelet watches the list of devices."""

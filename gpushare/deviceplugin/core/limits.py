@@ -1,6 +1,7 @@
-"""Whether a container is held to its units, and what its limit file says. Pure.
+"""The limits of a container: whether there are any, the text of its limit file, and its MPS limits. Pure.
 
-What does not belong here: the files (``places``), and keeping them (``keeper``).
+Limit files and their lifetime belong to ``gpushare.deviceplugin.isolation``, the format of the file to
+``gpushare.isolation.limits``.
 """
 
 from dataclasses import dataclass
@@ -14,75 +15,77 @@ from gpushare.model.demand import Demand
 from gpushare.model.modes import HELD, Mode
 
 _CONTEXT_MIB: Final = 121
-"""The first guess of a CUDA context: on a V100 with driver 418, nvidia-smi shows 3193 MiB for 3072."""
-
-
-def is_limited(allocations: Allocations) -> bool:
-    """Whether containers that come now are held to their amounts."""
-    return allocations.isolated and allocations.mode in HELD
-
-
-def limit_of(allocations: Allocations, grant: Allocation, demand: Demand | None) -> str:
-    """The limit file for the cards of a grant that the node has; ``demand`` is that of its pod, if known.
-
-    Raises InvalidRequest for what no limit file can say.
-    """
-    core = core_of(demand, grant) if demand and allocations.mode is Mode.CORE_MEM else 0
-    return text(limits_of(allocations, grant, core))
-
-
-def limits_of(allocations: Allocations, grant: Allocation, core: int = 0) -> list[CardLimit]:
-    """The limits on those cards of a grant that the node has, with that part of their time."""
-    units = dict(grant.cards)
-    return [_limit(card, units[card.uuid], core) for card in allocations.cards if card.uuid in units]
-
-
-def has_compute_share(limit: str) -> bool:
-    """Whether a limit file gives its container a part of some card's time, and not all of it."""
-    return any(is_compute_share(card.core_percent) for card in parse(limit))
-
-
-def is_compute_share(percent: int) -> bool:
-    """Whether that is less than all of a card's time; 0 is no limit."""
-    return 0 < percent < CORE_PER_CARD
-
-
-def core_of(demand: Demand, grant: Allocation) -> int:
-    """The container's own part of its pod's compute, in percent of each card."""
-    return sum(each.core for each in demand.containers if each.name == grant.container) // demand.cards
-
-
-def _limit(card: Card, units: int, core: int) -> CardLimit:
-    """A card that has become smaller than what was given of it is the limit as a whole."""
-    return CardLimit(card.uuid, card.mib, min(units, card.units), card.units, _CONTEXT_MIB, core)
-
-
-_ONLY_CARD: Final = 0
-"""Its place among those that the container sees."""
+"""The initial estimate of a CUDA context: on a V100 with driver 418, nvidia-smi shows 3193 MiB for 3072."""
+_VISIBLE_INDEX: Final = 0
+"""The index of a container's only GPU, as MPS counts the visible GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class MpsShare:
-    """Of one card: ``mib`` for each process, ``percent`` of the card's compute. None is no limit."""
+    """The MPS limits on one GPU: MiB for each process and percent of compute; None is no limit.
+
+    ``card`` is the UUID of the GPU.
+    """
 
     card: str
     mib: int | None
     percent: int | None
 
 
-def mps_share_of(allocations: Allocations, grant: Allocation, demand: Demand) -> MpsShare:
-    """The part of the only card of a grant."""
-    (limit,) = limits_of(allocations, grant)
-    core = core_of(demand, grant)
-    mib = limit.limit_mib if allocations.isolated else None
-    return MpsShare(limit.uuid, mib, core if allocations.isolated and is_compute_share(core) else None)
+def is_limited(allocations: Allocations) -> bool:
+    """Whether new containers on this node are limited to their units."""
+    return allocations.isolated and allocations.mode in HELD
 
 
-def envs_of(part: MpsShare) -> dict[str, str]:
-    """What a container's programs are told."""
+def is_compute_share(percent: int) -> bool:
+    """Whether that is less than a whole GPU; 0 is no limit."""
+    return 0 < percent < CORE_PER_CARD
+
+
+def has_compute_share(limit: str) -> bool:
+    """Whether a limit file limits the compute of some GPU."""
+    return any(is_compute_share(card.core_percent) for card in parse(limit))
+
+
+def core_of(demand: Demand, allocation: Allocation) -> int:
+    """The container's own part of its pod's compute, in percent of each GPU."""
+    return sum(each.core for each in demand.containers if each.name == allocation.container) // demand.cards
+
+
+def limit_of(allocations: Allocations, allocation: Allocation, demand: Demand | None) -> str:
+    """The text of the limit file, for the GPUs that the node still has.
+
+    ``demand`` is that of the pod, None if unknown. Raises InvalidRequest for values outside the format.
+    """
+    core = core_of(demand, allocation) if demand and allocations.mode is Mode.CORE_MEM else 0
+    return text(_limits(allocations, allocation, core))
+
+
+def mps_share_of(allocations: Allocations, allocation: Allocation, demand: Demand) -> MpsShare:
+    """The MPS limits of an allocation on one GPU; all None if the node does not limit containers."""
+    (limit,) = _limits(allocations, allocation)
+    if not allocations.isolated:
+        return MpsShare(limit.uuid, None, None)
+    core = core_of(demand, allocation)
+    return MpsShare(limit.uuid, limit.limit_mib, core if is_compute_share(core) else None)
+
+
+def envs_of(share: MpsShare) -> dict[str, str]:
+    """The environment of a container that uses MPS."""
     envs = {ENV_MPS_PIPES: MPS_INSIDE}
-    if part.mib is not None:
-        envs[ENV_MPS_MEMORY] = f"{_ONLY_CARD}={part.mib}M"
-    if part.percent is not None:
-        envs[ENV_MPS_PERCENT] = str(part.percent)
+    if share.mib is not None:
+        envs[ENV_MPS_MEMORY] = f"{_VISIBLE_INDEX}={share.mib}M"
+    if share.percent is not None:
+        envs[ENV_MPS_PERCENT] = str(share.percent)
     return envs
+
+
+def _limits(allocations: Allocations, allocation: Allocation, core: int = 0) -> list[CardLimit]:
+    """The limits on the GPUs that the node still has, each with that percent of compute."""
+    units = dict(allocation.cards)
+    return [_limit(card, units[card.uuid], core) for card in allocations.cards if card.uuid in units]
+
+
+def _limit(card: Card, units: int, core: int) -> CardLimit:
+    """A GPU that now has fewer units than the allocation is allowed as a whole."""
+    return CardLimit(card.uuid, card.mib, min(units, card.units), card.units, _CONTEXT_MIB, core)

@@ -1,8 +1,7 @@
-"""What the node's object in the API should say, and the patch that makes it say so. Pure.
+"""The desired state of the node's object in the API, and the merge patch that leads to it. Pure.
 
-The kubelet zeroes extended resources when it registers its node anew, and a node's object may be made
-anew altogether: so what is shown is compared again at every change, and whatever was lost is patched
-again.
+The kubelet sets extended resources to zero when it registers its node again, and a node's object may be
+recreated. So the object is compared after every change, and lost values are patched again.
 """
 
 from collections.abc import Mapping
@@ -31,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DesiredNode:
-    """What the node should show; None is for what it should not show. Other keys are not ours."""
+    """The desired values; None removes a key. Keys that are not listed stay as they are."""
 
     annotations: Mapping[str, str | None] = field(default_factory=dict)
     labels: Mapping[str, str | None] = field(default_factory=dict)
@@ -39,9 +38,9 @@ class DesiredNode:
 
 
 def desired_node(shared_gpus: SharedGpus | None, assigned: str) -> DesiredNode:
-    """For a node that serves this line-up; None for one that does not serve and takes its offer back.
+    """The desired values of a node with these shared GPUs; None withdraws them all.
 
-    ``assigned`` is the text of ``gpushare.io/assigned``; it stays while pods hold cards, served or not.
+    ``assigned`` is the text of ``gpushare.io/assigned``, which stays while pods have allocations.
     """
     if shared_gpus is None:
         return DesiredNode({ANN_CARDS: None, ANN_ASSIGNED_NODE: assigned}, {}, {RESOURCE_COUNT: None})
@@ -53,34 +52,34 @@ def desired_node(shared_gpus: SharedGpus | None, assigned: str) -> DesiredNode:
 
 
 def _labels(shared_gpus: SharedGpus) -> dict[str, str | None]:
-    """As ACK labels its nodes: the first card stands for all (``nvidia_mem=15079MiB``)."""
+    """The labels of ACK, which describe the first GPU of a node (``nvidia_mem=15079MiB``)."""
     first = shared_gpus.cards[0] if shared_gpus.cards else None
     return {
         LABEL_CARD_MODEL: label_value(first.model) if first else None,
         LABEL_CARD_MIB: f"{first.mib}MiB" if first else None,
-        LABEL_CARD_COUNT: str(len(shared_gpus.cards) + len(shared_gpus.left_out)),
+        LABEL_CARD_COUNT: str(len(shared_gpus.cards) + len(shared_gpus.excluded)),
         LABEL_UNLISTED: label_value(shared_gpus.unlisted[0]) if shared_gpus.unlisted else None,
     }
 
 
-def patch(shown: OwnNode, want: DesiredNode, *, labels: bool = True) -> dict[str, Any] | None:
-    """The merge patch of node and status that makes the node agree; None where it agrees.
+def patch(shown: OwnNode, desired: DesiredNode, *, labels: bool = True) -> dict[str, Any] | None:
+    """The merge patch of node and status; None if the node has all desired values.
 
-    ``labels=False`` leaves the labels alone, for agents that may not set them.
+    ``labels=False`` omits the labels, for agents without the permission to set them.
     """
     metadata = _section(
-        annotations=_differing(shown.annotations, want.annotations),
-        labels=_differing(shown.labels, want.labels) if labels else {},
+        annotations=_differing(shown.annotations, desired.annotations),
+        labels=_differing(shown.labels, desired.labels) if labels else {},
     )
     status = _section(
-        capacity=_differing(shown.capacity, want.resources),
-        allocatable=_differing(shown.allocatable, want.resources),
+        capacity=_differing(shown.capacity, desired.resources),
+        allocatable=_differing(shown.allocatable, desired.resources),
     )
     return _section(metadata=metadata, status=status) or None
 
 
-def _differing(shown: Mapping[str, T], want: Mapping[str, T | None]) -> dict[str, T | None]:
-    return {key: value for key, value in want.items() if shown.get(key) != value}
+def _differing(shown: Mapping[str, T], desired: Mapping[str, T | None]) -> dict[str, T | None]:
+    return {key: value for key, value in desired.items() if shown.get(key) != value}
 
 
 def _section(**parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,13 +87,13 @@ def _section(**parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_labels(merge: Mapping[str, Any]) -> dict[str, Any]:
-    """The rest of a patch; empty where it has labels only."""
+    """The patch without its labels; empty if nothing else is left."""
     metadata = {name: part for name, part in merge.get("metadata", {}).items() if name != "labels"}
     return _section(metadata=metadata, status=merge.get("status", {}))
 
 
 def applied(shown: OwnNode, merge: Mapping[str, Any]) -> OwnNode:
-    """The node after a merge patch of ours."""
+    """The node after the merge patch."""
     metadata, status = merge.get("metadata", {}), merge.get("status", {})
     return replace(
         shown,
@@ -111,18 +110,18 @@ def _merged(shown: Mapping[str, T], changes: Mapping[str, T | None]) -> dict[str
 
 
 def serving(facts: OwnNode) -> str | None:
-    """Why the cards may not be served now, None where they may.
+    """Why the GPUs cannot be served now; None if they can.
 
-    Two plugins would give the same card out twice, so ours waits until the other one offers nothing.
+    Two plugins would allocate the same GPU twice, so this one waits until the other offers none.
     """
-    _, closed = mode_of(facts.labels)
-    if closed:
-        return closed
+    _, problem = mode_of(facts.labels)
+    if problem:
+        return problem
     for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
         others = facts.allocatable.get(resource, 0)
         if others > 0:
             return (
                 f"another device plugin still offers {others} of {resource} on this node; "
-                "stop it there (gpushare node-mode evict, where it is a static pod)"
+                "stop it there (with gpushare node-mode evict if it is a static pod)"
             )
     return None

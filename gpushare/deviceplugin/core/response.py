@@ -1,4 +1,4 @@
-"""The answer to an Allocate call: environment, mounts and device names of one container."""
+"""The response to an Allocate call: environment, mounts and device names of one container. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,14 +26,14 @@ from gpushare.mps.layout import MpsDirs as MpsFolders
 from gpushare.mps.layout import mounted
 
 _NONE: Final = "void"
-"""Tells NVIDIA's runtime to add no device of its own."""
+"""Makes NVIDIA's container runtime add no devices."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseSettings:
-    """Settings of the answer. ``by_index`` names cards by index as the original does, not by UUID.
+    """Settings of the response. ``by_index`` names GPUs by index, as the Aliyun plugin does, not by UUID.
 
-    ``folders`` are where the node has what holds containers, ``mps`` where it has what MPS needs.
+    ``folders`` are the isolation directories of the node, ``mps`` its MPS directories.
     """
 
     strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
@@ -44,36 +44,36 @@ class ResponseSettings:
 
 def response_for(
     allocations: Allocations,
-    grant: Allocation,
+    allocation: Allocation,
     demand: Demand,
     style: ResponseSettings,
     mps: MpsShare | None = None,
 ) -> AllocateResponse:
-    """What the container of the grant gets; ``mps`` is its part where MPS serves its card."""
-    answer = _cards_for(allocations, grant, demand, style)
-    mounts = (*answer.mounts, *_hold_for(grant, style))
+    """The response for the container of the allocation; ``mps`` are its MPS limits, None without MPS."""
+    response = _devices_for(allocations, allocation, demand, style)
+    mounts = (*response.mounts, *_isolation_mounts(allocation, style))
     if mps is None:
-        return replace(answer, mounts=mounts)
-    # As NVIDIA's own device plugin mounts them: whether programs write into the pipes' folder is not told.
+        return replace(response, mounts=mounts)
+    # Writable as with NVIDIA's device plugin: programs may write to the pipe directory.
     shared = (Mount(host, inside, read_only=False) for inside, host in mounted(style.mps, mps.card).items())
-    return replace(answer, envs={**answer.envs, **envs_of(mps)}, mounts=(*mounts, *shared))
+    return replace(response, envs={**response.envs, **envs_of(mps)}, mounts=(*mounts, *shared))
 
 
-def _hold_for(grant: Allocation, style: ResponseSettings) -> Iterator[Mount]:
-    if grant.enforcement:
-        for bind in binds(style.folders, grant.enforcement.given):
+def _isolation_mounts(allocation: Allocation, style: ResponseSettings) -> Iterator[Mount]:
+    if allocation.enforcement:
+        for bind in binds(style.folders, allocation.enforcement.given):
             yield Mount(bind.host, bind.inside, bind.read_only)
 
 
-def _cards_for(
-    allocations: Allocations, grant: Allocation, demand: Demand, style: ResponseSettings
+def _devices_for(
+    allocations: Allocations, allocation: Allocation, demand: Demand, style: ResponseSettings
 ) -> AllocateResponse:
-    cards = sorted(_cards(allocations, grant), key=lambda card: card.index)
+    cards = sorted(_cards(allocations, allocation), key=lambda card: card.index)
     names = [str(card.index) if style.by_index else card.uuid for card in cards]
     envs = {
         ENV_IDX: str(cards[0].index),
         ENV_POD: str(demand.mem),
-        ENV_CONTAINER: str(grant.units),
+        ENV_CONTAINER: str(allocation.units),
         ENV_DEV: str(cards[0].units),
         **({} if allocations.isolated else {ENV_NO_ISOLATION: "true"}),
     }
@@ -88,8 +88,8 @@ def _cards_for(
             return AllocateResponse({**envs, ENV_VISIBLE_DEVICES: VISIBLE_BY_MOUNTS}, mounts)
 
 
-def _cards(allocations: Allocations, grant: Allocation) -> list[Card]:
-    uuids = {uuid for uuid, _ in grant.cards}
+def _cards(allocations: Allocations, allocation: Allocation) -> list[Card]:
+    uuids = {uuid for uuid, _ in allocation.cards}
     return [card for card in allocations.cards if card.uuid in uuids]
 
 
@@ -111,7 +111,7 @@ def sets_visible_devices(gpu_pod: GpuPod, container: str, strategy: DeviceListSt
 def legacy_failure_env(
     amount: int, unit: MemoryUnit, cards: tuple[Card, ...], reason: str
 ) -> AllocateResponse:
-    """The original's answer where no card is found: the container starts and NVIDIA's hook fails it."""
+    """The Aliyun plugin's response without a suitable GPU: NVIDIA's hook fails the container at its start."""
     return AllocateResponse(
         {
             ENV_VISIBLE_DEVICES: f"no-gpu-has-{amount}{unit}-to-run",
@@ -125,9 +125,9 @@ def legacy_failure_env(
 
 
 def named_gpus(envs: Mapping[str, str], paths: Iterable[str], cdi: Iterable[str]) -> tuple[str, ...]:
-    """The names of cards, UUIDs or indices, that an answer speaks of, whoever gave it.
+    """The UUIDs or indices of the GPUs in the response of any device plugin.
 
-    ``paths`` are the mounts' places in the container, ``cdi`` the names of CDI devices.
+    ``paths`` are the paths of the mounts in the container, ``cdi`` the names of CDI devices.
     """
     by_mount = _after(f"{VISIBLE_BY_MOUNTS}/", paths)
     by_cdi = _after(f"{CDI_KIND}=", cdi)

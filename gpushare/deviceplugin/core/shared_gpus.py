@@ -1,11 +1,10 @@
-"""The line-up: which cards of the machine are shared, and how many units each has. Pure.
+"""The shared GPUs of a machine: units per GPU, excluded GPUs with the reason, unschedulable GPUs. Pure.
 
-What is decided here: units per card, cards that are left out and why, cards that take nothing. What
-is not: whether a card is healthy (``health``), and who holds it (``tenancy``).
+``health`` decides whether a GPU is healthy, ``allocations`` which pods use it.
 
-Units follow the driver's word at every start. Where a driver upgrade makes a card smaller than what
-its pods hold, the published size is the small one: the books then show the card over-committed,
-nothing more is placed there, and no running pod is touched.
+The units follow the memory size that the driver reports at each start. If a driver upgrade makes a GPU
+smaller than its allocations, the smaller size is published: the GPU is over-committed, gets no more pods,
+and its running pods continue.
 """
 
 from collections.abc import Collection
@@ -25,15 +24,15 @@ _EXCLUSIVE: Final = ("Exclusive_Process", "Exclusive_Thread")
 
 
 def units_of(mib: int, unit: MemoryUnit) -> int:
-    """Whole units in so many MiB."""
+    """The number of whole units in that many MiB."""
     return mib // _MIB_PER_GIB if unit is MemoryUnit.GIB else mib
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ExcludedGpu:
-    """A card that is not shared. ``model`` is empty where the driver does not tell it.
+    """A GPU that is not shared. ``model`` is empty if the driver does not report it.
 
-    ``mig``: whether it is in MIG mode, as far as the driver tells.
+    ``mig`` is whether the driver reports MIG mode.
     """
 
     index: int
@@ -44,34 +43,34 @@ class ExcludedGpu:
 
 @dataclass(frozen=True, slots=True)
 class SharedGpus:
-    """The cards that are shared, in index order.
+    """The GPUs that are shared, in index order.
 
-    ``unlisted`` are models among them that the table does not have, ``remarks`` what else is odd,
-    ``cordoned`` the cards that are well and take nothing: people closed them, or a container has them as
-    whole GPUs.
+    ``unlisted`` are their models that are not in the table, ``remarks`` further notices, and ``cordoned``
+    the indices of healthy GPUs that take no pods: an administrator cordoned them, or a whole-GPU pod uses
+    them.
     """
 
     unit: MemoryUnit
     cards: tuple[Card, ...] = ()
-    left_out: tuple[ExcludedGpu, ...] = ()
+    excluded: tuple[ExcludedGpu, ...] = ()
     unlisted: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     cordoned: frozenset[int] = frozenset()
 
     @property
-    def closed(self) -> str:
-        """The indices of the cards that take nothing, as the ConfigMap has them: ``0,2``."""
+    def unschedulable(self) -> str:
+        """The indices of the GPUs that take no pods, in the form of the ConfigMap: ``0,2``."""
         return ",".join(str(card.index) for card in self.cards if not card.healthy)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What an administrator should know, one line each."""
-        left_out = (f"{_name(out.index, out.model)} is not shared: {out.reason}" for out in self.left_out)
+        """Notices for the administrator, one line each."""
+        excluded = (f"{_name(out.index, out.model)} is not shared: {out.reason}" for out in self.excluded)
         unlisted = (
-            f"{model} is not in the table of data-centre cards; it is shared all the same"
+            f"{model} is not in the table of data-centre GPUs; it is shared nevertheless"
             for model in self.unlisted
         )
-        return (*left_out, *unlisted, *self.remarks)
+        return (*excluded, *unlisted, *self.remarks)
 
 
 def shared_gpus(
@@ -82,7 +81,7 @@ def shared_gpus(
     cordoned: Collection[int] = (),
     unhealthy: Collection[str] = (),
 ) -> SharedGpus:
-    """The cards of a machine as they are offered. ``unhealthy`` holds UUIDs, ``cordoned`` indices."""
+    """The shared GPUs of a machine. ``unhealthy`` are UUIDs, ``cordoned`` indices."""
     reasons = {
         gpu.index: _reason_against(gpu, unit, refuse_unlisted=refuse_unlisted) for gpu in inventory.gpus
     }
@@ -90,7 +89,7 @@ def shared_gpus(
     cards = (
         _card(gpu, unit, healthy=gpu.uuid not in unhealthy and gpu.index not in cordoned) for gpu in shared
     )
-    left_out = [
+    excluded = [
         *(
             ExcludedGpu(gpu.index, gpu.model, reason, mig=bool(gpu.mig))
             for gpu in inventory.gpus
@@ -100,16 +99,22 @@ def shared_gpus(
     ]
     unlisted = sorted({gpu.model for gpu in shared if not is_listed(gpu.model)})
     remarks = (_remark(gpu) for gpu in shared if gpu.compute_mode in _EXCLUSIVE)
-    closed = frozenset(gpu.index for gpu in shared if gpu.index in cordoned and gpu.uuid not in unhealthy)
-    return SharedGpus(unit, tuple(cards), tuple(sorted(left_out)), tuple(unlisted), tuple(remarks), closed)
+    healthy_cordoned = frozenset(
+        gpu.index for gpu in shared if gpu.index in cordoned and gpu.uuid not in unhealthy
+    )
+    return SharedGpus(
+        unit, tuple(cards), tuple(sorted(excluded)), tuple(unlisted), tuple(remarks), healthy_cordoned
+    )
 
 
 def _reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str | None:
-    """Why a card cannot be shared, None where it can."""
+    """Why a GPU cannot be shared; None if it can."""
     if gpu.mig:
-        return "it is in MIG mode, which divides it already; it is left alone"
+        return "it is in MIG mode, which partitions it already"
     if gpu.compute_mode == _PROHIBITED:
-        return f"its compute mode {_PROHIBITED} lets no program use it; nvidia-smi -i {gpu.index} -c DEFAULT"
+        return (
+            f"its compute mode {_PROHIBITED} lets no program use it; run nvidia-smi -i {gpu.index} -c DEFAULT"
+        )
     if refuse_unlisted and not is_listed(gpu.model):
         return "its model is not in the table, and --refuse-unlisted-models is set"
     if units_of(gpu.mib, unit) <= 0:
@@ -120,8 +125,8 @@ def _reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str
 
 def _remark(gpu: Gpu) -> str:
     return (
-        f"{_name(gpu.index, gpu.model)} is in compute mode {gpu.compute_mode}, in which pods share it by MPS "
-        f"only; on a node whose mode is not {Mode.MPS}: nvidia-smi -i {gpu.index} -c DEFAULT"
+        f"{_name(gpu.index, gpu.model)} is in compute mode {gpu.compute_mode}, in which pods share it "
+        f"through MPS only; if the node's mode is not {Mode.MPS}, run nvidia-smi -i {gpu.index} -c DEFAULT"
     )
 
 
@@ -140,9 +145,9 @@ def _card(gpu: Gpu, unit: MemoryUnit, *, healthy: bool) -> Card:
 
 
 def changes(before: tuple[Card, ...], after: tuple[Card, ...]) -> tuple[str, ...]:
-    """What became different between two line-ups, one line each; health is not looked at.
+    """The differences between two lists of shared GPUs except for health, one line each.
 
-    ``before`` may be what the node's annotation still says from before a restart.
+    ``before`` may come from the node annotation that an earlier agent wrote.
     """
     old, new = _by_identity(before), _by_identity(after)
     gone = (f"{_name(card.index, card.model)} is gone" for key, card in old.items() if key not in new)

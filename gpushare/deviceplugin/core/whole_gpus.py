@@ -116,7 +116,7 @@ def cards_of(identifier: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
     }
     if name in by_name:
         return frozenset({by_name[name]})
-    elsewhere = is_uuid_of_card(name) or parse_small(name) in {each.index for each in shared_gpus.left_out}
+    elsewhere = is_uuid_of_card(name) or parse_small(name) in {each.index for each in shared_gpus.excluded}
     return frozenset() if elsewhere else None
 
 
@@ -129,7 +129,7 @@ def _cards_of_mig(name: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
     by_uuid = {card.uuid: card.index for card in shared_gpus.cards}
     if parent in by_uuid:
         return frozenset({by_uuid[parent]})
-    elsewhere = is_uuid_of_card(parent) or any(each.mig for each in shared_gpus.left_out)
+    elsewhere = is_uuid_of_card(parent) or any(each.mig for each in shared_gpus.excluded)
     return frozenset() if elsewhere else None
 
 

@@ -91,9 +91,7 @@ async def test_the_rest_of_such_a_pod_is_refused_by_name_where_it_does_not_fit(t
     here.confirm("large", 2, "GPU-0-_-0", "c0")
     answer = await here.mem.allocate([f"x{n}" for n in range(6)])
     assert isinstance(answer, Rejected)
-    assert answer.text.startswith(
-        "pod default/large, container c1: its other containers use card 0, where "
-    )
+    assert answer.text.startswith("pod default/large, container c1: its other containers use card 0, where ")
 
 
 async def test_a_pod_that_picks_its_devices_is_told_apart_from_its_twin(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_gib_are_rounded_down_and_mib_are_mib(mib: int, gib: int) -> None:
 def test_a_card_is_offered_with_all_that_the_driver_told() -> None:
     found = shared_gpus(machine(T4))
     assert found.cards == (Card(0, 14, "GPU-a", "Tesla T4", 15079, 1, 3, "00000000:00:07.0"),)
-    assert (found.left_out, found.unlisted, found.notices, found.closed) == ((), (), (), "")
+    assert (found.excluded, found.unlisted, found.notices, found.unschedulable) == ((), (), (), "")
 
 
 def test_cards_of_different_size_keep_their_own_and_come_in_index_order() -> None:
@@ -39,7 +39,7 @@ def test_cards_of_different_size_keep_their_own_and_come_in_index_order() -> Non
 def test_a_card_in_mig_mode_is_left_alone_and_said_so() -> None:
     found = shared_gpus(machine(T4, Gpu(1, "GPU-b", "NVIDIA A100-SXM4-40GB", 40536, mig=True)))
     assert [card.index for card in found.cards] == [0]
-    mig = "it is in MIG mode, which divides it already; it is left alone"
+    mig = "it is in MIG mode, which partitions it already"
     assert found.notices == (f"card 1 (NVIDIA A100-SXM4-40GB) is not shared: {mig}",)
 
 
@@ -49,7 +49,7 @@ def test_an_unlisted_model_is_shared_with_a_notice() -> None:
     assert [card.units for card in found.cards] == [11, 11]
     assert found.unlisted == ("NVIDIA TITAN Xp",)
     assert found.notices == (
-        "NVIDIA TITAN Xp is not in the table of data-centre cards; it is shared all the same",
+        "NVIDIA TITAN Xp is not in the table of data-centre GPUs; it is shared nevertheless",
     )
 
 
@@ -57,22 +57,22 @@ def test_an_unlisted_model_is_left_out_by_name_where_that_is_asked_for() -> None
     found = shared_gpus(machine(T4, Gpu(1, "GPU-x", "NVIDIA TITAN Xp", 12196)), refuse_unlisted=True)
     reason = "its model is not in the table, and --refuse-unlisted-models is set"
     assert ([card.index for card in found.cards], found.unlisted) == ([0], ())
-    assert found.left_out == (ExcludedGpu(1, "NVIDIA TITAN Xp", reason),)
+    assert found.excluded == (ExcludedGpu(1, "NVIDIA TITAN Xp", reason),)
 
 
 def test_a_card_that_no_program_may_use_is_left_out() -> None:
     found = shared_gpus(machine(replace(T4, compute_mode="Prohibited")))
     assert found.cards == ()
-    assert found.left_out[0].reason == (
-        "its compute mode Prohibited lets no program use it; nvidia-smi -i 0 -c DEFAULT"
+    assert found.excluded[0].reason == (
+        "its compute mode Prohibited lets no program use it; run nvidia-smi -i 0 -c DEFAULT"
     )
 
 
 def test_a_card_for_one_process_at_a_time_is_shared_with_a_notice() -> None:
     found = shared_gpus(machine(replace(T4, compute_mode="Exclusive_Process")))
     assert [card.units for card in found.cards] == [14]
-    text = "card 0 (Tesla T4) is in compute mode Exclusive_Process, in which pods share it by MPS only"
-    way_out = "on a node whose mode is not mps: nvidia-smi -i 0 -c DEFAULT"
+    text = "card 0 (Tesla T4) is in compute mode Exclusive_Process, in which pods share it through MPS only"
+    way_out = "if the node's mode is not mps, run nvidia-smi -i 0 -c DEFAULT"
     assert found.notices == (f"{text}; {way_out}",)
     assert shared_gpus(machine(replace(T4, compute_mode="Default"))).notices == ()
 
@@ -86,14 +86,14 @@ def test_a_card_smaller_than_a_unit_is_left_out_and_never_offered_as_0() -> None
     small = replace(T4, mib=1023)
     found = shared_gpus(machine(small))
     assert found.cards == ()
-    assert found.left_out[0].reason == (
+    assert found.excluded[0].reason == (
         "its 1023 MiB are less than one unit of 1 GiB; --memory-unit=MiB would show it"
     )
     assert [card.units for card in shared_gpus(machine(small), MemoryUnit.MIB).cards] == [1023]
 
 
 def test_no_unit_would_show_a_card_without_memory() -> None:
-    assert shared_gpus(machine(replace(T4, mib=0))).left_out[0].reason == (
+    assert shared_gpus(machine(replace(T4, mib=0))).excluded[0].reason == (
         "its 0 MiB are less than one unit of 1 GiB"
     )
 
@@ -102,7 +102,7 @@ def test_cordoned_and_unhealthy_cards_are_there_and_take_nothing() -> None:
     gpus = [replace(T4, index=index, uuid=f"GPU-{index}") for index in range(4)]
     found = shared_gpus(machine(*gpus), cordoned={0}, unhealthy={"GPU-2"})
     assert [card.healthy for card in found.cards] == [False, True, False, True]
-    assert found.closed == "0,2"
+    assert found.unschedulable == "0,2"
 
 
 BEFORE = (Card(0, 15, "GPU-a", "Tesla T4", 15360), Card(1, 14, "GPU-b", "Tesla T4", 15079))
