@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.adapters.cgroups import ContainerRef
 from gpushare.exporter.regions import IsolationState
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.objects import Node
-from gpushare.model.own_node import NodePod
+from gpushare.model.own_node import ContainerRef, NodePod
 from gpushare.model.readings import Readings
 
 NVML: Final = "nvml"

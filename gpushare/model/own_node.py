@@ -1,4 +1,4 @@
-"""Pods as the daemons of their node see them: who they are, what they ask for, what stands in its way."""
+"""The pods and the node object as the daemons of that node see them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ from gpushare.model.objects import Pod
 
 @dataclass(frozen=True, slots=True)
 class GpuPod:
-    """A pod of this node that asks for units of a card.
+    """A pod of this node that requests GPU units.
 
-    ``bound_ns`` is when it was bound, 0 where its annotations do not say; ``served`` whether they call
-    it served already; ``picks_devices`` names the containers that choose their devices themselves by
-    environment, ``running`` those that run now. ``static_uid`` is the UID under which the kubelet runs
-    a static pod, whose object in the API has another one.
+    ``bound_ns`` is the time of its bind in nanoseconds, 0 if its annotations do not contain it; ``served`` is
+    whether its annotations mark it as assigned. ``picks_devices`` are the containers that select their
+    devices by environment variable, ``running`` the containers that run now. ``static_uid`` is the UID of
+    a static pod in the kubelet, which differs from the UID of its object in the API.
     """
 
     pod: Pod
@@ -35,25 +35,25 @@ class GpuPod:
 
     @property
     def uid(self) -> str:
-        """The UID that the kubelet knows."""
+        """The UID in the kubelet."""
         return self.static_uid or self.pod.uid
 
     @property
     def demand(self) -> Demand | None:
-        """What it asks for, or None where that cannot be understood."""
+        """Its demand; None if that is malformed."""
         return self.pod.demand if isinstance(self.pod.demand, Demand) else None
 
     @property
     def claim(self) -> Shares | None:
-        """The cards that its annotations name."""
+        """The GPUs in its annotations."""
         return self.pod.claim
 
 
 @dataclass(frozen=True, slots=True)
 class NodePod:
-    """Any pod of this node. ``uid`` is the kubelet's; ``containers`` are names by container id.
+    """Any pod of this node. ``uid`` is its UID in the kubelet; ``containers`` are names by container ID.
 
-    ``tenant`` is the pod as one that asks for units of a card, None where it asks for none.
+    ``gpu_pod`` is the same pod as a GPU pod, None if it requests no GPU units.
     """
 
     uid: str
@@ -69,15 +69,23 @@ class NodePod:
         return f"{self.namespace}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerRef:
+    """The container of a process: the pod's UID in the kubelet, and the container ID, empty if unknown."""
+
+    pod_uid: str
+    container_id: str = ""
+
+
 RESOURCES: Final = frozenset(
     {RESOURCE_MEM, RESOURCE_COUNT, RESOURCE_CORE, RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU}
 )
-"""What ``capacity`` and ``allocatable`` are cut down to."""
+"""The resources that ``OwnNode`` keeps of ``capacity`` and ``allocatable``."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnNode:
-    """A node's object, trimmed. A resource that the node does not show is absent, not 0."""
+    """The relevant part of a node's object. A resource that the node does not have is absent, not 0."""
 
     name: str
     uid: str = ""

@@ -1,13 +1,13 @@
-"""Which cards are well, judged from what the driver reports. Pure: time is passed in, in seconds.
+"""The health of GPUs, derived from the driver's reports. Pure: times are arguments, in seconds.
 
-- An XID that is not an application's own mistake marks its card at once; one whose card the driver
-  does not name marks every card.
-- A card that does not answer as it should, or a driver that does not answer at all, marks it after
-  some failures in a row.
-- A marked card is well again after answering as it should for a while without a further fault. After
-  an XID that needs a reset it never is: whoever has reset the card restarts the agent to say so.
+- An XID that is not an application error marks its GPU unhealthy at once. If the driver does not name the
+  GPU, all GPUs are marked.
+- A failed poll of a GPU, or of the driver as a whole, marks it after several failures in a row.
+- A marked GPU is healthy again after a period of successful polls without a further fault. After an XID
+  that needs a reset it stays unhealthy until the agent is restarted, which the administrator does after
+  the reset.
 
-Running pods are not touched by any of this: an unhealthy card takes nothing more, and that is all.
+An unhealthy GPU takes no more pods; its running pods continue.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,22 +21,22 @@ from gpushare.model.hardware import Fault
 from gpushare.model.quantity import parse_small
 
 IGNORED_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
-"""What programs bring upon themselves and the card survives: exceptions, page faults, timeouts.
+"""Application errors that leave the GPU usable: exceptions, page faults, timeouts.
 
-The original ignores 31, 43 and 45; NVIDIA's own device plugin these six.
+The Aliyun plugin ignores 31, 43 and 45, NVIDIA's device plugin these six.
 """
 NEED_RESET: Final = frozenset({46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 143})
-"""XIDs for which NVIDIA's list of XID errors asks for a reset of the card or of the machine.
+"""XIDs for which NVIDIA's list of XID errors requires a reset of the GPU or of the machine.
 
-Stopped engines (46, 62), memory errors that hit everybody (48, 64, 95, 140), NVLink (74), a card off
-the bus (79), a dead GSP (119, 120), a failed initialisation (143).
+Stopped engines (46, 62), uncontained memory errors (48, 64, 95, 140), NVLink (74), a GPU off the bus (79),
+a failed GSP (119, 120), a failed initialisation (143).
 """
 
 
 def parse_xids(text: str) -> frozenset[int]:
-    """The XIDs of a comma-separated list such as ``31,43,45``; an empty text has none.
+    """The XIDs in a comma-separated list such as ``31,43,45``; empty for an empty text.
 
-    Raises ConfigError for an entry that is no number.
+    Raises ConfigError for an entry that is not a number.
     """
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
     numbers = {entry: parse_small(entry) for entry in entries}
@@ -48,9 +48,10 @@ def parse_xids(text: str) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class HealthPolicy:
-    """When a card is marked, and when it is well again.
+    """When a GPU becomes unhealthy, and when it is healthy again.
 
-    ``failures`` is how many looks in a row must fail; ``recovery_s`` how long all must then succeed.
+    ``ignored`` are XIDs without effect. ``failures`` is the number of failed polls in a row that mark a GPU,
+    and ``recovery_s`` the time in seconds for which all polls must then succeed.
     """
 
     ignored: frozenset[int] = IGNORED_XIDS
@@ -60,7 +61,7 @@ class HealthPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _CardState:
-    """One card. ``since`` is the first good answer after the last trouble, None before one came."""
+    """One GPU. ``since`` is the time of the first successful poll after the last problem, None before it."""
 
     reason: str | None = None
     failures: int = 0
@@ -70,71 +71,71 @@ class _CardState:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """All cards by UUID. Every method returns the health after what it is told."""
+    """The health of all GPUs by UUID. Immutable: methods return the new health."""
 
-    terms: HealthPolicy = field(default_factory=HealthPolicy)
+    policy: HealthPolicy = field(default_factory=HealthPolicy)
     states: Mapping[str, _CardState] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, uuids: Iterable[str], terms: HealthPolicy | None = None) -> "Health":
-        """All cards well, as at the agent's start."""
-        return cls(terms or HealthPolicy(), {uuid: _CardState() for uuid in uuids})
+    def of(cls, uuids: Iterable[str], policy: HealthPolicy | None = None) -> "Health":
+        """All GPUs healthy, as at the start of the agent."""
+        return cls(policy or HealthPolicy(), {uuid: _CardState() for uuid in uuids})
 
     @property
     def unhealthy(self) -> dict[str, str]:
-        """The marked cards: UUID → why."""
+        """The unhealthy GPUs: UUID → reason."""
         return {uuid: state.reason for uuid, state in self.states.items() if state.reason is not None}
 
-    def fault(self, fault: Fault) -> "Health":
-        """The driver has reported an XID. Cards that are not ours are no concern of ours."""
-        if fault.xid in self.terms.ignored:
+    def after_fault(self, fault: Fault) -> "Health":
+        """The health after an XID. One of an unknown GPU has no effect."""
+        if fault.xid in self.policy.ignored:
             return self
         hit = self.states if fault.uuid is None else self.states.keys() & {fault.uuid}
         marked = {uuid: _hit(self.states[uuid], fault) for uuid in hit}
         return replace(self, states={**self.states, **marked})
 
-    def look(self, ailing: Mapping[str, str], now: float) -> "Health":
-        """Every card was asked; those that did not answer as they should are named with the reason."""
+    def after_poll(self, failing: Mapping[str, str], now: float) -> "Health":
+        """The health after a poll of every GPU at ``now``; ``failing`` maps failed GPUs to the reason."""
         looked = {
-            uuid: _failed(state, ailing[uuid], self.terms)
-            if uuid in ailing
-            else _answered(state, now, self.terms)
+            uuid: _failed(state, failing[uuid], self.policy)
+            if uuid in failing
+            else _answered(state, now, self.policy)
             for uuid, state in self.states.items()
         }
         return replace(self, states=looked)
 
-    def silence(self, reason: str, now: float) -> "Health":
-        """The driver as a whole did not answer."""
-        return self.look(dict.fromkeys(self.states, reason), now)
+    def after_silence(self, reason: str, now: float) -> "Health":
+        """The health after a poll at ``now`` to which the driver did not respond."""
+        return self.after_poll(dict.fromkeys(self.states, reason), now)
 
 
 def _hit(state: _CardState, fault: Fault) -> _CardState:
     needs_reset = fault.xid in NEED_RESET
-    told = f"XID {fault.xid}" + ("" if fault.uuid else " on a card that the driver does not name")
+    text = f"XID {fault.xid}" + ("" if fault.uuid else " on a GPU that the driver does not name")
     if needs_reset:
-        told += "; it needs a reset, and then a restart of the agent"
-    graver = needs_reset and not state.needs_reset
-    reason = told if state.reason is None or graver else state.reason
+        text += "; it needs a reset, and then a restart of the agent"
+    more_serious = needs_reset and not state.needs_reset
+    reason = text if state.reason is None or more_serious else state.reason
     return replace(state, reason=reason, since=None, needs_reset=state.needs_reset or needs_reset)
 
 
-def _failed(state: _CardState, reason: str, terms: HealthPolicy) -> _CardState:
+def _failed(state: _CardState, reason: str, policy: HealthPolicy) -> _CardState:
     failures = state.failures + 1
-    marked = state.reason or (reason if failures >= terms.failures else None)
+    marked = state.reason or (reason if failures >= policy.failures else None)
     return replace(state, reason=marked, failures=failures, since=None)
 
 
-def _answered(state: _CardState, now: float, terms: HealthPolicy) -> _CardState:
+def _answered(state: _CardState, now: float, policy: HealthPolicy) -> _CardState:
     if state.reason is None or state.needs_reset:
         return replace(state, failures=0)
     since = now if state.since is None else state.since
-    if now - since >= terms.recovery_s:
+    if now - since >= policy.recovery_s:
         return _CardState()
     return replace(state, since=since)
 
 
 class HealthChange(NamedTuple):
-    """A card that became well or unwell. ``reason`` is why it is, or was, unwell."""
+    """A GPU whose health changed. ``reason`` is why it is, or was, unhealthy."""
 
     uuid: str
     healthy: bool
@@ -142,33 +143,33 @@ class HealthChange(NamedTuple):
 
 
 def health_changes(before: Health, after: Health) -> tuple[HealthChange, ...]:
-    """What to tell: cards that were marked, marked for a graver reason, or are well again."""
+    """The changes to report: GPUs that became unhealthy, have a new reason, or are healthy again."""
     was, now = before.unhealthy, after.unhealthy
     marked = (
         HealthChange(uuid, healthy=False, reason=reason)
         for uuid, reason in now.items()
         if was.get(uuid) != reason
     )
-    well = (
+    recovered = (
         HealthChange(uuid, healthy=True, reason=reason)
         for uuid, reason in was.items()
         if uuid in after.states and uuid not in now
     )
-    return (*marked, *well)
+    return (*marked, *recovered)
 
 
 class Cordon(NamedTuple):
-    """The cards that people keep free, and what is wrong with how they said it."""
+    """The GPUs that an administrator cordoned, and what is wrong with the annotation."""
 
     cards: frozenset[int]
     problem: str | None = None
 
 
 def cordon(text: str | None, known: Iterable[int]) -> Cordon:
-    """The node annotation ``gpushare.io/cordoned-cards``, ``0,2``. An odd entry cordons nothing."""
+    """Parses the node annotation ``gpushare.io/cordoned-cards``, ``0,2``. An invalid entry has no effect."""
     named, junk = parse_indices(text or "")
     cards = named.intersection(known)
-    odd = [f"{entry!r} is no card index" for entry in junk]
-    odd += [f"this node shares no card {index}" for index in sorted(named - cards)]
+    odd = [f"{entry!r} is not a GPU index" for entry in junk]
+    odd += [f"this node shares no GPU {index}" for index in sorted(named - cards)]
     problem = f"annotation {ANN_CORDONED_CARDS}: {', '.join(odd)}; write 0,2" if odd else None
     return Cordon(cards, problem)

@@ -38,7 +38,7 @@ class AllocateResponse:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The rejection of a call. ``reason`` is its metric label, ``text`` the message of the kubelet's event."""
+    """The rejection of a call. ``reason`` is its metric label, ``text`` the message for the user."""
 
     reason: str
     text: str

@@ -1,8 +1,7 @@
-"""What the agent writes into the region of a container: rates of launches, and sizes of contexts. Pure.
+"""Computes what the agent writes into a container's region: launch rates and context sizes. Pure.
 
-What belongs here: what follows from the driver's word and the region's. What does not: asking the driver,
-finding out whose processes they are, and files (``pacer``). What a region says its container may have made
-up: such numbers can change what is written into that region, and nothing else.
+The inputs are readings of the driver and of the region. ``pacer`` reads and writes them. A region is writable
+by its container and may contain false values; these affect only what is written into the same region.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,39 +18,39 @@ from gpushare.model.readings import ProcessReading
 _ALL: Final = 100
 _HIGHEST_RATE: Final = 1 << 62
 _LARGEST_CONTEXT: Final = 2 << 30
-"""What is more between the driver's word and the region's is something else than contexts."""
+"""A larger difference between driver and region is not due to contexts, in bytes."""
 
 Seen = Mapping[int, ProcessReading]
-"""A container's processes on one card, by the numbers by which they call themselves."""
+"""A container's processes on one GPU, by their PIDs in the container."""
 Slot = tuple[int, int, int]
-"""A process in a region: its place there, its number, its start."""
+"""A process in a region: its slot there, its PID, its start time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardRate:
-    """One card at the last look: when that was, the tokens spent until then, and the rate, 0 for none.
+    """One GPU at the last poll: its time, the tokens spent until then, and the launch rate, 0 for none.
 
-    ``told`` is whether the driver told how busy the container's processes were.
+    ``measured`` is whether the driver reported the load of the container's processes.
     """
 
     at_ns: int
     spent: int
     rate: int = 0
-    told: bool = True
+    measured: bool = True
 
 
 class ProcessBytes(NamedTuple):
-    """Bytes of a process on a card, as the driver has them and as the region does; its contexts."""
+    """Bytes of a process on one GPU by driver and by region; its number of contexts and their size."""
 
-    shown: int | None
+    driver: int | None
     counted: int
     contexts: int
-    each: int
+    per_context: int
 
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """One process at the last look, by card: the facts, and the size of a context as it was written."""
+    """One process at the last poll, by GPU: its bytes, and the context sizes that were written."""
 
     facts: tuple[ProcessBytes, ...]
     written: tuple[int, ...]
@@ -59,68 +58,70 @@ class Contexts:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPacing:
-    """One container at the last look: its cards in the order of its limits, and its processes."""
+    """One container at the last poll: its GPUs in the order of its limits, and its processes."""
 
-    paces: tuple[CardRate, ...] = ()
+    rates: tuple[CardRate, ...] = ()
     contexts: Mapping[Slot, Contexts] = field(default_factory=dict)
 
 
-def look(
+def pace(
     limits: Sequence[CardLimit],
     region: Region,
     seen: Sequence[Seen | None],
     now_ns: int,
     before: ContainerPacing,
 ) -> tuple[ContainerPacing, tuple[Write, ...]]:
-    """The account of a container after a look, and what to write.
+    """The pacing of a container after a poll, and the writes to its region.
 
-    ``seen`` are its processes on each card of its limits, None where the card did not tell; ``now_ns`` is
-    when the region was read, by CLOCK_MONOTONIC. Raises SourceError for a region of other cards.
+    ``seen`` are its processes on each GPU of its limits, None for a GPU without a reading. ``now_ns`` is the
+    time of the region's reading on CLOCK_MONOTONIC. Raises SourceError for a region with other GPUs.
     """
     if not region.cards:
         return ContainerPacing(), ()
     if [use.uuid for use in region.cards] != [limit.uuid for limit in limits]:
-        raise SourceError("the region has not the cards of the limit in their order")
-    old = before.paces or [None] * len(limits)
-    paces = tuple(
-        _pace(limit, use, on, now_ns, last)
+        raise SourceError("the GPUs of the region are not those of the limit, or in another order")
+    old = before.rates or [None] * len(limits)
+    rates = tuple(
+        _card_rate(limit, use, on, now_ns, last)
         for limit, use, on, last in zip(limits, region.cards, seen, old, strict=True)
     )
     contexts = {
         _slot(process): _contexts(process, seen, before.contexts.get(_slot(process)))
         for process in region.processes
     }
-    writes = (*_context_writes(region, contexts, before), *_rate_writes(limits, paces))
-    return ContainerPacing(paces, contexts), writes
+    writes = (*_context_writes(region, contexts, before), *_rate_writes(limits, rates))
+    return ContainerPacing(rates, contexts), writes
 
 
-def unseen(limits: Sequence[CardLimit], account: ContainerPacing) -> bool:
-    """Whether a part of some card's time could not be measured at the last look."""
+def unmeasured(limits: Sequence[CardLimit], pacing: ContainerPacing) -> bool:
+    """Whether the load on a GPU with a compute share could not be measured at the last poll."""
     return any(
-        is_compute_share(limit.core_percent) and not pace.told
-        for limit, pace in zip(limits, account.paces, strict=False)
+        is_compute_share(limit.core_percent) and not rate.measured
+        for limit, rate in zip(limits, pacing.rates, strict=False)
     )
 
 
-def _pace(limit: CardLimit, use: CardUse, on: Seen | None, now_ns: int, before: CardRate | None) -> CardRate:
-    """Of a container without a process on the card nothing was measured: its rate stays."""
+def _card_rate(
+    limit: CardLimit, use: CardUse, on: Seen | None, now_ns: int, before: CardRate | None
+) -> CardRate:
+    """The rate on one GPU; it stays if the container has no process there."""
     loads = [None] if on is None else [each.load for each in on.values()]
-    told = None not in loads
+    measured = None not in loads
     if before is None:
-        return CardRate(now_ns, use.spent, told=told)
+        return CardRate(now_ns, use.spent, measured=measured)
     rate = before.rate
-    if loads and told and is_compute_share(limit.core_percent):
+    if loads and measured and is_compute_share(limit.core_percent):
         elapsed_ns = now_ns - before.at_ns
         busy = min(_ALL, sum(each.sm for each in loads if each))
         sample = regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // _ALL, use.spent - before.spent)
         rate = min(_HIGHEST_RATE, regulator.rate(limit.core_percent, sample, before.rate))
-    return CardRate(now_ns, use.spent, rate, told)
+    return CardRate(now_ns, use.spent, rate, measured)
 
 
-def _rate_writes(limits: Sequence[CardLimit], paces: Sequence[CardRate]) -> Iterator[Write]:
-    for card, (limit, pace) in enumerate(zip(limits, paces, strict=True)):
-        if is_compute_share(limit.core_percent) and pace.rate and pace.told:
-            yield from rate_writes(card, pace.rate, pace.at_ns)
+def _rate_writes(limits: Sequence[CardLimit], rates: Sequence[CardRate]) -> Iterator[Write]:
+    for card, (limit, rate) in enumerate(zip(limits, rates, strict=True)):
+        if is_compute_share(limit.core_percent) and rate.rate and rate.measured:
+            yield from rate_writes(card, rate.rate, rate.at_ns)
 
 
 def _slot(process: ProcessUse) -> Slot:
@@ -128,7 +129,7 @@ def _slot(process: ProcessUse) -> Slot:
 
 
 def _contexts(process: ProcessUse, seen: Sequence[Seen | None], before: Contexts | None) -> Contexts:
-    """The driver and the region are not read at one moment: what both said twice is settled."""
+    """Driver and region are not read at the same moment: a value counts once two polls agree on it."""
     facts = tuple(_facts(process, card, on) for card, on in enumerate(seen))
     if before is None:
         return Contexts(facts, (0,) * len(facts))
@@ -145,11 +146,11 @@ def _facts(process: ProcessUse, card: int, on: Seen | None) -> ProcessBytes:
 
 
 def _size(facts: ProcessBytes) -> int:
-    """Bytes of a context; 0 where that cannot be told."""
-    own = facts.counted - facts.contexts * facts.each
-    if facts.shown is None or facts.contexts <= 0 or own < 0:
+    """The size of a context in bytes; 0 if it cannot be determined."""
+    own = facts.counted - facts.contexts * facts.per_context
+    if facts.driver is None or facts.contexts <= 0 or own < 0:
         return 0
-    size = (facts.shown - own) // facts.contexts
+    size = (facts.driver - own) // facts.contexts
     return size if 0 < size <= _LARGEST_CONTEXT else 0
 
 

@@ -1,7 +1,7 @@
-"""What grants mean for the API server: the node's word on its pods, and the pods' own annotations.
+"""Projects allocations to annotations of the node and of its pods. Pure.
 
-Pods whose annotations do not tell their cards are in the node annotation ``gpushare.io/assigned`` for as
-long as they live, because a scheduler extender keeps the first word it read on a pod.
+Pods whose annotations do not name their GPUs stay in ``gpushare.io/assigned`` for their lifetime, because a
+scheduler extender keeps the first annotations that it read of a pod.
 """
 
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ def assigned_text(allocations: Allocations) -> str:
 
 
 def assigned(allocations: Allocations) -> Assigned:
-    """The pods whose own annotations do not tell their cards."""
+    """The pods whose own annotations do not name their GPUs."""
     result: dict[str, dict[str, dict[str, int]]] = {}
-    for uid, grants in sorted(allocations.by_pod.items()):
+    for uid, mine in sorted(allocations.by_pod.items()):
         gpu_pod = allocations.gpu_pods.get(uid)
         shares = allocated_shares(allocations, uid)
-        if gpu_pod and shares and any(grant.diverged for grant in grants):
+        if gpu_pod and shares and any(allocation.diverged for allocation in mine):
             result[gpu_pod.pod.uid] = _per_container(allocations, uid, {i: share.mem for i, share in shares})
     return result
 
@@ -42,30 +42,29 @@ def assigned(allocations: Allocations) -> Assigned:
 def _per_container(
     allocations: Allocations, uid: str, reserved: Mapping[int, int]
 ) -> dict[str, dict[str, int]]:
-    """What each container got, cut so that the sum per card is the pod's reservation.
+    """Units per container, reduced so that the sum per GPU is the pod's reservation.
 
-    Containers that run one after the other share the units of their card; the first ones named keep
-    theirs in the text.
+    Containers that run one after the other share units; the first ones by name keep theirs here.
     """
     left = dict(reserved)
     text: dict[str, dict[str, int]] = {}
-    for grant in sorted(allocations.of_pod(uid), key=lambda g: g.container):
-        for uuid, units in grant.cards:
+    for allocation in sorted(allocations.of_pod(uid), key=lambda each: each.container):
+        for uuid, units in allocation.cards:
             index = allocations.index_of(uuid)
             if index is not None and (part := min(units, left.get(index, 0))):
-                text.setdefault(grant.container, {})[str(index)] = part
+                text.setdefault(allocation.container, {})[str(index)] = part
                 left[index] -= part
     return _with_rest(text, left)
 
 
 def _with_rest(text: dict[str, dict[str, int]], left: Mapping[int, int]) -> dict[str, dict[str, int]]:
-    """The rest belongs to containers that have not been served yet; it is named under no container."""
+    """Adds the units of containers without an allocation, under an empty container name."""
     rest = {str(index): units for index, units in left.items() if units}
     return {**text, "": rest} if rest else text
 
 
 def pod_patches(allocations: Allocations) -> PodPatches:
-    """What the annotations of served pods should say and do not; only what the kubelet has confirmed."""
+    """Missing annotations of pods whose allocations the kubelet has confirmed."""
     return {
         gpu_pod.pod.uid: (gpu_pod.pod, patch)
         for uid, gpu_pod in allocations.gpu_pods.items()
@@ -74,11 +73,16 @@ def pod_patches(allocations: Allocations) -> PodPatches:
 
 
 def _patch(allocations: Allocations, uid: str, gpu_pod: GpuPod) -> dict[str, str | None]:
-    grants = allocations.of_pod(uid)
+    mine = allocations.of_pod(uid)
     shares = allocated_shares(allocations, uid)
-    if not grants or not shares or not all(grant.confirmed for grant in grants) or gpu_pod.demand is None:
+    if (
+        not mine
+        or not shares
+        or not all(allocation.confirmed for allocation in mine)
+        or gpu_pod.demand is None
+    ):
         return {}
-    at_ns = max(grant.at_ns for grant in grants) or gpu_pod.bound_ns
+    at_ns = max(allocation.at_ns for allocation in mine) or gpu_pod.bound_ns
     if len(shares) == gpu_pod.demand.cards and shares != gpu_pod.claim:
         units = next(card.units for card in allocations.cards if card.index == shares[0][0])
         return {**bind_annotations(gpu_pod.demand, shares, units, at_ns), ANN_ASSIGNED: _SERVED}

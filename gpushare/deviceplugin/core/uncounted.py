@@ -1,26 +1,25 @@
-"""Memory of cards that no limit holds: what the driver says of processes, beside what regions say. Pure.
+"""Uncounted memory: GPU processes that the driver reports and no region counts, or not fully. Pure.
 
-What belongs here: which processes those are, and what of it is news. What does not: whose processes they
-are (``occupants``), and telling of them (``lookout``). The same processes count as with the exporter
-(``gpushare.exporter.isolation_use``): its alerts and these events are of one mind.
+``process_owners`` finds the container of a process, ``reporter`` emits the events. The exporter
+(``gpushare.exporter.isolation_use``) applies the same rules, so that its alerts and these events agree.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from gpushare.adapters.cgroups import ContainerRef
 from gpushare.deviceplugin.core.pacing import Seen
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import Region
 from gpushare.model.counting import MUCH_BYTES, is_much
+from gpushare.model.own_node import ContainerRef
 from gpushare.model.readings import ProcessReading
 
 _MIB: Final = 1024 * 1024
 
 
 class Owner(NamedTuple):
-    """A held container by its place, else a pod by its UID; both are empty for what runs in no pod."""
+    """A limited container by its container directory, or a pod by its UID; both empty outside of pods."""
 
     place: str = ""
     pod_uid: str = ""
@@ -28,47 +27,48 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UncountedProcess:
-    """A process with memory of a card that was not counted; ``pid`` is the host's, ``own`` its own number.
+    """A process with uncounted memory on a GPU.
 
-    ``shown`` are its bytes by the driver, None where that does not tell; ``counted`` those by its region,
-    None where no region knows it.
+    ``pid`` is its PID on the host, ``inner_pid`` the one in its container. ``driver_bytes`` is its memory as
+    the driver reports it, None if it does not; ``counted`` its memory in the region, None without one.
     """
 
-    whose: Owner
+    owner: Owner
     uuid: str
     pid: int
-    own: int
-    shown: int | None
+    inner_pid: int
+    driver_bytes: int | None
     counted: int | None = None
 
     @property
     def uncounted(self) -> int:
-        """Bytes that nobody has counted, as far as they are known."""
-        return max(0, (self.shown or 0) - (self.counted or 0))
+        """Bytes that no region counts; 0 if unknown."""
+        return max(0, (self.driver_bytes or 0) - (self.counted or 0))
 
 
 class Finding(NamedTuple):
-    """What is told as one: processes of one container or pod on one card, ``known`` to its region or not."""
+    """The subject of one event: processes of one owner on one GPU; ``known`` is that its region has them."""
 
-    whose: Owner
+    owner: Owner
     uuid: str
     known: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The strays of the last look, and how many bytes were told of each fact that lasts."""
+    """The processes of the last poll by finding, and the bytes last reported for each current finding."""
 
     seen: frozenset[tuple[Finding, int]] = frozenset()
-    told: Mapping[Finding, int] = field(default_factory=dict)
+    reported: Mapping[Finding, int] = field(default_factory=dict)
 
 
 def uncounted_in(
     place: str, limits: Sequence[CardLimit], region: Region, seen: Mapping[str, Seen]
 ) -> Iterator[UncountedProcess]:
-    """Processes of a held container that its region does not know, or has counted clearly too little of.
+    """Processes of a limited container that its region does not have, or counts far too little for.
 
-    ``seen`` are its processes by UUID of each card. The region's cards are those of the limits.
+    ``place`` is its container directory, ``seen`` its processes by the UUID of the GPU. The region has the
+    GPUs of the limits.
     """
     cards = {limit.uuid: at for at, limit in enumerate(limits)}
     known = {process.pid: process for process in region.processes}
@@ -79,11 +79,11 @@ def uncounted_in(
                 Owner(place),
                 uuid,
                 each.pid,
-                own,
+                inner_pid,
                 each.used_bytes,
-                known[own].used[card] if own in known and card is not None else None,
+                known[inner_pid].used[card] if inner_pid in known and card is not None else None,
             )
-            for own, each in on.items()
+            for inner_pid, each in on.items()
         ]
         yield from (each for each in found if each.counted is None)
         beyond = [each for each in found if each.counted is not None and each.uncounted]
@@ -96,32 +96,32 @@ def uncounted_in(
 def uncounted_beside(
     others: Mapping[str, Iterable[ProcessReading]], homes: Mapping[int, ContainerRef | None]
 ) -> Iterator[UncountedProcess]:
-    """Processes that have no region. Those not in ``homes`` have ended meanwhile, or work for others."""
+    """Processes without a region. Those not in ``homes`` have ended, or belong to the MPS daemon."""
     for uuid, processes in others.items():
         for each in processes:
             if each.pid in homes:
                 home = homes[each.pid]
-                whose = Owner(pod_uid=home.pod_uid if home else "")
-                yield UncountedProcess(whose, uuid, each.pid, each.pid, each.used_bytes)
+                owner = Owner(pod_uid=home.pod_uid if home else "")
+                yield UncountedProcess(owner, uuid, each.pid, each.pid, each.used_bytes)
 
 
 def new_findings(
     found: Iterable[UncountedProcess], before: Reported
 ) -> tuple[Reported, dict[Finding, tuple[UncountedProcess, ...]]]:
-    """What is to be told after a look, and what to remember.
+    """The new state after a poll, and the processes to report by finding.
 
-    Driver and regions are not read at one moment: what was seen at two looks is settled. A fact is told
-    once, again after it was gone, and again when it has grown by much.
+    Driver and regions are not read at the same moment, so a process counts from its second poll on. A finding
+    is reported once, again after it had disappeared, and again after it has grown considerably.
     """
-    facts: dict[Finding, list[UncountedProcess]] = {}
+    findings: dict[Finding, list[UncountedProcess]] = {}
     for each in found:
-        facts.setdefault(Finding(each.whose, each.uuid, each.counted is not None), []).append(each)
-    told = {fact: size for fact, size in before.told.items() if fact in facts}
+        findings.setdefault(Finding(each.owner, each.uuid, each.counted is not None), []).append(each)
+    reported = {finding: size for finding, size in before.reported.items() if finding in findings}
     fresh = {}
-    for fact, uncounted in facts.items():
-        settled = tuple(each for each in uncounted if (fact, each.pid) in before.seen)
-        size = sum(each.uncounted for each in settled)
-        if settled and (fact not in told or size - told[fact] > MUCH_BYTES):
-            told[fact], fresh[fact] = size, settled
-    seen = frozenset((fact, each.pid) for fact, uncounted in facts.items() for each in uncounted)
-    return Reported(seen, told), fresh
+    for finding, uncounted in findings.items():
+        confirmed = tuple(each for each in uncounted if (finding, each.pid) in before.seen)
+        size = sum(each.uncounted for each in confirmed)
+        if confirmed and (finding not in reported or size - reported[finding] > MUCH_BYTES):
+            reported[finding], fresh[finding] = size, confirmed
+    seen = frozenset((finding, each.pid) for finding, uncounted in findings.items() for each in uncounted)
+    return Reported(seen, reported), fresh

@@ -1,8 +1,8 @@
-"""Pods that have whole GPUs from another device plugin, and the cards that are full because of them. Pure.
+"""Whole-GPU pods: pods with GPUs from another device plugin, and the GPUs that they make unschedulable. Pure.
 
-NVIDIA's plugin gives whole cards to containers (``nvidia.com/gpu``). When it is taken off a node that is to
-share its cards, these containers run on, and no gpu-mem tells of them: their cards are full until their
-pods are gone.
+NVIDIA's device plugin allocates whole GPUs to containers (``nvidia.com/gpu``). When it is removed from a node
+that shares its GPUs from then on, these containers continue, and no ``gpu-mem`` accounts for them. Their GPUs
+take no pods until these pods are gone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,15 +15,15 @@ from gpushare.model.devices import gives_whole_gpus, is_uuid_of_card, whole_card
 from gpushare.model.quantity import parse_small
 
 Devices = frozenset[str]
-"""Device IDs as another plugin made them up."""
+"""Device IDs of another device plugin."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeGpus:
-    """Pods of a node with whole GPUs, by the kubelet's UID.
+    """The whole-GPU pods of a node, by their UIDs in the kubelet.
 
-    ``devices`` is what the kubelet has recorded, ``names`` are full names of pods, ``living`` the pods that
-    the API shows, ``gone`` those that are gone for good, which the kubelet's record may still name.
+    ``devices`` are their devices in the kubelet's record, ``names`` full names of pods. ``living`` are the
+    pods in the API, ``gone`` the pods that have ended, which may still be in the kubelet's record.
     """
 
     devices: Mapping[str, Devices] = field(default_factory=dict)
@@ -32,44 +32,44 @@ class WholeGpus:
     gone: frozenset[str] = frozenset()
 
     @property
-    def holders(self) -> frozenset[str]:
-        """The pods whose cards are full."""
+    def pods(self) -> frozenset[str]:
+        """The pods that use whole GPUs."""
         return frozenset(self.devices.keys() - self.gone)
 
     @property
     def unseen(self) -> frozenset[str]:
-        """Those among them that the API does not show."""
-        return self.holders - self.living
+        """Those of ``pods`` that are not in the API."""
+        return self.pods - self.living
 
     def name_of(self, uid: str) -> str:
-        """The pod's full name, or its UID where the API has never shown it."""
+        """The pod's full name, or its UID if it was never in the API."""
         return self.names.get(uid) or f"pod UID {uid}"
 
     def recorded(self, found: Mapping[str, Devices]) -> "WholeGpus":
-        """With what the kubelet has recorded now.
+        """Updates the devices from the kubelet's record.
 
-        A pod that the record no longer names keeps its cards until it is gone: the record may be lost.
+        A pod that is missing in the record keeps its GPUs until it is gone: the record may be lost.
         """
-        devices = {uid: ids for uid, ids in self.devices.items() if uid in self.holders} | dict(found)
+        devices = {uid: ids for uid, ids in self.devices.items() if uid in self.pods} | dict(found)
         return replace(self, devices=devices, gone=self.gone & devices.keys())
 
     def shown(self, pods: Mapping[str, str]) -> "WholeGpus":
-        """With the pods that the API shows and that have not finished: UID → full name."""
+        """Updates the unfinished pods in the API: UID → full name."""
         names = {uid: name for uid, name in self.names.items() if uid in self.devices}
         return replace(self, names=names | dict(pods), living=frozenset(pods), gone=self.gone - pods.keys())
 
     def let_go(self, uids: frozenset[str]) -> "WholeGpus":
-        """With these pods gone, except those that the API shows."""
+        """Marks these pods as gone, except those in the API."""
         return replace(self, gone=self.gone | (self.devices.keys() & uids) - self.living)
 
 
-def devices_by_pod(held: Iterable[tuple[str, str, Devices]]) -> dict[str, Devices]:
-    """Whole GPUs by pod, from triples of pod, resource and device IDs.
+def devices_by_pod(recorded: Iterable[tuple[str, str, Devices]]) -> dict[str, Devices]:
+    """The devices of whole-GPU pods by pod, from triples of pod, resource and device IDs.
 
-    A plugin may give out cards under any name; where the name tells nothing, UUIDs of cards count.
+    A plugin may use any resource name; for an unknown one, the device IDs that are UUIDs of GPUs count.
     """
     found: dict[str, Devices] = {}
-    for pod, resource, ids in held:
+    for pod, resource, ids in recorded:
         known = gives_whole_gpus(resource)
         cards = frozenset(each for each in ids if known or is_uuid_of_card(whole_card_named(each)))
         if cards and resource not in MANAGED_RESOURCES:
@@ -78,10 +78,10 @@ def devices_by_pod(held: Iterable[tuple[str, str, Devices]]) -> dict[str, Device
 
 
 def with_whole_gpus(shared_gpus: SharedGpus, whole: WholeGpus) -> SharedGpus:
-    """The line-up with the cards closed that pods have as whole GPUs.
+    """The shared GPUs, with those of whole-GPU pods unschedulable.
 
-    A device whose card is not known closes every card. The kubelet is not told: it would turn away pods
-    that share such a card already when it starts anew.
+    A device on an unknown GPU makes every GPU unschedulable. The kubelet sees these GPUs as healthy: after a
+    restart it would otherwise reject pods that share such a GPU already.
     """
     pods = _pods_by_card(shared_gpus, whole)
     in_use = {card.index for card in shared_gpus.cards if card.healthy and pods[card.index]}
@@ -95,7 +95,7 @@ def _full(card: Card, pods: tuple[str, ...]) -> Card:
 
 def _pods_by_card(shared_gpus: SharedGpus, whole: WholeGpus) -> dict[int, tuple[str, ...]]:
     pods: dict[int, set[str]] = {card.index: set() for card in shared_gpus.cards}
-    for uid in whole.holders:
+    for uid in whole.pods:
         for identifier in whole.devices[uid]:
             located = cards_of(identifier, shared_gpus)
             for index in pods if located is None else located:
@@ -104,9 +104,9 @@ def _pods_by_card(shared_gpus: SharedGpus, whole: WholeGpus) -> dict[int, tuple[
 
 
 def cards_of(identifier: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
-    """The shared cards that a device is on, by index; none where it is on another card.
+    """The indices of the shared GPUs that a device is on; empty if it is on another GPU.
 
-    None where that is not known, and so on any card.
+    None if that is unknown, so that it may be on any GPU.
     """
     name = whole_card_named(identifier)
     if name.startswith("MIG-"):
@@ -116,21 +116,21 @@ def cards_of(identifier: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
     }
     if name in by_name:
         return frozenset({by_name[name]})
-    elsewhere = is_uuid_of_card(name) or parse_small(name) in {each.index for each in shared_gpus.excluded}
-    return frozenset() if elsewhere else None
+    on_other_gpu = is_uuid_of_card(name) or parse_small(name) in {each.index for each in shared_gpus.excluded}
+    return frozenset() if on_other_gpu else None
 
 
 def _cards_of_mig(name: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
-    """A MIG device is on a card in MIG mode, which is not shared.
+    """A MIG device is on a GPU in MIG mode, which is not shared.
 
-    Drivers before 470 put its card's UUID into its name, ``MIG-GPU-<UUID>/<instance>/<instance>``.
+    Drivers before 470 use the GPU's UUID in its name, ``MIG-GPU-<UUID>/<instance>/<instance>``.
     """
     parent = name.removeprefix("MIG-").partition("/")[0]
     by_uuid = {card.uuid: card.index for card in shared_gpus.cards}
     if parent in by_uuid:
         return frozenset({by_uuid[parent]})
-    elsewhere = is_uuid_of_card(parent) or any(each.mig for each in shared_gpus.excluded)
-    return frozenset() if elsewhere else None
+    on_other_gpu = is_uuid_of_card(parent) or any(each.mig for each in shared_gpus.excluded)
+    return frozenset() if on_other_gpu else None
 
 
 def notices(shared_gpus: SharedGpus, whole: WholeGpus) -> Iterator[str]:
@@ -138,7 +138,7 @@ def notices(shared_gpus: SharedGpus, whole: WholeGpus) -> Iterator[str]:
     for card in shared_gpus.cards:
         if reason := in_use_as_whole(card):
             yield f"card {card.index} takes no pods {reason}"
-    for uid in sorted(whole.holders):
+    for uid in sorted(whole.pods):
         unknown = sorted(each for each in whole.devices[uid] if cards_of(each, shared_gpus) is None)
         if unknown:
             named = ", ".join(map(repr, unknown))

@@ -16,7 +16,7 @@ import structlog
 
 from gpushare.adapters.cgroups import containers_of
 from gpushare.deviceplugin.core.allocations import Enforcement
-from gpushare.deviceplugin.core.pacing import ContainerPacing, Seen, look, unseen
+from gpushare.deviceplugin.core.pacing import ContainerPacing, Seen, pace, unmeasured
 from gpushare.deviceplugin.core.uncounted import UncountedProcess, uncounted_beside, uncounted_in
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.isolation.process_owners import Found, ProcessOwners
@@ -143,7 +143,7 @@ class Pacer:
             region = region_at(path, limits)
             before = self._accounts.get(hold.place, ContainerPacing())
             on = [seen.get(limit.uuid) for limit in limits]
-            account, writes = look(limits, region, on, time.monotonic_ns(), before)
+            account, writes = pace(limits, region, on, time.monotonic_ns(), before)
             if writes:
                 write_region(path, writes)
         except (OSError, SourceError, InvalidRequest) as error:
@@ -152,7 +152,9 @@ class Pacer:
             return PacingRound()
         self._tell(hold.place, "")
         self._accounts[hold.place] = account
-        return PacingRound(not unseen(limits, account), tuple(uncounted_in(hold.place, limits, region, seen)))
+        return PacingRound(
+            not unmeasured(limits, account), tuple(uncounted_in(hold.place, limits, region, seen))
+        )
 
     def _tell(self, what: str, trouble: str) -> None:
         """Each once, until it is another."""

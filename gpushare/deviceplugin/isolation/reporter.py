@@ -51,7 +51,7 @@ class UncountedReporter:
     def take(self, found: Iterable[UncountedProcess]) -> None:
         """All strays of one look at every held container. What nobody can be told yet stays news."""
         memory, fresh = new_findings(found, self._memory)
-        told = dict(memory.told)
+        told = dict(memory.reported)
         for fact, uncounted in fresh.items():
             largest = sorted(uncounted, key=lambda each: each.uncounted, reverse=True)[:_NAMED]
             commands = {each.pid: command_of(each.pid, self._proc) for each in largest}
@@ -61,7 +61,7 @@ class UncountedReporter:
                 self._tell(note)
             else:
                 del told[fact]
-        self._memory = replace(memory, told=told)
+        self._memory = replace(memory, reported=told)
 
 
 def event_of(
@@ -77,9 +77,9 @@ def event_of(
     index = allocations.index_of(fact.uuid)
     card = fact.uuid if index is None else f"card {index}"
     listed = _listed(uncounted, commands)
-    if fact.whose.place:
+    if fact.owner.place:
         return _container_note(allocations, fact, card, listed, uncounted)
-    uid = fact.whose.pod_uid
+    uid = fact.owner.pod_uid
     if gpu_pod := allocations.gpu_pods.get(uid):
         count = _count(uncounted)
         text = f"has {count} on {card}, beside held containers, that no limit holds: {listed}. {_POD}"
@@ -97,7 +97,7 @@ def _container_note(
 ) -> Event | None:
     grants = allocations.by_container.values()
     grant = next(
-        (each for each in grants if each.enforcement and each.enforcement.place == fact.whose.place), None
+        (each for each in grants if each.enforcement and each.enforcement.place == fact.owner.place), None
     )
     gpu_pod = allocations.gpu_pods.get(grant.uid) if grant else None
     if not (grant and grant.enforcement and gpu_pod):
@@ -123,8 +123,12 @@ def _listed(uncounted: Sequence[UncountedProcess], commands: Mapping[int, str]) 
 
 
 def _described(uncounted_process: UncountedProcess, command: str) -> str:
-    own = f", {uncounted_process.own} in its container" if uncounted_process.whose.place else ""
-    size = "of unknown size" if uncounted_process.shown is None else f"{uncounted_process.shown // _MIB} MiB"
+    own = f", {uncounted_process.inner_pid} in its container" if uncounted_process.owner.place else ""
+    size = (
+        "of unknown size"
+        if uncounted_process.driver_bytes is None
+        else f"{uncounted_process.driver_bytes // _MIB} MiB"
+    )
     counted = (
         ""
         if uncounted_process.counted is None

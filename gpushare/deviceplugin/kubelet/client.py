@@ -1,4 +1,4 @@
-"""What the kubelet is asked about its pods while it waits for an Allocate."""
+"""Reads the kubelet's pods during an Allocate call."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,9 +18,9 @@ _NAMES_S: Final = 1.0
 
 
 class KubeletClient(NamedTuple):
-    """``pods`` gives its pods as tenants, static ones too; None where it is not to be asked.
+    """``pods`` returns the GPU pods including static ones; it is None without access to the kubelet.
 
-    ``names`` gives the full names of the pods that it has taken in so far, None where it does not tell.
+    ``names`` returns the full names of the pods that the kubelet has admitted so far, None if unknown.
     """
 
     pods: Callable[[], Awaitable[list[GpuPod]]] | None
@@ -28,20 +28,20 @@ class KubeletClient(NamedTuple):
 
 
 def kubelet_client(access: KubeletAccess | None, socket: Path) -> KubeletClient:
-    """The kubelet behind its HTTPS port, where there is access, and behind its socket of PodResources."""
+    """A client of the kubelet's HTTPS port, if there is access, and of its PodResources socket."""
 
     async def pods() -> list[GpuPod]:
         try:
             return gpu_pods(await fetch_pods(access)) if access else []
         except GpuShareError as error:
-            log.warning("kubelet_not_asked", reason=str(error))
+            log.warning("kubelet_not_read", reason=str(error))
             return []
 
     async def names() -> frozenset[str] | None:
         try:
             return await PodResources(socket, timeout_s=_NAMES_S).pods()
         except KubeletError as error:
-            log.info("kubelet_not_asked", reason=str(error))
+            log.info("kubelet_not_read", reason=str(error))
             return None
 
     return KubeletClient(pods if access else None, names)

@@ -1,6 +1,6 @@
 """The device plugin API of the kubelet (``v1beta1.DevicePlugin``) on a unix socket, for one plugin.
 
-Protobuf and gRPC end here: the plugin sees and gives plain values, and decides.
+Protobuf and gRPC end here: the plugin receives and returns plain values, and decides.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ log = structlog.get_logger()
 
 @asynccontextmanager
 async def serving(plugin: Plugin, socket: Path, metrics: PluginMetrics) -> AsyncIterator["Endpoint"]:
-    """An endpoint that answers on ``socket``, which is gone afterwards. Raises KubeletError.
+    """An endpoint that listens on ``socket`` and removes it at the end. Raises KubeletError.
 
-    Calls under way have some seconds to end.
+    Calls in progress have some seconds to finish.
     """
     endpoint = Endpoint(plugin, metrics, await _listing(plugin))
     server = grpc.aio.server(options=(("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),))
@@ -53,7 +53,7 @@ async def serving(plugin: Plugin, socket: Path, metrics: PluginMetrics) -> Async
     finally:
         following.cancel()
         endpoint.close()
-        # In a task of its own: the wait inside swallows a cancellation that comes just as it ends.
+        # In a separate task: stop() swallows a cancellation that arrives just as it ends.
         async with asyncio.TaskGroup() as closing:
             closing.create_task(server.stop(_GRACE_S))
         await asyncio.wait((following,))
@@ -62,9 +62,9 @@ async def serving(plugin: Plugin, socket: Path, metrics: PluginMetrics) -> Async
 
 
 class Endpoint(DevicePluginServicer):
-    """The calls of the kubelet during one registration, which begins with ``first`` as its devices.
+    """The calls of the kubelet during one registration, whose first list of devices is ``first``.
 
-    ``opened`` is set once a list of devices was delivered, ``ended`` once a stream of lists is over.
+    ``opened`` is set once a list of devices was delivered, ``ended`` once a stream of lists has ended.
     """
 
     def __init__(self, plugin: Plugin, metrics: PluginMetrics, first: api.ListAndWatchResponse) -> None:
@@ -74,7 +74,7 @@ class Endpoint(DevicePluginServicer):
         self._metrics = metrics
         self._closing = False
         self._listing = first
-        self._news = asyncio.Event()
+        self._change = asyncio.Event()
 
     async def follow(self) -> None:
         """Publish the plugin's devices whenever they change, until cancelled."""
@@ -92,17 +92,17 @@ class Endpoint(DevicePluginServicer):
         self._wake()
 
     async def GetDevicePluginOptions(self, request: Any, context: Any) -> api.DevicePluginOptions:  # noqa: ARG002, N802 - the protocol's
-        """What this plugin can do."""
+        """The options of this plugin."""
         return OPTIONS
 
     async def ListAndWatch(self, request: Any, context: Any) -> None:  # noqa: ARG002, N802 - the protocol's
-        """All devices at once, and again after each change."""
+        """All devices at first, and again after each change."""
         try:
             while not self._closing:
-                news = self._news
+                change = self._change
                 await context.write(self._listing)
                 self.opened.set()
-                await news.wait()
+                await change.wait()
         finally:
             self.ended.set()
 
@@ -111,9 +111,9 @@ class Endpoint(DevicePluginServicer):
         request: api.PreferredAllocationRequest,
         context: Any,  # noqa: ARG002 - the protocol's
     ) -> api.PreferredAllocationResponse:
-        """The devices that the plugin would like each container to get.
+        """The preferred devices of each container.
 
-        A hint: where it cannot be made the kubelet chooses, and would fail the pod for an error.
+        An empty response leaves the choice to the kubelet, while an error would fail the pod.
         """
         answer = api.PreferredAllocationResponse()
         try:
@@ -125,14 +125,14 @@ class Endpoint(DevicePluginServicer):
         return answer
 
     async def Allocate(self, request: api.AllocateRequest, context: Any) -> api.AllocateResponse:  # noqa: N802 - the protocol's
-        """What each container gets, or the reason why it gets nothing as a gRPC status."""
+        """The response for each container, or the rejection as a gRPC status."""
         begun = time.monotonic()
         code = grpc.StatusCode.FAILED_PRECONDITION
         try:
             outcome = await self._allocate(request)
         except Exception as error:
             log.exception("allocate_failed", resource=self._plugin.resource)
-            code, outcome = grpc.StatusCode.INTERNAL, Rejected("error", _fault(error))
+            code, outcome = grpc.StatusCode.INTERNAL, Rejected("error", _error_text(error))
         self._count(outcome, time.monotonic() - begun)
         if isinstance(outcome, Rejected):
             context.set_code(code)
@@ -141,12 +141,12 @@ class Endpoint(DevicePluginServicer):
         return api.AllocateResponse(container_responses=map(_encoded, outcome))
 
     async def PreStartContainer(self, request: Any, context: Any) -> api.PreStartContainerResponse:  # noqa: ARG002, N802 - the protocol's
-        """Nothing: the kubelet is told not to ask."""
+        """Nothing: the options tell the kubelet not to call this."""
         return _EMPTY
 
     def _wake(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        change, self._change = self._change, asyncio.Event()
+        change.set()
 
     async def _preferred(
         self, request: api.ContainerPreferredAllocationRequest
@@ -177,12 +177,12 @@ class Endpoint(DevicePluginServicer):
 
 
 def listing(devices: Iterable[Device]) -> api.ListAndWatchResponse:
-    """The message that tells the kubelet all devices."""
+    """The message with all devices."""
     return api.ListAndWatchResponse(devices=map(_device, devices))
 
 
 async def _listing(plugin: Plugin) -> api.ListAndWatchResponse:
-    """The same in a thread: 130,000 units of MiB take half a second, and calls must not wait for that."""
+    """The same in a thread: 130,000 units of MiB take half a second, and calls must not wait."""
     return await asyncio.to_thread(listing, plugin.devices())
 
 
@@ -205,5 +205,5 @@ def _encoded(answer: AllocateResponse) -> api.ContainerAllocateResponse:
     return api.ContainerAllocateResponse(envs=answer.envs, mounts=mounts, cdi_devices=cdi)
 
 
-def _fault(error: Exception) -> str:
-    return f"fault of the node agent, see its log: {type(error).__name__}: {error}"
+def _error_text(error: Exception) -> str:
+    return f"internal error of the node agent, see its log: {type(error).__name__}: {error}"

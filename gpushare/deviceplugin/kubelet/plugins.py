@@ -1,4 +1,4 @@
-"""The two device plugins of a node: units of memory, and percent of compute where it is divided."""
+"""The two device plugins of a node: units of memory, and percent of compute where the mode divides it."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from gpushare.model.modes import WITH_CORE
 
 
 class _Plugin:
-    """What both have in common; implements ``interface.Plugin``."""
+    """The common part of both; implements ``interface.Plugin``."""
 
     resource = ""
     socket = ""
@@ -23,12 +23,12 @@ class _Plugin:
     def __init__(self, node_state: NodeState, allocator: Allocator) -> None:
         self._node_state = node_state
         self._allocator = allocator
-        self._told: object = None
+        self._published: object = None
         self.up = False
 
     def devices(self) -> Iterable[Device]:
-        """All devices as they are now; none while the node may not be served."""
-        self._told = self._offer()
+        """The current devices; none while the node must not be served."""
+        self._published = self._offer()
         shared_gpus = self._node_state.shared_gpus
         if shared_gpus is None or not self._offers():
             return []
@@ -38,21 +38,21 @@ class _Plugin:
         return devices_of(shared_gpus.cards, namer, self._units, shared_gpus.cordoned)
 
     async def changed(self) -> None:
-        """Return when there is another line-up, or serving has begun or ended."""
-        while self._offer() == self._told:
+        """Return when the shared GPUs have changed, or serving has begun or ended."""
+        while self._offer() == self._published:
             await self._node_state.changed()
 
     async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
-        """IDs of the cards on which the container belongs that the kubelet is about to ask for.
+        """IDs of the GPUs for the container of the next Allocate call.
 
-        Sorted out in a thread: there are 130,000 of them where the unit is a MiB.
+        Selected in a thread: with MiB as unit there are 130,000 of them.
         """
         wanted = await self._wanted(size)
         cards = self._node_state.allocations.cards
         return await asyncio.to_thread(preferred, available, must, size, wanted, cards)
 
     def registered(self, *, up: bool) -> None:
-        """Whether the kubelet listens."""
+        """Receives whether the kubelet watches the devices."""
         self.up = up
 
     def _offer(self) -> tuple[SharedGpus | None, bool]:
@@ -75,7 +75,7 @@ class MemPlugin(_Plugin):
     socket = MEM_SOCKET
 
     async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
-        """The container's card."""
+        """The response with the container's GPUs."""
         return await self._allocator.allocate_mem(ids)
 
     def _units(self, card: Card) -> int:
@@ -92,11 +92,11 @@ class CorePlugin(_Plugin):
     socket = CORE_SOCKET
 
     async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
-        """Consent; the card comes with the memory."""
+        """An empty response; the GPU comes with the memory."""
         return await self._allocator.allocate_core(ids)
 
     async def wanted(self) -> None:
-        """Return once the node's mode divides compute: until then the kubelet need not hear of this."""
+        """Return once the node's mode divides compute; the plugin is registered only then."""
         while not self._offers():
             await self._node_state.changed()
 

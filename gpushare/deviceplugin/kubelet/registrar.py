@@ -1,10 +1,10 @@
 """Keeps one plugin registered with the kubelet for as long as it runs.
 
-A registration is lost when the kubelet starts anew (it deletes all sockets of its folder), when our
-socket vanishes, and when the kubelet ends its stream of device lists. Each time the server is taken
-down and a fresh one registered. Between the two lies a pause wherever the same kubelet may still be
-busy with the end of the old stream: it would disconnect the new registration with it
-(``runClient`` in ``pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go``).
+A registration is lost when the kubelet restarts (it deletes all sockets in its directory), when the plugin's
+socket is removed, and when the kubelet ends its stream of device lists. Each time the server is stopped and
+a new one registered. In between there is a pause if the same kubelet may still be handling the end of the
+old stream: it would disconnect the new registration as well (``runClient`` in
+``pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go``).
 """
 
 import asyncio
@@ -32,9 +32,9 @@ _Identity = tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class RegistrationBackoff:
-    """Waits in seconds: before a new registration, at first and at most, and for the kubelet to listen.
+    """Waits in seconds: the first and the longest before a new registration, and for the first stream.
 
-    A registration that held for ``most_s`` makes the next wait a first one again.
+    After a registration that lasted for ``most_s``, the next wait is ``first_s`` again.
     """
 
     first_s: float = 1.0
@@ -43,7 +43,7 @@ class RegistrationBackoff:
 
 
 class Registrar:
-    """One plugin's tie to the kubelet whose sockets are in ``folder``."""
+    """Registers one plugin with the kubelet whose sockets are in ``folder``."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class Registrar:
         self._metrics = metrics
         self._waits = waits
         self._pause_s = waits.first_s
-        self._told = ""
+        self._logged = ""
         self._metrics.registered.labels(plugin.resource).set(0)
 
     async def run(self) -> None:
         """Stay registered until cancelled.
 
-        Raises KubeletError where sockets cannot be made in the folder, at the start or later. One that
-        is away is waited for; one that was deleted behind its mount never comes back.
+        Raises KubeletError if no socket can be created in the directory, at the start or later. A missing
+        directory is waited for; one that was deleted behind its mount never comes back.
         """
         check_folder(self._folder)
         while True:
@@ -75,15 +75,15 @@ class Registrar:
                     while True:
                         await self._registration(names)
             except KubeletError as error:
-                self._tell("folder_lost", str(error))
+                self._log("folder_lost", str(error))
             await asyncio.sleep(self._waits.first_s)
             if self._folder.exists():
                 check_folder(self._folder)
 
     async def _registration(self, names: FolderWatch) -> None:
-        """One registration, from a kubelet that is there until it no longer listens, and the pause after."""
+        """One registration: waits for the kubelet, serves until the registration is lost, and pauses."""
         while not self._kubelet.exists():
-            self._tell("kubelet_absent", f"{self._kubelet} does not exist")
+            self._log("kubelet_absent", f"{self._kubelet} does not exist")
             check_folder(self._folder)
             await _until(names, self._kubelet.exists, self._waits.most_s)
         kubelet = _identity(self._kubelet)
@@ -93,7 +93,7 @@ class Registrar:
             reason = "the kubelet no longer listens, or a socket was removed"
         except KubeletError as error:
             reason = str(error)
-        self._tell("not_registered", reason)
+        self._log("not_registered", reason)
         if asyncio.get_running_loop().time() - begun > self._waits.most_s:
             self._pause_s = self._waits.first_s
         await self._pause(names, kubelet)
@@ -108,7 +108,7 @@ class Registrar:
             await _first(self._listened(endpoint), _until(names, replaced))
 
     async def _listened(self, endpoint: Endpoint) -> None:
-        """Register, and return when the kubelet no longer listens. Raises KubeletError."""
+        """Register, and return when the kubelet ends its stream. Raises KubeletError."""
         try:
             await register(self._kubelet, endpoint=self._plugin.socket, resource=self._plugin.resource)
             await self._opened(endpoint)
@@ -128,11 +128,12 @@ class Registrar:
                 await _first(endpoint.opened.wait(), endpoint.ended.wait())
         if not endpoint.opened.is_set():
             raise KubeletError(
-                f"registration of {self._plugin.resource}: the kubelet took it and then no list of devices"
+                f"registration of {self._plugin.resource}: the kubelet accepted it, "
+                "but did not read the list of devices"
             )
 
     async def _pause(self, names: FolderWatch, kubelet: _Identity) -> None:
-        """Let the old stream's end settle; a kubelet that started since then knows nothing of it."""
+        """Wait for the end of the old stream in the kubelet; a restarted kubelet needs no wait."""
         seconds = self._pause_s * random.uniform(1, 1.25)  # noqa: S311 - jitter
         self._pause_s = min(self._waits.most_s, 2 * self._pause_s)
         if await _until(names, lambda: _identity(self._kubelet) != kubelet, seconds):
@@ -142,18 +143,18 @@ class Registrar:
         self._metrics.registered.labels(self._plugin.resource).set(int(up))
         self._plugin.registered(up=up)
         if up:
-            self._told = ""
+            self._logged = ""
             log.info("registered", resource=self._plugin.resource, socket=str(self._socket))
 
-    def _tell(self, event: str, reason: str) -> None:
-        """Log a reason once, however often it comes in a row."""
-        if reason != self._told:
-            self._told = reason
+    def _log(self, event: str, reason: str) -> None:
+        """Log a reason once if it occurs several times in a row."""
+        if reason != self._logged:
+            self._logged = reason
             log.warning(event, resource=self._plugin.resource, reason=reason)
 
 
 def _identity(path: Path) -> _Identity:
-    """What distinguishes a socket from one that replaced it; None where there is none."""
+    """Distinguishes a socket from its replacement; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -162,7 +163,7 @@ def _identity(path: Path) -> _Identity:
 
 
 async def _until(names: FolderWatch, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-    """Whether the condition came to hold; it is asked at once and after each change of the folder."""
+    """Whether the condition became true; it is checked at once and after each change of the directory."""
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             while not condition():
@@ -172,7 +173,7 @@ async def _until(names: FolderWatch, condition: Callable[[], bool], within_s: fl
 
 
 async def _first(*works: Coroutine[Any, Any, object]) -> None:
-    """Return when the first of them ends, or raise its error; the others are cancelled."""
+    """Return when the first one ends, or raise its error; the others are cancelled."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Trying again until a deadline, whenever there may be something else to be decided."""
+"""Repeats attempts at a decision until a deadline, after each change of the node state."""
 
 import asyncio
 import time
@@ -11,25 +11,25 @@ from gpushare.deviceplugin.node.state import NodeState
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_LOOK_AGAIN_S: Final = 0.25
+_POLL_S: Final = 0.25
 
 
 class Attempt(Protocol[T_co]):
-    """Tries to come to a decision; ``last`` tells that there will be no other."""
+    """One attempt at a decision; ``last`` is whether it is the last one."""
 
     async def __call__(self, *, last: bool) -> T_co | None:
-        """The decision; None where waiting may help."""
+        """The decision; None if waiting may help."""
 
 
 class Retries:
-    """Attempts in one household, which ask the kubelet for pods that the API does not show."""
+    """Attempts on one node state; they ask the kubelet for pods that the API does not show yet."""
 
     def __init__(self, node_state: NodeState, kubelet: KubeletClient) -> None:
         self._node_state = node_state
         self._kubelet = kubelet
 
     async def until(self, attempt: Attempt[T], deadline: float) -> T | None:
-        """What the attempt gives as soon as it gives something; the last one comes after the deadline.
+        """The first result of the attempt that is not None; the last attempt is after the deadline.
 
         ``deadline`` is a time of the monotonic clock.
         """
@@ -41,13 +41,13 @@ class Retries:
                 return result
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
-                    await self._news(ask=not asked)
+                    await self._change(ask=not asked)
             asked = True
 
-    async def _news(self, *, ask: bool) -> None:
-        """Return when there may be something else to be decided."""
+    async def _change(self, *, ask: bool) -> None:
+        """Return when the decision may be a different one."""
         if ask and self._kubelet.pods:
             self._node_state.take_strangers(await self._kubelet.pods())
         else:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._node_state.changed(), _LOOK_AGAIN_S)
+                await asyncio.wait_for(self._node_state.changed(), _POLL_S)

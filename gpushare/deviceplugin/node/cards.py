@@ -129,10 +129,10 @@ class CardMonitor:
             ailing = await self._gpus.ailing()
         except GpuError as error:
             self._metrics.nvml_up.set(0)
-            self._judge(self._health.silence(str(error), time.monotonic()))
+            self._judge(self._health.after_silence(str(error), time.monotonic()))
         else:
             self._metrics.nvml_up.set(1)
-            self._judge(self._health.look(ailing, time.monotonic()))
+            self._judge(self._health.after_poll(ailing, time.monotonic()))
 
     async def _hear_faults(self) -> None:
         async for fault in self._gpus.faults():
@@ -142,7 +142,7 @@ class CardMonitor:
         """The driver has reported an XID."""
         self._metrics.xids.labels(fault.uuid or "", str(fault.xid)).inc()
         log.warning("xid", card=fault.uuid, xid=fault.xid)
-        self._judge(self._health.fault(fault))
+        self._judge(self._health.after_fault(fault))
 
     def _judge(self, health: Health) -> None:
         before, self._health = self._health, health

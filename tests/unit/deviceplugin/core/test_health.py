@@ -28,7 +28,7 @@ PASSING = 94
 
 def looked(health: Health, times: Iterable[float], ailing: dict[str, str] | None = None) -> Health:
     for now in times:
-        health = health.look(ailing or {}, now)
+        health = health.after_poll(ailing or {}, now)
     return health
 
 
@@ -38,29 +38,29 @@ def test_cards_are_well_at_the_start() -> None:
 
 @pytest.mark.parametrize("xid", sorted(IGNORED_XIDS))
 def test_an_applications_own_mistake_marks_no_card(xid: int) -> None:
-    assert WELL.fault(Fault("GPU-0", xid)) == WELL
+    assert WELL.after_fault(Fault("GPU-0", xid)) == WELL
 
 
 @pytest.mark.parametrize("xid", [48, 63, 64, 74, 79, 94, 95, 119, 999])
 def test_any_other_xid_marks_its_card_at_once(xid: int) -> None:
-    after = WELL.fault(Fault("GPU-1", xid))
+    after = WELL.after_fault(Fault("GPU-1", xid))
     assert list(after.unhealthy) == ["GPU-1"]
     assert after.unhealthy["GPU-1"].startswith(f"XID {xid}")
 
 
 def test_the_list_of_ignored_xids_is_a_setting() -> None:
     strict = Health.of(CARDS, HealthPolicy(ignored=frozenset({79})))
-    assert strict.fault(Fault("GPU-0", 79)).unhealthy == {}
-    assert strict.fault(Fault("GPU-0", 13)).unhealthy == {"GPU-0": "XID 13"}
+    assert strict.after_fault(Fault("GPU-0", 79)).unhealthy == {}
+    assert strict.after_fault(Fault("GPU-0", 13)).unhealthy == {"GPU-0": "XID 13"}
 
 
 def test_an_xid_without_a_card_marks_every_card() -> None:
-    reason = f"XID {PASSING} on a card that the driver does not name"
-    assert WELL.fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
+    reason = f"XID {PASSING} on a GPU that the driver does not name"
+    assert WELL.after_fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
 
 
 def test_an_xid_of_a_card_that_is_not_shared_marks_none() -> None:
-    assert WELL.fault(Fault("MIG-1", 79)).unhealthy == {}
+    assert WELL.after_fault(Fault("MIG-1", 79)).unhealthy == {}
 
 
 def test_a_card_is_marked_after_three_failed_looks_in_a_row() -> None:
@@ -79,50 +79,50 @@ def test_a_silent_driver_marks_every_card_after_three_looks() -> None:
     health = WELL
     for now in (0, 5, 10):
         assert health.unhealthy == {}
-        health = health.silence("NVML does not answer", now)
+        health = health.after_silence("NVML does not answer", now)
     assert health.unhealthy == dict.fromkeys(CARDS, "NVML does not answer")
 
 
 def test_a_marked_card_is_well_after_sixty_good_seconds_and_no_sooner() -> None:
-    marked = WELL.fault(Fault("GPU-0", PASSING))
+    marked = WELL.after_fault(Fault("GPU-0", PASSING))
     assert looked(marked, (100, 159.9)).unhealthy
     assert looked(marked, (100, 130, 160)).unhealthy == {}
 
 
 def test_a_single_good_answer_however_late_heals_nothing() -> None:
-    assert looked(WELL.fault(Fault("GPU-0", PASSING)), (10_000,)).unhealthy
+    assert looked(WELL.after_fault(Fault("GPU-0", PASSING)), (10_000,)).unhealthy
 
 
 def test_a_failed_look_while_marked_starts_the_minute_anew() -> None:
-    marked = looked(WELL.fault(Fault("GPU-0", PASSING)), (0, 55))
-    marked = marked.look({"GPU-0": "no answer"}, 57)
+    marked = looked(WELL.after_fault(Fault("GPU-0", PASSING)), (0, 55))
+    marked = marked.after_poll({"GPU-0": "no answer"}, 57)
     assert looked(marked, (59, 118)).unhealthy == {"GPU-0": f"XID {PASSING}"}
     assert looked(marked, (59, 119)).unhealthy == {}
 
 
 def test_a_further_fault_while_marked_starts_the_minute_anew() -> None:
-    marked = looked(WELL.fault(Fault("GPU-0", PASSING)), (0, 55)).fault(Fault("GPU-0", PASSING))
+    marked = looked(WELL.after_fault(Fault("GPU-0", PASSING)), (0, 55)).after_fault(Fault("GPU-0", PASSING))
     assert looked(marked, (60, 115)).unhealthy
     assert looked(marked, (60, 120)).unhealthy == {}
 
 
 @pytest.mark.parametrize("xid", sorted(NEED_RESET))
 def test_a_card_that_needs_a_reset_is_never_well_by_itself(xid: int) -> None:
-    health = looked(WELL.fault(Fault("GPU-0", xid)), range(0, 100_000, 50))
+    health = looked(WELL.after_fault(Fault("GPU-0", xid)), range(0, 100_000, 50))
     assert health.unhealthy == {
         "GPU-0": f"XID {xid}; it needs a reset, and then a restart of the agent",
     }
 
 
 def test_a_graver_fault_replaces_the_reason_and_a_lesser_one_does_not() -> None:
-    marked = WELL.fault(Fault("GPU-0", PASSING)).fault(Fault("GPU-0", 79))
+    marked = WELL.after_fault(Fault("GPU-0", PASSING)).after_fault(Fault("GPU-0", 79))
     assert marked.unhealthy["GPU-0"].startswith("XID 79;")
-    assert marked.fault(Fault("GPU-0", PASSING)).unhealthy == marked.unhealthy
-    assert marked.fault(Fault("GPU-0", 48)).unhealthy == marked.unhealthy
+    assert marked.after_fault(Fault("GPU-0", PASSING)).unhealthy == marked.unhealthy
+    assert marked.after_fault(Fault("GPU-0", 48)).unhealthy == marked.unhealthy
 
 
 def test_turns_tell_who_became_unwell_and_who_is_well_again() -> None:
-    marked = WELL.fault(Fault("GPU-0", PASSING))
+    marked = WELL.after_fault(Fault("GPU-0", PASSING))
     healed = looked(marked, (0, 60))
     assert health_changes(WELL, WELL) == ()
     assert health_changes(WELL, marked) == (HealthChange("GPU-0", healthy=False, reason=f"XID {PASSING}"),)
@@ -130,10 +130,10 @@ def test_turns_tell_who_became_unwell_and_who_is_well_again() -> None:
 
 
 def test_a_graver_reason_is_told_and_the_same_one_is_not_repeated() -> None:
-    marked = WELL.fault(Fault("GPU-0", PASSING))
-    graver = marked.fault(Fault("GPU-0", 79))
+    marked = WELL.after_fault(Fault("GPU-0", PASSING))
+    graver = marked.after_fault(Fault("GPU-0", 79))
     assert [turn.reason[:6] for turn in health_changes(marked, graver)] == ["XID 79"]
-    assert health_changes(marked, marked.fault(Fault("GPU-0", PASSING))) == ()
+    assert health_changes(marked, marked.after_fault(Fault("GPU-0", PASSING))) == ()
 
 
 SHORT = HealthPolicy(ignored=frozenset({13}), failures=2, recovery_s=10.0)
@@ -163,15 +163,15 @@ def test_a_card_is_well_only_after_ten_quiet_seconds_and_marked_while_faults_las
         trouble = kind in ("bad", "silent") or (kind in ("xid", "anyone") and xid != 13)
         match kind:
             case "good":
-                health = health.look({}, now)
+                health = health.after_poll({}, now)
                 failures = 0
                 good_since = now if good_since is None else good_since
             case "bad":
-                health = health.look({"GPU-0": "lost"}, now)
+                health = health.after_poll({"GPU-0": "lost"}, now)
             case "silent":
-                health = health.silence("silent", now)
+                health = health.after_silence("silent", now)
             case _:
-                health = health.fault(Fault("GPU-0" if kind == "xid" else None, xid))
+                health = health.after_fault(Fault("GPU-0" if kind == "xid" else None, xid))
         if trouble:
             good_since = None
             failures += kind in ("bad", "silent")
@@ -210,5 +210,5 @@ def test_a_cordon_that_names_no_card_is_named_and_cordons_nothing() -> None:
     assert found.cards == {1}
     assert found.problem == (
         "annotation gpushare.io/cordoned-cards: "
-        "'zero' is no card index, this node shares no card 7; write 0,2"
+        "'zero' is not a GPU index, this node shares no GPU 7; write 0,2"
     )

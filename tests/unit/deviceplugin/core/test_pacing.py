@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.pacing import ContainerPacing, Seen, look, unseen
+from gpushare.deviceplugin.core.pacing import ContainerPacing, Seen, pace, unmeasured
 from gpushare.errors import SourceError
 from gpushare.isolation.files import NOTHING
 from gpushare.isolation.limits import CardLimit
@@ -46,7 +46,7 @@ def looks(
     """A look each second, with the tokens spent until then and the processes seen."""
     account, all_writes = ContainerPacing(), []
     for second, (spent, seen) in enumerate(steps, 1):
-        account, writes = look(limits, Region((use(spent),), ()), [seen], second * SECOND, account)
+        account, writes = pace(limits, Region((use(spent),), ()), [seen], second * SECOND, account)
         all_writes.append(writes)
     return account, all_writes
 
@@ -56,45 +56,45 @@ def looks(
 
 def test_the_second_look_gives_the_rate_that_the_part_allows() -> None:
     account, writes = looks((0, busy(100)), (4000, busy(60, 40)))
-    assert account.paces[0].rate == 1000
+    assert account.rates[0].rate == 1000
     assert writes == [(), rate_writes(0, 1000, 2 * SECOND)]
 
 
 def test_more_than_all_of_a_card_is_all_of_it() -> None:
     account, _ = looks((0, busy(100)), (4000, busy(90, 90)))
-    assert account.paces[0].rate == 1000
+    assert account.rates[0].rate == 1000
 
 
 def test_the_rate_that_a_region_names_is_not_believed() -> None:
     account = ContainerPacing()
     for second, spent in enumerate((0, 4000), 1):
         region = Region((use(spent, rate=10**15),), ())
-        account, _ = look([QUARTER], region, [busy(100)], second * SECOND, account)
-    assert account.paces[0].rate == 1000
+        account, _ = pace([QUARTER], region, [busy(100)], second * SECOND, account)
+    assert account.rates[0].rate == 1000
 
 
 def test_while_the_driver_tells_no_load_the_rate_stays_and_the_sample_grows_old() -> None:
     account, writes = looks((0, busy(100)), (4000, busy(100)), (9000, busy(None, 30)), (9000, None))
-    assert account.paces[0].rate == 1000
+    assert account.rates[0].rate == 1000
     assert writes[2:] == [(), ()]
-    assert unseen([QUARTER], account)
+    assert unmeasured([QUARTER], account)
 
 
 def test_after_a_gap_only_what_was_measured_since_counts() -> None:
     account, _ = looks((0, busy(100)), (4000, busy(100)), (10**9, None), (10**9 + 4000, busy(100)))
-    assert account.paces[0].rate == 1000
-    assert not unseen([QUARTER], account)
+    assert account.rates[0].rate == 1000
+    assert not unmeasured([QUARTER], account)
 
 
 def test_a_container_without_processes_keeps_its_rate() -> None:
     account, writes = looks((0, busy(100)), (4000, busy(100)), (9000, {}))
     assert writes[2] == rate_writes(0, 1000, 3 * SECOND)
-    assert not unseen([QUARTER], account)
+    assert not unmeasured([QUARTER], account)
 
 
 def test_a_count_that_goes_back_changes_nothing() -> None:
     account, _ = looks((0, busy(100)), (4000, busy(100)), (10, busy(100)))
-    assert account.paces[0].rate == 1000
+    assert account.rates[0].rate == 1000
 
 
 @pytest.mark.parametrize("percent", [0, 100])
@@ -102,7 +102,7 @@ def test_who_may_have_all_of_the_time_gets_no_rate(percent: int) -> None:
     limits = [replace(WHOLE, core_percent=percent)]
     account, writes = looks((0, busy(100)), (4000, busy(None)), limits=limits)
     assert writes == [(), ()]
-    assert not unseen(limits, account)
+    assert not unmeasured(limits, account)
 
 
 def test_each_card_has_its_rate_in_its_place() -> None:
@@ -110,7 +110,7 @@ def test_each_card_has_its_rate_in_its_place() -> None:
     account = ContainerPacing()
     for second, spent in enumerate((0, 4000), 1):
         region = Region((use(0, "GPU-1"), use(spent)), ())
-        account, writes = look(limits, region, [{}, busy(100)], second * SECOND, account)
+        account, writes = pace(limits, region, [{}, busy(100)], second * SECOND, account)
     assert writes == rate_writes(1, 1000, 2 * SECOND)
 
 
@@ -118,14 +118,14 @@ def test_each_card_has_its_rate_in_its_place() -> None:
 
 
 def test_a_region_that_nobody_has_begun_gets_nothing() -> None:
-    assert look([QUARTER], NOTHING, [busy(100)], SECOND, ContainerPacing()) == (ContainerPacing(), ())
+    assert pace([QUARTER], NOTHING, [busy(100)], SECOND, ContainerPacing()) == (ContainerPacing(), ())
 
 
 @pytest.mark.parametrize("uuids", [("GPU-1", "GPU-0"), ("GPU-0",), ("GPU-0", "GPU-1", "GPU-2")])
 def test_a_region_of_other_cards_is_an_error(uuids: tuple[str, ...]) -> None:
     region = Region(tuple(use(0, uuid) for uuid in uuids), ())
-    with pytest.raises(SourceError, match="not the cards of the limit"):
-        look([QUARTER, IDLE_OTHER], region, [{}, {}], SECOND, ContainerPacing())
+    with pytest.raises(SourceError, match="not those of the limit"):
+        pace([QUARTER, IDLE_OTHER], region, [{}, {}], SECOND, ContainerPacing())
 
 
 words = st.integers(0, 2**64 - 1)
@@ -160,7 +160,7 @@ def test_whatever_a_region_says_what_is_written_fits_into_it(
     account = ContainerPacing()
     for second, (spent, rate, found, seen) in enumerate(rounds, 1):
         region = Region((use(spent, rate=rate),), tuple(found))
-        account, writes = look([QUARTER], region, [seen], second * SECOND, account)
+        account, writes = pace([QUARTER], region, [seen], second * SECOND, account)
         assert all(at >= 0 and at + len(content) <= SIZE for at, content in writes)
 
 
@@ -177,7 +177,7 @@ def measured(*rounds: tuple[ProcessUse, int | None]) -> list[tuple[Write, ...]]:
     account, all_writes = ContainerPacing(), []
     for second, (found, shown) in enumerate(rounds, 1):
         seen = busy(0, used=None if shown is None else shown * MIB)
-        account, writes = look([WHOLE], Region((use(0),), (found,)), [seen], second * SECOND, account)
+        account, writes = pace([WHOLE], Region((use(0),), (found,)), [seen], second * SECOND, account)
         all_writes.append(writes)
     return all_writes
 
@@ -242,7 +242,7 @@ def test_a_card_that_is_not_settled_keeps_its_size_while_another_gets_one() -> N
     for second, sizes in enumerate(shown, 1):
         seen = [busy(0, used=size * MIB) for size in sizes]
         region = Region((use(0), use(0, "GPU-1")), (found,))
-        account, writes = look(limits, region, seen, second * SECOND, account)
+        account, writes = pace(limits, region, seen, second * SECOND, account)
         written.append(writes)
     assert written[1] == context_writes(found, [328 * MIB, 0])
     assert written[2] == context_writes(found, [328 * MIB, 60 * MIB])

@@ -3,7 +3,6 @@ from collections.abc import Iterable, Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.adapters.cgroups import ContainerRef
 from gpushare.deviceplugin.core.uncounted import (
     Finding,
     Owner,
@@ -17,6 +16,7 @@ from gpushare.isolation.files import NOTHING
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region
 from gpushare.model.counting import MUCH_BYTES
+from gpushare.model.own_node import ContainerRef
 from gpushare.model.readings import ProcessReading
 
 MIB = 1 << 20
@@ -41,8 +41,8 @@ def on(uuid: str, **mib: int | None) -> Mapping[str, Mapping[int, ProcessReading
 def found(told: Region, seen: Mapping[str, Mapping[int, ProcessReading]]) -> list[tuple[int, int, bool]]:
     """The strays: own number, MiB that nobody has counted, and whether the region knows them."""
     uncounted = list(uncounted_in("place", LIMITS, told, seen))
-    assert all(each.whose == PLACE and each.pid == 1000 + each.own for each in uncounted)
-    return [(each.own, each.uncounted // MIB, each.counted is not None) for each in uncounted]
+    assert all(each.owner == PLACE and each.pid == 1000 + each.inner_pid for each in uncounted)
+    return [(each.inner_pid, each.uncounted // MIB, each.counted is not None) for each in uncounted]
 
 
 def test_what_a_region_has_counted_is_no_uncounted_process() -> None:
@@ -83,7 +83,7 @@ def test_what_the_driver_does_not_tell_is_not_held_against_a_process() -> None:
 def test_processes_without_a_region_are_of_their_pod_or_of_none() -> None:
     others = {"GPU-0": [ProcessReading(pid, MIB) for pid in (1, 2, 3)]}
     uncounted = uncounted_beside(others, {1: ContainerRef("uid"), 2: None})
-    assert [(each.pid, each.whose) for each in uncounted] == [(1, Owner(pod_uid="uid")), (2, Owner())]
+    assert [(each.pid, each.owner) for each in uncounted] == [(1, Owner(pod_uid="uid")), (2, Owner())]
 
 
 # --- what is news -------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def uncounted_process(pid: int, mib: int, *, counted: int | None = None) -> Unco
 
 
 def looks(*found: Iterable[UncountedProcess]) -> list[list[list[int]]]:
-    """After each look, the pids of each fact that is told."""
+    """The PIDs of each finding that is reported, poll by poll."""
     memory, told = Reported(), []
     for each in found:
         memory, fresh = new_findings(each, memory)
@@ -144,7 +144,7 @@ STRAYS = st.lists(
         st.none() | st.integers(0, MUCH_BYTES),
     ),
     max_size=8,
-    unique_by=lambda each: (each.whose, each.uuid, each.pid),
+    unique_by=lambda each: (each.owner, each.uuid, each.pid),
 )
 
 
@@ -155,7 +155,7 @@ def test_a_fact_is_told_anew_only_after_it_was_gone_or_has_grown(
     memory, told = Reported(), dict[Finding, int]()
     before: set[tuple[Finding, int]] = set()
     for uncounted in rounds:
-        seen = {(Finding(each.whose, each.uuid, each.counted is not None), each.pid) for each in uncounted}
+        seen = {(Finding(each.owner, each.uuid, each.counted is not None), each.pid) for each in uncounted}
         memory, fresh = new_findings(uncounted, memory)
         told = {fact: size for fact, size in told.items() if fact in {fact for fact, _ in seen}}
         for fact, settled in fresh.items():

@@ -28,7 +28,7 @@ def told(*uncounted: UncountedProcess, unnamed: int = 0) -> Event | None:
     """The note about these, which are of one fact; the last ones have no name."""
     first = uncounted[0]
     commands = {each.pid: "x" for each in uncounted[: len(uncounted) - unnamed]}
-    return event_of(HERE, Finding(first.whose, first.uuid, first.counted is not None), uncounted, commands)
+    return event_of(HERE, Finding(first.owner, first.uuid, first.counted is not None), uncounted, commands)
 
 
 def text_of(*uncounted: UncountedProcess, unnamed: int = 0) -> str:

@@ -202,7 +202,7 @@ async def test_a_fault_of_ours_is_told_and_the_next_call_is_served(tmp_path: Pat
     async with served(tmp_path, Shelf(decide=broken)) as bench:
         code, text = await refusal(bench.allocate(["a"]))
         assert code == grpc.StatusCode.INTERNAL
-        assert text == "fault of the node agent, see its log: LookupError: no card for a"
+        assert text == "internal error of the node agent, see its log: LookupError: no card for a"
         assert sample(bench.metrics, ALLOCATIONS, result="error") == 1
         bench.shelf.decide = lambda _: AllocateResponse(envs={"X": "1"})
         assert (await bench.allocate(["a"])).container_responses[0].envs["X"] == "1"

@@ -209,7 +209,7 @@ async def test_a_stream_that_ends_before_its_first_list_is_not_waited_for(tmp_pa
     seat = Seat(tmp_path, NEVER)
     endpoint = Endpoint(seat.shelf, seat.metrics, listing(()))
     endpoint.ended.set()
-    with pytest.raises(KubeletError, match="took it and then no list"):
+    with pytest.raises(KubeletError, match="but did not read the list"):
         await asyncio.wait_for(seat.registrar._opened(endpoint), 5)
 
 
