@@ -41,19 +41,26 @@ def admin_app(
         return _check(live())
 
     async def readyz(_: Request) -> Response:
-        return _check(ready(), *notices())
+        return _check("stopping" if app.state.stopping else ready(), *notices())
 
     async def metrics(request: Request) -> Response:
         page, content_type = render(request.headers.get("accept", ""))
         return Response(page, headers={"content-type": content_type})
 
-    return _application(
+    app = _application(
         [
             Route("/healthz", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
             Route("/metrics", metrics, methods=["GET"]),
         ]
     )
+    app.state.stopping = False
+    return app
+
+
+def set_stopping(app: Starlette) -> None:
+    """Make ``/readyz`` return 503 from now on."""
+    app.state.stopping = True
 
 
 def _application(routes: list[Route]) -> Starlette:

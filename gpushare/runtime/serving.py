@@ -1,11 +1,6 @@
-"""Listening sockets, HTTP servers for operators, and the signal that ends a daemon.
+"""Listening sockets, and the HTTP server of the admin port. The server of the hot port is in ``server``."""
 
-The server of the hot port is ``server``'s.
-"""
-
-import asyncio
 import contextlib
-import signal
 import socket
 from collections.abc import Iterator
 from ssl import SSLContext
@@ -62,12 +57,3 @@ def make_server(app: Starlette, tls: SSLContext | None = None) -> UvicornServer:
     config.load()
     config.ssl = tls
     return UvicornServer(config)
-
-
-def stop_event() -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set."""
-    event = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, event.set)
-    return event
