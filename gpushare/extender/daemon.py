@@ -36,9 +36,9 @@ from gpushare.runtime.tls import client_context, server_context
 
 log = structlog.get_logger()
 
-_GC_THRESHOLDS: Final = (50_000, 20, 50)
 _DRAIN_S: Final = 10.0
 """For the reads of a bind, beside its POST."""
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 async def run(settings: ExtenderSettings) -> None:
