@@ -67,7 +67,7 @@ async def run(settings: AgentSettings) -> None:
             agent = Agent(settings, client, gpus)
             await agent.cards.start()
             log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
-            await serve(stop, (agent.operators_app, listener), agent.jobs())
+            await serve(stop, (agent.admin_app, listener), agent.jobs())
 
 
 class Agent:
@@ -115,7 +115,7 @@ class Agent:
         self._mem = MemPlugin(self.node_state, allocator)
         self._core = CorePlugin(self.node_state, allocator)
         self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._see_node)
-        self.operators_app = admin_app(
+        self.admin_app = admin_app(
             rendering(self.metrics.registry),
             live=self.watchdog.trouble,
             ready=self.unready,

@@ -1,4 +1,4 @@
-"""The exporter put together: driver, watches, sampler, operators' port; started and stopped in order."""
+"""Composition of the exporter: driver, watches, sampler, admin server."""
 
 import structlog
 from starlette.applications import Starlette

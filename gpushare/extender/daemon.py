@@ -58,7 +58,7 @@ async def run(settings: ExtenderSettings) -> None:
             log.info("started", **ports, api=client.host)
             await serve(
                 stop,
-                (extender.operators_app, ops_listener),
+                (extender.admin_app, ops_listener),
                 extender.jobs(),
                 servers=[(server, listener)],
                 drain=StopStep(extender.drain, settings.deadlines.post_s + _DRAIN_S),
@@ -116,7 +116,7 @@ class ExtenderDaemon:
             shortlist=settings.shortlist,
         )
         self.scheduler_routes = scheduler_routes(service)
-        self.operators_app = admin_app(
+        self.admin_app = admin_app(
             rendering(self.metrics.registry),
             live=lambda: None,
             ready=self.feeds.missing,

@@ -1,4 +1,4 @@
-"""The metrics API put together: watches, source, door, servers; started and stopped in order."""
+"""Composition of the metrics API: watches, value source, authentication, servers."""
 
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final

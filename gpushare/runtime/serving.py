@@ -26,7 +26,7 @@ class UvicornServer(uvicorn.Server):
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A listening socket, so that a port that is taken is an error before anything else starts."""
+    """Return a listening socket, so that a port in use is an error before anything else starts."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -41,7 +41,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
 
 def make_server(app: Starlette, tls: SSLContext | None = None) -> UvicornServer:
-    """A server for the application; ``serve(sockets=[…])`` runs it until ``should_exit`` is set."""
+    """Return a server for the application; ``serve(sockets=[…])`` runs it until ``should_exit`` is set."""
     config = uvicorn.Config(
         app,
         http="httptools",
