@@ -49,6 +49,7 @@ lint: setup
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/codespell $(PROSE) $(SOURCES)
 	@$(BIN)/yamllint --strict .
+	@$(BIN)/python -m tools.vocabulary
 
 .PHONY: lint-ansible
 lint-ansible: setup-ansible ## Lint roles, playbooks and inventories; profile production

@@ -47,7 +47,8 @@ from gpushare.model.modes import Mode
 from gpushare.model.own_node import OwnNode
 from gpushare.ports import AgentDriver, node_event
 from gpushare.runtime.admin_server import admin_app, rendering
-from gpushare.runtime.serving import bind_socket, make_server, stop_event
+from gpushare.runtime.daemon import serve, stop_event
+from gpushare.runtime.serving import bind_socket
 
 log = structlog.get_logger()
 
@@ -62,20 +63,11 @@ async def run(settings: AgentSettings) -> None:
         check_access(settings.kubelet)
     access = await load_access(kubeconfig_in_pod(settings.kubeconfig))
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
-        async with Nvml() as gpus, KubeClient(access) as client, asyncio.TaskGroup() as tasks:
+        async with Nvml() as gpus, KubeClient(access) as client:
             agent = Agent(settings, client, gpus)
             await agent.cards.start()
-            server = make_server(agent.operators_app)
-            answering = tasks.create_task(server.serve(sockets=[listener]))
-            background = [tasks.create_task(job) for job in agent.jobs()]
             log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
-            await stop.wait()
-            log.info("stopping")
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
-            server.should_exit = True
-            await answering
+            await serve(stop, (agent.admin_app, listener), agent.jobs())
 
 
 class Agent:
@@ -123,7 +115,7 @@ class Agent:
         self._mem = MemPlugin(self.node_state, allocator)
         self._core = CorePlugin(self.node_state, allocator)
         self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._see_node)
-        self.operators_app = admin_app(
+        self.admin_app = admin_app(
             rendering(self.metrics.registry),
             live=self.watchdog.trouble,
             ready=self.unready,

@@ -1,6 +1,4 @@
-"""The exporter put together: driver, watches, sampler, operators' port; started and stopped in order."""
-
-import asyncio
+"""Composition of the exporter: driver, watches, sampler, admin server."""
 
 import structlog
 from starlette.applications import Starlette
@@ -14,7 +12,8 @@ from gpushare.exporter.exposition import Exposition
 from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.runtime.admin_server import admin_app
-from gpushare.runtime.serving import bind_socket, make_server, stop_event
+from gpushare.runtime.daemon import serve, stop_event
+from gpushare.runtime.serving import bind_socket
 
 log = structlog.get_logger()
 
@@ -24,29 +23,17 @@ async def run(settings: ExporterSettings) -> None:
     stop = stop_event()
     access = await load_access(settings.kubeconfig)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
-        async with (
-            Nvml(timeout_s=settings.deadline_s) as gpus,
-            KubeClient(access) as client,
-            asyncio.TaskGroup() as tasks,
-        ):
+        async with Nvml(timeout_s=settings.deadline_s) as gpus, KubeClient(access) as client:
             pods = Mirror(client, node_pods(settings.node))
             node = Mirror(client, own_node(settings.node))
             sampler = Sampler(settings, gpus, pods, node)
             exposition = Exposition(
                 sampler, settings.node, settings.stale_s, each_process=settings.each_process
             )
-            server = make_server(_app(sampler, exposition, settings.stale_s))
-            answering = tasks.create_task(server.serve(sockets=[listener]))
-            jobs = (pods.run(), node.run(), sampler.run(exposition.prepare))
-            background = [tasks.create_task(job) for job in jobs]
+            app = _app(sampler, exposition, settings.stale_s)
             log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
-            await stop.wait()
-            log.info("stopping")
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
-            server.should_exit = True
-            await answering
+            jobs = (pods.run(), node.run(), sampler.run(exposition.prepare))
+            await serve(stop, (app, listener), jobs)
 
 
 def _app(sampler: Sampler, exposition: Exposition, stale_s: float) -> Starlette:

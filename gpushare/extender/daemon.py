@@ -1,7 +1,7 @@
-"""The extender put together: clients, watches, election, servers; started and stopped in order.
+"""Composition of the extender: clients, watches, election, servers.
 
-Stop order: no new requests, then the POSTs under way end, then the Lease is given back. Any other end,
-such as a job that crashes, lets the Lease lapse.
+An orderly stop drains the binds and then releases the Lease. After any other end, such as a job that
+crashed, the Lease expires.
 """
 
 import asyncio
@@ -29,42 +29,40 @@ from gpushare.extender.seal_key import load_sealer
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import ExtenderSettings
 from gpushare.runtime.admin_server import admin_app, rendering
+from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.server import HttpServer
-from gpushare.runtime.serving import bind_socket, make_server, stop_event
+from gpushare.runtime.serving import bind_socket
 from gpushare.runtime.tls import client_context, server_context
 
 log = structlog.get_logger()
 
+_DRAIN_S: Final = 10.0
+"""For the reads of a bind, beside its POST."""
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 async def run(settings: ExtenderSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises ConfigError where it cannot start."""
     stop = stop_event()
-    sockets = bind_socket(settings.host, settings.port), bind_socket(settings.ops_host, settings.ops_port)
-    server_tls = server_context(settings.tls) if settings.tls else None
-    client_tls = client_context(settings.tls) if settings.tls else None
-    access = await load_access(settings.kubeconfig)
-    async with KubeClient(access) as client, Peers(client_tls) as peers, asyncio.TaskGroup() as tasks:
-        extender = ExtenderDaemon(settings, client, peers, tasks)
-        server = HttpServer(extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=server_tls)
-        ops_server = make_server(extender.operators_app)
-        background = [tasks.create_task(job) for job in extender.jobs()]
-        serving = (
-            tasks.create_task(server.serve(sockets[0])),
-            tasks.create_task(ops_server.serve(sockets=[sockets[1]])),
-        )
-        log.info(
-            "started", port=sockets[0].getsockname()[1], ops_port=sockets[1].getsockname()[1], api=client.host
-        )
-        await stop.wait()
-        log.info("stopping")
-        server.stop()
-        ops_server.should_exit = True
-        await asyncio.gather(*serving)
-        await extender.close()
-        for task in background:
-            task.cancel()
+    with (
+        bind_socket(settings.host, settings.port) as listener,
+        bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
+    ):
+        server_tls = server_context(settings.tls) if settings.tls else None
+        client_tls = client_context(settings.tls) if settings.tls else None
+        access = await load_access(settings.kubeconfig)
+        async with KubeClient(access) as client, Peers(client_tls) as peers, asyncio.TaskGroup() as tasks:
+            extender = ExtenderDaemon(settings, client, peers, tasks)
+            server = HttpServer(extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=server_tls)
+            ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
+            log.info("started", **ports, api=client.host)
+            await serve(
+                stop,
+                (extender.admin_app, ops_listener),
+                extender.jobs(),
+                servers=[(server, listener)],
+                drain=StopStep(extender.drain, settings.deadlines.post_s + _DRAIN_S),
+            )
 
 
 class ExtenderDaemon:
@@ -118,7 +116,7 @@ class ExtenderDaemon:
             shortlist=settings.shortlist,
         )
         self.scheduler_routes = scheduler_routes(service)
-        self.operators_app = admin_app(
+        self.admin_app = admin_app(
             rendering(self.metrics.registry),
             live=lambda: None,
             ready=self.feeds.missing,
@@ -133,10 +131,10 @@ class ExtenderDaemon:
         yield self.event_queue.run()
         yield watch_overcommit(self.cluster, self.event_queue)
 
-    async def close(self) -> None:
-        """End the POSTs under way, and then give the Lease back, unless a bind of unclear outcome is left.
+    async def drain(self) -> None:
+        """Wait for the POSTs in progress, then have the Lease released unless an unclear bind is left.
 
-        Not reached by a crash: then the next holder waits, as after an unclear bind.
+        After a crash or a drain that takes too long the Lease expires instead, and the next leader waits.
         """
         await self.binder.drain()
         if not self.binder.unclear:

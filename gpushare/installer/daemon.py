@@ -16,7 +16,8 @@ from gpushare.isolation.versions import current, in_use
 from gpushare.monitoring.catalogue import LIBRARY_INFO
 from gpushare.monitoring.families import gauge
 from gpushare.runtime.admin_server import admin_app, rendering
-from gpushare.runtime.serving import bind_socket, make_server, stop_event
+from gpushare.runtime.daemon import serve, stop_event
+from gpushare.runtime.serving import bind_socket
 
 log = structlog.get_logger()
 
@@ -27,16 +28,8 @@ async def run(settings: InstallerSettings) -> None:
     keeper = LibraryInstaller(settings)
     app = admin_app(rendering(keeper.registry), live=lambda: None, ready=lambda: keeper.problem)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
-        server = make_server(app)
-        async with asyncio.TaskGroup() as tasks:
-            answering = tasks.create_task(server.serve(sockets=[listener]))
-            keeping = tasks.create_task(keeper.run())
-            log.info("started", folder=str(settings.folder), ops_port=listener.getsockname()[1])
-            await stop.wait()
-            log.info("stopping")
-            keeping.cancel()
-            server.should_exit = True
-            await answering
+        log.info("started", folder=str(settings.folder), ops_port=listener.getsockname()[1])
+        await serve(stop, (app, listener), [keeper.run()])
 
 
 class LibraryInstaller:

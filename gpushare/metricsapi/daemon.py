@@ -1,6 +1,5 @@
-"""The metrics API put together: watches, source, door, servers; started and stopped in order."""
+"""Composition of the metrics API: watches, value source, authentication, servers."""
 
-import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
@@ -18,8 +17,9 @@ from gpushare.metricsapi.service import MetricsService
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.metricsapi.sources import Exporters, Prometheus, ValueSource
 from gpushare.runtime.admin_server import admin_app, rendering
+from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.server import HttpServer
-from gpushare.runtime.serving import bind_socket, make_server, stop_event
+from gpushare.runtime.serving import bind_socket
 
 log = structlog.get_logger()
 
@@ -32,31 +32,16 @@ async def run(settings: MetricsApiSettings) -> None:
     stop = stop_event()
     door = ServerAuth(settings.tls_cert, settings.tls_key)
     access = await load_access(settings.kubeconfig)
-    listener = bind_socket(settings.host, settings.port)
-    ops_listener = bind_socket(settings.ops_host, settings.ops_port)
-    async with (
-        KubeClient(access) as client,
-        Pages(timeout_s=settings.deadline_s) as pages,
-        asyncio.TaskGroup() as tasks,
+    with (
+        bind_socket(settings.host, settings.port) as listener,
+        bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
     ):
-        api = MetricsApiDaemon(settings, client, pages, door)
-        ops_server = make_server(
-            admin_app(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
-        )
-        serving = (
-            tasks.create_task(api.server.serve(listener)),
-            tasks.create_task(ops_server.serve(sockets=[ops_listener])),
-        )
-        background = [tasks.create_task(job) for job in api.jobs()]
-        ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
-        log.info("started", **ports, api=client.host, source=settings.source)
-        await stop.wait()
-        log.info("stopping")
-        for task in background:
-            task.cancel()
-        api.server.stop()
-        ops_server.should_exit = True
-        await asyncio.gather(*serving)
+        async with KubeClient(access) as client, Pages(timeout_s=settings.deadline_s) as pages:
+            api = MetricsApiDaemon(settings, client, pages, door)
+            app = admin_app(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
+            ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
+            log.info("started", **ports, api=client.host, source=settings.source)
+            await serve(stop, (app, ops_listener), api.jobs(), servers=[(api.server, listener)])
 
 
 class MetricsApiDaemon:

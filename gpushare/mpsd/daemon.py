@@ -4,6 +4,7 @@ It asks no API, and belongs to no other daemon of ours: whoever ends it ends all
 """
 
 import asyncio
+from typing import Final
 
 import structlog
 
@@ -15,11 +16,14 @@ from gpushare.mpsd.settings import MpsSettings
 from gpushare.mpsd.supervisor import Supervisor
 from gpushare.ports import MpsDriver
 from gpushare.runtime.admin_server import admin_app, rendering
-from gpushare.runtime.serving import bind_socket, make_server, stop_event
+from gpushare.runtime.daemon import StopStep, serve, stop_event
+from gpushare.runtime.serving import bind_socket
 
 log = structlog.get_logger()
 
 _EVERYBODY = 0o1777
+_CLOSE_S: Final = 40.0
+"""Longer than a control daemon takes to end, and shorter than the grace period of the pod."""
 
 
 async def run(settings: MpsSettings) -> None:
@@ -27,20 +31,11 @@ async def run(settings: MpsSettings) -> None:
     stop = stop_event()
     open_folders(settings)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
-        async with Nvml() as driver, asyncio.TaskGroup() as tasks:
+        async with Nvml() as driver:
             node = ControlDaemons(settings, driver)
             app = admin_app(rendering(node.metrics.registry), live=lambda: None, ready=node.unready)
-            server = make_server(app)
-            answering = tasks.create_task(server.serve(sockets=[listener]))
-            keeping = tasks.create_task(node.run())
             log.info("started", folder=str(settings.state), ops_port=listener.getsockname()[1])
-            await stop.wait()
-            log.info("stopping")
-            keeping.cancel()
-            await asyncio.wait({keeping})
-            await node.stop()
-            server.should_exit = True
-            await answering
+            await serve(stop, (app, listener), [node.run()], close=StopStep(node.stop, _CLOSE_S))
 
 
 def open_folders(settings: MpsSettings) -> None:

@@ -1,4 +1,4 @@
-"""The operators' port of a daemon: health, readiness, metrics."""
+"""The admin server of a daemon: health, readiness, metrics."""
 
 from collections.abc import Callable, Iterable
 
@@ -12,11 +12,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 Check = Callable[[], str | None]
 Render = Callable[[str], tuple[bytes, str]]
-"""From an Accept header to the metrics and their content type."""
+"""Maps an Accept header to the metrics and their content type."""
 
 
 def rendering(registry: CollectorRegistry) -> Render:
-    """The registry's metrics as they are when they are asked for."""
+    """Return a function that renders the current metrics of the registry."""
 
     def render(accept: str) -> tuple[bytes, str]:
         encode, content_type = choose_encoder(accept)
@@ -32,28 +32,35 @@ def admin_app(
     ready: Check,
     notices: Callable[[], Iterable[str]] = tuple,
 ) -> Starlette:
-    """healthz, readyz, metrics. The checks return what is wrong, None where nothing is.
+    """Return the application with /healthz, /readyz and /metrics. A check returns the problem, or None.
 
-    ``notices`` are what an administrator should know of a daemon that is ready, one line each.
+    ``notices`` are lines for the administrator in the response of a daemon that is ready.
     """
 
     async def healthz(_: Request) -> Response:
         return _check(live())
 
     async def readyz(_: Request) -> Response:
-        return _check(ready(), *notices())
+        return _check("stopping" if app.state.stopping else ready(), *notices())
 
     async def metrics(request: Request) -> Response:
         page, content_type = render(request.headers.get("accept", ""))
         return Response(page, headers={"content-type": content_type})
 
-    return _application(
+    app = _application(
         [
             Route("/healthz", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
             Route("/metrics", metrics, methods=["GET"]),
         ]
     )
+    app.state.stopping = False
+    return app
+
+
+def set_stopping(app: Starlette) -> None:
+    """Make ``/readyz`` return 503 from now on."""
+    app.state.stopping = True
 
 
 def _application(routes: list[Route]) -> Starlette:
@@ -64,7 +71,7 @@ def _application(routes: list[Route]) -> Starlette:
 
 
 def _without_slash(app: Starlette) -> ASGIApp:
-    """The answer for a path that no route has: a redirect where only the trailing slash is wrong."""
+    """Handle a path without a route: redirect if only the trailing slash is wrong, else 404."""
     exact = {route.path for route in app.routes if isinstance(route, Route)}
     not_found = app.router.not_found
 

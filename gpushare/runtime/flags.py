@@ -1,7 +1,4 @@
-"""What the command lines of all daemons share: their common flags, and the way out.
-
-What does not belong here: what a single daemon can be told.
-"""
+"""Common flags of the daemons, and how they run and exit. Flags of one daemon belong to its ``main``."""
 
 import asyncio
 import sys
@@ -16,12 +13,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PORT: Final = click.IntRange(1, 65535)
 LISTENING_PORT: Final = click.IntRange(0, 65535)
-"""0 takes a free port."""
+"""0 selects a free port."""
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
 _LEVELS: Final = ("debug", "info", "warn", "error")
 _FAILED: Final = 1
 _WRONG_SETTINGS: Final = 2
-"""What click ends with for a flag that it does not take."""
+"""The exit code of click for an invalid flag."""
 
 
 class _Settings(Protocol):
@@ -33,21 +30,23 @@ S = TypeVar("S", bound=_Settings)
 
 
 def daemon_options(ops_port: int, *, log_level: str = "info", asks_api: bool = True) -> Callable[[F], F]:
-    """Give a command the flags of every daemon, with its own defaults.
+    """Return a decorator that adds the common flags to a command, with these defaults.
 
-    ``asks_api``: whether it talks to the API server, and so may need a kubeconfig.
+    ``asks_api``: whether the daemon uses the API server and takes a kubeconfig.
     """
     access = click.option(
-        "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
+        "--kubeconfig",
+        envvar="KUBECONFIG",
+        help="Path of a kubeconfig; default: the service account.",
     )
     options = (
-        click.option("--ops-host", default="0.0.0.0", help="Address for health and metrics."),  # noqa: S104 - probes and scrapes come from outside
+        click.option("--ops-host", default="0.0.0.0", help="Address of the admin server."),  # noqa: S104 - probes and scrapes come from other hosts
         click.option(
             "--ops-port",
             envvar="OPS_PORT",
             type=LISTENING_PORT,
             default=ops_port,
-            help="Port for /healthz, /readyz, /metrics; 0 takes a free one.",
+            help="Port of the admin server: /healthz, /readyz, /metrics; 0 selects a free port.",
         ),
         *([access] if asks_api else []),
         click.option(
@@ -55,16 +54,16 @@ def daemon_options(ops_port: int, *, log_level: str = "info", asks_api: bool = T
             envvar="LOG_LEVEL",
             type=click.Choice(_LEVELS, case_sensitive=False),
             default=log_level,
-            help="How much to log.",
+            help="Minimum level of log messages.",
         ),
     )
 
-    def give(function: F) -> F:
+    def add(function: F) -> F:
         for option in reversed(options):
             function = option(function)
         return function
 
-    return give
+    return add
 
 
 def run_daemon(
@@ -74,11 +73,11 @@ def run_daemon(
     *,
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> None:
-    """Run a daemon to its end, on asyncio's own event loop where ``loop`` makes no other.
+    """Run a daemon until it stops, on the event loop of ``loop`` (default: asyncio's).
 
-    What goes wrong is one line and exit code 1, or 2 where it is the settings.
+    A GpuShareError is printed as one line and exits with 1, or with 2 for invalid settings.
     """
-    from gpushare.runtime.logs import configure  # noqa: PLC0415 - --help does without structlog
+    from gpushare.runtime.logs import configure  # noqa: PLC0415 - --help does not need structlog
 
     try:
         settings = settings_of()

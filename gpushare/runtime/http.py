@@ -1,4 +1,4 @@
-"""HTTP requests and answers as values, and an answer as bytes. ``server`` moves them."""
+"""HTTP requests and responses as values, and the encoding of a response. ``server`` does the I/O."""
 
 import time
 from collections.abc import Callable, Coroutine

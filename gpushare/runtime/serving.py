@@ -1,11 +1,6 @@
-"""Listening sockets, HTTP servers for operators, and the signal that ends a daemon.
+"""Listening sockets, and the HTTP server of the admin port. The server of the hot port is in ``server``."""
 
-The server of the hot port is ``server``'s.
-"""
-
-import asyncio
 import contextlib
-import signal
 import socket
 from collections.abc import Iterator
 from ssl import SSLContext
@@ -31,7 +26,7 @@ class UvicornServer(uvicorn.Server):
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A listening socket, so that a port that is taken is an error before anything else starts."""
+    """Return a listening socket, so that a port in use is an error before anything else starts."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -46,7 +41,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
 
 def make_server(app: Starlette, tls: SSLContext | None = None) -> UvicornServer:
-    """A server for the application; ``serve(sockets=[…])`` runs it until ``should_exit`` is set."""
+    """Return a server for the application; ``serve(sockets=[…])`` runs it until ``should_exit`` is set."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -62,12 +57,3 @@ def make_server(app: Starlette, tls: SSLContext | None = None) -> UvicornServer:
     config.load()
     config.ssl = tls
     return UvicornServer(config)
-
-
-def stop_event() -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set."""
-    event = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, event.set)
-    return event

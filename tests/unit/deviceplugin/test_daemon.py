@@ -186,7 +186,7 @@ def app_with_card_0(found: Agent) -> None:
 
 
 async def readyz(found: Agent) -> tuple[int, str]:
-    transport = httpx2.ASGITransport(found.operators_app)
+    transport = httpx2.ASGITransport(found.admin_app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://agent") as client:
         answer = await client.get("/readyz")
     return answer.status_code, answer.text

@@ -1,0 +1,131 @@
+"""The import contracts of ``pyproject.toml`` are kept, and each refuses an import that it is there for."""
+
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import grimp
+import pytest
+from importlinter import Contract, api
+from importlinter.contracts.forbidden import ForbiddenContract
+from importlinter.contracts.layers import LayersContract
+from importlinter.contracts.protected import ProtectedContract
+
+ROOT: Final = Path(__file__).parents[2]
+CLASSES: Final[dict[str, type[Any]]] = {
+    "forbidden": ForbiddenContract,
+    "layers": LayersContract,
+    "protected": ProtectedContract,
+}
+PLUGINS: Final = "ansible_collections.gpushare.nodes.plugins"
+CORE_IO: Final = (
+    *("aiohttp", "asyncio", "click", "datetime", "grpc", "io", "kubernetes", "logging", "os", "pathlib"),
+    *("prometheus_client", "pynvml", "random", "shutil", "socket", "structlog", "subprocess", "tempfile"),
+    *("threading", "time"),
+)
+
+PLANTED: Final = [
+    ("layers", "gpushare.model.planted", "gpushare.scheduling.fitting"),
+    ("layers", "gpushare.adapters.planted", "gpushare.extender.binder"),
+    ("layers", "gpushare.exporter.planted", "gpushare.deviceplugin.metrics"),
+    ("layers", "gpushare.scheduling.planted", "gpushare.adapters.cgroups"),
+    *(("pure", "gpushare.scheduling.planted", module) for module in CORE_IO),
+    ("pure", "gpushare.model.planted", "time"),
+    ("pure", "gpushare.kubescheduler.planted", "subprocess"),
+    ("pure", "gpushare.deviceplugin.core.planted", "asyncio"),
+    ("pure", "gpushare.deviceplugin.core.planted", "gpushare.adapters.cgroups"),
+    ("pure", "gpushare.extender.core.planted", "os"),
+    ("kubernetes", "gpushare.extender.planted", "kubernetes"),
+    ("kubernetes", "gpushare.adapters.planted", "kubernetes"),
+    ("kubernetes", "gpushare.cli.planted", "kubernetes"),
+    ("kubernetes", "components.planted", "kubernetes"),
+    ("kubernetes", "testbed.planted", "kubernetes"),
+    ("grpc", "gpushare.deviceplugin.node.planted", "grpc"),
+    ("grpc", "gpushare.exporter.planted", "grpc"),
+    ("grpc", "gpushare.adapters.kube.planted", "grpc"),
+    ("pynvml", "gpushare.exporter.planted", "pynvml"),
+    ("pynvml", "gpushare.mpsd.planted", "pynvml"),
+    ("pynvml", "testbed.planted", "pynvml"),
+    ("pulumi", "components.planted", "pulumi"),
+    ("pulumi", "gpushare.cli.planted", "pulumi"),
+    ("product", "gpushare.cli.planted", "testbed.errors"),
+    ("product", "components.planted", "release.recipe"),
+    ("product", "gpushare.planted", "tools.role_docs"),
+    ("product", "gpushare.planted", "tests.support.daemons"),
+    ("tests", "testbed.planted", "tests.support.daemons"),
+    ("tests", "release.planted", "tests.support.daemons"),
+    ("tests", "tools.planted", "tests.support.daemons"),
+    ("tests", f"{PLUGINS}.filter.planted", "tests.support.daemons"),
+    ("components", "components.planted", "gpushare.extender.settings"),
+    ("components", "components.planted", "gpushare.installer.settings"),
+    ("components", "components.planted", "gpushare.mpsd.settings"),
+    ("standalone", f"{PLUGINS}.filter.planted", "gpushare.contract"),
+    ("standalone", f"{PLUGINS}.modules.planted", "testbed.errors"),
+    ("standalone", "policy.planted", "gpushare.contract"),
+]
+
+
+@cache
+def configuration() -> dict[str, Any]:
+    return dict(api.read_configuration(str(ROOT / "pyproject.toml")))
+
+
+@cache
+def imports() -> grimp.ImportGraph:
+    options = configuration()["session_options"]
+    return grimp.build_graph(*options["root_packages"], include_external_packages=True, cache_dir=None)
+
+
+def contract(name: str) -> Contract:
+    options = configuration()
+    own = next(each for each in options["contracts_options"] if each["id"] == name)
+    made: Contract = CLASSES[own["type"]](own["name"], options["session_options"], own)
+    return made
+
+
+def planted(importer: str, imported: str) -> grimp.ImportGraph:
+    """The imports of the tree with a module, and the packages it is in, that imports another."""
+    graph = deepcopy(imports())
+    parts = importer.split(".")
+    for count in range(1, len(parts) + 1):
+        graph.add_module(".".join(parts[:count]))
+    if imported not in graph.modules:
+        graph.add_module(imported, is_squashed=True)
+    graph.add_import(importer=importer, imported=imported, line_number=1, line_contents="")
+    return graph
+
+
+@pytest.mark.parametrize("name", sorted({name for name, *_ in PLANTED}))
+def test_the_tree_keeps_each_contract(name: str) -> None:
+    assert contract(name).check(deepcopy(imports()), verbose=False).kept
+
+
+def test_every_contract_has_a_planted_violation() -> None:
+    assert {each["id"] for each in configuration()["contracts_options"]} == {name for name, *_ in PLANTED}
+
+
+@pytest.mark.parametrize(("name", "importer", "imported"), PLANTED)
+def test_a_planted_import_breaks_the_contract(name: str, importer: str, imported: str) -> None:
+    assert not contract(name).check(planted(importer, imported), verbose=False).kept
+
+
+@pytest.mark.parametrize(
+    ("name", "importer", "imported"),
+    [
+        ("kubernetes", "gpushare.adapters.kube.planted", "kubernetes"),
+        ("grpc", "gpushare.deviceplugin.kubelet.planted", "grpc"),
+        ("pynvml", "gpushare.adapters.nvml.planted", "pynvml"),
+        ("components", "components.planted", "gpushare.model.modes"),
+        ("standalone", f"{PLUGINS}.filter.planted", f"{PLUGINS}.plugin_utils.gpushare.contract"),
+    ],
+)
+def test_an_import_at_its_place_is_allowed(name: str, importer: str, imported: str) -> None:
+    assert contract(name).check(planted(importer, imported), verbose=False).kept
+
+
+def test_the_roots_are_all_packages_of_the_checkout_that_hold_python() -> None:
+    roots = set(configuration()["session_options"]["root_packages"])
+    found = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert found <= roots
+    assert {"ansible_collections", "tests"} <= roots

@@ -1,0 +1,78 @@
+"""The vocabulary check finds what is banned, with the better wording."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tools import vocabulary
+
+TABLE = {"household": "node state", "is told": "is configured with", "mend(s|ed|ing)?": "fix"}
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "vocabulary.toml"
+    path.write_text("""
+[banned]
+"household" = "node state"
+[pending]
+"mend(s|ed)?" = "fix"
+"lookout" = "reporter"
+""")
+
+    monkeypatch.setattr(vocabulary, "TABLE", path)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The household of a node.", [(1, "household", "node state")]),
+        ("One.\nThe container is\n# told its share", [(2, "is # told", "is configured with")]),
+        ("Household, mended.", [(1, "household", "node state"), (1, "mended", "fix")]),
+        ("recommend amends, households_of, this told", []),
+    ],
+)
+def test_a_phrase_is_found_as_whole_words_in_any_case_and_across_lines(
+    text: str, found: list[tuple[int, str, str]]
+) -> None:
+    assert sorted(vocabulary.find(text, vocabulary.phrases(TABLE))) == found
+
+
+@pytest.mark.usefixtures("table")
+def test_a_banned_phrase_fails_with_file_line_and_better_wording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "module.py"
+    path.write_text('"""One line.\n\nThe household of a node.\n"""\n')
+    assert vocabulary.main([str(path)]) == 1
+    assert f'{path}:3: "household" → node state' in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("table")
+def test_a_pending_phrase_is_only_counted_and_listed_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("It mends the file.\n")
+    assert vocabulary.main([str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "1 uses of pending phrases" in out
+    assert "without a use, to be banned: lookout" in out
+    assert vocabulary.main(["--pending", str(path)]) == 1
+    assert f'{path}:1: "mends" → fix' in capsys.readouterr().out
+
+
+def test_the_table_compiles_and_no_better_wording_has_a_banned_phrase() -> None:
+    table = tomllib.loads(vocabulary.TABLE.read_text())
+    banned = vocabulary.phrases(table["banned"])
+    assert vocabulary.phrases(table["pending"])
+    wordings = "\n".join([*table["banned"].values(), *table["pending"].values()])
+    assert list(vocabulary.find(wordings, banned)) == []
+
+
+def test_the_checked_files_are_texts_of_ours() -> None:
+    names = {str(path.relative_to(vocabulary.ROOT)) for path in vocabulary.checked_files()}
+    assert {"README.md", "gpushare/errors.py", "ansible/roles/node_labels/tasks/main.yml"} <= names
+    assert not {name for name in names if name.startswith(("tests/contract/", "components/monitoring/"))}
+    assert "uv.lock" not in names
