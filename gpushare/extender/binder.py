@@ -63,14 +63,14 @@ class Binder:
         api: KubeApi,
         *,
         fence: Fence,
-        note: Callable[[Event], None],
+        record_event: Callable[[Event], None],
         tasks: asyncio.TaskGroup,
         deadlines: Deadlines,
     ) -> None:
         self._cluster = cluster
         self._api = api
         self._fence = fence
-        self._note = note
+        self._record_event = record_event
         self._tasks = tasks
         self._post_s = deadlines.post_s
         self._running: dict[str, tuple[str, asyncio.Task[BindResult]]] = {}
@@ -154,7 +154,7 @@ class Binder:
 
     async def _place(self, pod: Pod, node: str) -> BindResult:
         if isinstance(pod.demand, Malformed):
-            self._note(pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True))
+            self._record_event(pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True))
             return BindResult(pod.demand.problem, "malformed")
         book = self._cluster.ledger.books.get(node)
         if book is None:
@@ -162,7 +162,7 @@ class Binder:
         shares = place(book, PodRequest(pod.uid, pod.demand, pod.priority, pod.placement))
         if isinstance(shares, Rejection):
             text = f"node {node} cannot take pod {pod.full_name}: {shares.text}"
-            self._note(pod_event(pod, EVENT_REFUSED, text, warning=True))
+            self._record_event(pod_event(pod, EVENT_REFUSED, text, warning=True))
             return BindResult(text, "no_fit")
         return await self._post(decided(pod, book, pod.demand, shares))
 
@@ -196,7 +196,7 @@ class Binder:
     def _succeeded(self, decision: Decision) -> BindResult:
         self.unclear.known(decision.pod.uid)
         self._cluster.apply(Confirmed(decision.pod.uid))
-        self._note(pod_event(decision.pod, EVENT_PLACED, decision.text))
+        self._record_event(pod_event(decision.pod, EVENT_PLACED, decision.text))
         return BOUND
 
     async def _failed(self, decision: Decision, error: ApiError) -> BindResult:

@@ -19,7 +19,7 @@ from gpushare.adapters.kube.watch import Follower
 from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.events import EventQueue
+from gpushare.extender.events import Explainer, ExtenderEventMetrics
 from gpushare.extender.handlers import ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
@@ -29,6 +29,7 @@ from gpushare.extender.seal_key import load_sealer
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import ExtenderSettings
 from gpushare.runtime.admin_server import admin_app, rendering
+from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket, make_server, stop_event
 from gpushare.runtime.tls import client_context, server_context
@@ -36,6 +37,7 @@ from gpushare.runtime.tls import client_context, server_context
 log = structlog.get_logger()
 
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
+_EVENT_QUEUE_SIZE: Final = 10_000
 
 
 async def run(settings: ExtenderSettings) -> None:
@@ -81,16 +83,19 @@ class ExtenderDaemon:
             lease_name=settings.lease_name,
             identity=settings.identity,
         )
-        self.event_queue = EventQueue(self.cluster, api, self.metrics, per_second=settings.events_per_second)
-        self.feeds = SyncStatus(self.metrics)
-        self._pods = Follower(
-            client, PODS, PodHandler(self.cluster, self.event_queue, self.feeds, self._leads)
+        self.recorder = EventRecorder(
+            api.write_event,
+            ExtenderEventMetrics(self.metrics),
+            RecorderSettings(per_second=settings.events_per_second, queue_size=_EVENT_QUEUE_SIZE),
         )
+        explainer = Explainer(self.cluster, self.recorder)
+        self.feeds = SyncStatus(self.metrics)
+        self._pods = Follower(client, PODS, PodHandler(self.cluster, explainer, self.feeds, self._leads))
         self._nodes = Follower(
             client, NODES, NodeHandler(self.cluster, self.feeds, settings.cgpu_pods_per_card)
         )
         self._unhealthy = Follower(
-            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.event_queue, self.feeds)
+            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.recorder, self.feeds)
         )
         self.leadership = Leadership(
             api,
@@ -104,7 +109,7 @@ class ExtenderDaemon:
             self.cluster,
             api,
             fence=self.leadership.refusal,
-            note=self.event_queue.write,
+            record_event=self.recorder.record,
             tasks=tasks,
             deadlines=settings.deadlines,
         )
@@ -130,8 +135,8 @@ class ExtenderDaemon:
         """What runs in the background until it is cancelled."""
         yield self._follow()
         yield self._lead_when_synced()
-        yield self.event_queue.run()
-        yield watch_overcommit(self.cluster, self.event_queue)
+        yield self.recorder.run()
+        yield watch_overcommit(self.cluster, self.recorder)
 
     async def close(self) -> None:
         """End the POSTs under way, and then give the Lease back, unless a bind of unclear outcome is left.

@@ -12,11 +12,12 @@ from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import EVENT_MALFORMED, SYSTEM_NAMESPACE, UNHEALTHY_PREFIX
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.events import EventQueue
+from gpushare.extender.events import Explainer
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import node_event
+from gpushare.runtime.events import EventRecorder
 from gpushare.scheduling.placement import DEFAULT, POLICIES
 
 log = structlog.get_logger()
@@ -83,25 +84,19 @@ class PodHandler:
     """Listens to pods. Only the replica that binds tells users why a pod waits."""
 
     def __init__(
-        self, cluster: Cluster, event_queue: EventQueue, feeds: SyncStatus, leads: Callable[[], bool]
+        self, cluster: Cluster, explainer: Explainer, feeds: SyncStatus, leads: Callable[[], bool]
     ) -> None:
         self._cluster = cluster
-        self._event_queue = event_queue
+        self._explainer = explainer
         self._leads = leads
         self.synced = feeds.synced
         self.troubled = feeds.troubled
 
     def changed(self, batch: Iterable[Upserted[Pod] | Deleted]) -> None:
-        """Take in pods; forget what was said about those that wait no longer."""
-        changes = list(batch)
-        for pod in self._cluster.change_pods(changes):
+        """Apply the changes, and explain why pods without a node wait."""
+        for pod in self._cluster.change_pods(batch):
             if pod.node is None and self._leads():
-                self._event_queue.explain(pod)
-            elif pod.node is not None:
-                self._event_queue.forget(pod.uid)
-        for change in changes:
-            if isinstance(change, Deleted):
-                self._event_queue.forget(change.key)
+                self._explainer.explain(pod)
 
 
 class NodeHandler:
@@ -143,9 +138,9 @@ def _tell_oddities(node: Node) -> None:
 class ConfigMapHandler:
     """Listens to the ConfigMaps that name unhealthy cards."""
 
-    def __init__(self, cluster: Cluster, event_queue: EventQueue, feeds: SyncStatus) -> None:
+    def __init__(self, cluster: Cluster, recorder: EventRecorder, feeds: SyncStatus) -> None:
         self._cluster = cluster
-        self._event_queue = event_queue
+        self._recorder = recorder
         self.synced = feeds.synced
         self.troubled = feeds.troubled
 
@@ -156,4 +151,4 @@ class ConfigMapHandler:
             name = f"{SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}"
             text = f"ConfigMap {name}: {entries} is no card index; write gpus: 0,2"
             log.warning("unhealthy_list_unreadable", node=node, entries=odd)
-            self._event_queue.write(node_event(node, EVENT_MALFORMED, text))
+            self._recorder.record(node_event(node, EVENT_MALFORMED, text))

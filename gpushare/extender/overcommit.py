@@ -7,8 +7,8 @@ import structlog
 
 from gpushare.contract import EVENT_OVERCOMMIT
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.events import EventQueue
 from gpushare.ports import node_event
+from gpushare.runtime.events import EventRecorder
 from gpushare.scheduling.ledger import overcommitted
 
 log = structlog.get_logger()
@@ -16,7 +16,7 @@ log = structlog.get_logger()
 _INTERVAL_S: Final = 1.0
 
 
-async def watch_overcommit(cluster: Cluster, event_queue: EventQueue) -> None:
+async def watch_overcommit(cluster: Cluster, recorder: EventRecorder) -> None:
     """Look every second; tell each over-committed card once, and when it is sound again."""
     told: set[tuple[str, int]] = set()
     while True:
@@ -24,7 +24,7 @@ async def watch_overcommit(cluster: Cluster, event_queue: EventQueue) -> None:
         for node, card in now - told:
             log.error("card_overcommitted", node=node, card=card)
             text = f"card {card} is promised beyond its size; nothing more is placed on it"
-            event_queue.write(node_event(node, EVENT_OVERCOMMIT, text))
+            recorder.record(node_event(node, EVENT_OVERCOMMIT, text))
         for node, card in told - now:
             log.warning("card_sound_again", node=node, card=card)
         told = now

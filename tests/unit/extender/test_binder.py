@@ -70,7 +70,7 @@ async def rig(*things: Node | Pod, api_request_s: float = LONG_S) -> AsyncIterat
             made.cluster,
             api,
             fence=lambda: made.fenced,
-            note=made.notes.append,
+            record_event=made.notes.append,
             tasks=tasks,
             deadlines=Deadlines(post_s=1.0, api_request_s=api_request_s),
         )

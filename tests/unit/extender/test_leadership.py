@@ -515,7 +515,7 @@ async def bind_beside_a_job_that_crashes(api: FakeApi) -> None:
 
     async with asyncio.TaskGroup() as tasks:
         binder = Binder(
-            cluster, api, fence=leadership.refusal, note=print, tasks=tasks, deadlines=Deadlines()
+            cluster, api, fence=leadership.refusal, record_event=print, tasks=tasks, deadlines=Deadlines()
         )
         tasks.create_task(leadership.run())
         await until(lambda: leadership.leads)
