@@ -16,7 +16,7 @@ from gpushare.model.card_models import is_listed
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import PodRequest, Rejection, asked, place, too_large
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.placement import policy_of
+from gpushare.scheduling.placement import suitability
 from gpushare.scheduling.score_cache import UNFIT, Scores
 
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
@@ -136,18 +136,17 @@ def _score(book: Book | None, pod_request: PodRequest, known: Scores) -> int:
 
 def _remember(known: Scores, book: Book, pod_request: PodRequest, result: Shares | Rejection) -> int:
     """The score of a placement, remembered unless nominated pods make it depend on who asks."""
-    points = UNFIT if isinstance(result, Rejection) else _fullness(book, pod_request, result)
+    points = UNFIT if isinstance(result, Rejection) else _score_of(book, pod_request, result)
     if not book.nominees:
         known[book.name] = points
     return points
 
 
-def _fullness(book: Book, pod_request: PodRequest, shares: Shares) -> int:
+def _score_of(book: Book, pod_request: PodRequest, shares: Shares) -> int:
+    """1 to 10 for a placement by the policy; 0 if a GPU's model is known and not in the table of models."""
     rooms = {room.card.index: room for room in book.rooms}
     chosen = [rooms[index] for index, _ in shares]
     if any(room.card.model and not is_listed(room.card.model) for room in chosen):
         return 0
-    left = sum(room.free.mem for room in chosen) - pod_request.demand.mem
-    part = left / max(1, sum(room.total.mem for room in chosen))
-    wish = part if policy_of(book, pod_request.placement) == "spread" else 1 - part
-    return 1 + round((MAX_EXTENDER_SCORE - 1) * wish)
+    part = suitability(book, chosen, pod_request.demand, pod_request.placement)
+    return 1 + round((MAX_EXTENDER_SCORE - 1) * part)
