@@ -2,7 +2,7 @@
 
 The order is choose → fence → reserve → POST, with no await before the reservation is in the ledger. The
 fence is asked again when the connection stands: to have one may take as long as to lose the Lease.
-What happens to a POST of unknown outcome is ``settling``'s.
+What happens to a POST of unknown outcome is ``unclear``'s.
 """
 
 import asyncio
@@ -103,15 +103,15 @@ class Binder:
             return BindResult(f"reading pod {request.namespace}/{request.name}: {error}", "api_read")
         except Exception:  # a defect must cost one bind, not the daemon, and must not lose a reservation
             log.exception("bind_crashed", pod=f"{request.namespace}/{request.name}", node=request.node)
-            self._keep_if_reserved(request)
+            self._track_if_reserved(request)
             return BindResult(
                 f"binding pod {request.namespace}/{request.name}: internal error, see the log", "internal"
             )
 
-    def _keep_if_reserved(self, request: BindRequest) -> None:
-        held = self._cluster.ledger.reservation(request.uid)
-        if held is not None and not held[1].settled:
-            self.unclear.keep(Pod(request.uid, request.namespace, request.name, held[1].demand))
+    def _track_if_reserved(self, request: BindRequest) -> None:
+        reserved = self._cluster.ledger.reservation(request.uid)
+        if reserved is not None and not reserved[1].settled:
+            self.unclear.track(Pod(request.uid, request.namespace, request.name, reserved[1].demand))
 
     async def _decide(self, request: BindRequest) -> BindResult:
         pod = self._cluster.pods.get(request.uid)
@@ -123,34 +123,34 @@ class Binder:
             return BindResult(_WRONG_UID.format(pod=pod, expected=request.uid), "wrong_uid")
         if not pod.managed:
             return BindResult(_UNMANAGED.format(pod=pod), "unmanaged")
-        held = self._cluster.ledger.reservation(pod.uid)
-        if held is not None:
-            return await self._again(pod, held[0], request.node)
+        reserved = self._cluster.ledger.reservation(pod.uid)
+        if reserved is not None:
+            return await self._again(pod, reserved[0], request.node)
         if pod.node is not None:
             return bound_already(pod, request.node)
         return await self._place(pod, request.node)
 
-    async def _again(self, pod: Pod, home: str, node: str) -> BindResult:
+    async def _again(self, pod: Pod, reserved_on: str, node: str) -> BindResult:
         """A bind of a pod that has a reservation: the same answer, or first settle the old one."""
-        book = self._cluster.ledger.books[home]
+        book = self._cluster.ledger.books[reserved_on]
         reservation = book.reservations[pod.uid]
-        if home == node and reservation.settled:
+        if reserved_on == node and reservation.settled:
             return BOUND
-        if home == node:
+        if reserved_on == node:
             return await self._post(decided(pod, book, reservation.demand, reservation.claim or ()))
         if not reservation.settled:
-            await self.unclear.look(pod)
+            await self.unclear.check(pod)
             if self._cluster.ledger.reservation(pod.uid) is None:
                 return await self._place(pod, node)
-        return BindResult(self._elsewhere(pod, home), "elsewhere")
+        return BindResult(self._elsewhere(pod, reserved_on), "elsewhere")
 
-    def _elsewhere(self, pod: Pod, home: str) -> str:
+    def _elsewhere(self, pod: Pod, reserved_on: str) -> str:
         if pod.uid in self.unclear:
             return (
-                f"an earlier bind of pod {pod.full_name} to node {home} has no clear outcome; "
-                f"its units stay reserved there for up to {self.unclear.left_s(pod.uid):.0f} s"
+                f"an earlier bind of pod {pod.full_name} to node {reserved_on} has no clear outcome; "
+                f"its units stay reserved there for up to {self.unclear.remaining_s(pod.uid):.0f} s"
             )
-        return f"pod {pod.full_name} is already bound to node {home}"
+        return f"pod {pod.full_name} is already bound to node {reserved_on}"
 
     async def _place(self, pod: Pod, node: str) -> BindResult:
         if isinstance(pod.demand, Malformed):
@@ -174,7 +174,7 @@ class Binder:
         if self._cluster.ledger.reservation(pod.uid) is None:
             self._cluster.apply(Reserved(pod, decision.demand, node, shares))
         annotations = self._annotations(decision)
-        self.unclear.posting(pod.uid)
+        self.unclear.extend(pod.uid)
         try:
             await self._api.bind(pod, node, annotations, timeout_s=self._post_s, fence=self._fence)
         except ApiError as error:
@@ -194,7 +194,7 @@ class Binder:
         return annotations
 
     def _succeeded(self, decision: Decision) -> BindResult:
-        self.unclear.known(decision.pod.uid)
+        self.unclear.resolve(decision.pod.uid)
         self._cluster.apply(Confirmed(decision.pod.uid))
         self._record_event(pod_event(decision.pod, EVENT_PLACED, decision.text))
         return BOUND
@@ -202,7 +202,7 @@ class Binder:
     async def _failed(self, decision: Decision, error: ApiError) -> BindResult:
         pod = decision.pod
         if not error.clear:
-            self.unclear.keep(pod)
+            self.unclear.track(pod)
             return BindResult(
                 f"{decision.what}: {error}; outcome unknown, its units stay reserved", "unclear"
             )
@@ -218,12 +218,12 @@ class Binder:
         """409: somebody bound it first (perhaps our own earlier POST), or the UID is another's."""
         pod = decision.pod
         try:
-            await self.unclear.look(pod, refused=True)
+            await self.unclear.check(pod, refused=True)
         except ApiError as failure:
-            self.unclear.keep(pod)
+            self.unclear.track(pod)
             return BindResult(f"{decision.what}: {error}; reading the pod: {failure}", "unclear")
-        held = self._cluster.ledger.reservation(pod.uid)
-        bound = held is not None and held[0] == decision.node and held[1].settled
-        if held is not None and bound and held[1].claim == decision.shares:
+        reserved = self._cluster.ledger.reservation(pod.uid)
+        bound = reserved is not None and reserved[0] == decision.node and reserved[1].settled
+        if reserved is not None and bound and reserved[1].claim == decision.shares:
             return self._succeeded(decision)
         return BindResult(f"{decision.what}: {error}", "conflict")

@@ -89,7 +89,7 @@ class FilterResult(
         "nodes": "Nodes",
         "node_names": "NodeNames",
         "failed": "FailedNodes",
-        "hopeless": "FailedAndUnresolvableNodes",
+        "unresolvable": "FailedAndUnresolvableNodes",
         "error": "Error",
     },
 ):
@@ -98,7 +98,7 @@ class FilterResult(
     nodes: dict[str, Any] | None = None
     node_names: list[str] | None = None
     failed: dict[str, str] | None = None
-    hopeless: dict[str, str] | None = None
+    unresolvable: dict[str, str] | None = None
     error: str = ""
 
 
@@ -151,7 +151,7 @@ def _name_of(item: Raw) -> str:
         raise InvalidRequest(f"Nodes: a node cannot be read: {error}") from error
 
 
-def filter_answer(args: FilterArgs, verdict: FilterOutcome) -> bytes:
+def filter_answer(args: FilterArgs, outcome: FilterOutcome) -> bytes:
     """The verdict as the scheduler reads it.
 
     Hopeless nodes stand in both maps: schedulers that know the second one prefer it, older ones
@@ -159,18 +159,18 @@ def filter_answer(args: FilterArgs, verdict: FilterOutcome) -> bytes:
     """
     return _encode(
         FilterResult(
-            nodes=_passed_items(args, verdict),
-            node_names=verdict.passed,
-            failed=verdict.failed | verdict.hopeless,
-            hopeless=verdict.hopeless or None,
+            nodes=_passed_items(args, outcome),
+            node_names=outcome.passed,
+            failed=outcome.failed | outcome.unresolvable,
+            unresolvable=outcome.unresolvable or None,
         )
     )
 
 
-def _passed_items(args: FilterArgs, verdict: FilterOutcome) -> dict[str, Any] | None:
+def _passed_items(args: FilterArgs, outcome: FilterOutcome) -> dict[str, Any] | None:
     if args.nodes is None:
         return None
-    passed = set(verdict.passed)
+    passed = set(outcome.passed)
     return {"metadata": {}, "items": [item for item in args.nodes.items or () if _name_of(item) in passed]}
 
 

@@ -101,7 +101,7 @@ class ExtenderDaemon:
             api,
             identity=settings.identity,
             address=settings.advertise,
-            terms=settings.terms,
+            durations=settings.lease_durations,
             catch_up=self._catch_up,
             allow_without_lease=settings.allow_without_lease,
         )
@@ -145,16 +145,16 @@ class ExtenderDaemon:
         """
         await self.binder.drain()
         if not self.binder.unclear:
-            self.leadership.give_back_at_end()
+            self.leadership.release_at_end()
         self.binder.unclear.cancel()
 
     def _notices(self) -> Iterable[str]:
-        reduced = self.leadership.reduced
-        return (f"degraded: {reduced}",) if reduced else ()
+        degraded = self.leadership.degraded
+        return (f"degraded: {degraded}",) if degraded else ()
 
     async def _follow(self) -> None:
         """The Lease is looked at before any list is begun."""
-        await self.leadership.scout()
+        await self.leadership.observe_lease()
         async with asyncio.TaskGroup() as tasks:
             for job in (self._follow_pods(), self._nodes.run(), self._unhealthy.run()):
                 tasks.create_task(job)
@@ -184,4 +184,6 @@ class ExtenderDaemon:
         self.metrics.watch_pods(self.cluster.pods.values)
         self.metrics.leads.set_function(lambda: float(self.leadership.leads))
         self.metrics.unclear.set_function(lambda: float(len(self.binder.unclear)))
-        self.metrics.reduced.labels("leases").set_function(lambda: float(self.leadership.reduced is not None))
+        self.metrics.reduced.labels("leases").set_function(
+            lambda: float(self.leadership.degraded is not None)
+        )

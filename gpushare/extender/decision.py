@@ -54,12 +54,12 @@ def decided(pod: Pod, book: Book, demand: Demand, shares: Shares) -> Decision:
     ``book`` may hold the reservation already or not yet: what is left is said for after it.
     """
     taken = pod.uid in book.reservations
-    rooms = {room.card.index: room for room in book.rooms}
+    usages = {usage.card.index: usage for usage in book.usages}
     parts = []
     for index, share in shares:
-        room = rooms.get(index)
-        left = room.free.mem - (0 if taken else share.mem) if room else 0
-        of = f" ({left} of {room.total.mem} left)" if room else ""
+        usage = usages.get(index)
+        left = usage.free.mem - (0 if taken else share.mem) if usage else 0
+        of = f" ({left} of {usage.total.mem} left)" if usage else ""
         parts.append(f"{share.mem} units on card {index}{of}")
     text = f"placed on node {book.name}: {', '.join(parts)}"
     return Decision(pod, book.name, demand, shares, text)
@@ -67,7 +67,7 @@ def decided(pod: Pod, book: Book, demand: Demand, shares: Shares) -> Decision:
 
 def units_of_lowest(book: Book, shares: Shares) -> int:
     """The size of the lowest card, for the original's DEV annotation."""
-    return next((room.total.mem for room in book.rooms if room.card.index == shares[0][0]), 0)
+    return next((usage.total.mem for usage in book.usages if usage.card.index == shares[0][0]), 0)
 
 
 def bound_already(pod: Pod, node: str) -> BindResult:

@@ -43,26 +43,26 @@ class LeaseAction(StrEnum):
     FOLLOW = "follow"
 
 
-def look(before: Observation | None, record: LeaseRecord | None, now: float) -> Observation:
+def observe(before: Observation | None, record: LeaseRecord | None, now: float) -> Observation:
     """The new sight: content that did not change keeps the time when it was first seen."""
     if before is not None and before.record == record:
         return before
     return Observation(record, now)
 
 
-def decide(sight: Observation, identity: str, now: float) -> LeaseAction:
+def decide(observation: Observation, identity: str, now: float) -> LeaseAction:
     """What this replica does about what it sees."""
-    record = sight.record
+    record = observation.record
     if record is None:
         return LeaseAction.CREATE
     if record.holder == identity:
         return LeaseAction.RENEW
-    if not record.holder or now >= sight.since + record.duration_s:
+    if not record.holder or now >= observation.since + record.duration_s:
         return LeaseAction.TAKE
     return LeaseAction.FOLLOW
 
 
-def given_back(record: LeaseRecord | None) -> bool:
+def released(record: LeaseRecord | None) -> bool:
     """Whether its last holder has said that no bind of its own is under way.
 
     A Lease that nobody has held yet was made by hand or by a manifest, and says no more than none.
@@ -78,38 +78,38 @@ def recreated(before: LeaseRecord | None, after: LeaseRecord) -> bool:
     return before is None or before.uid != after.uid
 
 
-def bind_from(sight: Observation, terms: LeaseDurations, now: float) -> float:
+def binds_from(observation: Observation, durations: LeaseDurations, now: float) -> float:
     """When a new holder may bind at the earliest.
 
     After a holder that fell silent, its last POST must have ended: its lease, then a POST's time,
     after its last sign of life. Only a Lease that was given back needs no wait. One that is absent
     says nothing: it may have been deleted under a holder, or somebody may bind without one.
     """
-    record = sight.record
-    if given_back(record):
+    record = observation.record
+    if released(record):
         return now
     if record is None or not record.holder:
-        return now + terms.take_over_s
-    return max(now, sight.since + record.duration_s + terms.post_s)
+        return now + durations.take_over_s
+    return max(now, observation.since + record.duration_s + durations.post_s)
 
 
-def goes_alone(sight: Observation | None, *, allowed: bool) -> bool:
+def may_bind_without_lease(observation: Observation | None, *, allowed: bool) -> bool:
     """Whether a replica to which the API server refuses the Lease may bind without one.
 
     Only by choice, and only where it has never read the Lease: whoever has takes part in the election.
     """
-    return allowed and sight is None
+    return allowed and observation is None
 
 
-def nobody_since(scouted: Observation | None, taken: Observation) -> bool:
+def unchanged_since_release(first: Observation | None, taken: Observation) -> bool:
     """Whether nobody can have bound between the two sights of the Lease, the second taken over by us.
 
     True where it was given back at the first and is unchanged at the second: who takes it changes its
     version. A Lease that was absent at both may have been there in between.
     """
-    return scouted is not None and scouted.record == taken.record and given_back(taken.record)
+    return first is not None and first.record == taken.record and released(taken.record)
 
 
-def lapses_at(renewal_began: float, terms: LeaseDurations) -> float:
+def binds_until(renewal_began: float, durations: LeaseDurations) -> float:
     """Until when a POST may *begin*: it must end before the renewal's deadline."""
-    return renewal_began + terms.renew_deadline_s - terms.post_s
+    return renewal_began + durations.renew_deadline_s - durations.post_s

@@ -15,7 +15,7 @@ from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.families import counter, gauge, histogram
-from gpushare.scheduling.book import Book, shares_of
+from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.ledger import Ledger, sharing
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -97,11 +97,11 @@ def _cards(books: list[Book]) -> Iterable[Family]:
     closed = _family(catalogue.CARDS_CLOSED)
     overcommitted = _family(catalogue.CARDS_OVERCOMMITTED)
     for book in books:
-        for room in book.rooms:
-            labels = (book.name, str(room.card.index))
-            units.add_metric(labels, room.total.mem)
-            free.add_metric(labels, room.free.mem)
-        closed.add_metric((book.name,), sum(not room.open for room in book.rooms))
+        for usage in book.usages:
+            labels = (book.name, str(usage.card.index))
+            units.add_metric(labels, usage.total.mem)
+            free.add_metric(labels, usage.free.mem)
+        closed.add_metric((book.name,), sum(not usage.schedulable for usage in book.usages))
     overcommitted.add_metric((), sum(len(book.overcommitted) for book in books))
     return units, free, closed, overcommitted
 
@@ -112,7 +112,7 @@ def _states(books: list[Book]) -> Family:
         for reservation in book.reservations.values():
             if not reservation.settled:
                 states["unsettled"] += 1
-            elif book.node is None or shares_of(reservation, book.node) is None:
+            elif book.node is None or reserved_shares(reservation, book.node) is None:
                 states["unplaced"] += 1
             else:
                 states["bound"] += 1

@@ -76,13 +76,13 @@ class SchedulerService:
         """filter, prioritize or preempt."""
         began = time.perf_counter()
         self._scored |= verb == "prioritize"
-        judged = self._judge(verb, body)
-        if judged.stuck and self._waits(judged.stuck):
-            return self._second_look(verb, body, began)
-        self._record(verb, began, judged.error)
-        return judged.answer
+        result = self._run_verb(verb, body)
+        if result.waiting_uid and self._waits(result.waiting_uid):
+            return self._retry_for_waiting_pod(verb, body, began)
+        self._record(verb, began, result.error)
+        return result.answer
 
-    def _judge(self, verb: str, body: bytes) -> VerbResult:
+    def _run_verb(self, verb: str, body: bytes) -> VerbResult:
         missing = self._readiness.missing()
         if missing:
             return VerbResult(verbs.error_answer(verb, missing), missing)
@@ -97,21 +97,21 @@ class SchedulerService:
         pod = self._cluster.pods.get(uid)
         return pod is not None and pod.unschedulable is not None
 
-    async def _second_look(self, verb: str, body: bytes, began: float) -> bytes:
+    async def _retry_for_waiting_pod(self, verb: str, body: bytes, began: float) -> bytes:
         """The answer once our watches have had time to tell what the scheduler's have told it.
 
         What brings a waiting pod back is an event that we may see a moment later: a pod is gone, a card
         is well again. Refused then, the pod would wait for another event, five minutes at worst.
         """
-        judged = self._judge(verb, body)
+        result = self._run_verb(verb, body)
         deadline = time.monotonic() + _CATCH_UP_S
-        while judged.stuck and (left_s := deadline - time.monotonic()) > 0:
+        while result.waiting_uid and (left_s := deadline - time.monotonic()) > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await self._cluster.next_ledger()
-            judged = self._judge(verb, body)
-        self._record(verb, began, judged.error)
-        return judged.answer
+            result = self._run_verb(verb, body)
+        self._record(verb, began, result.error)
+        return result.answer
 
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
         """Bind here if this replica may, else through the one that may."""

@@ -32,7 +32,7 @@ class ExtenderSettings:
     identity: str
     lease_namespace: str
     lease_name: str
-    terms: LeaseDurations = field(default_factory=LeaseDurations)
+    lease_durations: LeaseDurations = field(default_factory=LeaseDurations)
     deadlines: Deadlines = field(default_factory=Deadlines)
     events_per_second: float = 20.0
     shortlist: int = 0

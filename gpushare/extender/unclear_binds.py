@@ -40,11 +40,11 @@ class UnclearBinds:
     def __contains__(self, uid: str) -> bool:
         return uid in self._deadlines
 
-    def left_s(self, uid: str) -> float:
+    def remaining_s(self, uid: str) -> float:
         """Seconds until the API server has surely dropped the last request."""
         return max(0.0, self._deadlines.get(uid, 0.0) - time.monotonic())
 
-    def keep(self, pod: Pod) -> None:
+    def track(self, pod: Pod) -> None:
         """The outcome of a POST is not known: keep its units and find out."""
         first = pod.uid not in self._deadlines
         self._deadlines[pod.uid] = time.monotonic() + self._api_request_s
@@ -53,12 +53,12 @@ class UnclearBinds:
             self._watchers.add(task)
             task.add_done_callback(self._watchers.discard)
 
-    def posting(self, uid: str) -> None:
+    def extend(self, uid: str) -> None:
         """Another POST of the same decision begins: an older deadline must not release its units."""
         if uid in self._deadlines:
             self._deadlines[uid] = time.monotonic() + self._api_request_s
 
-    def known(self, uid: str) -> None:
+    def resolve(self, uid: str) -> None:
         """The outcome is known."""
         self._deadlines.pop(uid, None)
 
@@ -67,7 +67,7 @@ class UnclearBinds:
         for task in self._watchers:
             task.cancel()
 
-    async def look(self, pod: Pod, *, refused: bool = False) -> None:
+    async def check(self, pod: Pod, *, refused: bool = False) -> None:
         """Read the pod from etcd, and settle its reservation if that settles it.
 
         ``refused``: the API server has just refused our only POST, so an unbound pod settles it too.
@@ -76,20 +76,20 @@ class UnclearBinds:
         if found is None or found.uid != pod.uid:
             self._forget(pod.uid)
         elif found.node is not None:
-            self.known(pod.uid)
+            self.resolve(pod.uid)
             self._cluster.see_pod(found)
         elif self._dropped(pod.uid, refused=refused):
-            self.known(pod.uid)
+            self.resolve(pod.uid)
             self._cluster.apply(Released(pod.uid))
 
     def _dropped(self, uid: str, *, refused: bool) -> bool:
         """Whether no POST for the pod can still take effect."""
         if uid not in self._deadlines:
             return refused
-        return self.left_s(uid) == 0
+        return self.remaining_s(uid) == 0
 
     def _forget(self, uid: str) -> None:
-        self.known(uid)
+        self.resolve(uid)
         self._cluster.pods.pop(uid, None)
         self._cluster.apply(PodGone(uid))
 
@@ -97,20 +97,20 @@ class UnclearBinds:
         """Wait for the watch to show the outcome; at the deadline ask etcd, until it answers."""
         while pod.uid in self._deadlines:
             try:
-                async with asyncio.timeout(max(_RETRY_S, self.left_s(pod.uid))):
+                async with asyncio.timeout(max(_RETRY_S, self.remaining_s(pod.uid))):
                     await self._cluster.next_change(pod.uid)
-                self._heed_watch(pod)
+                self._check_ledger(pod)
             except TimeoutError:
-                await self._ask(pod)
+                await self._check_api(pod)
 
-    def _heed_watch(self, pod: Pod) -> None:
-        held = self._cluster.ledger.reservation(pod.uid)
-        if held is None or held[1].settled:
-            self.known(pod.uid)
-            log.info("unclear_bind_settled", pod=pod.full_name, node=held[0] if held else None)
+    def _check_ledger(self, pod: Pod) -> None:
+        reserved = self._cluster.ledger.reservation(pod.uid)
+        if reserved is None or reserved[1].settled:
+            self.resolve(pod.uid)
+            log.info("unclear_bind_settled", pod=pod.full_name, node=reserved[0] if reserved else None)
 
-    async def _ask(self, pod: Pod) -> None:
+    async def _check_api(self, pod: Pod) -> None:
         try:
-            await self.look(pod)
+            await self.check(pod)
         except ApiError as error:
             log.warning("unclear_bind_unread", pod=pod.full_name, reason=str(error))

@@ -22,12 +22,12 @@ from gpushare.scheduling.preemption import preempt
 class VerbResult(NamedTuple):
     """A verb's answer, and the error in it for logs and metrics.
 
-    ``stuck`` is the UID of a pod for which no node has room now, though one could have.
+    ``waiting_uid`` is the UID of a pod for which no node has room now, though one could have.
     """
 
     answer: bytes
     error: str = ""
-    stuck: str = ""
+    waiting_uid: str = ""
 
 
 def error_answer(verb: str, text: str) -> bytes:
@@ -46,9 +46,9 @@ def filter_verb(body: bytes, ledger: Ledger, *, most: int = 0) -> VerbResult:
     try:
         args = codec.decode(body, codec.FilterArgs)
         pod = _pod(args.pod)
-        verdict = _verdict(args, pod, ledger, most)
-        stuck = "" if verdict.passed or not verdict.failed else pod.uid
-        return VerbResult(codec.filter_answer(args, verdict), stuck=stuck)
+        outcome = _verdict(args, pod, ledger, most)
+        waiting_uid = "" if outcome.passed or not outcome.failed else pod.uid
+        return VerbResult(codec.filter_answer(args, outcome), waiting_uid=waiting_uid)
     except InvalidRequest as error:
         return VerbResult(error_answer("filter", str(error)), str(error))
 
@@ -57,7 +57,7 @@ def _verdict(args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int) -> Fil
     """A pod whose demand is malformed fits nowhere, and the reason says why."""
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
-        return FilterOutcome(hopeless=dict.fromkeys(names, pod.demand.problem))
+        return FilterOutcome(unresolvable=dict.fromkeys(names, pod.demand.problem))
     pod_request = pod_request_of(pod)
     return shortlisted(ledger, pod_request, filter_nodes(ledger, pod_request, names), most)
 

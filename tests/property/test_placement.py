@@ -29,7 +29,7 @@ def test_the_gpus_with_the_least_or_the_most_free_units_are_chosen(
         if isinstance(found, Rejection):
             continue
         sign = -1 if effective(book, who) == Placement.SPREAD else 1
-        free = sorted((sign * room.free.mem, room.card.index) for room in fitting_cards(book, who))
+        free = sorted((sign * usage.free.mem, usage.card.index) for usage in fitting_cards(book, who))
         best = sorted(index for _, index in free[: who.demand.cards])
         assert [index for index, _ in found] == best
 
@@ -45,9 +45,9 @@ def test_the_score_counts_the_free_part_of_the_chosen_gpus(
         if isinstance(found, Rejection):
             assert score(ledger, who, name) == 0
             continue
-        chosen = [room for room in book.rooms if room.card.index in dict(found)]
-        left = sum(room.free.mem for room in chosen) - who.demand.mem
-        part = left / max(1, sum(room.total.mem for room in chosen))
+        chosen = [usage for usage in book.usages if usage.card.index in dict(found)]
+        left = sum(usage.free.mem for usage in chosen) - who.demand.mem
+        part = left / max(1, sum(usage.total.mem for usage in chosen))
         points = 1 + round(9 * (part if effective(book, who) == Placement.SPREAD else 1 - part))
-        listed = all(is_listed(room.card.model) for room in chosen if room.card.model)
+        listed = all(is_listed(usage.card.model) for usage in chosen if usage.card.model)
         assert score(ledger, who, name) == (points if listed else 0)

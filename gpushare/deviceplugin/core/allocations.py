@@ -202,13 +202,13 @@ def _room_for(book: Book, index: int, share: Amount) -> bool:
     """Whether the card has it left, open or not: who is on a card stays there."""
     return any(
         room.card.index == index and room.free.mem >= share.mem and room.free.core >= share.core
-        for room in book.rooms
+        for room in book.usages
     )
 
 
 def _fits(book: Book, claim: Shares) -> bool:
-    rooms = {room.card.index: room for room in book.rooms}
-    return all(index in rooms and rooms[index].holds(share) for index, share in claim)
+    rooms = {room.card.index: room for room in book.usages}
+    return all(index in rooms and rooms[index].fits(share) for index, share in claim)
 
 
 def core_fits(allocations: Allocations, grant: Allocation, percent: int) -> bool:
@@ -229,4 +229,4 @@ def _left(allocations: Allocations, grant: Allocation, *, asking: str | None = N
     """What each of the grant's cards has left of what was given, less than nothing where it was too much."""
     book = book_of(allocations, asking=asking, claims=False)
     places = {allocations.index_of(uuid) for uuid, _ in grant.cards}
-    return [room.free for room in book.rooms if room.card.index in places]
+    return [room.free for room in book.usages if room.card.index in places]

@@ -33,7 +33,7 @@ def choose(
     """The indices of the GPUs for the demand, ascending, chosen from those that fit; None if too few fit."""
     ranked = POLICIES[policy_name(book, requested)].ranked(book, fitting, demand)
     chosen = ranked[: demand.cards]
-    return tuple(sorted(room.card.index for room in chosen)) if len(chosen) == demand.cards else None
+    return tuple(sorted(usage.card.index for usage in chosen)) if len(chosen) == demand.cards else None
 
 
 def suitability(

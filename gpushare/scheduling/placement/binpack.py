@@ -12,7 +12,7 @@ class Binpack:
 
     def ranked(self, _book: Book, fitting: Iterable[CardUsage], _demand: Demand) -> list[CardUsage]:
         """The GPU with the least free units first."""
-        return sorted(fitting, key=lambda room: (room.free.mem, room.card.index))
+        return sorted(fitting, key=lambda usage: (usage.free.mem, usage.card.index))
 
     def suitability(self, _book: Book, chosen: Sequence[CardUsage], demand: Demand) -> float:
         """1 for a node where the chosen GPUs become full."""

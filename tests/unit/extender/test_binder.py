@@ -81,7 +81,7 @@ async def rig(*things: Node | Pod, api_request_s: float = LONG_S) -> AsyncIterat
 
 
 async def settled_deadline(rig: Rig, uid: str) -> None:
-    await until(lambda: rig.binder.unclear.left_s(uid) == 0)
+    await until(lambda: rig.binder.unclear.remaining_s(uid) == 0)
 
 
 # --- the usual way -------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ async def test_a_second_attempt_says_the_mode_of_the_first() -> None:
         r.knows(node("n", 14, 14, mode=Mode.CGPU))
         assert await r.bind("a") == BindResult()
         assert [post.annotations[contract.ANN_MODE] for post in r.api.posts] == ["share", "share"]
-        assert [room.open for room in r.cluster.ledger.books["n"].rooms] == [False, True]
+        assert [usage.schedulable for usage in r.cluster.ledger.books["n"].usages] == [False, True]
 
 
 async def test_the_note_of_each_bind_shows_what_is_left_after_it() -> None:

@@ -23,7 +23,7 @@ def taken(
 ) -> tuple[int, ...] | None:
     wanted = demand(mem, cards=cards)
     book = ledger.books["n"]
-    return choose(book, [room for room in book.rooms if room.holds(wanted.per_card)], wanted, requested)
+    return choose(book, [usage for usage in book.usages if usage.fits(wanted.per_card)], wanted, requested)
 
 
 def test_the_names_for_users_are_those_of_the_registry() -> None:
