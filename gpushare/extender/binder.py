@@ -1,8 +1,8 @@
-"""Bind: decide once, reserve, tell the API in one POST, and never forget an unclear answer.
+"""Bind: choose GPUs, reserve them, and send one POST to the API server.
 
-The order is choose → fence → reserve → POST, with no await before the reservation is in the ledger. The
-fence is asked again when the connection stands: to have one may take as long as to lose the Lease.
-What happens to a POST of unknown outcome is ``unclear``'s.
+The order is choose → fence → reserve → POST, without an await before the reservation is in the ledger. The
+fence is checked again once the connection is open, because opening it may take long enough to lose the Lease.
+``unclear_binds`` tracks POSTs with unknown outcome.
 """
 
 import asyncio
@@ -51,11 +51,11 @@ _UNMANAGED: Final = (
     f"pod {{pod.full_name}} asks for no {RESOURCE_MEM}, and this extender binds only pods that do: "
     "set managedResources in its entry of the scheduler's configuration"
 )
-"""Else whoever reaches the port could bind any pod past the scheduler, on any node with cards."""
+"""Otherwise any client of the port could bind any pod to a GPU node without the scheduler."""
 
 
 class Binder:
-    """The only writer of bindings in this process. ``fence`` says why a POST must not begin now."""
+    """The only writer of bindings in this process. ``fence`` returns why a POST must not start now."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Binder:
         self.unclear = UnclearBinds(cluster, api, tasks=tasks, api_request_s=deadlines.api_request_s)
 
     async def bind(self, request: BindRequest) -> BindResult:
-        """Bind, or say why not. A second call for the same pod and node joins the first."""
+        """Bind, or return the error. A second call for the same pod and node joins the first."""
         running = self._running.get(request.uid)
         if running is None:
             task = self._tasks.create_task(self._bind(request))
@@ -92,7 +92,7 @@ class Binder:
         return await asyncio.shield(task)
 
     async def drain(self) -> None:
-        """Return when no POST is under way."""
+        """Return when no bind is in progress."""
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
 
@@ -101,7 +101,7 @@ class Binder:
             return await self._decide(request)
         except ApiError as error:
             return BindResult(f"reading pod {request.namespace}/{request.name}: {error}", "api_read")
-        except Exception:  # a defect must cost one bind, not the daemon, and must not lose a reservation
+        except Exception:  # a defect must neither stop the daemon nor lose a reservation
             log.exception("bind_crashed", pod=f"{request.namespace}/{request.name}", node=request.node)
             self._track_if_reserved(request)
             return BindResult(
@@ -131,7 +131,7 @@ class Binder:
         return await self._place(pod, request.node)
 
     async def _again(self, pod: Pod, reserved_on: str, node: str) -> BindResult:
-        """A bind of a pod that has a reservation: the same answer, or first settle the old one."""
+        """A bind of a pod with a reservation: the same answer again, or settle the reservation first."""
         book = self._cluster.ledger.books[reserved_on]
         reservation = book.reservations[pod.uid]
         if reserved_on == node and reservation.settled:
@@ -215,7 +215,7 @@ class Binder:
         return BindResult(f"{decision.what}: {error}", reason_of(error))
 
     async def _conflict(self, decision: Decision, error: ApiError) -> BindResult:
-        """409: somebody bound it first (perhaps our own earlier POST), or the UID is another's."""
+        """409: the pod is bound already, perhaps by an earlier POST, or another pod has the name."""
         pod = decision.pod
         try:
             await self.unclear.check(pod, refused=True)

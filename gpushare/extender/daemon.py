@@ -108,7 +108,7 @@ class ExtenderDaemon:
         self.binder = Binder(
             self.cluster,
             api,
-            fence=self.leadership.refusal,
+            fence=self.leadership.fence,
             record_event=self.recorder.record,
             tasks=tasks,
             deadlines=settings.deadlines,
@@ -153,14 +153,14 @@ class ExtenderDaemon:
         return (f"degraded: {degraded}",) if degraded else ()
 
     async def _follow(self) -> None:
-        """The Lease is looked at before any list is begun."""
+        """The Lease is read before any list starts."""
         await self.leadership.observe_lease()
         async with asyncio.TaskGroup() as tasks:
             for job in (self._follow_pods(), self._nodes.run(), self._unhealthy.run()):
                 tasks.create_task(job)
 
     async def _follow_pods(self) -> None:
-        """Claims are checked as pods are taken in, so the key comes first."""
+        """Claims are checked when pods are applied, so the key is loaded first."""
         self.cluster.sealer = await load_sealer(self._api, self.feeds)
         await self._pods.run()
 

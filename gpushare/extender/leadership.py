@@ -1,8 +1,8 @@
-"""Who may bind: holds the Lease, renews it, gives it back, and knows the holder's address.
+"""Leader election: acquires, renews and releases the Lease, and knows the address of its holder.
 
-Without the Lease nobody binds, whatever the reason. A single replica that has no right to it can be
-started so that it binds all the same (``allow_without_lease``); to begin with that, and to end it, costs
-the wait and the lists of any other take-over.
+A replica without the Lease does not bind. Exception: a single replica that the API server forbids to use the
+Lease may be configured to bind anyway (``allow_without_lease``). Starting and ending that takes the same wait
+and the same lists as any other take-over.
 """
 
 import asyncio
@@ -74,21 +74,21 @@ class Leadership:
         self._earliest_bind = 0.0
         self._without_lease = False
         self.degraded: str | None = None
-        """What it means, in words, that the right to the Lease is missing; None where it is not."""
+        """The effect of the missing right to the Lease, as text; None if the right is granted."""
 
     @property
     def leads(self) -> bool:
         """Whether this replica may bind now."""
-        return self.refusal() is None
+        return self.fence() is None
 
     @property
     def holder(self) -> LeaseRecord | None:
-        """The holder as last seen, if it is another replica."""
+        """The last observed holder, if it is another replica."""
         record = self._observation.record if self._observation else None
         return record if record and record.holder not in ("", self._identity) else None
 
-    def refusal(self) -> str | None:
-        """Why a POST must not begin now; None where it may. To be asked right before each POST."""
+    def fence(self) -> str | None:
+        """Why a bind POST must not start now; None if it may. Call it immediately before each POST."""
         if time.monotonic() >= self._binds_until:
             return _NOT_HELD if self._without_lease else self.degraded or _NOT_HELD
         if self._ready:
@@ -96,17 +96,17 @@ class Leadership:
         return _WAITS_WITHOUT_LEASE if self._without_lease else _WAITS
 
     def release_at_end(self) -> None:
-        """Give the Lease back when ``run`` is cancelled. To be called once no bind can be under way any more.
+        """Release the Lease when ``run`` is cancelled. Call it once no bind can be in progress.
 
-        Otherwise the Lease lapses, and the next holder waits until such a bind must have ended.
+        Otherwise the Lease expires, and the next holder waits until such a bind must have ended.
         """
         self._release_at_end = True
 
     async def observe_lease(self) -> None:
-        """Look at the Lease before the first lists are begun.
+        """Read the Lease before the first lists start.
 
-        Where it was given back, and nobody takes it before us, those lists show all binds: no other is
-        needed.
+        If it was released then, and this replica is the next to take it, those lists contain all binds and
+        need not be repeated.
         """
         with contextlib.suppress(ApiError):
             self._observation = self._first_observation = Observation(
@@ -114,7 +114,7 @@ class Leadership:
             )
 
     async def run(self) -> None:
-        """Take part until cancelled; then give the Lease back, or let it lapse."""
+        """Take part in the election until cancelled; then release the Lease or let it expire."""
         try:
             while True:
                 await self._round()
@@ -153,9 +153,9 @@ class Leadership:
             await self._acquire_or_renew(self._observation, action, now)
 
     async def _acquire_or_renew(self, seen: Observation, action: LeaseAction, now: float) -> None:
-        """Take or renew the Lease as it was seen, and get ready to bind."""
+        """Take or renew the Lease as it was observed, and prepare to bind."""
         if action is not LeaseAction.RENEW:
-            self._reset()  # somebody else may have bound pods since we last held it
+            self._reset()  # another replica may have bound pods meanwhile
         written = await self._api.write_lease(self._record(seen.record))
         if recreated(seen.record, written):
             self._reset()  # as above: it was deleted
@@ -166,20 +166,18 @@ class Leadership:
         self._start_preparation(earliest, listed=unchanged_since_release(self._first_observation, seen))
 
     def _forbidden(self, error: ApiError, asked: float) -> None:
-        """The API server says that we have no right to the Lease: nobody binds without one but by choice."""
+        """The API server forbids the use of the Lease: stop binding, unless configured otherwise."""
         without_lease = may_bind_without_lease(self._observation, allowed=self._allow_without_lease)
         way_out = _BY_RESTART if self._allow_without_lease else _BY_FLAG
-        before, self.degraded = (
-            self.degraded,
-            (_WITHOUT_LEASE if without_lease else _REFUSED + way_out).format(error=error),
-        )
+        before = self.degraded
+        self.degraded = (_WITHOUT_LEASE if without_lease else _REFUSED + way_out).format(error=error)
         if self.degraded != before:
             log.warning("reduced_mode", right="leases", effect=self.degraded)
         if without_lease:
             self._bind_without_lease(asked)
 
     def _bind_without_lease(self, asked: float) -> None:
-        """Hold on as if the refusal were a renewal: who hears nothing from the API server stops binding."""
+        """Treat the rejection as a renewal: a replica that cannot reach the API server stops binding."""
         now = time.monotonic()
         if now >= self._binds_until:
             self._reset()
@@ -189,7 +187,7 @@ class Leadership:
         self._start_preparation(self._earliest_bind)
 
     def _return_to_election(self) -> None:
-        """The Lease can be read: stop binding without it. Others may still do so, unseen."""
+        """The Lease can be read: stop binding without it. Another replica may still bind without one."""
         log.info("lease_readable")
         self._reset()
         self._without_lease = False
@@ -209,14 +207,14 @@ class Leadership:
         )
 
     def _start_preparation(self, earliest: float, *, listed: bool = False) -> None:
-        """See to it that somebody is at it, if we are not ready yet."""
+        """Start ``_prepare``, unless it runs or has finished."""
         if not self._ready and (self._preparation is None or self._preparation.done()):
             self._preparation = asyncio.create_task(self._prepare(earliest, listed=listed))
 
     async def _prepare(self, earliest: float, *, listed: bool) -> None:
-        """Wait out the last holder's binds, then see the world as it is before the first own bind.
+        """Wait for the last holder's binds to end, and list pods and nodes before the first own bind.
 
-        ``listed``: nobody can have bound since before the lists that we have.
+        ``listed``: no bind can have happened since the current lists started.
         """
         wait_s = max(0.0, earliest - time.monotonic())
         log.info("waiting_to_bind", wait_s=round(wait_s, 1), lease=not self._without_lease)
@@ -236,23 +234,23 @@ class Leadership:
         self._binds_until = 0.0
 
     def _reset(self) -> None:
-        """Not ready before the next catch-up."""
+        """Require a new preparation before the next bind."""
         if self._preparation:
             self._preparation.cancel()
         self._preparation = None
         self._ready = False
 
     async def _release(self) -> None:
-        """Only who could bind now gives the Lease back, so that the next holder need not wait.
+        """Release the Lease, so that the next holder need not wait; only if this replica may bind now.
 
-        Any other may have taken it over from one whose binds are still to be waited for.
+        Otherwise it may have taken the Lease from a replica with binds that have not ended yet.
         """
         record = self._observation.record if self._observation else None
-        may = self._release_at_end and self.leads
+        may_release = self._release_at_end and self.leads
         self._binds_until = 0.0
-        if not may or record is None:
+        if not may_release or record is None:
             return
         try:
             await self._api.write_lease(replace(record, holder="", address="", duration_s=1))
         except ApiError as error:
-            log.warning("lease_not_given_back", reason=str(error))
+            log.warning("lease_not_released", reason=str(error))

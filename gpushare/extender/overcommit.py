@@ -1,4 +1,4 @@
-"""The alarm for what must never be: a card that is promised beyond its size."""
+"""The alarm for over-committed GPUs, which must never exist."""
 
 import asyncio
 from typing import Final
@@ -17,15 +17,15 @@ _INTERVAL_S: Final = 1.0
 
 
 async def watch_overcommit(cluster: Cluster, recorder: EventRecorder) -> None:
-    """Look every second; tell each over-committed card once, and when it is sound again."""
-    told: set[tuple[str, int]] = set()
+    """Check every second; report each over-committed GPU once, and its recovery once."""
+    reported: set[tuple[str, int]] = set()
     while True:
         now = set(overcommitted(cluster.ledger))
-        for node, card in now - told:
+        for node, card in now - reported:
             log.error("card_overcommitted", node=node, card=card)
-            text = f"card {card} is promised beyond its size; nothing more is placed on it"
+            text = f"card {card} is over-committed; no more pods are placed on it"
             recorder.record(node_event(node, EVENT_OVERCOMMIT, text))
-        for node, card in told - now:
+        for node, card in reported - now:
             log.warning("card_sound_again", node=node, card=card)
-        told = now
+        reported = now
         await asyncio.sleep(_INTERVAL_S)

@@ -1,7 +1,7 @@
-"""Binds of unknown outcome: their units stay reserved until the outcome is known.
+"""Unclear binds: bind POSTs with unknown outcome. Their units stay reserved until the outcome is known.
 
-It is known when the watch shows the pod bound or gone, or when the API server must have finished
-with the request and a quorum read shows the pod unbound. Nothing else releases such a reservation.
+It is known when the watch shows the pod bound or deleted, or when the API server must have finished the
+request and a quorum read shows the pod unbound. Nothing else releases such a reservation.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _RETRY_S: Final = 2.0
 
 
 class UnclearBinds:
-    """Watches over unclear binds. ``api_request_s`` is the API server's own request timeout."""
+    """Tracks unclear binds. ``api_request_s`` is the request timeout of the API server, in seconds."""
 
     def __init__(
         self, cluster: Cluster, api: KubeApi, *, tasks: asyncio.TaskGroup, api_request_s: float
@@ -41,11 +41,11 @@ class UnclearBinds:
         return uid in self._deadlines
 
     def remaining_s(self, uid: str) -> float:
-        """Seconds until the API server has surely dropped the last request."""
+        """Seconds until the API server has certainly ended the last request."""
         return max(0.0, self._deadlines.get(uid, 0.0) - time.monotonic())
 
     def track(self, pod: Pod) -> None:
-        """The outcome of a POST is not known: keep its units and find out."""
+        """Track a POST with unknown outcome: keep its units reserved until the outcome is known."""
         first = pod.uid not in self._deadlines
         self._deadlines[pod.uid] = time.monotonic() + self._api_request_s
         if first:
@@ -54,23 +54,23 @@ class UnclearBinds:
             task.add_done_callback(self._watchers.discard)
 
     def extend(self, uid: str) -> None:
-        """Another POST of the same decision begins: an older deadline must not release its units."""
+        """Restart the deadline of an unclear bind, because another POST of the same decision starts."""
         if uid in self._deadlines:
             self._deadlines[uid] = time.monotonic() + self._api_request_s
 
     def resolve(self, uid: str) -> None:
-        """The outcome is known."""
+        """Stop tracking: the outcome is known."""
         self._deadlines.pop(uid, None)
 
     def cancel(self) -> None:
-        """Stop watching."""
+        """Stop all tracking tasks."""
         for task in self._watchers:
             task.cancel()
 
     async def check(self, pod: Pod, *, refused: bool = False) -> None:
-        """Read the pod from etcd, and settle its reservation if that settles it.
+        """Read the pod from etcd, and settle its reservation if that shows the outcome. Raises ApiError.
 
-        ``refused``: the API server has just refused our only POST, so an unbound pod settles it too.
+        ``refused``: the API server has just rejected the only POST, so an unbound pod is a known outcome too.
         """
         found = await self._api.read_pod(pod.namespace, pod.name)
         if found is None or found.uid != pod.uid:
@@ -94,7 +94,7 @@ class UnclearBinds:
         self._cluster.apply(PodGone(uid))
 
     async def _settle(self, pod: Pod) -> None:
-        """Wait for the watch to show the outcome; at the deadline ask etcd, until it answers."""
+        """Wait for the watch to show the outcome; after the deadline read the pod until that succeeds."""
         while pod.uid in self._deadlines:
             try:
                 async with asyncio.timeout(max(_RETRY_S, self.remaining_s(pod.uid))):

@@ -115,7 +115,7 @@ async def test_a_lease_that_tells_nothing_is_waited_for_in_full_and_caught_up_wi
     api, catch_up = FakeApi(lease=lease), open_gate()
     began = time.monotonic()
     async with running(api, catch_up, QUICK) as leadership:
-        await until(lambda: leadership.refusal() == WAITS)
+        await until(lambda: leadership.fence() == WAITS)
         await until(lambda: leadership.leads)
         assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
         assert catch_up.begun == 1
@@ -125,7 +125,7 @@ async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
     api, catch_up = FakeApi(lease=FREE), CatchUp()
     async with running(api, catch_up) as leadership:
         await until(lambda: catch_up.begun)
-        assert leadership.refusal() == WAITS
+        assert leadership.fence() == WAITS
         catch_up.gate.set()
         await until(lambda: leadership.leads)
 
@@ -205,7 +205,7 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
     async with running(api) as leadership:
         await until(lambda: leadership.holder)
         assert leadership.holder == OTHER
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
     assert api.lease == OTHER
 
 
@@ -217,7 +217,7 @@ async def test_without_the_right_to_the_lease_nobody_binds_and_both_ways_out_are
     async with running(api) as leadership:
         await until(lambda: leadership.degraded)
         refusal = REFUSED.format("get leases") + ", or start the only replica with --allow-without-lease"
-        assert leadership.refusal() == leadership.degraded == refusal
+        assert leadership.fence() == leadership.degraded == refusal
 
 
 async def test_a_refusal_does_not_make_a_follower_bind() -> None:
@@ -231,7 +231,7 @@ async def test_a_refusal_does_not_make_a_follower_bind() -> None:
         assert leadership.holder == OTHER
         api.lease_verbs = ("get",)
         await until(lambda: not leadership.degraded)
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
 
 
 @pytest.mark.parametrize("by_flag", [False, True])
@@ -247,7 +247,7 @@ async def test_a_holder_that_is_refused_its_lease_binds_until_its_deadline_and_g
         await until(lambda: leadership.degraded)
         assert leadership.leads
         await until(lambda: not leadership.leads)
-        refusal = leadership.refusal()
+        refusal = leadership.fence()
         assert refusal
         assert refusal.startswith(REFUSED.format("update leases"))
         assert ("or restart it if it is the only replica" in refusal) == by_flag
@@ -260,7 +260,7 @@ async def test_a_right_to_read_the_lease_is_not_enough_to_bind() -> None:
     api = FakeApi(lease_verbs=("get",))
     async with running(api, durations=QUICK, by_flag=True) as leadership:
         await until(lambda: leadership.degraded)
-        assert leadership.refusal() == REFUSED.format("create leases") + (
+        assert leadership.fence() == REFUSED.format("create leases") + (
             ", or restart it if it is the only replica: --allow-without-lease counts from the start"
         )
 
@@ -289,7 +289,7 @@ async def test_by_choice_a_replica_binds_without_a_lease_after_a_full_wait_and_a
     began, catch_up = time.monotonic(), CatchUp()
     async with without_lease(catch_up) as (leadership, _):
         await until(lambda: leadership.degraded)
-        assert leadership.refusal() == (
+        assert leadership.fence() == (
             "this extender has no Lease and waits before its first bind as if another still bound"
         )
         await until(lambda: catch_up.begun)
@@ -310,7 +310,7 @@ async def test_a_lease_that_can_be_read_stops_it_at_once_and_is_waited_for_in_fu
         api.lease, api.lease_verbs = FREE, ("get", "create", "update")
         began = time.monotonic()
         await until(lambda: api.lease and api.lease.holder == "me")
-        assert leadership.refusal() == WAITS
+        assert leadership.fence() == WAITS
         assert leadership.degraded is None
         await until(lambda: leadership.leads)
         assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
@@ -322,7 +322,7 @@ async def test_a_lease_of_another_ends_it_for_good() -> None:
         await until(lambda: leadership.leads)
         api.lease, api.lease_verbs = OTHER, ("get",)
         await until(lambda: leadership.holder)
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
         api.lease_verbs = ()
         await until(lambda: leadership.degraded)
         await rounds(api, 2 * QUICK.take_over_s)
@@ -337,7 +337,7 @@ async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
         await until(lambda: leadership.leads)
         api.lease_verbs = ("get",)
         api.lease_errors = deque([silence()] * 10_000)
-        await until(lambda: leadership.refusal() == NOT_HELD)
+        await until(lambda: leadership.fence() == NOT_HELD)
         api.lease_verbs = ()
         began = time.monotonic()
         await until(lambda: leadership.leads)
@@ -362,7 +362,7 @@ async def test_whoever_loses_the_race_for_the_lease_does_not_lead() -> None:
     async with running(api) as leadership:
         await until(lambda: not api.lease_errors)
         await turns()
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
 
 
 async def test_an_api_that_is_away_makes_no_leader() -> None:
@@ -370,7 +370,7 @@ async def test_an_api_that_is_away_makes_no_leader() -> None:
     async with running(api) as leadership:
         await until(lambda: not api.lease_errors)
         await turns()
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
 
 
 async def test_a_holder_that_cannot_renew_stops_binding_before_the_lease_is_up() -> None:
@@ -379,7 +379,7 @@ async def test_a_holder_that_cannot_renew_stops_binding_before_the_lease_is_up()
         await until(lambda: leadership.leads)
         api.lease_errors = deque([silence()] * 1000)
         await until(lambda: not leadership.leads)
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
 
 
 async def test_a_holder_goes_on_after_a_renewal_that_failed_once() -> None:
@@ -399,7 +399,7 @@ async def test_a_holder_whose_lease_was_taken_steps_down() -> None:
         api.lease = OTHER
         await until(lambda: leadership.holder)
         assert not leadership.leads
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
 
 
 async def test_a_lease_that_another_held_meanwhile_and_gave_back_is_led_only_after_a_catch_up() -> None:
@@ -453,7 +453,7 @@ async def test_a_lease_that_was_deleted_and_made_anew_by_a_renewal_is_waited_for
         await until(lambda: leadership.leads)
         api.deletes = True
         began = time.monotonic()
-        await until(lambda: leadership.refusal() == WAITS)
+        await until(lambda: leadership.fence() == WAITS)
         await until(lambda: leadership.leads)
         assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
         assert catch_up.begun == 2
@@ -474,7 +474,7 @@ async def test_at_an_end_with_no_bind_under_way_the_lease_is_given_back() -> Non
         leadership.release_at_end()
     assert api.lease is not None
     assert (api.lease.holder, api.lease.address, api.lease.duration_s) == ("", "", 1)
-    assert leadership.refusal() == NOT_HELD
+    assert leadership.fence() == NOT_HELD
 
 
 async def test_a_holder_that_ends_in_any_other_way_lets_its_lease_lapse() -> None:
@@ -484,14 +484,14 @@ async def test_a_holder_that_ends_in_any_other_way_lets_its_lease_lapse() -> Non
         await until(lambda: leadership.leads)
     assert api.lease is not None
     assert (api.lease.holder, api.lease.duration_s) == ("me", 60)
-    assert leadership.refusal() == NOT_HELD
+    assert leadership.fence() == NOT_HELD
 
 
 async def test_a_holder_that_still_waits_for_binds_of_others_lets_its_lease_lapse() -> None:
     """The next holder would not wait for them."""
     api = FakeApi()
     async with running(api) as leadership:
-        await until(lambda: leadership.refusal() == WAITS)
+        await until(lambda: leadership.fence() == WAITS)
         leadership.release_at_end()
     assert api.lease is not None
     assert api.lease.holder == "me"
@@ -517,7 +517,7 @@ async def bind_beside_a_job_that_crashes(api: FakeApi) -> None:
 
     async with asyncio.TaskGroup() as tasks:
         binder = Binder(
-            cluster, api, fence=leadership.refusal, record_event=print, tasks=tasks, deadlines=Deadlines()
+            cluster, api, fence=leadership.fence, record_event=print, tasks=tasks, deadlines=Deadlines()
         )
         tasks.create_task(leadership.run())
         await until(lambda: leadership.leads)
