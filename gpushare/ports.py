@@ -73,7 +73,7 @@ class KubeApi(Protocol):
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod as etcd has it now (quorum read); None where there is none."""
 
-    async def note(self, note: Event) -> None:
+    async def write_event(self, event: Event) -> None:
         """Write an event."""
 
     async def read_lease(self) -> LeaseRecord | None:
@@ -149,5 +149,5 @@ class NodeApi(Protocol):
     async def node_names(self) -> tuple[str, ...]:
         """The names of all nodes."""
 
-    async def note(self, note: Event) -> None:
+    async def write_event(self, event: Event) -> None:
         """Write an event."""

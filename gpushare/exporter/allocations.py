@@ -14,7 +14,7 @@ from gpushare.contract import CORE_PER_CARD, RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.model.cards import Card, share_mib
 from gpushare.model.demand import ContainerDemand, ContainerKind
-from gpushare.model.devices import ContainerDevices, card_named, whole_card_named
+from gpushare.model.devices import ContainerDevices, gpu_of_unit, uuid_of_gpu
 from gpushare.model.objects import Node
 from gpushare.model.own_node import GpuPod, NodePod
 from gpushare.model.quantity import parse_small
@@ -71,7 +71,7 @@ def _held(snapshot: Snapshot) -> Iterable[ContainerDevices]:
 
 
 def _whole_cards(held: ContainerDevices, cards: Mapping[str, CardReading]) -> Iterator[CardAllocation]:
-    for name in sorted({whole_card_named(each) for each in held.ids}):
+    for name in sorted({uuid_of_gpu(each) for each in held.ids}):
         if card := cards.get(name):
             yield CardAllocation(_holder(held), card.uuid, card.total_bytes)
 
@@ -111,7 +111,7 @@ def _counts(demand: ContainerDemand, gpu_pod: GpuPod | None) -> bool:
 def _units_by_ids(ids: Iterable[str], node: Node) -> dict[int, int]:
     by_uuid = {card.uuid: card.index for card in node.cards}
     units: dict[int, int] = {}
-    for name in map(card_named, ids):
+    for name in map(gpu_of_unit, ids):
         index = by_uuid.get(name, parse_small(name))
         if index is not None:
             units[index] = units.get(index, 0) + 1

@@ -1,5 +1,5 @@
 """The scheduler extender: filter, prioritize, preempt, bind and inspect over HTTP.
 
-``cluster`` owns the live ledger; ``binder`` is the only place that writes to the API on a pod's
-behalf; ``leadership`` says who may bind; ``verbs`` and ``codec`` speak the scheduler's JSON.
+``cluster`` owns the live ledger; only ``binder`` writes pods to the API; ``leadership`` decides which replica
+may bind; ``verbs`` and ``codec`` implement the scheduler's JSON.
 """

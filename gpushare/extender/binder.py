@@ -1,8 +1,8 @@
-"""Bind: decide once, reserve, tell the API in one POST, and never forget an unclear answer.
+"""Bind: choose GPUs, reserve them, and send one POST to the API server.
 
-The order is choose → fence → reserve → POST, with no await before the reservation is in the ledger. The
-fence is asked again when the connection stands: to have one may take as long as to lose the Lease.
-What happens to a POST of unknown outcome is ``settling``'s.
+The order is choose → fence → reserve → POST, without an await before the reservation is in the ledger. The
+fence is checked again once the connection is open, because opening it may take long enough to lose the Lease.
+``unclear_binds`` tracks POSTs with unknown outcome.
 """
 
 import asyncio
@@ -51,11 +51,11 @@ _UNMANAGED: Final = (
     f"pod {{pod.full_name}} asks for no {RESOURCE_MEM}, and this extender binds only pods that do: "
     "set managedResources in its entry of the scheduler's configuration"
 )
-"""Else whoever reaches the port could bind any pod past the scheduler, on any node with cards."""
+"""Otherwise any client of the port could bind any pod to a GPU node without the scheduler."""
 
 
 class Binder:
-    """The only writer of bindings in this process. ``fence`` says why a POST must not begin now."""
+    """The only writer of bindings in this process. ``fence`` returns why a POST must not start now."""
 
     def __init__(
         self,
@@ -63,21 +63,21 @@ class Binder:
         api: KubeApi,
         *,
         fence: Fence,
-        note: Callable[[Event], None],
+        record_event: Callable[[Event], None],
         tasks: asyncio.TaskGroup,
         deadlines: Deadlines,
     ) -> None:
         self._cluster = cluster
         self._api = api
         self._fence = fence
-        self._note = note
+        self._record_event = record_event
         self._tasks = tasks
         self._post_s = deadlines.post_s
         self._running: dict[str, tuple[str, asyncio.Task[BindResult]]] = {}
         self.unclear = UnclearBinds(cluster, api, tasks=tasks, api_request_s=deadlines.api_request_s)
 
     async def bind(self, request: BindRequest) -> BindResult:
-        """Bind, or say why not. A second call for the same pod and node joins the first."""
+        """Bind, or return the error. A second call for the same pod and node joins the first."""
         running = self._running.get(request.uid)
         if running is None:
             task = self._tasks.create_task(self._bind(request))
@@ -92,7 +92,7 @@ class Binder:
         return await asyncio.shield(task)
 
     async def drain(self) -> None:
-        """Return when no POST is under way."""
+        """Return when no bind is in progress."""
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
 
@@ -101,17 +101,17 @@ class Binder:
             return await self._decide(request)
         except ApiError as error:
             return BindResult(f"reading pod {request.namespace}/{request.name}: {error}", "api_read")
-        except Exception:  # a defect must cost one bind, not the daemon, and must not lose a reservation
+        except Exception:  # a defect must neither stop the daemon nor lose a reservation
             log.exception("bind_crashed", pod=f"{request.namespace}/{request.name}", node=request.node)
-            self._keep_if_reserved(request)
+            self._track_if_reserved(request)
             return BindResult(
                 f"binding pod {request.namespace}/{request.name}: internal error, see the log", "internal"
             )
 
-    def _keep_if_reserved(self, request: BindRequest) -> None:
-        held = self._cluster.ledger.reservation(request.uid)
-        if held is not None and not held[1].settled:
-            self.unclear.keep(Pod(request.uid, request.namespace, request.name, held[1].demand))
+    def _track_if_reserved(self, request: BindRequest) -> None:
+        reserved = self._cluster.ledger.reservation(request.uid)
+        if reserved is not None and not reserved[1].settled:
+            self.unclear.track(Pod(request.uid, request.namespace, request.name, reserved[1].demand))
 
     async def _decide(self, request: BindRequest) -> BindResult:
         pod = self._cluster.pods.get(request.uid)
@@ -123,38 +123,38 @@ class Binder:
             return BindResult(_WRONG_UID.format(pod=pod, expected=request.uid), "wrong_uid")
         if not pod.managed:
             return BindResult(_UNMANAGED.format(pod=pod), "unmanaged")
-        held = self._cluster.ledger.reservation(pod.uid)
-        if held is not None:
-            return await self._again(pod, held[0], request.node)
+        reserved = self._cluster.ledger.reservation(pod.uid)
+        if reserved is not None:
+            return await self._again(pod, reserved[0], request.node)
         if pod.node is not None:
             return bound_already(pod, request.node)
         return await self._place(pod, request.node)
 
-    async def _again(self, pod: Pod, home: str, node: str) -> BindResult:
-        """A bind of a pod that has a reservation: the same answer, or first settle the old one."""
-        book = self._cluster.ledger.books[home]
+    async def _again(self, pod: Pod, reserved_on: str, node: str) -> BindResult:
+        """A bind of a pod with a reservation: the same answer again, or settle the reservation first."""
+        book = self._cluster.ledger.books[reserved_on]
         reservation = book.reservations[pod.uid]
-        if home == node and reservation.settled:
+        if reserved_on == node and reservation.settled:
             return BOUND
-        if home == node:
+        if reserved_on == node:
             return await self._post(decided(pod, book, reservation.demand, reservation.claim or ()))
         if not reservation.settled:
-            await self.unclear.look(pod)
+            await self.unclear.check(pod)
             if self._cluster.ledger.reservation(pod.uid) is None:
                 return await self._place(pod, node)
-        return BindResult(self._elsewhere(pod, home), "elsewhere")
+        return BindResult(self._elsewhere(pod, reserved_on), "elsewhere")
 
-    def _elsewhere(self, pod: Pod, home: str) -> str:
+    def _elsewhere(self, pod: Pod, reserved_on: str) -> str:
         if pod.uid in self.unclear:
             return (
-                f"an earlier bind of pod {pod.full_name} to node {home} has no clear outcome; "
-                f"its units stay reserved there for up to {self.unclear.left_s(pod.uid):.0f} s"
+                f"an earlier bind of pod {pod.full_name} to node {reserved_on} has no clear outcome; "
+                f"its units stay reserved there for up to {self.unclear.remaining_s(pod.uid):.0f} s"
             )
-        return f"pod {pod.full_name} is already bound to node {home}"
+        return f"pod {pod.full_name} is already bound to node {reserved_on}"
 
     async def _place(self, pod: Pod, node: str) -> BindResult:
         if isinstance(pod.demand, Malformed):
-            self._note(pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True))
+            self._record_event(pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True))
             return BindResult(pod.demand.problem, "malformed")
         book = self._cluster.ledger.books.get(node)
         if book is None:
@@ -162,7 +162,7 @@ class Binder:
         shares = place(book, PodRequest(pod.uid, pod.demand, pod.priority, pod.placement))
         if isinstance(shares, Rejection):
             text = f"node {node} cannot take pod {pod.full_name}: {shares.text}"
-            self._note(pod_event(pod, EVENT_REFUSED, text, warning=True))
+            self._record_event(pod_event(pod, EVENT_REFUSED, text, warning=True))
             return BindResult(text, "no_fit")
         return await self._post(decided(pod, book, pod.demand, shares))
 
@@ -174,7 +174,7 @@ class Binder:
         if self._cluster.ledger.reservation(pod.uid) is None:
             self._cluster.apply(Reserved(pod, decision.demand, node, shares))
         annotations = self._annotations(decision)
-        self.unclear.posting(pod.uid)
+        self.unclear.extend(pod.uid)
         try:
             await self._api.bind(pod, node, annotations, timeout_s=self._post_s, fence=self._fence)
         except ApiError as error:
@@ -194,15 +194,15 @@ class Binder:
         return annotations
 
     def _succeeded(self, decision: Decision) -> BindResult:
-        self.unclear.known(decision.pod.uid)
+        self.unclear.resolve(decision.pod.uid)
         self._cluster.apply(Confirmed(decision.pod.uid))
-        self._note(pod_event(decision.pod, EVENT_PLACED, decision.text))
+        self._record_event(pod_event(decision.pod, EVENT_PLACED, decision.text))
         return BOUND
 
     async def _failed(self, decision: Decision, error: ApiError) -> BindResult:
         pod = decision.pod
         if not error.clear:
-            self.unclear.keep(pod)
+            self.unclear.track(pod)
             return BindResult(
                 f"{decision.what}: {error}; outcome unknown, its units stay reserved", "unclear"
             )
@@ -215,15 +215,15 @@ class Binder:
         return BindResult(f"{decision.what}: {error}", reason_of(error))
 
     async def _conflict(self, decision: Decision, error: ApiError) -> BindResult:
-        """409: somebody bound it first (perhaps our own earlier POST), or the UID is another's."""
+        """409: the pod is bound already, perhaps by an earlier POST, or another pod has the name."""
         pod = decision.pod
         try:
-            await self.unclear.look(pod, refused=True)
+            await self.unclear.check(pod, refused=True)
         except ApiError as failure:
-            self.unclear.keep(pod)
+            self.unclear.track(pod)
             return BindResult(f"{decision.what}: {error}; reading the pod: {failure}", "unclear")
-        held = self._cluster.ledger.reservation(pod.uid)
-        bound = held is not None and held[0] == decision.node and held[1].settled
-        if held is not None and bound and held[1].claim == decision.shares:
+        reserved = self._cluster.ledger.reservation(pod.uid)
+        bound = reserved is not None and reserved[0] == decision.node and reserved[1].settled
+        if reserved is not None and bound and reserved[1].claim == decision.shares:
             return self._succeeded(decision)
         return BindResult(f"{decision.what}: {error}", "conflict")

@@ -1,6 +1,6 @@
-"""The live state: one ledger and the pods behind it, fed by watches and by our own binds.
+"""The live state: the ledger and its pods, updated by watches and by the extender's own binds.
 
-All calls come from one event loop and none of them awaits, so choosing and reserving need no lock.
+All calls come from one event loop and none of them awaits while it changes state, so no lock is needed.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ Observer = Callable[[Pod], None]
 
 
 class Cluster:
-    """The one owner of the ledger."""
+    """The owner of the ledger."""
 
     def __init__(self) -> None:
         self.ledger: Ledger = EMPTY_LEDGER
@@ -27,30 +27,30 @@ class Cluster:
         self._next: asyncio.Future[None] | None = None
 
     def apply(self, *events: Event) -> None:
-        """Swap in the ledger after the events."""
+        """Replace the ledger with the one after the events."""
         self.ledger = apply(self.ledger, *events)
         if self._next is not None:
             self._next.set_result(None)
             self._next = None
 
     async def next_ledger(self) -> None:
-        """Return when the next events have been taken in."""
+        """Return when the next events have been applied."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._next)
 
     def see_pod(self, pod: Pod) -> None:
-        """Take in a pod that was read outside the watch."""
+        """Apply a pod that was read outside the watch."""
         self.apply(PodSeen(self._keep(pod)))
 
     def _keep(self, pod: Pod) -> Pod:
-        """Remember a pod, without a claim that is not ours."""
+        """Store a pod, without a claim that has no valid seal."""
         checked = self.sealer.checked(pod)
         self.pods[pod.uid] = checked
         return checked
 
     def change_pods(self, batch: Iterable[Upserted[Pod] | Deleted]) -> list[Pod]:
-        """Take in a batch of the pod watch; returns the pods that were added or changed."""
+        """Apply a batch of the pod watch; returns the pods that were added or changed."""
         events: list[Event] = []
         seen: list[Pod] = []
         for change in batch:
@@ -66,23 +66,23 @@ class Cluster:
         return seen
 
     def change_nodes(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
-        """Take in a batch of the node watch."""
+        """Apply a batch of the node watch."""
         self.apply(*(NodeGone(c.key) if isinstance(c, Deleted) else NodeSeen(c.value) for c in batch))
 
     def change_unhealthy(self, batch: Iterable[Upserted[str] | Deleted]) -> dict[str, tuple[str, ...]]:
-        """Take in a batch of the ConfigMap watch; returns the entries that name no card, per node."""
-        junk = {}
+        """Apply a batch of the ConfigMap watch; returns the invalid entries by node."""
+        invalid_by_node = {}
         for change in batch:
-            indices, odd = (
+            indices, invalid = (
                 (frozenset[int](), ()) if isinstance(change, Deleted) else parse_indices(change.value)
             )
             self.apply(UnhealthySeen(change.key, indices))
-            if odd:
-                junk[change.key] = odd
-        return junk
+            if invalid:
+                invalid_by_node[change.key] = invalid
+        return invalid_by_node
 
     async def next_change(self, uid: str) -> None:
-        """Return when the watch next says something about the pod."""
+        """Return when the watch next delivers a change of the pod."""
         future = asyncio.get_running_loop().create_future()
         self._changed.setdefault(uid, []).append(future)
         await future

@@ -1,7 +1,7 @@
 """The scheduler's JSON: extender/v1 requests and answers, byte for byte what Go clients read.
 
-Keys are Go field names; old schedulers send them in lower case, so keys are looked up without case
-where the exact ones are not there. Errors that callers of the original know keep their text.
+Keys are Go field names; old schedulers send them in lower case, so keys are matched without case if the exact
+keys are absent. Errors that the Aliyun extender returns keep their text.
 """
 
 from typing import Any, TypeVar
@@ -51,7 +51,7 @@ class MetaPod(Struct, rename={"uid": "UID"}):
 
 
 class MetaVictims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}):
-    """Victims by UID, and how many of them break a disruption budget."""
+    """Victims by UID, and how many of them violate a disruption budget."""
 
     pods: list[MetaPod] | None = None
     violations: int = 0
@@ -89,7 +89,7 @@ class FilterResult(
         "nodes": "Nodes",
         "node_names": "NodeNames",
         "failed": "FailedNodes",
-        "hopeless": "FailedAndUnresolvableNodes",
+        "unresolvable": "FailedAndUnresolvableNodes",
         "error": "Error",
     },
 ):
@@ -98,7 +98,7 @@ class FilterResult(
     nodes: dict[str, Any] | None = None
     node_names: list[str] | None = None
     failed: dict[str, str] | None = None
-    hopeless: dict[str, str] | None = None
+    unresolvable: dict[str, str] | None = None
     error: str = ""
 
 
@@ -107,7 +107,7 @@ _raw_object = msgspec.json.Decoder(dict[str, Raw])
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """A request of the given kind. Raises InvalidRequest with the original's or a clearer text."""
+    """A request of the given kind. Raises InvalidRequest."""
     if not body.strip():
         raise InvalidRequest("EOF")
     try:
@@ -136,7 +136,7 @@ def _decode_without_case(body: bytes, kind: type[T]) -> T:
 
 
 def asked_nodes(args: FilterArgs) -> list[str]:
-    """The names of the nodes that are asked about. Raises InvalidRequest where there are none."""
+    """The names of the nodes in the request. Raises InvalidRequest if it has none."""
     if args.node_names is not None:
         return args.node_names
     if args.nodes is None:
@@ -151,26 +151,26 @@ def _name_of(item: Raw) -> str:
         raise InvalidRequest(f"Nodes: a node cannot be read: {error}") from error
 
 
-def filter_answer(args: FilterArgs, verdict: FilterOutcome) -> bytes:
-    """The verdict as the scheduler reads it.
+def filter_answer(args: FilterArgs, outcome: FilterOutcome) -> bytes:
+    """The outcome as ExtenderFilterResult.
 
-    Hopeless nodes stand in both maps: schedulers that know the second one prefer it, older ones
-    would otherwise see no reason at all.
+    Unresolvable nodes are in both maps: schedulers that know the second one prefer it, and older ones would
+    otherwise get no reason.
     """
     return _encode(
         FilterResult(
-            nodes=_passed_items(args, verdict),
-            node_names=verdict.passed,
-            failed=verdict.failed | verdict.hopeless,
-            hopeless=verdict.hopeless or None,
+            nodes=_passed_items(args, outcome),
+            node_names=outcome.passed,
+            failed=outcome.failed | outcome.unresolvable,
+            unresolvable=outcome.unresolvable or None,
         )
     )
 
 
-def _passed_items(args: FilterArgs, verdict: FilterOutcome) -> dict[str, Any] | None:
+def _passed_items(args: FilterArgs, outcome: FilterOutcome) -> dict[str, Any] | None:
     if args.nodes is None:
         return None
-    passed = set(verdict.passed)
+    passed = set(outcome.passed)
     return {"metadata": {}, "items": [item for item in args.nodes.items or () if _name_of(item) in passed]}
 
 
@@ -185,24 +185,24 @@ def bind_answer(error: str) -> bytes:
 
 
 def scores_answer(scores: dict[str, int]) -> bytes:
-    """HostPriorityList, counted from the lowest score: nodes at the bottom are left out.
+    """HostPriorityList, relative to the lowest score; nodes with that score are omitted.
 
-    A node that is not in the list gets 0, and only differences count for the scheduler, which
-    otherwise reads thousands of equal scores for every pod.
+    The scheduler gives 0 to an omitted node, and only differences count. It would otherwise decode thousands
+    of equal scores for every pod.
     """
     floor = min(scores.values(), default=0)
     return _encode([HostPriority(host, score - floor) for host, score in scores.items() if score > floor])
 
 
 def proposed_victims(args: PreemptArgs) -> dict[str, list[str]]:
-    """Node → UIDs of the victims that the scheduler has in mind, from either form."""
+    """Node → UIDs of the victims that the scheduler proposes, from either form."""
     if args.meta is not None:
         return {node: [pod.uid for pod in v.pods or ()] for node, v in args.meta.items()}
     return {node: [pod.metadata.uid for pod in v.pods or ()] for node, v in (args.victims or {}).items()}
 
 
 def preempt_answer(args: PreemptArgs, chosen: dict[str, tuple[str, ...]]) -> bytes:
-    """ExtenderPreemptionResult: always by UID, budget violations as the scheduler counted them."""
+    """ExtenderPreemptionResult: always by UID, with the scheduler's count of budget violations."""
     asked = args.meta if args.meta is not None else (args.victims or {})
     return _encode(
         {

@@ -19,7 +19,7 @@ from gpushare.adapters.kube.watch import Follower
 from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.events import EventQueue
+from gpushare.extender.events import Explainer, ExtenderEventMetrics
 from gpushare.extender.handlers import ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
@@ -30,6 +30,7 @@ from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import ExtenderSettings
 from gpushare.runtime.admin_server import admin_app, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
+from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket
 from gpushare.runtime.tls import client_context, server_context
@@ -39,6 +40,7 @@ log = structlog.get_logger()
 _DRAIN_S: Final = 10.0
 """For the reads of a bind, beside its POST."""
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
+_EVENT_QUEUE_SIZE: Final = 10_000
 
 
 async def run(settings: ExtenderSettings) -> None:
@@ -79,30 +81,33 @@ class ExtenderDaemon:
             lease_name=settings.lease_name,
             identity=settings.identity,
         )
-        self.event_queue = EventQueue(self.cluster, api, self.metrics, per_second=settings.events_per_second)
-        self.feeds = SyncStatus(self.metrics)
-        self._pods = Follower(
-            client, PODS, PodHandler(self.cluster, self.event_queue, self.feeds, self._leads)
+        self.recorder = EventRecorder(
+            api.write_event,
+            ExtenderEventMetrics(self.metrics),
+            RecorderSettings(per_second=settings.events_per_second, queue_size=_EVENT_QUEUE_SIZE),
         )
+        explainer = Explainer(self.cluster, self.recorder)
+        self.feeds = SyncStatus(self.metrics)
+        self._pods = Follower(client, PODS, PodHandler(self.cluster, explainer, self.feeds, self._leads))
         self._nodes = Follower(
             client, NODES, NodeHandler(self.cluster, self.feeds, settings.cgpu_pods_per_card)
         )
         self._unhealthy = Follower(
-            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.event_queue, self.feeds)
+            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.recorder, self.feeds)
         )
         self.leadership = Leadership(
             api,
             identity=settings.identity,
             address=settings.advertise,
-            terms=settings.terms,
+            durations=settings.lease_durations,
             catch_up=self._catch_up,
             allow_without_lease=settings.allow_without_lease,
         )
         self.binder = Binder(
             self.cluster,
             api,
-            fence=self.leadership.refusal,
-            note=self.event_queue.write,
+            fence=self.leadership.fence,
+            record_event=self.recorder.record,
             tasks=tasks,
             deadlines=settings.deadlines,
         )
@@ -128,8 +133,8 @@ class ExtenderDaemon:
         """What runs in the background until it is cancelled."""
         yield self._follow()
         yield self._lead_when_synced()
-        yield self.event_queue.run()
-        yield watch_overcommit(self.cluster, self.event_queue)
+        yield self.recorder.run()
+        yield watch_overcommit(self.cluster, self.recorder)
 
     async def drain(self) -> None:
         """Wait for the POSTs in progress, then have the Lease released unless an unclear bind is left.
@@ -138,22 +143,22 @@ class ExtenderDaemon:
         """
         await self.binder.drain()
         if not self.binder.unclear:
-            self.leadership.give_back_at_end()
+            self.leadership.release_at_end()
         self.binder.unclear.cancel()
 
     def _notices(self) -> Iterable[str]:
-        reduced = self.leadership.reduced
-        return (f"degraded: {reduced}",) if reduced else ()
+        degraded = self.leadership.degraded
+        return (f"degraded: {degraded}",) if degraded else ()
 
     async def _follow(self) -> None:
-        """The Lease is looked at before any list is begun."""
-        await self.leadership.scout()
+        """The Lease is read before any list starts."""
+        await self.leadership.observe_lease()
         async with asyncio.TaskGroup() as tasks:
             for job in (self._follow_pods(), self._nodes.run(), self._unhealthy.run()):
                 tasks.create_task(job)
 
     async def _follow_pods(self) -> None:
-        """Claims are checked as pods are taken in, so the key comes first."""
+        """Claims are checked when pods are applied, so the key is loaded first."""
         self.cluster.sealer = await load_sealer(self._api, self.feeds)
         await self._pods.run()
 
@@ -177,4 +182,6 @@ class ExtenderDaemon:
         self.metrics.watch_pods(self.cluster.pods.values)
         self.metrics.leads.set_function(lambda: float(self.leadership.leads))
         self.metrics.unclear.set_function(lambda: float(len(self.binder.unclear)))
-        self.metrics.reduced.labels("leases").set_function(lambda: float(self.leadership.reduced is not None))
+        self.metrics.reduced.labels("leases").set_function(
+            lambda: float(self.leadership.degraded is not None)
+        )

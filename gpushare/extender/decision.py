@@ -1,4 +1,4 @@
-"""What a bind is asked, decides and answers. Values and their words; nothing is reserved or sent here."""
+"""Values of a bind: request, decision and result. Nothing is reserved or sent here."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,7 +13,7 @@ from gpushare.scheduling.book import Book
 
 @dataclass(frozen=True, slots=True)
 class BindRequest:
-    """What the scheduler asks: this pod, by UID, on this node."""
+    """The scheduler's request to bind a pod, by UID, to a node."""
 
     namespace: str
     name: str
@@ -23,7 +23,7 @@ class BindRequest:
 
 @dataclass(frozen=True, slots=True)
 class BindResult:
-    """The answer: no error means bound. ``reason`` is the failure's class for the metrics."""
+    """The result; no error means bound. ``reason`` is the class of the failure for the metrics."""
 
     error: str = ""
     reason: str = "bound"
@@ -34,7 +34,7 @@ BOUND: Final = BindResult()
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a pod goes. ``text`` tells users."""
+    """The node and the GPUs of a pod. ``text`` is the message of the event."""
 
     pod: Pod
     node: str
@@ -44,41 +44,41 @@ class Decision:
 
     @property
     def what(self) -> str:
-        """For errors."""
+        """The operation, for error texts."""
         return f"binding pod {self.pod.full_name} to node {self.node}"
 
 
 def decided(pod: Pod, book: Book, demand: Demand, shares: Shares) -> Decision:
-    """The decision for these cards.
+    """The decision for these GPUs.
 
-    ``book`` may hold the reservation already or not yet: what is left is said for after it.
+    ``book`` may contain the reservation or not; the text states the units that are left after it.
     """
-    taken = pod.uid in book.reservations
-    rooms = {room.card.index: room for room in book.rooms}
+    reserved = pod.uid in book.reservations
+    usages = {usage.card.index: usage for usage in book.usages}
     parts = []
     for index, share in shares:
-        room = rooms.get(index)
-        left = room.free.mem - (0 if taken else share.mem) if room else 0
-        of = f" ({left} of {room.total.mem} left)" if room else ""
+        usage = usages.get(index)
+        left = usage.free.mem - (0 if reserved else share.mem) if usage else 0
+        of = f" ({left} of {usage.total.mem} left)" if usage else ""
         parts.append(f"{share.mem} units on card {index}{of}")
     text = f"placed on node {book.name}: {', '.join(parts)}"
     return Decision(pod, book.name, demand, shares, text)
 
 
 def units_of_lowest(book: Book, shares: Shares) -> int:
-    """The size of the lowest card, for the original's DEV annotation."""
-    return next((room.total.mem for room in book.rooms if room.card.index == shares[0][0]), 0)
+    """The units of the GPU with the lowest index, for the DEV annotation."""
+    return next((usage.total.mem for usage in book.usages if usage.card.index == shares[0][0]), 0)
 
 
 def bound_already(pod: Pod, node: str) -> BindResult:
-    """The answer for a pod that has a node."""
+    """The result for a pod that is bound already."""
     if pod.node == node:
         return BOUND
     return BindResult(f"pod {pod.full_name} is already bound to node {pod.node}", "elsewhere")
 
 
 def reason_of(error: ApiError) -> str:
-    """The class of a bind that the API refused for sure."""
+    """The class of a bind that the API server certainly rejected."""
     if error.unsent:
         return "fenced"
     return "not_found" if error.status == HTTPStatus.NOT_FOUND else f"api_{error.status}"

@@ -1,4 +1,4 @@
-"""From watches to the cluster: who listens to which resource, and what is known to be listed."""
+"""Handlers of the watches, and which resources are listed."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -12,27 +12,28 @@ from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import EVENT_MALFORMED, SYSTEM_NAMESPACE, UNHEALTHY_PREFIX
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.events import EventQueue
+from gpushare.extender.events import Explainer
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import node_event
+from gpushare.runtime.events import EventRecorder
 from gpushare.scheduling.placement import DEFAULT, POLICIES
 
 log = structlog.get_logger()
 
 _REQUIRED: Final = ("nodes", "pods")
 _WITHOUT: Final = {
-    "configmaps": "the agents' lists of unhealthy cards are not known",
-    "secrets": "annotations that agree are believed",
+    "configmaps": "the lists of unhealthy GPUs are unknown",
+    "secrets": "bind annotations are accepted without a seal",
 }
-"""What it means that the right to a resource is missing that the extender can do without."""
+"""The effects of missing rights to optional resources."""
 
 
 class SyncStatus:
     """Which resources are listed; implements ``Readiness``.
 
-    ConfigMaps are optional: without the right to them no card is known to be unhealthy.
+    ConfigMaps are optional: without the right to them, listed GPUs are not excluded.
     """
 
     def __init__(self, metrics: ExtenderMetrics) -> None:
@@ -42,7 +43,7 @@ class SyncStatus:
         self.synced_once = asyncio.Event()
 
     def missing(self) -> str | None:
-        """What is not listed yet, and why if the API said why."""
+        """The resources that are not listed yet, with the API server's errors; None once all are listed."""
         waiting = [name for name in _REQUIRED if name not in self._listed]
         if not waiting:
             return None
@@ -52,7 +53,7 @@ class SyncStatus:
         )
 
     def synced(self, resource: str) -> None:
-        """The resource's list has been taken in."""
+        """The list of a resource has been applied."""
         self._listed.add(resource)
         self._trouble.pop(resource, None)
         self._metrics.synced.labels(resource).set(1)
@@ -61,16 +62,16 @@ class SyncStatus:
             self.synced_once.set()
 
     def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
-        """The API refuses, or does not answer; a missing right is named."""
+        """A list or watch failed and is retried."""
         self._metrics.watch_restarts.labels(resource).inc()
         if error.status == HTTPStatus.FORBIDDEN:
             self._metrics.reduced.labels(resource).set(1)
         if self._trouble.get(resource) != str(error):
-            _tell_trouble(resource, error, retry_in_s)
+            _log_trouble(resource, error, retry_in_s)
         self._trouble[resource] = str(error)
 
 
-def _tell_trouble(resource: str, error: ApiError, retry_s: float) -> None:
+def _log_trouble(resource: str, error: ApiError, retry_s: float) -> None:
     if error.status == HTTPStatus.FORBIDDEN and resource in _WITHOUT:
         log.warning("reduced_mode", right=resource, effect=_WITHOUT[resource], reason=str(error))
     else:
@@ -80,32 +81,26 @@ def _tell_trouble(resource: str, error: ApiError, retry_s: float) -> None:
 
 
 class PodHandler:
-    """Listens to pods. Only the replica that binds tells users why a pod waits."""
+    """Handles pods. Only the leader explains why a pod waits."""
 
     def __init__(
-        self, cluster: Cluster, event_queue: EventQueue, feeds: SyncStatus, leads: Callable[[], bool]
+        self, cluster: Cluster, explainer: Explainer, feeds: SyncStatus, leads: Callable[[], bool]
     ) -> None:
         self._cluster = cluster
-        self._event_queue = event_queue
+        self._explainer = explainer
         self._leads = leads
         self.synced = feeds.synced
         self.troubled = feeds.troubled
 
     def changed(self, batch: Iterable[Upserted[Pod] | Deleted]) -> None:
-        """Take in pods; forget what was said about those that wait no longer."""
-        changes = list(batch)
-        for pod in self._cluster.change_pods(changes):
+        """Apply the changes, and explain why pods without a node wait."""
+        for pod in self._cluster.change_pods(batch):
             if pod.node is None and self._leads():
-                self._event_queue.explain(pod)
-            elif pod.node is not None:
-                self._event_queue.forget(pod.uid)
-        for change in changes:
-            if isinstance(change, Deleted):
-                self._event_queue.forget(change.key)
+                self._explainer.explain(pod)
 
 
 class NodeHandler:
-    """Listens to nodes. A card of mode ``cgpu`` takes ``cgpu_pods`` pods at most, 0 for any number."""
+    """Handles nodes. A GPU in mode ``cgpu`` takes at most ``cgpu_pods`` pods, 0 for any number."""
 
     def __init__(self, cluster: Cluster, feeds: SyncStatus, cgpu_pods: int = 0) -> None:
         self._cluster = cluster
@@ -114,11 +109,11 @@ class NodeHandler:
         self.troubled = feeds.troubled
 
     def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
-        """Take in nodes; say once what is odd about one."""
+        """Apply the changes, and log the problems of a node once."""
         changes = [self._limited(change) for change in batch]
         for change in changes:
             if isinstance(change, Upserted) and change.value != self._before(change.key):
-                _tell_oddities(change.value)
+                _log_problems(change.value)
         self._cluster.change_nodes(changes)
 
     def _limited(self, change: Upserted[Node] | Deleted) -> Upserted[Node] | Deleted:
@@ -131,7 +126,7 @@ class NodeHandler:
         return book.node if book else None
 
 
-def _tell_oddities(node: Node) -> None:
+def _log_problems(node: Node) -> None:
     if node.closed:
         log.warning("node_closed", node=node.name, reason=node.closed)
     if node.placement is not None and node.placement not in POLICIES:
@@ -141,19 +136,19 @@ def _tell_oddities(node: Node) -> None:
 
 
 class ConfigMapHandler:
-    """Listens to the ConfigMaps that name unhealthy cards."""
+    """Handles the ConfigMaps that list unhealthy GPUs."""
 
-    def __init__(self, cluster: Cluster, event_queue: EventQueue, feeds: SyncStatus) -> None:
+    def __init__(self, cluster: Cluster, recorder: EventRecorder, feeds: SyncStatus) -> None:
         self._cluster = cluster
-        self._event_queue = event_queue
+        self._recorder = recorder
         self.synced = feeds.synced
         self.troubled = feeds.troubled
 
     def changed(self, batch: Iterable[Upserted[str] | Deleted]) -> None:
-        """Take in the lists; entries that name no card are told, and disable nothing."""
-        for node, odd in self._cluster.change_unhealthy(batch).items():
-            entries = ", ".join(map(repr, odd))
+        """Apply the lists. Invalid entries are reported and ignored."""
+        for node, invalid in self._cluster.change_unhealthy(batch).items():
+            entries = ", ".join(map(repr, invalid))
             name = f"{SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}"
             text = f"ConfigMap {name}: {entries} is no card index; write gpus: 0,2"
-            log.warning("unhealthy_list_unreadable", node=node, entries=odd)
-            self._event_queue.write(node_event(node, EVENT_MALFORMED, text))
+            log.warning("unhealthy_list_unreadable", node=node, entries=invalid)
+            self._recorder.record(node_event(node, EVENT_MALFORMED, text))

@@ -1,8 +1,8 @@
-"""Leader election as decisions on values; ``leadership`` performs them.
+"""Leader election as pure functions; ``leadership`` performs the actions.
 
-Times are monotonic seconds of this process. The rules: a lease that did not change for its own
-duration, as seen by our clock, may be taken; what we hold lapses, for us, ``renew_deadline_s``
-after the start of the last renewal that succeeded, which is before anybody else may take it.
+Times are monotonic seconds of this process. A Lease that did not change for its duration, by the local clock,
+may be taken. The holder considers its Lease expired ``renew_deadline_s`` after the start of its last
+successful renewal, which is before another replica may take it.
 """
 
 from dataclasses import dataclass
@@ -22,20 +22,20 @@ class LeaseDurations:
 
     @property
     def take_over_s(self) -> float:
-        """How long to wait before the first bind where nothing is known of who else could be binding."""
+        """The wait before the first bind if it is unknown whether another replica binds."""
         return self.lease_s + self.post_s
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A reading of the Lease, and when this content was first seen."""
+    """A reading of the Lease, and when this content was first observed."""
 
     record: LeaseRecord | None
     since: float
 
 
 class LeaseAction(StrEnum):
-    """What to do about the Lease now."""
+    """The next action on the Lease."""
 
     CREATE = "create"
     RENEW = "renew"
@@ -43,73 +43,73 @@ class LeaseAction(StrEnum):
     FOLLOW = "follow"
 
 
-def look(before: Observation | None, record: LeaseRecord | None, now: float) -> Observation:
-    """The new sight: content that did not change keeps the time when it was first seen."""
+def observe(before: Observation | None, record: LeaseRecord | None, now: float) -> Observation:
+    """The new observation; unchanged content keeps its time."""
     if before is not None and before.record == record:
         return before
     return Observation(record, now)
 
 
-def decide(sight: Observation, identity: str, now: float) -> LeaseAction:
-    """What this replica does about what it sees."""
-    record = sight.record
+def decide(observation: Observation, identity: str, now: float) -> LeaseAction:
+    """The next action of this replica."""
+    record = observation.record
     if record is None:
         return LeaseAction.CREATE
     if record.holder == identity:
         return LeaseAction.RENEW
-    if not record.holder or now >= sight.since + record.duration_s:
+    if not record.holder or now >= observation.since + record.duration_s:
         return LeaseAction.TAKE
     return LeaseAction.FOLLOW
 
 
-def given_back(record: LeaseRecord | None) -> bool:
-    """Whether its last holder has said that no bind of its own is under way.
+def released(record: LeaseRecord | None) -> bool:
+    """Whether the last holder released the Lease, which proves that none of its binds is in progress.
 
-    A Lease that nobody has held yet was made by hand or by a manifest, and says no more than none.
+    A Lease that was never held was created by hand or by a manifest, and proves nothing.
     """
     return record is not None and not record.holder and record.transitions > 0
 
 
 def recreated(before: LeaseRecord | None, after: LeaseRecord) -> bool:
-    """Whether it is another Lease than before: then that one was deleted, and we may have made this one.
+    """Whether the Lease was deleted and created again, perhaps by this replica.
 
-    The API server creates a Lease that it is told to replace and does not have.
+    The API server creates a Lease when it is asked to replace one that does not exist.
     """
     return before is None or before.uid != after.uid
 
 
-def bind_from(sight: Observation, terms: LeaseDurations, now: float) -> float:
-    """When a new holder may bind at the earliest.
+def binds_from(observation: Observation, durations: LeaseDurations, now: float) -> float:
+    """The earliest time at which a new holder may bind.
 
-    After a holder that fell silent, its last POST must have ended: its lease, then a POST's time,
-    after its last sign of life. Only a Lease that was given back needs no wait. One that is absent
-    says nothing: it may have been deleted under a holder, or somebody may bind without one.
+    If the last holder stopped renewing, its last POST must have ended: its lease plus the time of a POST
+    after its last renewal. Only a released Lease needs no wait. An absent Lease proves nothing: it may have
+    been deleted while it was held, or another replica may bind without one.
     """
-    record = sight.record
-    if given_back(record):
+    record = observation.record
+    if released(record):
         return now
     if record is None or not record.holder:
-        return now + terms.take_over_s
-    return max(now, sight.since + record.duration_s + terms.post_s)
+        return now + durations.take_over_s
+    return max(now, observation.since + record.duration_s + durations.post_s)
 
 
-def goes_alone(sight: Observation | None, *, allowed: bool) -> bool:
-    """Whether a replica to which the API server refuses the Lease may bind without one.
+def may_bind_without_lease(observation: Observation | None, *, allowed: bool) -> bool:
+    """Whether a replica that the API server forbids to use the Lease may bind without it.
 
-    Only by choice, and only where it has never read the Lease: whoever has takes part in the election.
+    Only if configured, and only if it has never read the Lease: otherwise it takes part in the election.
     """
-    return allowed and sight is None
+    return allowed and observation is None
 
 
-def nobody_since(scouted: Observation | None, taken: Observation) -> bool:
-    """Whether nobody can have bound between the two sights of the Lease, the second taken over by us.
+def unchanged_since_release(first: Observation | None, taken: Observation) -> bool:
+    """Whether no replica can have bound between the first observation and ours before taking the Lease.
 
-    True where it was given back at the first and is unchanged at the second: who takes it changes its
-    version. A Lease that was absent at both may have been there in between.
+    True if the Lease was released at the first observation and is unchanged at the second, because taking it
+    changes its version. A Lease that was absent at both may have existed in between.
     """
-    return scouted is not None and scouted.record == taken.record and given_back(taken.record)
+    return first is not None and first.record == taken.record and released(taken.record)
 
 
-def lapses_at(renewal_began: float, terms: LeaseDurations) -> float:
-    """Until when a POST may *begin*: it must end before the renewal's deadline."""
-    return renewal_began + terms.renew_deadline_s - terms.post_s
+def binds_until(renewal_began: float, durations: LeaseDurations) -> float:
+    """The time until which a POST may start, so that it ends before the renewal deadline."""
+    return renewal_began + durations.renew_deadline_s - durations.post_s

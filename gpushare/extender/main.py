@@ -14,7 +14,7 @@ from gpushare.extender.settings import CGPU_PODS, Deadlines, ExtenderSettings
 from gpushare.runtime.flags import LISTENING_PORT, SECONDS, daemon_options, run_daemon
 from gpushare.runtime.tls import TlsFiles
 
-_TERMS = LeaseDurations()
+_LEASE = LeaseDurations()
 _DEADLINES = Deadlines()
 _PORT_VARIABLE = "PORT"
 
@@ -63,17 +63,17 @@ class _PortOrDefault(click.ParamType[int]):
 @click.option(
     "--lease-duration",
     type=float,
-    default=_TERMS.lease_s,
+    default=_LEASE.lease_s,
     help="Seconds of silence after which another replica takes over.",
 )
 @click.option(
     "--renew-deadline",
     type=float,
-    default=_TERMS.renew_deadline_s,
+    default=_LEASE.renew_deadline_s,
     help="Seconds after a renewal during which this replica may bind.",
 )
 @click.option(
-    "--retry-period", type=float, default=_TERMS.retry_s, help="Seconds between looks at the Lease."
+    "--retry-period", type=float, default=_LEASE.retry_s, help="Seconds between looks at the Lease."
 )
 @click.option(
     "--allow-without-lease",
@@ -129,10 +129,10 @@ def command(**flags: Any) -> None:
 
 def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, str]") -> ExtenderSettings:
     """Settings from parsed flags. Raises ConfigError for combinations that cannot work."""
-    terms = LeaseDurations(
+    durations = LeaseDurations(
         flags["lease_duration"], flags["renew_deadline"], flags["retry_period"], flags["bind_timeout"]
     )
-    _check(terms)
+    _check(durations)
     address = flags["advertise_address"] or f"{environ.get('POD_IP') or socket.gethostname()}:{flags['port']}"
     return ExtenderSettings(
         host=flags["host"],
@@ -145,7 +145,7 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
         identity=f"{environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}",
         lease_namespace=flags["lease_namespace"],
         lease_name=flags["lease_name"],
-        terms=terms,
+        lease_durations=durations,
         deadlines=Deadlines(flags["bind_timeout"], flags["api_request_timeout"]),
         events_per_second=flags["events_per_second"],
         shortlist=flags["shortlist"],
@@ -155,17 +155,17 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
     )
 
 
-def _check(terms: LeaseDurations) -> None:
+def _check(durations: LeaseDurations) -> None:
     """The order of the durations is what makes two binders impossible."""
-    if not 0 < terms.post_s < terms.renew_deadline_s < terms.lease_s:
+    if not 0 < durations.post_s < durations.renew_deadline_s < durations.lease_s:
         raise ConfigError(
             "durations must rise: 0 < --bind-timeout < --renew-deadline < --lease-duration; "
-            f"given {terms.post_s:g}, {terms.renew_deadline_s:g}, {terms.lease_s:g}"
+            f"given {durations.post_s:g}, {durations.renew_deadline_s:g}, {durations.lease_s:g}"
         )
-    if not 0 < terms.retry_s < terms.renew_deadline_s - terms.post_s:
+    if not 0 < durations.retry_s < durations.renew_deadline_s - durations.post_s:
         raise ConfigError(
-            f"--retry-period {terms.retry_s:g} must be less than --renew-deadline minus --bind-timeout, "
-            f"{terms.renew_deadline_s - terms.post_s:g}"
+            f"--retry-period {durations.retry_s:g} must be less than --renew-deadline minus --bind-timeout, "
+            f"{durations.renew_deadline_s - durations.post_s:g}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The extender's metrics: counters that the code bumps, and gauges counted from its state at a scrape.
+"""The extender's metrics: counters, and gauges that are computed from its state at each scrape.
 
 Names come from ``gpushare.monitoring.catalogue``.
 """
@@ -15,14 +15,14 @@ from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.families import counter, gauge, histogram
-from gpushare.scheduling.book import Book, shares_of
+from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.ledger import Ledger, sharing
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class ExtenderMetrics:
-    """All families on a registry of their own."""
+    """All families, on a separate registry."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
@@ -38,16 +38,16 @@ class ExtenderMetrics:
         self.events_dropped = counter(catalogue.EXTENDER_EVENTS_DROPPED, registry)
 
     def watch_ledger(self, read: Callable[[], Ledger]) -> None:
-        """Serve the gauges of the ledger too."""
+        """Add the gauges of the ledger."""
         self.registry.register(LedgerCollector(read))
 
     def watch_pods(self, read: Callable[[], Iterable[Pod]]) -> None:
-        """Serve the gauges of the pods too."""
+        """Add the gauges of the pods."""
         self.registry.register(PodCollector(read))
 
 
 class LedgerCollector(Collector):
-    """Gauges counted from the ledger as it is at the scrape."""
+    """Gauges computed from the ledger at each scrape."""
 
     def __init__(self, read: Callable[[], Ledger]) -> None:
         self._read = read
@@ -59,32 +59,32 @@ class LedgerCollector(Collector):
         yield _states(books)
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: registration must not need a ledger."""
+        """Nothing, so that registration needs no ledger."""
         return ()
 
 
 class PodCollector(Collector):
-    """Gauges counted from the pods as they are at the scrape."""
+    """Gauges computed from the pods at each scrape."""
 
     def __init__(self, read: Callable[[], Iterable[Pod]]) -> None:
         self._read = read
 
     def collect(self) -> Iterable[Family]:
         """All families, from one reading of the pods."""
-        asked = list(_asked(self._read()))
+        requested = list(_requested(self._read()))
         pending, least = _family(catalogue.PENDING), _family(catalogue.PENDING_LEAST)
-        pending.add_metric((), len(asked))
-        if asked:
-            least.add_metric((), min(asked))
+        pending.add_metric((), len(requested))
+        if requested:
+            least.add_metric((), min(requested))
         return pending, least
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: registration must not need pods."""
+        """Nothing, so that registration needs no pods."""
         return ()
 
 
-def _asked(pods: Iterable[Pod]) -> Iterable[int]:
-    """Units on one card that each pod without a node asks for."""
+def _requested(pods: Iterable[Pod]) -> Iterable[int]:
+    """The units per GPU that each pod without a node requests."""
     for pod in pods:
         ended = pod.finished or pod.terminating
         if pod.node is None and not ended and isinstance(pod.demand, Demand) and pod.demand.mem:
@@ -97,11 +97,11 @@ def _cards(books: list[Book]) -> Iterable[Family]:
     closed = _family(catalogue.CARDS_CLOSED)
     overcommitted = _family(catalogue.CARDS_OVERCOMMITTED)
     for book in books:
-        for room in book.rooms:
-            labels = (book.name, str(room.card.index))
-            units.add_metric(labels, room.total.mem)
-            free.add_metric(labels, room.free.mem)
-        closed.add_metric((book.name,), sum(not room.open for room in book.rooms))
+        for usage in book.usages:
+            labels = (book.name, str(usage.card.index))
+            units.add_metric(labels, usage.total.mem)
+            free.add_metric(labels, usage.free.mem)
+        closed.add_metric((book.name,), sum(not usage.schedulable for usage in book.usages))
     overcommitted.add_metric((), sum(len(book.overcommitted) for book in books))
     return units, free, closed, overcommitted
 
@@ -112,7 +112,7 @@ def _states(books: list[Book]) -> Family:
         for reservation in book.reservations.values():
             if not reservation.settled:
                 states["unsettled"] += 1
-            elif book.node is None or shares_of(reservation, book.node) is None:
+            elif book.node is None or reserved_shares(reservation, book.node) is None:
                 states["unplaced"] += 1
             else:
                 states["bound"] += 1

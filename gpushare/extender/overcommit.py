@@ -1,4 +1,4 @@
-"""The alarm for what must never be: a card that is promised beyond its size."""
+"""The alarm for over-committed GPUs, which must never exist."""
 
 import asyncio
 from typing import Final
@@ -7,8 +7,8 @@ import structlog
 
 from gpushare.contract import EVENT_OVERCOMMIT
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.events import EventQueue
 from gpushare.ports import node_event
+from gpushare.runtime.events import EventRecorder
 from gpushare.scheduling.ledger import overcommitted
 
 log = structlog.get_logger()
@@ -16,16 +16,16 @@ log = structlog.get_logger()
 _INTERVAL_S: Final = 1.0
 
 
-async def watch_overcommit(cluster: Cluster, event_queue: EventQueue) -> None:
-    """Look every second; tell each over-committed card once, and when it is sound again."""
-    told: set[tuple[str, int]] = set()
+async def watch_overcommit(cluster: Cluster, recorder: EventRecorder) -> None:
+    """Check every second; report each over-committed GPU once, and its recovery once."""
+    reported: set[tuple[str, int]] = set()
     while True:
         now = set(overcommitted(cluster.ledger))
-        for node, card in now - told:
+        for node, card in now - reported:
             log.error("card_overcommitted", node=node, card=card)
-            text = f"card {card} is promised beyond its size; nothing more is placed on it"
-            event_queue.write(node_event(node, EVENT_OVERCOMMIT, text))
-        for node, card in told - now:
+            text = f"card {card} is over-committed; no more pods are placed on it"
+            recorder.record(node_event(node, EVENT_OVERCOMMIT, text))
+        for node, card in reported - now:
             log.warning("card_sound_again", node=node, card=card)
-        told = now
+        reported = now
         await asyncio.sleep(_INTERVAL_S)

@@ -1,7 +1,7 @@
 """HTTP: the scheduler's port.
 
-Paths, methods and redirects are those of the original's router: a trailing slash too many is
-redirected (301 for GET, 307 otherwise), a wrong method is 405 with ``Allow``.
+Paths, methods and redirects are those of the Aliyun extender: an extra trailing slash is redirected (301 for
+GET, 307 otherwise), a wrong method is 405 with ``Allow``.
 """
 
 from collections.abc import Awaitable
@@ -81,7 +81,7 @@ def _wrong_method(allowed: str) -> Response:
 
 
 def _no_route(request: Request, known: set[str]) -> Response:
-    """A redirect where only the trailing slash is wrong."""
+    """A redirect if only the trailing slash is wrong, otherwise 404."""
     path = request.path.rstrip("/")
     if path == request.path or path not in known:
         return text_response("Not Found", HTTPStatus.NOT_FOUND)

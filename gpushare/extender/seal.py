@@ -1,11 +1,11 @@
-"""Seals: proof that annotations on a bound pod are our own and untouched, across restarts and replicas.
+"""Seals: signatures of bind annotations, which prove that an extender wrote them and that they are unchanged.
 
-A pod's UID is not known before the pod exists, but its owner can edit annotations afterwards. So a
-bind writes a keyed digest of UID, node and cards, and one of UID, node and mode; the key lies in a Secret
-that only the extenders read. A claim without a valid seal is void: its pod counts on every card until the
-node agent speaks. The mode is the one that the second digest proves, whatever the annotation says.
-Pods older than the key were bound before there were seals, and are believed where they agree with
-themselves. Without the right to the Secret everything consistent is believed: a reduced mode.
+The owner of a pod can edit its annotations. A bind therefore writes a keyed digest of UID, node and GPUs, and
+one of UID, node and mode; the key is in a Secret that only the extenders read. A claim without a valid seal
+is ignored: its pod counts against every GPU until the node agent publishes the allocation. The mode is the
+one that the second digest proves, regardless of the annotation. Pods older than the key were bound before
+there were seals; their annotations are accepted if they are consistent. Without the right to the Secret all
+consistent annotations are accepted: a degraded mode.
 """
 
 import hmac
@@ -23,20 +23,20 @@ _DIGITS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """A key and when it was made (as the API writes times). No key: nothing is sealed or checked."""
+    """A key and its creation time (as the API writes times). Without a key nothing is sealed or checked."""
 
     key: bytes = b""
     made: str = ""
 
     def seal(self, uid: str, node: str, shares: Shares, mode: Mode | None = None) -> str | None:
-        """The annotation's value for a placement."""
+        """The value of the seal annotation; None without a key."""
         if not self.key:
             return None
         cards = self._digest(uid, node, shares)
         return f"{cards}.{self._digest(uid, node, mode)}" if mode else cards
 
     def checked(self, pod: Pod) -> Pod:
-        """The pod, without its claim where that is not ours, and with the mode that is proven."""
+        """The pod with the claim and the mode that its seal proves."""
         if not self.key or pod.node is None or pod.created < self.made:
             return pod
         cards, _, proof = (pod.seal or "").partition(".")
@@ -47,7 +47,7 @@ class Sealer:
 
     def _proven(self, digest: str, pod: Pod, fact: Shares | Mode) -> bool:
         genuine = self._digest(pod.uid, pod.node or "", fact)
-        # As bytes: anybody may write any text there, and only ASCII strings can be compared.
+        # As bytes: users may write any text there, and compare_digest takes only ASCII strings.
         return hmac.compare_digest(genuine.encode(), digest.encode(errors="replace"))
 
     def _digest(self, uid: str, node: str, fact: Shares | Mode) -> str:

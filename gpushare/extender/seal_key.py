@@ -1,4 +1,4 @@
-"""The key of the seals: read from its Secret, or made by the first replica that comes."""
+"""The key of the seals: read from its Secret, or created by the first replica."""
 
 import asyncio
 import secrets
@@ -16,7 +16,7 @@ _RETRY_S: Final = 1.0
 
 
 async def load_sealer(api: KubeApi, feeds: SyncStatus) -> Sealer:
-    """The sealer, once the API server answers; one without a key where the right to it is missing."""
+    """The sealer, once the API server answers; without a key if the right to the Secret is missing."""
     while True:
         try:
             stored = await _key(api)
@@ -38,5 +38,5 @@ async def _key(api: KubeApi) -> StoredKey:
     except ApiError as error:
         if error.status != HTTPStatus.CONFLICT:
             raise
-        # Another replica was faster; the next round reads its key.
+        # Another replica created it first; the next attempt reads its key.
         raise ApiError(f"the key was created by another extender: {error}", reason="Retry") from error

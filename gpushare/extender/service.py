@@ -29,23 +29,23 @@ from gpushare.scheduling.ledger import Ledger
 log = structlog.get_logger()
 
 _BINDS_BEFORE_HINT: Final = 20
-"""Enough to tell a Policy without the verb from a cluster that had one node to choose from at first."""
+"""Enough to distinguish a Policy without the verb from a cluster with one feasible node at first."""
 
 _CATCH_UP_S: Final = 0.03
-"""How long a pod that came back from waiting may cost the scheduler, where it still fits nowhere."""
+"""The longest delay of the answer for a pod that waits and still fits on no node."""
 
 Verb = Callable[[bytes, Ledger], VerbResult]
 
 
 class Readiness(Protocol):
-    """Whether the caches hold the cluster."""
+    """Whether the caches are complete."""
 
     def missing(self) -> str | None:
-        """What is not listed yet, in words; None once everything is."""
+        """What is not listed yet, as text; None once everything is."""
 
 
 class SchedulerService:
-    """Answers the scheduler; ``shortlist`` is how many nodes filter lets pass at most, 0 for all."""
+    """Answers the scheduler; ``shortlist`` is the maximum of nodes that filter returns, 0 for all."""
 
     def __init__(
         self,
@@ -76,19 +76,19 @@ class SchedulerService:
         """filter, prioritize or preempt."""
         began = time.perf_counter()
         self._scored |= verb == "prioritize"
-        judged = self._judge(verb, body)
-        if judged.stuck and self._waits(judged.stuck):
-            return self._second_look(verb, body, began)
-        self._record(verb, began, judged.error)
-        return judged.answer
+        result = self._run_verb(verb, body)
+        if result.waiting_uid and self._waits(result.waiting_uid):
+            return self._retry_for_waiting_pod(verb, body, began)
+        self._record(verb, began, result.error)
+        return result.answer
 
-    def _judge(self, verb: str, body: bytes) -> VerbResult:
+    def _run_verb(self, verb: str, body: bytes) -> VerbResult:
         missing = self._readiness.missing()
         if missing:
             return VerbResult(verbs.error_answer(verb, missing), missing)
         try:
             return self._verbs[verb](body, self._cluster.ledger)
-        except Exception as error:  # a defect must cost one request, not the daemon
+        except Exception as error:  # a defect must not stop the daemon
             log.exception("verb_crashed", verb=verb)
             text = f"internal error: {type(error).__name__}, see the log"
             return VerbResult(verbs.error_answer(verb, text), text)
@@ -97,24 +97,24 @@ class SchedulerService:
         pod = self._cluster.pods.get(uid)
         return pod is not None and pod.unschedulable is not None
 
-    async def _second_look(self, verb: str, body: bytes, began: float) -> bytes:
-        """The answer once our watches have had time to tell what the scheduler's have told it.
+    async def _retry_for_waiting_pod(self, verb: str, body: bytes, began: float) -> bytes:
+        """The answer after the extender's watches had time to deliver what the scheduler has seen.
 
-        What brings a waiting pod back is an event that we may see a moment later: a pod is gone, a card
-        is well again. Refused then, the pod would wait for another event, five minutes at worst.
+        The scheduler retries a waiting pod after an event that the extender may receive a moment later: a pod
+        is gone, a GPU is healthy again. A rejected pod would wait for another event, five minutes at worst.
         """
-        judged = self._judge(verb, body)
+        result = self._run_verb(verb, body)
         deadline = time.monotonic() + _CATCH_UP_S
-        while judged.stuck and (left_s := deadline - time.monotonic()) > 0:
+        while result.waiting_uid and (left_s := deadline - time.monotonic()) > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await self._cluster.next_ledger()
-            judged = self._judge(verb, body)
-        self._record(verb, began, judged.error)
-        return judged.answer
+            result = self._run_verb(verb, body)
+        self._record(verb, began, result.error)
+        return result.answer
 
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
-        """Bind here if this replica may, else through the one that may."""
+        """Bind here if this replica leads, otherwise forward the request to the leader."""
         began = time.perf_counter()
         try:
             request = verbs.bind_request(body)
@@ -134,13 +134,13 @@ class SchedulerService:
         return codec.bind_answer(outcome.error)
 
     def _hint(self) -> None:
-        """Say once if the scheduler binds through us but never asks for scores, as the original's Policy."""
+        """Log once if the scheduler never asks for scores, as with the Aliyun extender's Policy."""
         self._binds_before_hint -= 1
         if self._binds_before_hint == 0 and not self._scored:
             log.warning(
                 "verb_never_called",
                 verb="prioritize",
-                effect="nodes are not chosen by their cards; preemption may not know cards either",
+                effect="nodes are not ranked by their GPUs; preemption may not consider GPUs either",
                 way_out="gpushare scheduler-config prints a configuration with all verbs",
             )
 
@@ -160,7 +160,7 @@ class SchedulerService:
         return BindResult(error, "forwarded")
 
     def inspect(self, node: str | None) -> bytes:
-        """The original's inspect document."""
+        """The inspect document."""
         return msgspec.json.encode(inspect(self._cluster.ledger, node))
 
     def _record(self, verb: str, began: float, error: str) -> None:

@@ -1,4 +1,4 @@
-"""The extender's settings: what can be set, its unit, its default and why."""
+"""The extender's settings, with units and defaults."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -7,12 +7,12 @@ from gpushare.extender.lease import LeaseDurations
 from gpushare.runtime.tls import TlsFiles
 
 CGPU_PODS: Final = 20
-"""As many pods as cGPU, the kernel module that the mode is named after, has on one card."""
+"""The maximum of cGPU, the kernel module that the mode is named after."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds: for one bind POST, and after which the API server has surely dropped a request."""
+    """Seconds: of one bind POST, and after which the API server has certainly ended a request."""
 
     post_s: float = 3.0
     api_request_s: float = 60.0
@@ -20,7 +20,7 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderSettings:
-    """Made by the command line (``main``); every field has a flag or an environment variable."""
+    """Built by ``main``; every field has a flag or an environment variable."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class ExtenderSettings:
     identity: str
     lease_namespace: str
     lease_name: str
-    terms: LeaseDurations = field(default_factory=LeaseDurations)
+    lease_durations: LeaseDurations = field(default_factory=LeaseDurations)
     deadlines: Deadlines = field(default_factory=Deadlines)
     events_per_second: float = 20.0
     shortlist: int = 0

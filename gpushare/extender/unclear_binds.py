@@ -1,7 +1,7 @@
-"""Binds of unknown outcome: their units stay reserved until the outcome is known.
+"""Unclear binds: bind POSTs with unknown outcome. Their units stay reserved until the outcome is known.
 
-It is known when the watch shows the pod bound or gone, or when the API server must have finished
-with the request and a quorum read shows the pod unbound. Nothing else releases such a reservation.
+It is known when the watch shows the pod bound or deleted, or when the API server must have finished the
+request and a quorum read shows the pod unbound. Nothing else releases such a reservation.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _RETRY_S: Final = 2.0
 
 
 class UnclearBinds:
-    """Watches over unclear binds. ``api_request_s`` is the API server's own request timeout."""
+    """Tracks unclear binds. ``api_request_s`` is the request timeout of the API server, in seconds."""
 
     def __init__(
         self, cluster: Cluster, api: KubeApi, *, tasks: asyncio.TaskGroup, api_request_s: float
@@ -40,12 +40,12 @@ class UnclearBinds:
     def __contains__(self, uid: str) -> bool:
         return uid in self._deadlines
 
-    def left_s(self, uid: str) -> float:
-        """Seconds until the API server has surely dropped the last request."""
+    def remaining_s(self, uid: str) -> float:
+        """Seconds until the API server has certainly ended the last request."""
         return max(0.0, self._deadlines.get(uid, 0.0) - time.monotonic())
 
-    def keep(self, pod: Pod) -> None:
-        """The outcome of a POST is not known: keep its units and find out."""
+    def track(self, pod: Pod) -> None:
+        """Track a POST with unknown outcome: keep its units reserved until the outcome is known."""
         first = pod.uid not in self._deadlines
         self._deadlines[pod.uid] = time.monotonic() + self._api_request_s
         if first:
@@ -53,64 +53,64 @@ class UnclearBinds:
             self._watchers.add(task)
             task.add_done_callback(self._watchers.discard)
 
-    def posting(self, uid: str) -> None:
-        """Another POST of the same decision begins: an older deadline must not release its units."""
+    def extend(self, uid: str) -> None:
+        """Restart the deadline of an unclear bind, because another POST of the same decision starts."""
         if uid in self._deadlines:
             self._deadlines[uid] = time.monotonic() + self._api_request_s
 
-    def known(self, uid: str) -> None:
-        """The outcome is known."""
+    def resolve(self, uid: str) -> None:
+        """Stop tracking: the outcome is known."""
         self._deadlines.pop(uid, None)
 
     def cancel(self) -> None:
-        """Stop watching."""
+        """Stop all tracking tasks."""
         for task in self._watchers:
             task.cancel()
 
-    async def look(self, pod: Pod, *, refused: bool = False) -> None:
-        """Read the pod from etcd, and settle its reservation if that settles it.
+    async def check(self, pod: Pod, *, refused: bool = False) -> None:
+        """Read the pod from etcd, and settle its reservation if that shows the outcome. Raises ApiError.
 
-        ``refused``: the API server has just refused our only POST, so an unbound pod settles it too.
+        ``refused``: the API server has just rejected the only POST, so an unbound pod is a known outcome too.
         """
         found = await self._api.read_pod(pod.namespace, pod.name)
         if found is None or found.uid != pod.uid:
             self._forget(pod.uid)
         elif found.node is not None:
-            self.known(pod.uid)
+            self.resolve(pod.uid)
             self._cluster.see_pod(found)
         elif self._dropped(pod.uid, refused=refused):
-            self.known(pod.uid)
+            self.resolve(pod.uid)
             self._cluster.apply(Released(pod.uid))
 
     def _dropped(self, uid: str, *, refused: bool) -> bool:
         """Whether no POST for the pod can still take effect."""
         if uid not in self._deadlines:
             return refused
-        return self.left_s(uid) == 0
+        return self.remaining_s(uid) == 0
 
     def _forget(self, uid: str) -> None:
-        self.known(uid)
+        self.resolve(uid)
         self._cluster.pods.pop(uid, None)
         self._cluster.apply(PodGone(uid))
 
     async def _settle(self, pod: Pod) -> None:
-        """Wait for the watch to show the outcome; at the deadline ask etcd, until it answers."""
+        """Wait for the watch to show the outcome; after the deadline read the pod until that succeeds."""
         while pod.uid in self._deadlines:
             try:
-                async with asyncio.timeout(max(_RETRY_S, self.left_s(pod.uid))):
+                async with asyncio.timeout(max(_RETRY_S, self.remaining_s(pod.uid))):
                     await self._cluster.next_change(pod.uid)
-                self._heed_watch(pod)
+                self._check_ledger(pod)
             except TimeoutError:
-                await self._ask(pod)
+                await self._check_api(pod)
 
-    def _heed_watch(self, pod: Pod) -> None:
-        held = self._cluster.ledger.reservation(pod.uid)
-        if held is None or held[1].settled:
-            self.known(pod.uid)
-            log.info("unclear_bind_settled", pod=pod.full_name, node=held[0] if held else None)
+    def _check_ledger(self, pod: Pod) -> None:
+        reserved = self._cluster.ledger.reservation(pod.uid)
+        if reserved is None or reserved[1].settled:
+            self.resolve(pod.uid)
+            log.info("unclear_bind_settled", pod=pod.full_name, node=reserved[0] if reserved else None)
 
-    async def _ask(self, pod: Pod) -> None:
+    async def _check_api(self, pod: Pod) -> None:
         try:
-            await self.look(pod)
+            await self.check(pod)
         except ApiError as error:
             log.warning("unclear_bind_unread", pod=pod.full_name, reason=str(error))

@@ -1,7 +1,7 @@
 """The scheduler's verbs as functions: request body and ledger in, answer body out. No I/O.
 
-Bad input becomes an answer with ``Error`` filled, never an exception: schedulers show that text,
-and they discard the body of anything but a 200.
+Invalid input becomes an answer with ``Error`` set, never an exception: the scheduler shows that text, and
+discards the body of any status but 200.
 """
 
 from collections.abc import Mapping
@@ -20,18 +20,18 @@ from gpushare.scheduling.preemption import preempt
 
 
 class VerbResult(NamedTuple):
-    """A verb's answer, and the error in it for logs and metrics.
+    """A verb's answer, and its error for logs and metrics.
 
-    ``stuck`` is the UID of a pod for which no node has room now, though one could have.
+    ``waiting_uid`` is the UID of a pod that fits on no node now but could fit later, else empty.
     """
 
     answer: bytes
     error: str = ""
-    stuck: str = ""
+    waiting_uid: str = ""
 
 
 def error_answer(verb: str, text: str) -> bytes:
-    """The answer of a verb that could not be carried out. Only filter's has room for the reason."""
+    """The answer of a verb that failed. Only filter has a field for the reason."""
     match verb:
         case "filter":
             return codec.filter_error(text)
@@ -42,28 +42,28 @@ def error_answer(verb: str, text: str) -> bytes:
 
 
 def filter_verb(body: bytes, ledger: Ledger, *, most: int = 0) -> VerbResult:
-    """Which nodes have room, ``most`` of them or all for 0, and why the others have not."""
+    """The nodes that fit, at most ``most`` (0: all), and the reasons of the others."""
     try:
         args = codec.decode(body, codec.FilterArgs)
         pod = _pod(args.pod)
-        verdict = _verdict(args, pod, ledger, most)
-        stuck = "" if verdict.passed or not verdict.failed else pod.uid
-        return VerbResult(codec.filter_answer(args, verdict), stuck=stuck)
+        outcome = _filter(args, pod, ledger, most)
+        waiting_uid = "" if outcome.passed or not outcome.failed else pod.uid
+        return VerbResult(codec.filter_answer(args, outcome), waiting_uid=waiting_uid)
     except InvalidRequest as error:
         return VerbResult(error_answer("filter", str(error)), str(error))
 
 
-def _verdict(args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int) -> FilterOutcome:
-    """A pod whose demand is malformed fits nowhere, and the reason says why."""
+def _filter(args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int) -> FilterOutcome:
+    """A pod with a malformed demand fits on no node."""
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
-        return FilterOutcome(hopeless=dict.fromkeys(names, pod.demand.problem))
+        return FilterOutcome(unresolvable=dict.fromkeys(names, pod.demand.problem))
     pod_request = pod_request_of(pod)
     return shortlisted(ledger, pod_request, filter_nodes(ledger, pod_request, names), most)
 
 
 def prioritize_verb(body: bytes, ledger: Ledger) -> VerbResult:
-    """Scores 0–10; a request that cannot be read scores nothing, as this verb has no error field."""
+    """Scores 0–10; empty for an invalid request, because this verb has no error field."""
     try:
         args = codec.decode(body, codec.FilterArgs)
         pod_request = pod_request_of(_pod(args.pod))
@@ -73,7 +73,7 @@ def prioritize_verb(body: bytes, ledger: Ledger) -> VerbResult:
 
 
 def preempt_verb(body: bytes, ledger: Ledger) -> VerbResult:
-    """Victims per node; a request that cannot be read evicts nobody."""
+    """Victims per node; none for an invalid request."""
     try:
         args = codec.decode(body, codec.PreemptArgs)
         chosen = preempt(ledger, pod_request_of(_pod(args.pod)), codec.proposed_victims(args))
@@ -83,7 +83,7 @@ def preempt_verb(body: bytes, ledger: Ledger) -> VerbResult:
 
 
 def bind_request(body: bytes) -> BindRequest:
-    """Raises InvalidRequest that names what is missing."""
+    """The request in a body. Raises InvalidRequest, which names the missing fields."""
     args = codec.decode(body, codec.BindArgs)
     given: Mapping[str, str] = {
         "PodName": args.name,
@@ -104,7 +104,7 @@ def _pod(wire: WirePod | None) -> Pod:
 
 
 def pod_request_of(pod: Pod) -> PodRequest:
-    """The pod as one that looks for a place. Raises InvalidRequest where its demand is malformed."""
+    """The pod request of a pod. Raises InvalidRequest if its demand is malformed."""
     if isinstance(pod.demand, Malformed):
         raise InvalidRequest(f"pod {pod.full_name}: {pod.demand.problem}")
     return PodRequest(pod.uid, pod.demand, pod.priority, pod.placement)

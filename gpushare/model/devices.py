@@ -40,28 +40,28 @@ def short_id(card: Card, number: int) -> str:
     return f"{card.index}{_SHORT}{number}"
 
 
-def card_named(identifier: str) -> str:
+def gpu_of_unit(identifier: str) -> str:
     """What an ID of a unit, of either form, calls its card: a UUID or an index."""
     uuid, mark, _ = identifier.rpartition(_LONG)
     return uuid if mark else identifier.partition(_SHORT)[0]
 
 
-def number_of(identifier: str) -> int:
+def unit_number(identifier: str) -> int:
     """The number at the end of an ID of a unit; 0 where there is none."""
     return parse_small(identifier.rpartition(_SHORT)[2]) or 0
 
 
-def whole_card_named(identifier: str) -> str:
+def uuid_of_gpu(identifier: str) -> str:
     """The UUID in an ID of NVIDIA's plugin."""
     return identifier.partition(_REPLICA)[0]
 
 
-def is_uuid_of_card(name: str) -> bool:
+def is_gpu_uuid(name: str) -> bool:
     """Whether this is the UUID of some card."""
     return _UUID.fullmatch(name) is not None
 
 
-def gives_whole_gpus(resource: str) -> bool:
+def is_whole_gpu_resource(resource: str) -> bool:
     """Whether NVIDIA's plugin gives out cards or MIG devices under this name of a resource."""
     named = (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU)
     return resource in named or resource.startswith(RESOURCE_MIG_PREFIX)

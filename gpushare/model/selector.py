@@ -30,7 +30,7 @@ class Term:
     values: frozenset[str] | None = None
     wanted: bool = True
 
-    def holds(self, labels: Labels) -> bool:
+    def matches(self, labels: Labels) -> bool:
         """Whether the labels meet the condition."""
         if self.values is None:
             return (self.key in labels) is self.wanted
@@ -45,7 +45,7 @@ class Selector:
 
     def __call__(self, labels: Labels) -> bool:
         """Whether the labels meet all conditions."""
-        return all(term.holds(labels) for term in self.terms)
+        return all(term.matches(labels) for term in self.terms)
 
 
 EVERYTHING: Final = Selector()

@@ -1,5 +1,5 @@
-"""The pure core: who holds what (ledger), who fits where (fitting, screen), which card (placement).
+"""The pure scheduling core: reservations (ledger), feasibility (fitting, filtering), choice (placement).
 
-Nothing here knows HTTP, gRPC, Kubernetes objects, a clock, randomness or logging. State is a value:
-``new = apply(old, event)``; one owner outside swaps it.
+No HTTP, gRPC, Kubernetes objects, clock, randomness or logging. State is a value: ``new = apply(old,
+event)``; its owner outside this package replaces it.
 """

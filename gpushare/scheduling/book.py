@@ -1,7 +1,7 @@
-"""The book of one node: its cards, what is reserved on each, what is free.
+"""The book of one node: its GPUs, and the reserved and free units of each.
 
-A book is a value, recounted from its reservations each time it is made, so the sums cannot drift.
-A reservation whose cards are not known counts against every card of the node.
+A book is a value whose sums are recomputed from its reservations each time it is made, so they cannot drift.
+A reservation with unknown GPUs counts against every GPU of the node.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,16 +14,16 @@ from gpushare.model.demand import Amount, Demand, Users
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 
-NOBODY: Final[Users] = frozenset()
+NO_USERS: Final[Users] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one pod holds on one node.
+    """The units that one pod reserves on one node.
 
-    ``claim`` is the first word on its cards, from our own bind or the pod's annotations; it is
-    never replaced by a later annotation. Nor is ``mode``, in which its node was then; None where that is
-    not known. ``settled`` is False while the API has not shown the pod bound.
+    ``claim`` are the GPUs and amounts from our own bind or from the pod's bind annotations, and ``mode`` is
+    the node's sharing mode at that time; None if unknown. Later annotations change neither. ``settled`` is
+    False until the API shows the pod bound.
     """
 
     uid: str
@@ -38,7 +38,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Nominee:
-    """A pending pod for which the scheduler has cleared, or is clearing, room on a node."""
+    """A pending pod for which the scheduler evicts, or has evicted, pods on a node."""
 
     uid: str
     demand: Demand
@@ -48,38 +48,38 @@ class Nominee:
 
 @dataclass(frozen=True, slots=True)
 class CardUsage:
-    """What a card has and has left. ``free`` is negative where the card is over-committed.
+    """Total and free amounts of one GPU. ``free`` is negative if the GPU is over-committed.
 
-    A card that a pod has as a whole GPU has nothing free. ``why`` says what closes a card that has no fault,
-    where that is not over-commitment. ``users`` are those of its
-    pods where a card serves one user only, and empty elsewhere.
+    A GPU that a whole-GPU pod uses has nothing free. ``reason`` states why a healthy GPU is not schedulable,
+    and is empty if the cause is over-commitment. ``users`` are the users of its pods if a GPU serves one user
+    only, otherwise empty.
     """
 
     card: Card
     free: Amount
     total: Amount
-    open: bool
-    why: str = ""
-    users: Users = NOBODY
+    schedulable: bool
+    reason: str = ""
+    users: Users = NO_USERS
 
-    def holds(self, share: Amount, users: Users = NOBODY) -> bool:
-        """Whether the share can be placed here, for a pod that runs as these users."""
-        fits = self.open and self.free.mem >= share.mem and self.free.core >= share.core
-        return fits and self.suits(users)
+    def fits(self, amount: Amount, users: Users = NO_USERS) -> bool:
+        """Whether the amount can be placed here, for a pod that runs as these users."""
+        enough = self.free.mem >= amount.mem and self.free.core >= amount.core
+        return self.schedulable and enough and self.accepts(users)
 
-    def suits(self, users: Users) -> bool:
-        """Whether those users may come to the ones who are here."""
+    def accepts(self, users: Users) -> bool:
+        """Whether pods of these users may share the GPU with the pods on it."""
         return not self.users or not users or self.users == users
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One node. ``node`` is None while pods are known there but the node itself is not.
+    """One node. ``node`` is None while only pods of the node are known.
 
-    Made by ``make_book``, which fills the derived part: ``rooms`` in card order; ``widest``: a pod
-    of one card and memory only that asks for no more than this many units fits for sure (-1 where
-    that takes a closer look); ``largest``: the size of the largest card; ``most``: the most free
-    card in words, for refusals; ``overcommitted``: the cards that are promised beyond their size.
+    Made by ``make_book``, which fills the derived fields: ``usages`` in index order; ``fits_up_to``: a pod
+    that requests memory only, on one GPU, and at most this many units certainly fits (-1: ``fitting`` must
+    decide); ``largest``: units of the largest GPU; ``summary``: the GPU with the most free units, as text for
+    rejections; ``overcommitted``: the over-committed GPUs.
     """
 
     name: str
@@ -87,10 +87,10 @@ class Book:
     unhealthy: frozenset[int] = frozenset()
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     nominees: Mapping[str, Nominee] = field(default_factory=dict)
-    rooms: tuple[CardUsage, ...] = field(default=(), compare=False)
-    widest: int = field(default=-1, compare=False)
+    usages: tuple[CardUsage, ...] = field(default=(), compare=False)
+    fits_up_to: int = field(default=-1, compare=False)
     largest: int = field(default=-1, compare=False)
-    most: str = field(default="", compare=False)
+    summary: str = field(default="", compare=False)
     overcommitted: tuple[CardUsage, ...] = field(default=(), compare=False)
 
 
@@ -101,60 +101,66 @@ def make_book(
     reservations: Mapping[str, Reservation],
     nominees: Mapping[str, Nominee],
 ) -> Book:
-    """A book with its sums counted."""
-    rooms = _rooms(node, unhealthy, reservations) if node else ()
+    """A book with its derived fields computed."""
+    usages = _usages(node, unhealthy, reservations) if node else ()
     special = node is None or node.closed is not None or node.mode is Mode.CORE_MEM or node.one_user
     plain = not special and not nominees
-    widest = max((room.free.mem for room in rooms if room.open), default=-1) if plain else -1
-    largest = max((room.total.mem for room in rooms), default=-1)
-    over = tuple(room for room in rooms if room.free.mem < 0 or room.free.core < 0)
-    return Book(name, node, unhealthy, reservations, nominees, rooms, widest, largest, _most(rooms), over)
+    fits_up_to = max((usage.free.mem for usage in usages if usage.schedulable), default=-1) if plain else -1
+    largest = max((usage.total.mem for usage in usages), default=-1)
+    over = tuple(usage for usage in usages if usage.free.mem < 0 or usage.free.core < 0)
+    return Book(
+        name, node, unhealthy, reservations, nominees, usages, fits_up_to, largest, _summary(usages), over
+    )
 
 
-def _most(rooms: tuple[CardUsage, ...]) -> str:
+def _summary(usages: tuple[CardUsage, ...]) -> str:
     """The open card with the most units free, and which cards are closed."""
-    closed = _closed(rooms)
-    best = max((room for room in rooms if room.open), key=lambda room: room.free.mem, default=None)
+    closed = _unschedulable(usages)
+    best = max(
+        (usage for usage in usages if usage.schedulable), key=lambda usage: usage.free.mem, default=None
+    )
     if best is None:
         return f"no card is usable{closed}"
     return f"at most {best.free.mem} of {best.total.mem} free on card {best.card.index}{closed}"
 
 
-def _closed(rooms: tuple[CardUsage, ...]) -> str:
-    """The closed cards, and what closes those that have no fault."""
-    shut: dict[str, list[str]] = {}
-    for room in rooms:
-        if not room.open:
-            shut.setdefault(room.why, []).append(str(room.card.index))
-    told = (f"card {','.join(cards)} {why}".rstrip() for why, cards in shut.items())
-    return f" (closed: {'; '.join(told)})" if shut else ""
+def _unschedulable(usages: tuple[CardUsage, ...]) -> str:
+    """The unschedulable GPUs, with the reasons of the healthy ones."""
+    by_reason: dict[str, list[str]] = {}
+    for usage in usages:
+        if not usage.schedulable:
+            by_reason.setdefault(usage.reason, []).append(str(usage.card.index))
+    texts = (f"card {','.join(cards)} {reason}".rstrip() for reason, cards in by_reason.items())
+    return f" (closed: {'; '.join(texts)})" if by_reason else ""
 
 
 def without(book: Book, uids: frozenset[str]) -> Book:
-    """The book as it would be with those pods gone."""
+    """The book without the reservations of these pods."""
     left = {uid: r for uid, r in book.reservations.items() if uid not in uids}
     return make_book(book.name, book.node, book.unhealthy, left, book.nominees)
 
 
 def with_reservation(book: Book, reservation: Reservation) -> Book:
-    """The book with one more reservation."""
+    """The book with another reservation."""
     more = {**book.reservations, reservation.uid: reservation}
     return make_book(book.name, book.node, book.unhealthy, more, book.nominees)
 
 
-def shares_of(reservation: Reservation, node: Node) -> Shares | None:
-    """Where a reservation lies: the agent's word, else its claim, else None: unknown.
+def reserved_shares(reservation: Reservation, node: Node) -> Shares | None:
+    """GPUs of a reservation: node annotation first, then bind annotation; None if unknown.
 
-    Units come from the pod's own limits, so an agent's word or a claim that disagrees with them, or
-    names a card that the node does not have, is no answer.
+    The amounts come from the pod's limits. An annotation that disagrees with them, or that names a GPU that
+    the node does not have, is ignored.
     """
     return _shares(reservation, node, {card.index for card in node.cards})
 
 
 def _shares(reservation: Reservation, node: Node, indices: Collection[int]) -> Shares | None:
-    word = node.assigned.get(reservation.uid)
+    assigned = node.assigned.get(reservation.uid)
     demand = reservation.demand
-    claim = reservation.claim if word is None else (shares_from_units(word, demand.core) if word else None)
+    claim = reservation.claim
+    if assigned is not None:
+        claim = shares_from_units(assigned, demand.core) if assigned else None
     if claim is None or len(claim) != demand.cards:
         return None
     per_card = demand.per_card
@@ -164,54 +170,54 @@ def _shares(reservation: Reservation, node: Node, indices: Collection[int]) -> S
     return claim
 
 
-def _rooms(
+def _usages(
     node: Node, unhealthy: frozenset[int], reservations: Mapping[str, Reservation]
 ) -> tuple[CardUsage, ...]:
-    parts = _parts(node, reservations)
+    occupants = _occupants(node, reservations)
     core = node.core_per_card
     return tuple(
-        _room(node, card, Amount(card.units, core), parts[card.index], unhealthy) for card in node.cards
+        _usage(node, card, Amount(card.units, core), occupants[card.index], unhealthy) for card in node.cards
     )
 
 
-_Part = tuple[Amount, Reservation]
-"""What a pod takes of one card, and all that it holds."""
+_Occupant = tuple[Amount, Reservation]
+"""The amount that a pod reserves on one GPU, and its whole reservation."""
 
 
-def _parts(node: Node, reservations: Mapping[str, Reservation]) -> dict[int, list[_Part]]:
-    """Who is on each card; a pod of unknown card is on all of them, one that asks for zero on none."""
-    parts: dict[int, list[_Part]] = {card.index: [] for card in node.cards}
+def _occupants(node: Node, reservations: Mapping[str, Reservation]) -> dict[int, list[_Occupant]]:
+    """The pods on each GPU; with unknown GPUs on all of them, with a demand of zero on none."""
+    occupants: dict[int, list[_Occupant]] = {card.index: [] for card in node.cards}
     for reservation in reservations.values():
         if not any(reservation.demand.per_card):
             continue
-        shares = _shares(reservation, node, parts)
-        for index, share in shares or ((i, reservation.demand.per_card) for i in parts):
-            parts[index].append((share, reservation))
-    return parts
+        shares = _shares(reservation, node, occupants)
+        for index, share in shares or ((i, reservation.demand.per_card) for i in occupants):
+            occupants[index].append((share, reservation))
+    return occupants
 
 
-def _room(node: Node, card: Card, total: Amount, parts: list[_Part], unhealthy: frozenset[int]) -> CardUsage:
+def _usage(
+    node: Node, card: Card, total: Amount, occupants: list[_Occupant], unhealthy: frozenset[int]
+) -> CardUsage:
     mem, core = Amount(0, 0) if card.whole_gpu_pods else total
-    for share, _ in parts:
+    for share, _ in occupants:
         mem -= share.mem
         core -= share.core
     healthy = card.healthy and card.index not in unhealthy
-    why = _why_closed(node, card, parts) if card.whole_gpu_pods or (healthy and parts) else ""
-    is_open = healthy and mem >= 0 and core >= 0 and not why
-    users = NOBODY.union(*(r.demand.users for _, r in parts)) if node.one_user else NOBODY
-    return CardUsage(card, Amount(mem, core), total, is_open, why, users)
+    stated = bool(card.whole_gpu_pods) or (healthy and bool(occupants))
+    reason = _unschedulable_reason(node, card, occupants) if stated else ""
+    schedulable = healthy and mem >= 0 and core >= 0 and not reason
+    users = NO_USERS.union(*(r.demand.users for _, r in occupants)) if node.one_user else NO_USERS
+    return CardUsage(card, Amount(mem, core), total, schedulable, reason, users)
 
 
-def _why_closed(node: Node, card: Card, parts: list[_Part]) -> str:
-    """Why a card without a fault takes no pod.
-
-    It is in use as a whole GPU. Else cards never mix modes, nor hold more pods than they may.
-    """
+def _unschedulable_reason(node: Node, card: Card, occupants: list[_Occupant]) -> str:
+    """Why a healthy GPU takes no pods: whole-GPU pods, pods of another mode, or the maximum of pods."""
     if reason := in_use_as_whole(card):
         return reason
-    others = {r.mode for _, r in parts if r.mode is not None and r.mode is not node.mode}
+    others = {r.mode for _, r in occupants if r.mode is not None and r.mode is not node.mode}
     if others:
         return f"until pods of mode {' and '.join(sorted(others))} are gone"
-    if 0 < node.pods_per_card <= len(parts):
-        return f"with {len(parts)} of {node.pods_per_card} pods"
+    if 0 < node.pods_per_card <= len(occupants):
+        return f"with {len(occupants)} of {node.pods_per_card} pods"
     return ""

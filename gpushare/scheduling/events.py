@@ -1,4 +1,4 @@
-"""What can happen to a ledger: what the API shows, and what we decide. Values; the rules are the ledger's."""
+"""Ledger events: changes that the API shows, and the extender's own decisions. The ledger applies them."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeGone:
-    """A node was deleted. Its pods hold what they hold until they are gone themselves."""
+    """A node was deleted. The reservations of its pods stay until the pods are gone."""
 
     name: str
 
@@ -30,14 +30,14 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """A pod is deleted from the API."""
+    """A pod was deleted from the API."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnhealthySeen:
-    """The cards of a node that are out of service now."""
+    """The GPUs of a node that an administrator or the agent has listed as unhealthy."""
 
     node: str
     indices: frozenset[int]
@@ -45,7 +45,7 @@ class UnhealthySeen:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """We decided where a pod goes and are about to tell the API."""
+    """A node and its GPUs were chosen for a pod; the bind POST follows."""
 
     pod: Pod
     demand: Demand
@@ -55,14 +55,14 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The API said yes to our bind."""
+    """The API server accepted the bind."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Our bind certainly did not take place."""
+    """The bind certainly did not take effect."""
 
     uid: str
 

@@ -1,7 +1,7 @@
-"""Filter and prioritize: which of the named nodes can take a pod, why not, and how well.
+"""Filter and prioritize: which of the given nodes can take a pod, why others cannot, and the scores.
 
-Nothing is reserved here. The usual case (one card, memory only, nobody nominated) is decided by one
-comparison per node, because the scheduler asks about thousands of nodes at a time.
+Nothing is reserved here. The usual case (one GPU, memory only, no nominated pods) takes one comparison per
+node, because the scheduler asks about thousands of nodes at a time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from gpushare.model.card_models import is_listed
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import PodRequest, Rejection, asked, place, too_large
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.placement import policy_of
+from gpushare.scheduling.placement import suitability
 from gpushare.scheduling.score_cache import UNFIT, Scores
 
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
@@ -24,90 +24,89 @@ _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 @dataclass(slots=True)
 class FilterOutcome:
-    """``passed`` keeps the order asked; ``failed`` and ``hopeless`` give the reason per node."""
+    """``passed`` in the order of the request; ``failed`` and ``unresolvable`` map nodes to reasons."""
 
     passed: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    hopeless: dict[str, str] = field(default_factory=dict)
+    unresolvable: dict[str, str] = field(default_factory=dict)
 
-    def refuse(self, node: str, refusal: Rejection) -> None:
-        """Note a node as refused."""
-        (self.hopeless if refusal.hopeless else self.failed)[node] = refusal.text
+    def reject(self, node: str, rejection: Rejection) -> None:
+        """Add a rejected node."""
+        (self.unresolvable if rejection.unresolvable else self.failed)[node] = rejection.text
 
 
 def filter_nodes(ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) -> FilterOutcome:
-    """Judge every named node for the pod."""
+    """Evaluate the given nodes for the pod."""
     mine = ledger.reservation(pod_request.uid)
     if mine is not None:
         return _already_placed(mine[0], names)
-    verdict = FilterOutcome()
+    outcome = FilterOutcome()
     demand = pod_request.demand
     simple = demand.cards == 1 and not demand.core
     units, prefix = demand.mem, asked(demand)
-    widest = ledger.score_cache.widest(ledger.books) if simple else _NOTHING
+    fits_up_to = ledger.score_cache.fits_up_to(ledger.books) if simple else _NOTHING
     known = ledger.score_cache.scores(_key(pod_request))
     for name in names:
-        if units <= widest.get(name, UNFIT) or known.get(name, UNFIT) > UNFIT:
-            verdict.passed.append(name)
+        if units <= fits_up_to.get(name, UNFIT) or known.get(name, UNFIT) > UNFIT:
+            outcome.passed.append(name)
             continue
         book = ledger.books.get(name)
         if book is None:
-            verdict.refuse(name, Rejection(f'node "{name}" not found'))
-        elif not simple or book.widest < 0:
-            _judge(verdict, book, pod_request, known)
+            outcome.reject(name, Rejection(f'node "{name}" not found'))
+        elif not simple or book.fits_up_to < 0:
+            _evaluate(outcome, book, pod_request, known)
         elif units > book.largest:
-            verdict.hopeless[name] = f"{prefix}, {too_large(book)}"
+            outcome.unresolvable[name] = f"{prefix}, {too_large(book)}"
         else:
-            verdict.failed[name] = f"{prefix}, {book.most}"
-    return verdict
+            outcome.failed[name] = f"{prefix}, {book.summary}"
+    return outcome
 
 
-def _judge(verdict: FilterOutcome, book: Book, pod_request: PodRequest, known: Scores) -> None:
-    """A closer look."""
+def _evaluate(outcome: FilterOutcome, book: Book, pod_request: PodRequest, known: Scores) -> None:
+    """Evaluate a node with the complete rules."""
     result = place(book, pod_request)
     _remember(known, book, pod_request, result)
     if isinstance(result, Rejection):
-        verdict.refuse(book.name, result)
+        outcome.reject(book.name, result)
     else:
-        verdict.passed.append(book.name)
+        outcome.passed.append(book.name)
 
 
 def _already_placed(node: str, names: Iterable[str]) -> FilterOutcome:
-    """A pod whose bind is under way, or of unknown outcome, can only go where it was sent."""
-    verdict = FilterOutcome()
+    """A pod with a bind in progress, or an unclear bind, can only go to that node."""
+    outcome = FilterOutcome()
     for name in names:
         if name == node:
-            verdict.passed.append(name)
+            outcome.passed.append(name)
         else:
-            verdict.failed[name] = f"a bind of this pod to node {node} is not settled yet"
-    return verdict
+            outcome.failed[name] = f"a bind of this pod to node {node} is not settled yet"
+    return outcome
 
 
-def shortlisted(ledger: Ledger, pod_request: PodRequest, verdict: FilterOutcome, most: int) -> FilterOutcome:
-    """The verdict with the best of the nodes that passed, ``most`` of them; 0 keeps all.
+def shortlisted(ledger: Ledger, pod_request: PodRequest, outcome: FilterOutcome, most: int) -> FilterOutcome:
+    """The outcome with at most ``most`` of the nodes that passed, those with the highest scores; 0 keeps all.
 
-    The others are not refused: schedulers take a node that is named nowhere for one that was not looked
-    at, as those that their own percentageOfNodesToScore leaves out.
+    The other nodes are absent, not rejected: the scheduler treats them like nodes that its own
+    percentageOfNodesToScore skips.
     """
-    if not 0 < most < len(verdict.passed):
-        return verdict
+    if not 0 < most < len(outcome.passed):
+        return outcome
     ranks: list[list[str]] = [[] for _ in range(MAX_EXTENDER_SCORE + 1)]
-    for name, points in zip(verdict.passed, _points(ledger, pod_request, verdict.passed), strict=True):
+    for name, points in zip(outcome.passed, _points(ledger, pod_request, outcome.passed), strict=True):
         ranks[points].append(name)
-    return replace(verdict, passed=list(islice(chain.from_iterable(reversed(ranks)), most)))
+    return replace(outcome, passed=list(islice(chain.from_iterable(reversed(ranks)), most)))
 
 
 def score(ledger: Ledger, pod_request: PodRequest, name: str) -> int:
-    """0 to 10: how well the pod sits there by the node's policy; 0 where it does not fit.
+    """0 to 10: how well the node suits the pod by the placement policy; 0 if the pod does not fit.
 
-    Binpack prefers the node whose chosen card is left with the least free part, spread the most.
-    Cards of a known model outside the table come last.
+    GPUs with a known model that is not in the table of models score 0.
     """
     return scores(ledger, pod_request, (name,))[name]
 
 
 def scores(ledger: Ledger, pod_request: PodRequest, names: Sequence[str]) -> dict[str, int]:
-    """The score of every named node."""
+    """The scores of the given nodes."""
     points = _points(ledger, pod_request, names)
     if UNFIT in points:
         points = [max(0, each) for each in points]
@@ -124,7 +123,7 @@ def _points(ledger: Ledger, pod_request: PodRequest, names: Sequence[str]) -> li
 
 
 def _key(pod_request: PodRequest) -> str:
-    """What a score depends on, as one string: its hash is kept, where a tuple's is worked out each time."""
+    """Everything that a score depends on, as one string: its hash is cached, unlike the hash of a tuple."""
     demand = pod_request.demand
     users = sorted(map(str, demand.users))
     return f"{demand.mem}/{demand.core}/{demand.cards}/{users}/{pod_request.placement}"
@@ -135,19 +134,18 @@ def _score(book: Book | None, pod_request: PodRequest, known: Scores) -> int:
 
 
 def _remember(known: Scores, book: Book, pod_request: PodRequest, result: Shares | Rejection) -> int:
-    """The score of a placement, remembered unless nominated pods make it depend on who asks."""
-    points = UNFIT if isinstance(result, Rejection) else _fullness(book, pod_request, result)
+    """The score of a placement; cached unless nominated pods make it depend on the pod."""
+    points = UNFIT if isinstance(result, Rejection) else _score_of(book, pod_request, result)
     if not book.nominees:
         known[book.name] = points
     return points
 
 
-def _fullness(book: Book, pod_request: PodRequest, shares: Shares) -> int:
-    rooms = {room.card.index: room for room in book.rooms}
-    chosen = [rooms[index] for index, _ in shares]
-    if any(room.card.model and not is_listed(room.card.model) for room in chosen):
+def _score_of(book: Book, pod_request: PodRequest, shares: Shares) -> int:
+    """1 to 10 for a placement by the policy; 0 if a GPU's model is known and not in the table of models."""
+    usages = {usage.card.index: usage for usage in book.usages}
+    chosen = [usages[index] for index, _ in shares]
+    if any(usage.card.model and not is_listed(usage.card.model) for usage in chosen):
         return 0
-    left = sum(room.free.mem for room in chosen) - pod_request.demand.mem
-    part = left / max(1, sum(room.total.mem for room in chosen))
-    wish = part if policy_of(book, pod_request.placement) == "spread" else 1 - part
-    return 1 + round((MAX_EXTENDER_SCORE - 1) * wish)
+    part = suitability(book, chosen, pod_request.demand, pod_request.placement)
+    return 1 + round((MAX_EXTENDER_SCORE - 1) * part)

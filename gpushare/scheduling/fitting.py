@@ -1,7 +1,7 @@
-"""Whether and where a demand fits on one node, and if not, why: named cards, asked and free.
+"""Whether and where a demand fits on one node, and the reason if it does not.
 
-Room that a nominated pod of equal or higher priority waits for is not given to others: a card must
-fit the demand as things are now, and also once the terminating pods are gone and the nominee is in.
+Units that a nominated pod of equal or higher priority waits for are not available to other pods: a GPU must
+fit the demand now, and also after the terminating pods are gone and the nominee is placed.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from gpushare.scheduling.placement import choose
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """A pod that looks for a place."""
+    """A pod that is being placed."""
 
     uid: str
     demand: Demand
@@ -27,48 +27,48 @@ class PodRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a node is no place. ``hopeless``: evicting pods there would not help."""
+    """Why a node cannot take a pod. ``unresolvable``: evicting pods there would not help."""
 
     text: str
-    hopeless: bool = False
+    unresolvable: bool = False
 
 
 def place(book: Book, pod_request: PodRequest) -> Shares | Rejection:
-    """The cards that the seeker gets on this node, or why it gets none. Decides, changes nothing."""
-    refusal = unfit(book, pod_request.demand)
-    if refusal:
-        return refusal
-    rooms = fitting_cards(book, pod_request)
-    cards = choose(book, rooms, pod_request.demand, pod_request.placement)
+    """The GPUs and amounts for the pod on this node, or the rejection. Changes nothing."""
+    rejection = unfit(book, pod_request.demand)
+    if rejection:
+        return rejection
+    usages = fitting_cards(book, pod_request)
+    cards = choose(book, usages, pod_request.demand, pod_request.placement)
     return even_shares(pod_request.demand, cards) if cards else full(book, pod_request)
 
 
 def fitting_cards(book: Book, pod_request: PodRequest) -> list[CardUsage]:
-    """The cards that fit one card's part of the demand, nominated pods considered."""
+    """The GPUs that fit the demand's amount per GPU, nominated pods considered."""
     share, users = pod_request.demand.per_card, pod_request.demand.users
-    rooms = [room for room in book.rooms if room.holds(share, users)]
-    rivals = _rivals(book, pod_request)
-    if not rivals or not rooms:
-        return rooms
-    later = {room.card.index: room for room in _once_nominees_are_in(book, rivals).rooms}
-    return [room for room in rooms if later[room.card.index].holds(share, users)]
+    usages = [usage for usage in book.usages if usage.fits(share, users)]
+    competitors = _competing_nominees(book, pod_request)
+    if not competitors or not usages:
+        return usages
+    later = {usage.card.index: usage for usage in _with_nominees(book, competitors).usages}
+    return [usage for usage in usages if later[usage.card.index].fits(share, users)]
 
 
 def unfit(book: Book, demand: Demand) -> Rejection | None:
-    """Why the node could not take the demand even if it were empty."""
+    """Why the node could not take the demand even if it had no pods; None if it could."""
     node = book.node
     if node is None:
         return Rejection(f'node "{book.name}" not found')
     if node.closed or not node.cards:
         reason = REASON_NOT_SHARED.format(node=book.name)
-        return Rejection(f"{reason}: {node.closed}" if node.closed else reason, hopeless=True)
+        return Rejection(f"{reason}: {node.closed}" if node.closed else reason, unresolvable=True)
     if problem := _mode_problem(node, demand):
-        return Rejection(f"node mode {node.mode} {problem}", hopeless=True)
-    return _too_large(book, demand)
+        return Rejection(f"node mode {node.mode} {problem}", unresolvable=True)
+    return _exceeds_node(book, demand)
 
 
 def _mode_problem(node: Node, demand: Demand) -> str | None:
-    """What the node's mode has against the demand, wherever it would lie."""
+    """Why the node's mode excludes the demand, on any GPU; None if it does not."""
     if demand.core and not node.core_per_card:
         return f"does not divide compute ({RESOURCE_CORE})"
     if node.mode is Mode.CORE_MEM and not demand.core:
@@ -80,7 +80,7 @@ def _mode_problem(node: Node, demand: Demand) -> str | None:
 
 
 def _user_problem(demand: Demand) -> str | None:
-    """What keeps a pod from sharing a card with pods of its own user only."""
+    """Why the pod has no single user, which a GPU with one user requires; None if it has."""
     using = [container for container in demand.containers if container.mem]
     unknown = next((c for c in using if c.user is None), None)
     if unknown:
@@ -94,68 +94,70 @@ def _user_problem(demand: Demand) -> str | None:
     return None
 
 
-def _too_large(book: Book, demand: Demand) -> Rejection | None:
-    """Larger than any card, or more cards than there are."""
+def _exceeds_node(book: Book, demand: Demand) -> Rejection | None:
+    """The demand exceeds the largest GPU, or the number of GPUs."""
     if demand.per_card.mem > book.largest:
-        return Rejection(f"{asked(demand)}, {too_large(book)}", hopeless=True)
-    if demand.cards > len(book.rooms):
-        return Rejection(f"{asked(demand)}, the node has {len(book.rooms)}", hopeless=True)
+        return Rejection(f"{asked(demand)}, {too_large(book)}", unresolvable=True)
+    if demand.cards > len(book.usages):
+        return Rejection(f"{asked(demand)}, the node has {len(book.usages)}", unresolvable=True)
     return None
 
 
 def full(book: Book, pod_request: PodRequest) -> Rejection:
-    """Why no card has room now. Short: the scheduler joins these of all nodes into one line."""
+    """Why no GPU has enough free units now. Short: the scheduler joins the texts of all nodes."""
     demand = pod_request.demand
-    fitting = [room for room in book.rooms if room.holds(demand.per_card, demand.users)]
+    fitting = [usage for usage in book.usages if usage.fits(demand.per_card, demand.users)]
     held = "; held for a pod that preempts" if len(fitting) >= demand.cards else ""
     core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
-    return Rejection(f"{asked(demand)}, {book.most}{core}{_other_users(book, demand)}{held}")
+    return Rejection(f"{asked(demand)}, {book.summary}{core}{_other_users(book, demand)}{held}")
 
 
 def _core_free(book: Book) -> str:
-    return ", ".join(f"{room.free.core} on card {room.card.index}" for room in book.rooms if room.open)
+    return ", ".join(
+        f"{usage.free.core} on card {usage.card.index}" for usage in book.usages if usage.schedulable
+    )
 
 
 def _other_users(book: Book, demand: Demand) -> str:
-    """The open cards whose pods run as somebody else."""
-    others = [room for room in book.rooms if room.open and not room.suits(demand.users)]
-    told = ", ".join(f"card {room.card.index} serves {_spelled(room.users)}" for room in others)
-    return f"; the pod runs as user {_spelled(demand.users)}, {told}" if told else ""
+    """The schedulable GPUs with pods of other users, as text."""
+    others = [usage for usage in book.usages if usage.schedulable and not usage.accepts(demand.users)]
+    texts = ", ".join(f"card {usage.card.index} serves {_spelled_out(usage.users)}" for usage in others)
+    return f"; the pod runs as user {_spelled_out(demand.users)}, {texts}" if texts else ""
 
 
-def _spelled(users: Users) -> str:
+def _spelled_out(users: Users) -> str:
     return " and ".join(sorted("an unknown one" if user is None else str(user) for user in users))
 
 
 def too_large(book: Book) -> str:
-    """The second half of a refusal for what no card of the node could ever hold."""
+    """The second half of a rejection: the demand exceeds every GPU of the node."""
     return f"the largest card has {book.largest}"
 
 
 def asked(demand: Demand) -> str:
-    """The first half of a refusal: what was asked of one card."""
+    """The first half of a rejection: the amount requested on one GPU."""
     core = f" and {demand.per_card.core} % of compute" if demand.core else ""
     cards = f" on each of {demand.cards} cards" if demand.cards > 1 else ""
     return f"{REASON_NO_CARD}: asked {demand.per_card.mem}{core}{cards}"
 
 
-def _rivals(book: Book, pod_request: PodRequest) -> list[Nominee]:
+def _competing_nominees(book: Book, pod_request: PodRequest) -> list[Nominee]:
     if not book.nominees:
         return []
     waiting = (n for n in book.nominees.values() if n.uid not in book.reservations)
-    rivals = [n for n in waiting if n.uid != pod_request.uid and n.priority >= pod_request.priority]
-    return sorted(rivals, key=lambda n: (-n.priority, n.uid))
+    competitors = [n for n in waiting if n.uid != pod_request.uid and n.priority >= pod_request.priority]
+    return sorted(competitors, key=lambda n: (-n.priority, n.uid))
 
 
-def _once_nominees_are_in(book: Book, nominees: list[Nominee]) -> Book:
-    """The node as it will be: terminating pods gone, nominees placed as they will be placed."""
+def _with_nominees(book: Book, nominees: list[Nominee]) -> Book:
+    """The book after the terminating pods are gone and the nominees are placed."""
     future = without(book, frozenset(r.uid for r in book.reservations.values() if r.terminating))
     for nominee in nominees:
         if unfit(future, nominee.demand):
             continue
         share, users = nominee.demand.per_card, nominee.demand.users
-        rooms = [room for room in future.rooms if room.holds(share, users)]
-        cards = choose(future, rooms, nominee.demand, nominee.placement)
+        usages = [usage for usage in future.usages if usage.fits(share, users)]
+        cards = choose(future, usages, nominee.demand, nominee.placement)
         if cards:
             shares = even_shares(nominee.demand, cards)
             future = with_reservation(

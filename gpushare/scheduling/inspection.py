@@ -1,11 +1,11 @@
-"""The books as data for people: the original's inspect JSON, and why a pod fits nowhere."""
+"""The ledger as data for users: the inspect document, and why a pod fits on no node."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.demand import Demand
-from gpushare.scheduling.book import Book, CardUsage, Reservation, shares_of
+from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares
 from gpushare.scheduling.filtering import filter_nodes
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, sharing
@@ -14,9 +14,9 @@ _SHOWN_NODES = 3
 
 
 def inspect(ledger: Ledger, name: str | None = None) -> dict[str, Any]:
-    """All sharing nodes sorted by name, or one, in the shape of the original's ``/inspect``.
+    """All nodes with shared GPUs sorted by name, or one node, in the format of the Aliyun extender.
 
-    One key is ours: ``unplaced`` lists pods whose card is not known; they count on every card.
+    The additional key ``unplaced`` lists pods with unknown GPUs, which count against every GPU.
     """
     if name is None:
         return {"nodes": [_node(book) for book in sharing(ledger.books.values())]}
@@ -30,18 +30,18 @@ def _node(book: Book) -> dict[str, Any]:
     placed, unplaced = _pods_by_card(book)
     devices = [
         {
-            "id": room.card.index,
-            "totalGPU": room.total.mem,
-            "usedGPU": room.total.mem - room.free.mem,
-            "pods": [*placed.get(room.card.index, []), *_whole_gpu_pods(room)],
+            "id": usage.card.index,
+            "totalGPU": usage.total.mem,
+            "usedGPU": usage.total.mem - usage.free.mem,
+            "pods": [*placed.get(usage.card.index, []), *_whole_gpu_pods(usage)],
         }
-        for room in book.rooms
+        for usage in book.usages
     ]
     node = {
         "name": book.name,
-        "totalGPU": sum(room.total.mem for room in book.rooms),
+        "totalGPU": sum(usage.total.mem for usage in book.usages),
         "usedGPU": sum(reservation.demand.mem for reservation in book.reservations.values())
-        + sum(room.total.mem for room in book.rooms if room.card.whole_gpu_pods),
+        + sum(usage.total.mem for usage in book.usages if usage.card.whole_gpu_pods),
         "devs": devices,
     }
     return node | ({"unplaced": unplaced} if unplaced else {})
@@ -51,7 +51,7 @@ def _pods_by_card(book: Book) -> tuple[dict[int, list[dict[str, Any]]], list[dic
     placed: dict[int, list[dict[str, Any]]] = {}
     unplaced = []
     for reservation in sorted(book.reservations.values(), key=lambda r: r.pod):
-        shares = shares_of(reservation, book.node) if book.node else None
+        shares = reserved_shares(reservation, book.node) if book.node else None
         if shares is None:
             unplaced.append(_pod(reservation, reservation.demand.mem))
         for index, share in shares or ():
@@ -59,8 +59,8 @@ def _pods_by_card(book: Book) -> tuple[dict[int, list[dict[str, Any]]], list[dic
     return placed, unplaced
 
 
-def _whole_gpu_pods(room: CardUsage) -> list[dict[str, Any]]:
-    return [_named(pod, room.total.mem) for pod in room.card.whole_gpu_pods]
+def _whole_gpu_pods(usage: CardUsage) -> list[dict[str, Any]]:
+    return [_named(pod, usage.total.mem) for pod in usage.card.whole_gpu_pods]
 
 
 def _pod(reservation: Reservation, units: int) -> dict[str, Any]:
@@ -68,28 +68,28 @@ def _pod(reservation: Reservation, units: int) -> dict[str, Any]:
 
 
 def _named(pod: str, units: int) -> dict[str, Any]:
-    """``pod`` is ``namespace/name``, or a name alone where the namespace is not known."""
+    """``pod`` is ``namespace/name``, or the name only if the namespace is not known."""
     namespace, _, name = pod.rpartition("/")
     return {"name": name, "namespace": namespace, "usedGPU": units}
 
 
 def explain(ledger: Ledger, pod_request: PodRequest) -> str | None:
-    """Why no node has room for the pod, the least hopeless nodes first; None where one has room."""
+    """Why the pod fits on no node, for the most promising nodes; None if it fits on one."""
     books = [book for book in ledger.books.values() if book.node is not None and book.node.cards]
-    verdict = filter_nodes(ledger, pod_request, [book.name for book in books])
-    if verdict.passed:
+    outcome = filter_nodes(ledger, pod_request, [book.name for book in books])
+    if outcome.passed:
         return None
-    reasons = verdict.failed | verdict.hopeless
-    told = sorted(_least_full(books), key=lambda book: book.name in verdict.hopeless)
-    found = [f"{book.name}: {reasons[book.name]}" for book in told[:_SHOWN_NODES]]
-    return _summary(pod_request.demand, found, len(told) - len(found))
+    reasons = outcome.failed | outcome.unresolvable
+    ordered = sorted(_most_free_first(books), key=lambda book: book.name in outcome.unresolvable)
+    found = [f"{book.name}: {reasons[book.name]}" for book in ordered[:_SHOWN_NODES]]
+    return _summary(pod_request.demand, found, len(ordered) - len(found))
 
 
-def _least_full(books: Iterable[Book]) -> list[Book]:
-    return sorted(
-        books,
-        key=lambda book: (-max((room.free.mem for room in book.rooms if room.open), default=-1), book.name),
-    )
+def _most_free_first(books: Iterable[Book]) -> list[Book]:
+    def most_free(book: Book) -> int:
+        return max((usage.free.mem for usage in book.usages if usage.schedulable), default=-1)
+
+    return sorted(books, key=lambda book: (-most_free(book), book.name))
 
 
 def _summary(demand: Demand, found: list[str], more: int) -> str:

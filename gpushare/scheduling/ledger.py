@@ -1,8 +1,8 @@
-"""The ledger: cluster → node → card → who holds what. ``new = apply(old, *events)``.
+"""The ledger: the books of all nodes. ``new = apply(old, *events)``.
 
-Invariants kept here: a reservation is keyed by pod UID and ends when the pod is gone or finished,
-not when it is being deleted; amounts come from the pod's limits; a later annotation never moves or
-frees a reservation; a pod is on one node at a time.
+Invariants: a reservation is keyed by pod UID and ends when the pod is deleted or finished, not when it is
+terminating; amounts come from the pod's limits; a later annotation neither moves nor frees a reservation; a
+pod is on one node at a time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ from gpushare.scheduling.score_cache import ScoreCache
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All books, and in which book a pod's reservation or nomination stands."""
+    """All books. ``home`` and ``nominated`` map pod UIDs to the node of the reservation or the nomination."""
 
     books: Map[str, Book] = field(default_factory=Map)
     home: Map[str, str] = field(default_factory=Map)
@@ -37,7 +37,7 @@ class Ledger:
     score_cache: ScoreCache = field(default_factory=ScoreCache, compare=False, repr=False)
 
     def reservation(self, uid: str) -> tuple[str, Reservation] | None:
-        """The node and the reservation of a pod."""
+        """The node and the reservation of a pod; None if it has none."""
         node = self.home.get(uid)
         return None if node is None else (node, self.books[node].reservations[uid])
 
@@ -46,15 +46,15 @@ EMPTY_LEDGER = Ledger()
 
 
 def apply(ledger: Ledger, *events: Event) -> Ledger:
-    """The ledger after the events, in their order. Each touched book is counted once."""
-    draft = _Draft(ledger)
+    """The ledger after the events, in order. Each changed book is recomputed once."""
+    draft = _LedgerDraft(ledger)
     for event in events:
-        draft.take(event)
+        draft.apply(event)
     return draft.finish()
 
 
-class _Page:
-    """A book under change. ``recount`` is False while nothing was touched that its sums depend on."""
+class _BookDraft:
+    """A book that is being changed. ``recount`` is True once something changed that its sums depend on."""
 
     __slots__ = ("before", "name", "node", "nominees", "recount", "reservations", "unhealthy")
 
@@ -68,7 +68,7 @@ class _Page:
         self.nominees = dict(book.nominees) if book else {}
 
     @property
-    def blank(self) -> bool:
+    def is_empty(self) -> bool:
         return not (self.node or self.unhealthy or self.reservations or self.nominees)
 
     def book(self) -> Book:
@@ -77,7 +77,7 @@ class _Page:
         return make_book(self.name, self.node, self.unhealthy, self.reservations, self.nominees)
 
 
-class _Draft:
+class _LedgerDraft:
     """A ledger under change: pages copied on first touch, written back by ``finish``."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -85,22 +85,22 @@ class _Draft:
         self._score_cache = ledger.score_cache
         self._home = ledger.home.mutate()
         self._nominated = ledger.nominated.mutate()
-        self._pages: dict[str, _Page] = {}
+        self._drafts: dict[str, _BookDraft] = {}
 
     def finish(self) -> Ledger:
         books = self._books.mutate()
         changed: dict[str, Book | None] = {}
-        for name, page in self._pages.items():
-            if not page.blank:
-                books[name] = page.book()
+        for name, draft in self._drafts.items():
+            if not draft.is_empty:
+                books[name] = draft.book()
             elif name in self._books:
                 del books[name]
-            if page.recount:
+            if draft.recount:
                 changed[name] = books.get(name)
-        score_cache = self._score_cache.handed_on(changed)
+        score_cache = self._score_cache.updated(changed)
         return Ledger(books.finish(), self._home.finish(), self._nominated.finish(), score_cache)
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         match event:
             case PodSeen(pod):
                 self._pod(pod)
@@ -110,9 +110,9 @@ class _Draft:
             case NodeSeen(node):
                 self._node(node)
             case NodeGone(name):
-                self._page(name).node = None
+                self._book_draft(name).node = None
             case UnhealthySeen(name, indices):
-                self._page(name).unhealthy = indices
+                self._book_draft(name).unhealthy = indices
             case Reserved():
                 self._reserve(event)
             case Confirmed(uid):
@@ -121,17 +121,17 @@ class _Draft:
                 self._release(uid)
 
     def _node(self, node: Node) -> None:
-        """Heartbeats that change nothing for us leave the book as it is."""
+        """An update that changes nothing relevant, such as a heartbeat, leaves the book unchanged."""
         book = self._books.get(node.name)
-        if node.name in self._pages or book is None or book.node != node:
-            self._page(node.name).node = node
+        if node.name in self._drafts or book is None or book.node != node:
+            self._book_draft(node.name).node = node
 
-    def _page(self, name: str, *, recount: bool = True) -> _Page:
-        page = self._pages.get(name)
-        if page is None:
-            page = self._pages[name] = _Page(name, self._books.get(name))
-        page.recount |= recount
-        return page
+    def _book_draft(self, name: str, *, recount: bool = True) -> _BookDraft:
+        draft = self._drafts.get(name)
+        if draft is None:
+            draft = self._drafts[name] = _BookDraft(name, self._books.get(name))
+        draft.recount |= recount
+        return draft
 
     def _pod(self, pod: Pod) -> None:
         self._unnominate(pod.uid)
@@ -144,10 +144,10 @@ class _Draft:
             self._nominate(pod, demand, pod.nominated)
 
     def _bound(self, pod: Pod, demand: Demand, node: str) -> None:
-        """A bound pod keeps the first word on its cards, whatever its annotations and labels say later.
+        """A bound pod keeps the GPUs that were known first, even if its annotations or labels change.
 
-        Limits never change, so a demand that did change comes from an edited label. Most changes of a
-        pod mean nothing here, and leave the book as it is.
+        Limits are immutable, so a changed demand comes from an edited label. An update that changes nothing
+        relevant leaves the book unchanged.
         """
         home = self._home.get(pod.uid)
         known = self._reservation(node, pod.uid) if home == node else None
@@ -164,63 +164,63 @@ class _Draft:
             return
         if home != node:
             self._drop(pod.uid)
-        self._page(node).reservations[pod.uid] = reservation
+        self._book_draft(node).reservations[pod.uid] = reservation
         self._home[pod.uid] = node
 
     def _reservation(self, node: str, uid: str) -> Reservation | None:
-        """A reservation as it stands now, without touching its book."""
-        page = self._pages.get(node) or self._books.get(node)
-        return page.reservations.get(uid) if page else None
+        """The current reservation, read without starting a draft."""
+        draft = self._drafts.get(node) or self._books.get(node)
+        return draft.reservations.get(uid) if draft else None
 
     def _reserve(self, event: Reserved) -> None:
         pod = event.pod
         self._drop(pod.uid)
-        page = self._page(event.node)
-        page.reservations[pod.uid] = Reservation(
+        draft = self._book_draft(event.node)
+        draft.reservations[pod.uid] = Reservation(
             pod.uid,
             pod.full_name,
             event.demand,
             event.shares,
             settled=False,
             priority=pod.priority,
-            mode=page.node.mode if page.node else None,
+            mode=draft.node.mode if draft.node else None,
         )
         self._home[pod.uid] = event.node
 
     def _confirm(self, uid: str) -> None:
         node = self._home.get(uid)
         if node is not None:
-            reservations = self._page(node, recount=False).reservations
+            reservations = self._book_draft(node, recount=False).reservations
             reservations[uid] = replace(reservations[uid], settled=True)
 
     def _release(self, uid: str) -> None:
-        """Only what the API has not shown bound can be taken back."""
+        """Release a reservation, unless the API has shown the pod bound."""
         node = self._home.get(uid)
-        if node is not None and not self._page(node).reservations[uid].settled:
+        if node is not None and not self._book_draft(node).reservations[uid].settled:
             self._drop(uid)
 
     def _drop(self, uid: str) -> None:
         node = self._home.pop(uid, None)
         if node is not None:
-            del self._page(node).reservations[uid]
+            del self._book_draft(node).reservations[uid]
 
     def _nominate(self, pod: Pod, demand: Demand, node: str) -> None:
-        self._page(node).nominees[pod.uid] = Nominee(pod.uid, demand, pod.priority, pod.placement)
+        self._book_draft(node).nominees[pod.uid] = Nominee(pod.uid, demand, pod.priority, pod.placement)
         self._nominated[pod.uid] = node
 
     def _unnominate(self, uid: str) -> None:
         node = self._nominated.pop(uid, None)
         if node is not None:
-            del self._page(node).nominees[uid]
+            del self._book_draft(node).nominees[uid]
 
 
 def overcommitted(ledger: Ledger) -> Iterator[tuple[str, int]]:
-    """Every card that is promised beyond its size: (node, card index)."""
+    """Every over-committed GPU: (node, index)."""
     for name, book in ledger.books.items():
-        for room in book.overcommitted:
-            yield name, room.card.index
+        for usage in book.overcommitted:
+            yield name, usage.card.index
 
 
 def sharing(books: Iterable[Book]) -> Iterator[Book]:
-    """The books of nodes that have cards to share, in the order of their names."""
+    """The books of nodes with shared GPUs, sorted by name."""
     return (book for book in sorted(books, key=lambda b: b.name) if book.node is not None and book.node.cards)

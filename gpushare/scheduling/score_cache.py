@@ -1,8 +1,8 @@
-"""What filter and prioritize have worked out of a ledger's books, kept until the books change.
+"""Results of filter and prioritize per node, kept until the node's book changes.
 
-Schedulers ask about thousands of nodes for one pod after the other, and from one to the next a single book
-changes. Tables by node are gone through several times faster than books, of which little is left in the
-processor's caches by the next call. No decision is made here.
+The scheduler asks about thousands of nodes for each pod, and from one pod to the next a single book changes.
+Reading tables by node is several times faster than reading books, which do not fit into the processor's
+caches. No decision is made here.
 """
 
 from collections.abc import Mapping
@@ -11,47 +11,49 @@ from typing import Final
 from gpushare.scheduling.book import Book
 
 UNFIT: Final = -1
-"""In place of a score: the pod has no room on that node."""
+"""Stands for a score: the pod does not fit on the node."""
 _DEMANDS: Final = 64
-"""More different ones than the workloads of one cluster usually have."""
+"""Number of demands that are kept; more than the workloads of one cluster usually differ in."""
 
 Scores = dict[str, int]
-"""Node → score of one demand. Nodes that are not in it were not asked about, or depend on who asks."""
+"""Node → score of one demand. Nodes that were not asked about, or where nominated pods wait, are absent."""
 
 
 class ScoreCache:
-    """Of one ledger. The next ledger takes over what still holds, and an older one begins anew."""
+    """Belongs to one ledger. The next ledger takes over the valid entries; the older one starts empty."""
 
-    __slots__ = ("_scores", "_widest")
+    __slots__ = ("_fits_up_to", "_scores")
 
-    def __init__(self, widest: dict[str, int] | None = None, scores: dict[str, Scores] | None = None) -> None:
-        self._widest = widest
+    def __init__(
+        self, fits_up_to: dict[str, int] | None = None, scores: dict[str, Scores] | None = None
+    ) -> None:
+        self._fits_up_to = fits_up_to
         self._scores = scores or {}
 
-    def widest(self, books: Mapping[str, Book]) -> Mapping[str, int]:
-        """Node → the ``widest`` of its book; ``books`` are those of the ledger."""
-        if self._widest is None:
-            self._widest = {name: book.widest for name, book in books.items()}
-        return self._widest
+    def fits_up_to(self, books: Mapping[str, Book]) -> Mapping[str, int]:
+        """Node → ``fits_up_to`` of its book; ``books`` are the ledger's."""
+        if self._fits_up_to is None:
+            self._fits_up_to = {name: book.fits_up_to for name, book in books.items()}
+        return self._fits_up_to
 
     def scores(self, demand: str) -> Scores:
-        """The table of a demand, for the caller to fill. Those asked for longest ago are dropped."""
+        """The table of a demand, for the caller to fill. The least recently used tables are dropped."""
         table = self._scores.pop(demand, {})
         if len(self._scores) == _DEMANDS:
             del self._scores[next(iter(self._scores))]
         self._scores[demand] = table
         return table
 
-    def handed_on(self, changed: Mapping[str, Book | None]) -> "ScoreCache":
-        """The next ledger's, in which these books are others or, as None, are gone."""
-        heir = ScoreCache(self._widest, self._scores)
-        self._widest, self._scores = None, {}
+    def updated(self, changed: Mapping[str, Book | None]) -> "ScoreCache":
+        """Moves the entries to the next ledger's cache, without those of the changed books; None: deleted."""
+        cache = ScoreCache(self._fits_up_to, self._scores)
+        self._fits_up_to, self._scores = None, {}
         for name, book in changed.items():
-            heir._forget(name)
-            if book and heir._widest is not None:
-                heir._widest[name] = book.widest
-        return heir
+            cache._forget(name)
+            if book and cache._fits_up_to is not None:
+                cache._fits_up_to[name] = book.fits_up_to
+        return cache
 
     def _forget(self, name: str) -> None:
-        for table in (self._widest or {}, *self._scores.values()):
+        for table in (self._fits_up_to or {}, *self._scores.values()):
             table.pop(name, None)

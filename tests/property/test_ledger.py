@@ -265,18 +265,18 @@ class HonestCluster(RuleBasedStateMachine):
             node = self.clerk.nodes.get(name)
             assert book.node == node
             assert node or book.unhealthy or book.reservations or book.nominees
-            assert [room.card for room in book.rooms] == list(node.cards if node else ())
-            for room in book.rooms:
-                assert tuple(room.free) == self.clerk.free(name, room.card.index)
-                assert room.open == self.clerk.is_open(name, room.card.index)
+            assert [usage.card for usage in book.usages] == list(node.cards if node else ())
+            for usage in book.usages:
+                assert tuple(usage.free) == self.clerk.free(name, usage.card.index)
+                assert usage.schedulable == self.clerk.is_open(name, usage.card.index)
 
     @invariant()
     def the_quick_answer_of_filter_is_the_thorough_one(self) -> None:
         for book in self.ledger.books.values():
-            assert book.largest == max((room.total.mem for room in book.rooms), default=-1)
-            if book.widest >= 0:
-                assert fits(book.name, self.ledger, book.widest)
-                assert not fits(book.name, self.ledger, book.widest + 1)
+            assert book.largest == max((usage.total.mem for usage in book.usages), default=-1)
+            if book.fits_up_to >= 0:
+                assert fits(book.name, self.ledger, book.fits_up_to)
+                assert not fits(book.name, self.ledger, book.fits_up_to + 1)
 
     @invariant()
     def answers_are_those_of_a_ledger_that_was_never_asked(self) -> None:
@@ -406,8 +406,8 @@ def test_a_batch_is_its_events_one_by_one(before: list[Event], batch: list[Event
     one_by_one = reduce(apply, batch, start)
     at_once = apply(start, *batch)
     assert at_once == one_by_one
-    assert {name: book.rooms for name, book in at_once.books.items()} == {
-        name: book.rooms for name, book in one_by_one.books.items()
+    assert {name: book.usages for name, book in at_once.books.items()} == {
+        name: book.usages for name, book in one_by_one.books.items()
     }
 
 

@@ -84,6 +84,6 @@ def test_pods_that_we_do_not_know_stay_in_every_answer(
 
 @given(crowded(), preemptors(), proposals)
 def test_preempt_changes_nothing(ledger: Ledger, who: PodRequest, proposed: list[str]) -> None:
-    before = {name: (book, book.rooms) for name, book in ledger.books.items()}
+    before = {name: (book, book.usages) for name, book in ledger.books.items()}
     preempt(ledger, who, {"n0": proposed})
-    assert {name: (book, book.rooms) for name, book in ledger.books.items()} == before
+    assert {name: (book, book.usages) for name, book in ledger.books.items()} == before

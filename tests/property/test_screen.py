@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpushare.model.demand import Amount, Demand
 from gpushare.model.modes import Mode
-from gpushare.scheduling.book import Book, Nominee, Reservation, shares_of, with_reservation, without
+from gpushare.scheduling.book import Book, Nominee, Reservation, reserved_shares, with_reservation, without
 from gpushare.scheduling.filtering import filter_nodes, score, shortlisted
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.inspection import explain, inspect
@@ -29,14 +29,14 @@ ASKED = (*NODES, "unknown")
 
 @given(ledgers(), pod_requests())
 def test_filter_says_of_every_node_what_bind_would_say(ledger: Ledger, who: PodRequest) -> None:
-    verdict = filter_nodes(ledger, who, ASKED)
+    outcome = filter_nodes(ledger, who, ASKED)
     for name in NODES:
         found = place(ledger.books[name], who)
         if isinstance(found, Rejection):
-            told = verdict.hopeless if found.hopeless else verdict.failed
+            told = outcome.unresolvable if found.unresolvable else outcome.failed
             assert told[name] == found.text
-        assert (name in verdict.passed) == (not isinstance(found, Rejection))
-    assert len(verdict.passed) + len(verdict.failed) + len(verdict.hopeless) == len(ASKED)
+        assert (name in outcome.passed) == (not isinstance(found, Rejection))
+    assert len(outcome.passed) + len(outcome.failed) + len(outcome.unresolvable) == len(ASKED)
 
 
 @given(ledgers(), pod_requests(), st.integers(1, len(NODES)))
@@ -50,7 +50,7 @@ def test_a_shortlist_names_the_best_nodes_and_refuses_no_other(
     assert len(left) == len(whole.passed) - len(short.passed)
     worst = min((score(ledger, who, name) for name in short.passed), default=0)
     assert all(score(ledger, who, name) <= worst for name in left)
-    assert (short.failed, short.hopeless) == (whole.failed, whole.hopeless)
+    assert (short.failed, short.unresolvable) == (whole.failed, whole.unresolvable)
     assert shortlisted(ledger, who, whole, 0) == whole
 
 
@@ -58,12 +58,12 @@ def test_a_shortlist_names_the_best_nodes_and_refuses_no_other(
 def test_asking_changes_nothing_and_asking_again_gives_the_same_answer(
     ledger: Ledger, who: PodRequest
 ) -> None:
-    before = {name: (book, book.rooms) for name, book in ledger.books.items()}
+    before = {name: (book, book.usages) for name, book in ledger.books.items()}
     first = filter_nodes(ledger, who, ASKED), [score(ledger, who, name) for name in ASKED]
     inspect(ledger)
     explain(ledger, who)
     assert (filter_nodes(ledger, who, ASKED), [score(ledger, who, name) for name in ASKED]) == first
-    assert {name: (book, book.rooms) for name, book in ledger.books.items()} == before
+    assert {name: (book, book.usages) for name, book in ledger.books.items()} == before
 
 
 @given(ledgers(), pod_requests())
@@ -76,7 +76,7 @@ def unlike(book: Book, index: int, wanted: Demand) -> bool:
     assert book.node is not None
     others: set[int | None] = set()
     for reservation in book.reservations.values():
-        shares = shares_of(reservation, book.node)
+        shares = reserved_shares(reservation, book.node)
         if shares is None or index in dict(shares):
             others |= reservation.demand.users
     return bool(wanted.users) and not others <= wanted.users
@@ -90,12 +90,12 @@ def test_a_pod_is_placed_exactly_where_enough_cards_have_room(ledger: Ledger, wh
         assert book.node is not None
         one_user = book.node.mode is Mode.MPS and not book.node.multi_user
         fitting = [
-            room
-            for room in book.rooms
-            if room.open
-            and room.free.mem >= part.mem
-            and room.free.core >= part.core
-            and not (one_user and unlike(book, room.card.index, who.demand))
+            usage
+            for usage in book.usages
+            if usage.schedulable
+            and usage.free.mem >= part.mem
+            and usage.free.core >= part.core
+            and not (one_user and unlike(book, usage.card.index, who.demand))
         ]
         serves = (
             book.node.closed is None
@@ -106,7 +106,7 @@ def test_a_pod_is_placed_exactly_where_enough_cards_have_room(ledger: Ledger, wh
         found = place(book, who)
         assert isinstance(found, Rejection) == (not serves or len(fitting) < who.demand.cards)
         if not isinstance(found, Rejection):
-            assert {index for index, _ in found} <= {room.card.index for room in fitting}
+            assert {index for index, _ in found} <= {usage.card.index for usage in fitting}
             assert len({index for index, _ in found}) == who.demand.cards
             assert all(share == part for _, share in found)
 
@@ -123,8 +123,8 @@ def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: PodReques
         taken = {index for index, _ in found}
         keys = {
             r.card.index: (sign * r.free.mem, r.card.index)
-            for r in book.rooms
-            if r.holds(part, who.demand.users)
+            for r in book.usages
+            if r.fits(part, who.demand.users)
         }
         best = sorted(keys, key=lambda index: keys[index])[: who.demand.cards]
         assert taken == set(best)
@@ -132,7 +132,7 @@ def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: PodReques
 
 @given(ledgers(), pod_requests())
 def test_eviction_does_not_help_where_it_is_said_not_to(ledger: Ledger, who: PodRequest) -> None:
-    for name in filter_nodes(ledger, who, NODES).hopeless:
+    for name in filter_nodes(ledger, who, NODES).unresolvable:
         book = ledger.books[name]
         assert isinstance(place(without(book, frozenset(book.reservations)), who), Rejection)
 
@@ -151,13 +151,13 @@ def test_a_pod_that_has_been_placed_leaves_no_card_overcommitted_that_was_not(
 
 def could_all_be_in(book: Book, waiting: list[Nominee]) -> bool:
     """Whether there is a card for every nominee (of one card), tried out in every combination."""
-    for cards in product([room.card.index for room in book.rooms], repeat=len(waiting)):
+    for cards in product([usage.card.index for usage in book.usages], repeat=len(waiting)):
         used = {index: Amount(0, 0) for index in cards}
         for index, nominee in zip(cards, waiting, strict=True):
             part = nominee.demand.per_card
             used[index] = Amount(used[index].mem + part.mem, used[index].core + part.core)
-        rooms = {room.card.index: room for room in book.rooms}
-        if all(rooms[index].holds(total) for index, total in used.items()):
+        usages = {usage.card.index: usage for usage in book.usages}
+        if all(usages[index].fits(total) for index, total in used.items()):
             return True
     return False
 
@@ -173,8 +173,8 @@ def test_room_for_nominees_of_no_lower_priority_is_never_taken_away(
     if isinstance(found, Rejection):
         return
     later = without(book, frozenset(r.uid for r in book.reservations.values() if r.terminating))
-    rivals = place_all(later, [n for n in book.nominees.values() if n.priority >= priority])
-    assert could_all_be_in(with_reservation(later, Reservation("new", "", who.demand, found)), rivals)
+    competitors = place_all(later, [n for n in book.nominees.values() if n.priority >= priority])
+    assert could_all_be_in(with_reservation(later, Reservation("new", "", who.demand, found)), competitors)
 
 
 @given(waited_for(), st.integers(1, 8), st.sampled_from(PLACEMENTS))
@@ -238,7 +238,7 @@ def test_of_two_nodes_the_one_that_suits_the_policy_never_scores_less(
         found = place(book, who)
         assume(not isinstance(found, Rejection))
         assert not isinstance(found, Rejection)
-        left[name] = sum(book.rooms[index].free.mem for index, _ in found)
+        left[name] = sum(book.usages[index].free.mem for index, _ in found)
     low, high = sorted(NODES, key=lambda name: left[name])
     better, worse = (low, high) if policy == "binpack" else (high, low)
     assert score(ledger, who, better) >= score(ledger, who, worse)

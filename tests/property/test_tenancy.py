@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpushare.contract import CORE_PER_CARD
 from gpushare.deviceplugin.core.reconcile import join
-from gpushare.scheduling.book import Reservation, shares_of
+from gpushare.scheduling.book import Reservation, reserved_shares
 from tests.property.node_of_pods import NodeOfPods
 
 
@@ -47,7 +47,7 @@ def the_extender_reads_the_truth_or_nothing(node: NodeOfPods) -> None:
         told = {uuid for cards in pod.told.values() for uuid in cards}
         if not told or told & node.lost or t.demand is None:
             continue
-        seen = shares_of(Reservation(pod.uid, pod.uid, t.demand, t.claim if t.pod.seal else None), view)
+        seen = reserved_shares(Reservation(pod.uid, pod.uid, t.demand, t.claim if t.pod.seal else None), view)
         assert seen is None or {node.uuid_of(index) for index, _ in seen} == told
 
 

@@ -149,9 +149,9 @@ def reserved(ledger: Ledger, who: Pod, name: str) -> Ledger:
 
 def free(ledger: Ledger, name: str) -> list[int]:
     """Free units of each card of a node."""
-    return [room.free.mem for room in ledger.books[name].rooms]
+    return [usage.free.mem for usage in ledger.books[name].usages]
 
 
 def free_core(ledger: Ledger, name: str) -> list[int]:
     """Free percent of compute of each card of a node."""
-    return [room.free.core for room in ledger.books[name].rooms]
+    return [usage.free.core for usage in ledger.books[name].usages]

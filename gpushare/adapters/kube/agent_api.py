@@ -88,9 +88,9 @@ class AgentApi:
             if not token:
                 return tuple(names)
 
-    async def note(self, note: Event) -> None:
+    async def write_event(self, event: Event) -> None:
         """POST an Event."""
-        await write_event(self._client, note, component=AGENT_NAME, identity=self._identity)
+        await write_event(self._client, event, component=AGENT_NAME, identity=self._identity)
 
     async def _patch(self, path: str, body: Mapping[str, Any]) -> None:
         await self._client.request("PATCH", path, timeout_s=_TIMEOUT_S, body=body, content_type=_MERGE_PATCH)

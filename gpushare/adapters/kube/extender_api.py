@@ -85,9 +85,9 @@ class ExtenderApi:
         body = await self._get(_pod_path(namespace, name))
         return None if body is None else any_pod_of(_decoded(body, WirePod))
 
-    async def note(self, note: Event) -> None:
+    async def write_event(self, event: Event) -> None:
         """POST an Event."""
-        await write_event(self._client, note, component=EXTENDER_NAME, identity=self._identity)
+        await write_event(self._client, event, component=EXTENDER_NAME, identity=self._identity)
 
     async def read_lease(self) -> LeaseRecord | None:
         """GET the Lease."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 import structlog
 
 from gpushare.deviceplugin.api.backoff import Backoff, BackoffPolicy
-from gpushare.deviceplugin.api.events import EventRecorder
+from gpushare.deviceplugin.api.events import PluginEventMetrics
 from gpushare.deviceplugin.core.node_patch import DesiredNode, applied, patch, without_labels
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
@@ -26,6 +26,7 @@ from gpushare.errors import ApiError
 from gpushare.model.objects import Pod
 from gpushare.model.own_node import OwnNode
 from gpushare.ports import Event, NodeApi
+from gpushare.runtime.events import EventRecorder, RecorderSettings
 
 log = structlog.get_logger()
 
@@ -69,7 +70,7 @@ class ApiWriter:
         self._metrics = metrics
         self._watchdog = watchdog
         self._patience = Backoff(pace or BackoffPolicy())
-        self._notes = EventRecorder(api, metrics, pace or BackoffPolicy())
+        self._notes = EventRecorder(api.write_event, PluginEventMetrics(metrics), RecorderSettings())
         self._shown: OwnNode | None = None
         self._wanted: DesiredNode | None = None
         self._pods: PodWishes = {}
@@ -104,7 +105,7 @@ class ApiWriter:
 
     def tell(self, note: Event) -> None:
         """Queue an event."""
-        self._notes.write(note)
+        self._notes.record(note)
 
     async def run(self) -> None:
         """Write until cancelled."""

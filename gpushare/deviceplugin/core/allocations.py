@@ -214,13 +214,13 @@ def _has_free(book: Book, index: int, share: Amount) -> bool:
     """Whether the GPU has the amount free, schedulable or not: a pod stays on its GPUs."""
     return any(
         room.card.index == index and room.free.mem >= share.mem and room.free.core >= share.core
-        for room in book.rooms
+        for room in book.usages
     )
 
 
 def _fits(book: Book, claim: Shares) -> bool:
-    rooms = {room.card.index: room for room in book.rooms}
-    return all(index in rooms and rooms[index].holds(share) for index, share in claim)
+    rooms = {room.card.index: room for room in book.usages}
+    return all(index in rooms and rooms[index].fits(share) for index, share in claim)
 
 
 def core_fits(allocations: Allocations, allocation: Allocation, percent: int) -> bool:
@@ -242,4 +242,4 @@ def _free(allocations: Allocations, allocation: Allocation, *, asking: str | Non
     """The free amount of each of the allocation's GPUs; negative on an over-committed one."""
     book = book_of(allocations, asking=asking, claims=False)
     indices = {allocations.index_of(uuid) for uuid, _ in allocation.cards}
-    return [room.free for room in book.rooms if room.card.index in indices]
+    return [room.free for room in book.usages if room.card.index in indices]

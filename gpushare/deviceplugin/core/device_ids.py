@@ -11,7 +11,7 @@ from gpushare.contract import RESOURCE_MEM
 from gpushare.deviceplugin.core.interface import Device
 from gpushare.model.cards import Card
 from gpushare.model.demand import Malformed
-from gpushare.model.devices import card_named, long_id, number_of, short_id
+from gpushare.model.devices import gpu_of_unit, long_id, short_id, unit_number
 
 MESSAGE_LIMIT: Final = 4 * 1024 * 1024
 """The size limit of one message, and so of one list of devices, in bytes."""
@@ -56,7 +56,7 @@ def cards_by_name(cards: Iterable[Card]) -> Mapping[str, Card]:
 
 def card_of(identifier: str, names: Mapping[str, Card]) -> Card | None:
     """The GPU of a device ID of either form; ``names`` comes from ``cards_by_name``."""
-    return names.get(card_named(identifier))
+    return names.get(gpu_of_unit(identifier))
 
 
 def preferred(
@@ -85,7 +85,7 @@ def _take(pool: list[str], count: int) -> list[str]:
     """The first IDs of a pool by number, so that a container gets consecutive ones."""
     if count <= 0:
         return []
-    pool.sort(key=number_of)
+    pool.sort(key=unit_number)
     taken, pool[:] = pool[:count], pool[count:]
     return taken
 

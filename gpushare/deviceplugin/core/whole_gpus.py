@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from gpushare.contract import MANAGED_RESOURCES
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.model.cards import Card, in_use_as_whole
-from gpushare.model.devices import gives_whole_gpus, is_uuid_of_card, whole_card_named
+from gpushare.model.devices import is_gpu_uuid, is_whole_gpu_resource, uuid_of_gpu
 from gpushare.model.quantity import parse_small
 
 Devices = frozenset[str]
@@ -70,8 +70,8 @@ def devices_by_pod(recorded: Iterable[tuple[str, str, Devices]]) -> dict[str, De
     """
     found: dict[str, Devices] = {}
     for pod, resource, ids in recorded:
-        known = gives_whole_gpus(resource)
-        cards = frozenset(each for each in ids if known or is_uuid_of_card(whole_card_named(each)))
+        known = is_whole_gpu_resource(resource)
+        cards = frozenset(each for each in ids if known or is_gpu_uuid(uuid_of_gpu(each)))
         if cards and resource not in MANAGED_RESOURCES:
             found[pod] = found.get(pod, frozenset()) | cards
     return found
@@ -108,7 +108,7 @@ def cards_of(identifier: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
 
     None if that is unknown, so that it may be on any GPU.
     """
-    name = whole_card_named(identifier)
+    name = uuid_of_gpu(identifier)
     if name.startswith("MIG-"):
         return _cards_of_mig(name, shared_gpus)
     by_name = {card.uuid: card.index for card in shared_gpus.cards} | {
@@ -116,7 +116,7 @@ def cards_of(identifier: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
     }
     if name in by_name:
         return frozenset({by_name[name]})
-    on_other_gpu = is_uuid_of_card(name) or parse_small(name) in {each.index for each in shared_gpus.excluded}
+    on_other_gpu = is_gpu_uuid(name) or parse_small(name) in {each.index for each in shared_gpus.excluded}
     return frozenset() if on_other_gpu else None
 
 
@@ -129,7 +129,7 @@ def _cards_of_mig(name: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
     by_uuid = {card.uuid: card.index for card in shared_gpus.cards}
     if parent in by_uuid:
         return frozenset({by_uuid[parent]})
-    on_other_gpu = is_uuid_of_card(parent) or any(each.mig for each in shared_gpus.excluded)
+    on_other_gpu = is_gpu_uuid(parent) or any(each.mig for each in shared_gpus.excluded)
     return frozenset() if on_other_gpu else None
 
 

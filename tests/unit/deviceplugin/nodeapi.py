@@ -75,9 +75,9 @@ class FakeNodeApi:
     async def node_names(self) -> tuple[str, ...]:
         return (self.node.name,)
 
-    async def note(self, note: Event) -> None:
+    async def write_event(self, event: Event) -> None:
         await self._answer(self.note_errors)
-        self.notes.append(note)
+        self.notes.append(event)
 
     async def _answer(self, errors: deque[ApiError | None]) -> None:
         await asyncio.sleep(0)

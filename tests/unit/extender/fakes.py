@@ -110,10 +110,10 @@ class FakeApi:
             raise self.read_error
         return self.pods.get(f"{namespace}/{name}")
 
-    async def note(self, note: Event) -> None:
+    async def write_event(self, event: Event) -> None:
         self.noted.set()
         _next(self.note_errors)
-        self.notes.append(note)
+        self.notes.append(event)
 
     async def read_lease(self) -> LeaseRecord | None:
         self._may("get")

@@ -70,7 +70,7 @@ async def rig(*things: Node | Pod, api_request_s: float = LONG_S) -> AsyncIterat
             made.cluster,
             api,
             fence=lambda: made.fenced,
-            note=made.notes.append,
+            record_event=made.notes.append,
             tasks=tasks,
             deadlines=Deadlines(post_s=1.0, api_request_s=api_request_s),
         )
@@ -81,7 +81,7 @@ async def rig(*things: Node | Pod, api_request_s: float = LONG_S) -> AsyncIterat
 
 
 async def settled_deadline(rig: Rig, uid: str) -> None:
-    await until(lambda: rig.binder.unclear.left_s(uid) == 0)
+    await until(lambda: rig.binder.unclear.remaining_s(uid) == 0)
 
 
 # --- the usual way -------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ async def test_a_second_attempt_says_the_mode_of_the_first() -> None:
         r.knows(node("n", 14, 14, mode=Mode.CGPU))
         assert await r.bind("a") == BindResult()
         assert [post.annotations[contract.ANN_MODE] for post in r.api.posts] == ["share", "share"]
-        assert [room.open for room in r.cluster.ledger.books["n"].rooms] == [False, True]
+        assert [usage.schedulable for usage in r.cluster.ledger.books["n"].usages] == [False, True]
 
 
 async def test_the_note_of_each_bind_shows_what_is_left_after_it() -> None:

@@ -16,7 +16,7 @@ def with_node() -> Cluster:
 
 
 def usable(cluster: Cluster) -> list[int]:
-    return [room.card.index for room in cluster.ledger.books["n"].rooms if room.open]
+    return [usage.card.index for usage in cluster.ledger.books["n"].usages if usage.schedulable]
 
 
 @pytest.mark.parametrize(

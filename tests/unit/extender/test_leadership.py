@@ -56,12 +56,14 @@ def open_gate() -> CatchUp:
     return made
 
 
-def candidate(api: FakeApi, catch_up: CatchUp, terms: LeaseDurations, *, by_flag: bool = False) -> Leadership:
+def candidate(
+    api: FakeApi, catch_up: CatchUp, durations: LeaseDurations, *, by_flag: bool = False
+) -> Leadership:
     return Leadership(
         api,
         identity="me",
         address="10.0.0.1:39999",
-        terms=terms,
+        durations=durations,
         catch_up=catch_up,
         allow_without_lease=by_flag,
     )
@@ -69,9 +71,9 @@ def candidate(api: FakeApi, catch_up: CatchUp, terms: LeaseDurations, *, by_flag
 
 @asynccontextmanager
 async def running(
-    api: FakeApi, catch_up: CatchUp | None = None, terms: LeaseDurations = ONCE, *, by_flag: bool = False
+    api: FakeApi, catch_up: CatchUp | None = None, durations: LeaseDurations = ONCE, *, by_flag: bool = False
 ) -> AsyncIterator[Leadership]:
-    leadership = candidate(api, catch_up or open_gate(), terms, by_flag=by_flag)
+    leadership = candidate(api, catch_up or open_gate(), durations, by_flag=by_flag)
     task = asyncio.create_task(leadership.run())
     try:
         yield leadership
@@ -113,7 +115,7 @@ async def test_a_lease_that_tells_nothing_is_waited_for_in_full_and_caught_up_wi
     api, catch_up = FakeApi(lease=lease), open_gate()
     began = time.monotonic()
     async with running(api, catch_up, QUICK) as leadership:
-        await until(lambda: leadership.refusal() == WAITS)
+        await until(lambda: leadership.fence() == WAITS)
         await until(lambda: leadership.leads)
         assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
         assert catch_up.begun == 1
@@ -123,7 +125,7 @@ async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
     api, catch_up = FakeApi(lease=FREE), CatchUp()
     async with running(api, catch_up) as leadership:
         await until(lambda: catch_up.begun)
-        assert leadership.refusal() == WAITS
+        assert leadership.fence() == WAITS
         catch_up.gate.set()
         await until(lambda: leadership.leads)
 
@@ -134,7 +136,7 @@ async def running_after_scouting(
 ) -> AsyncIterator[Leadership]:
     """A replica that looks at the Lease first; then the Lease changes; then it takes part."""
     leadership = candidate(api, catch_up, ONCE)
-    await leadership.scout()
+    await leadership.observe_lease()
     change()
     task = asyncio.create_task(leadership.run())
     try:
@@ -169,7 +171,7 @@ async def test_a_lease_that_was_held_since_before_the_lists_needs_new_ones(
 async def test_an_old_look_at_the_lease_counts_for_the_first_term_only() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     leadership = candidate(api, catch_up, FAST)
-    await leadership.scout()
+    await leadership.observe_lease()
     task = asyncio.create_task(leadership.run())
     await until(lambda: leadership.leads)
     api.lease = None
@@ -203,7 +205,7 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
     async with running(api) as leadership:
         await until(lambda: leadership.holder)
         assert leadership.holder == OTHER
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
     assert api.lease == OTHER
 
 
@@ -213,23 +215,23 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
 async def test_without_the_right_to_the_lease_nobody_binds_and_both_ways_out_are_named() -> None:
     api = FakeApi(lease_verbs=())
     async with running(api) as leadership:
-        await until(lambda: leadership.reduced)
+        await until(lambda: leadership.degraded)
         refusal = REFUSED.format("get leases") + ", or start the only replica with --allow-without-lease"
-        assert leadership.refusal() == leadership.reduced == refusal
+        assert leadership.fence() == leadership.degraded == refusal
 
 
 async def test_a_refusal_does_not_make_a_follower_bind() -> None:
     api = FakeApi(lease=OTHER)
-    async with running(api, terms=FAST) as leadership:
+    async with running(api, durations=FAST) as leadership:
         await until(lambda: leadership.holder)
         api.lease_verbs = ()
-        await until(lambda: leadership.reduced)
+        await until(lambda: leadership.degraded)
         await turns()
         assert not leadership.leads
         assert leadership.holder == OTHER
         api.lease_verbs = ("get",)
-        await until(lambda: not leadership.reduced)
-        assert leadership.refusal() == NOT_HELD
+        await until(lambda: not leadership.degraded)
+        assert leadership.fence() == NOT_HELD
 
 
 @pytest.mark.parametrize("by_flag", [False, True])
@@ -242,10 +244,10 @@ async def test_a_holder_that_is_refused_its_lease_binds_until_its_deadline_and_g
     async with running(api, catch_up, QUICK, by_flag=by_flag) as leadership:
         await until(lambda: leadership.leads)
         api.lease_verbs = ("get",)
-        await until(lambda: leadership.reduced)
+        await until(lambda: leadership.degraded)
         assert leadership.leads
         await until(lambda: not leadership.leads)
-        refusal = leadership.refusal()
+        refusal = leadership.fence()
         assert refusal
         assert refusal.startswith(REFUSED.format("update leases"))
         assert ("or restart it if it is the only replica" in refusal) == by_flag
@@ -256,9 +258,9 @@ async def test_a_holder_that_is_refused_its_lease_binds_until_its_deadline_and_g
 
 async def test_a_right_to_read_the_lease_is_not_enough_to_bind() -> None:
     api = FakeApi(lease_verbs=("get",))
-    async with running(api, terms=QUICK, by_flag=True) as leadership:
-        await until(lambda: leadership.reduced)
-        assert leadership.refusal() == REFUSED.format("create leases") + (
+    async with running(api, durations=QUICK, by_flag=True) as leadership:
+        await until(lambda: leadership.degraded)
+        assert leadership.fence() == REFUSED.format("create leases") + (
             ", or restart it if it is the only replica: --allow-without-lease counts from the start"
         )
 
@@ -266,7 +268,7 @@ async def test_a_right_to_read_the_lease_is_not_enough_to_bind() -> None:
 async def test_a_refusal_is_said_once() -> None:
     api = FakeApi(lease_errors=deque([refused(403, "no")] * 5))
     with capture_logs() as logs:
-        async with running(api, terms=FAST):
+        async with running(api, durations=FAST):
             await until(lambda: not api.lease_errors)
     told = [entry for entry in logs if entry["log_level"] == "warning"]
     assert [(entry["event"], entry["right"]) for entry in told] == [("reduced_mode", "leases")]
@@ -277,7 +279,7 @@ async def test_a_refusal_is_said_once() -> None:
 
 
 @asynccontextmanager
-async def alone(catch_up: CatchUp | None = None) -> AsyncIterator[tuple[Leadership, FakeApi]]:
+async def without_lease(catch_up: CatchUp | None = None) -> AsyncIterator[tuple[Leadership, FakeApi]]:
     api = FakeApi(lease_verbs=())
     async with running(api, catch_up, QUICK, by_flag=True) as leadership:
         yield leadership, api
@@ -285,9 +287,9 @@ async def alone(catch_up: CatchUp | None = None) -> AsyncIterator[tuple[Leadersh
 
 async def test_by_choice_a_replica_binds_without_a_lease_after_a_full_wait_and_a_catch_up() -> None:
     began, catch_up = time.monotonic(), CatchUp()
-    async with alone(catch_up) as (leadership, _):
-        await until(lambda: leadership.reduced)
-        assert leadership.refusal() == (
+    async with without_lease(catch_up) as (leadership, _):
+        await until(lambda: leadership.degraded)
+        assert leadership.fence() == (
             "this extender has no Lease and waits before its first bind as if another still bound"
         )
         await until(lambda: catch_up.begun)
@@ -295,7 +297,7 @@ async def test_by_choice_a_replica_binds_without_a_lease_after_a_full_wait_and_a
         assert not leadership.leads
         catch_up.gate.set()
         await until(lambda: leadership.leads)
-        assert leadership.reduced == (
+        assert leadership.degraded == (
             "this extender binds without a Lease, which only a single replica may (User x cannot get leases)"
         )
 
@@ -303,26 +305,26 @@ async def test_by_choice_a_replica_binds_without_a_lease_after_a_full_wait_and_a
 async def test_a_lease_that_can_be_read_stops_it_at_once_and_is_waited_for_in_full() -> None:
     """Even one that was given back: others without a Lease do not show in it."""
     catch_up = open_gate()
-    async with alone(catch_up) as (leadership, api):
+    async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)
         api.lease, api.lease_verbs = FREE, ("get", "create", "update")
         began = time.monotonic()
         await until(lambda: api.lease and api.lease.holder == "me")
-        assert leadership.refusal() == WAITS
-        assert leadership.reduced is None
+        assert leadership.fence() == WAITS
+        assert leadership.degraded is None
         await until(lambda: leadership.leads)
         assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
         assert catch_up.begun == 2
 
 
 async def test_a_lease_of_another_ends_it_for_good() -> None:
-    async with alone() as (leadership, api):
+    async with without_lease() as (leadership, api):
         await until(lambda: leadership.leads)
         api.lease, api.lease_verbs = OTHER, ("get",)
         await until(lambda: leadership.holder)
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
         api.lease_verbs = ()
-        await until(lambda: leadership.reduced)
+        await until(lambda: leadership.degraded)
         await rounds(api, 2 * QUICK.take_over_s)
         assert not leadership.leads
         assert leadership.holder == OTHER
@@ -331,11 +333,11 @@ async def test_a_lease_of_another_ends_it_for_good() -> None:
 async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
     """Whoever hears nothing does not know whether another holds the Lease by now."""
     catch_up = open_gate()
-    async with alone(catch_up) as (leadership, api):
+    async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)
         api.lease_verbs = ("get",)
         api.lease_errors = deque([silence()] * 10_000)
-        await until(lambda: leadership.refusal() == NOT_HELD)
+        await until(lambda: leadership.fence() == NOT_HELD)
         api.lease_verbs = ()
         began = time.monotonic()
         await until(lambda: leadership.leads)
@@ -345,7 +347,7 @@ async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
 
 async def test_it_goes_on_for_as_long_as_it_is_refused() -> None:
     catch_up = open_gate()
-    async with alone(catch_up) as (leadership, api):
+    async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)
         await rounds(api, 2 * QUICK.take_over_s)
         assert leadership.leads
@@ -360,7 +362,7 @@ async def test_whoever_loses_the_race_for_the_lease_does_not_lead() -> None:
     async with running(api) as leadership:
         await until(lambda: not api.lease_errors)
         await turns()
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
 
 
 async def test_an_api_that_is_away_makes_no_leader() -> None:
@@ -368,21 +370,21 @@ async def test_an_api_that_is_away_makes_no_leader() -> None:
     async with running(api) as leadership:
         await until(lambda: not api.lease_errors)
         await turns()
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
 
 
 async def test_a_holder_that_cannot_renew_stops_binding_before_the_lease_is_up() -> None:
     api = FakeApi(lease=FREE)
-    async with running(api, terms=FAST) as leadership:
+    async with running(api, durations=FAST) as leadership:
         await until(lambda: leadership.leads)
         api.lease_errors = deque([silence()] * 1000)
         await until(lambda: not leadership.leads)
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
 
 
 async def test_a_holder_goes_on_after_a_renewal_that_failed_once() -> None:
     api = FakeApi(lease=FREE)
-    async with running(api, terms=FAST) as leadership:
+    async with running(api, durations=FAST) as leadership:
         await until(lambda: leadership.leads)
         before = api.writes
         api.lease_errors = deque([silence()])
@@ -397,7 +399,7 @@ async def test_a_holder_whose_lease_was_taken_steps_down() -> None:
         api.lease = OTHER
         await until(lambda: leadership.holder)
         assert not leadership.leads
-        assert leadership.refusal() == NOT_HELD
+        assert leadership.fence() == NOT_HELD
 
 
 async def test_a_lease_that_another_held_meanwhile_and_gave_back_is_led_only_after_a_catch_up() -> None:
@@ -451,7 +453,7 @@ async def test_a_lease_that_was_deleted_and_made_anew_by_a_renewal_is_waited_for
         await until(lambda: leadership.leads)
         api.deletes = True
         began = time.monotonic()
-        await until(lambda: leadership.refusal() == WAITS)
+        await until(lambda: leadership.fence() == WAITS)
         await until(lambda: leadership.leads)
         assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
         assert catch_up.begun == 2
@@ -459,7 +461,7 @@ async def test_a_lease_that_was_deleted_and_made_anew_by_a_renewal_is_waited_for
 
 async def test_a_renewal_is_no_transition() -> None:
     api = FakeApi(lease=FREE)
-    async with running(api, terms=FAST) as leadership:
+    async with running(api, durations=FAST) as leadership:
         await until(lambda: leadership.leads and api.writes > 2)
         assert api.lease is not None
         assert api.lease.transitions == FREE.transitions + 1
@@ -469,10 +471,10 @@ async def test_at_an_end_with_no_bind_under_way_the_lease_is_given_back() -> Non
     api = FakeApi(lease=FREE)
     async with running(api) as leadership:
         await until(lambda: leadership.leads)
-        leadership.give_back_at_end()
+        leadership.release_at_end()
     assert api.lease is not None
     assert (api.lease.holder, api.lease.address, api.lease.duration_s) == ("", "", 1)
-    assert leadership.refusal() == NOT_HELD
+    assert leadership.fence() == NOT_HELD
 
 
 async def test_a_holder_that_ends_in_any_other_way_lets_its_lease_lapse() -> None:
@@ -482,15 +484,15 @@ async def test_a_holder_that_ends_in_any_other_way_lets_its_lease_lapse() -> Non
         await until(lambda: leadership.leads)
     assert api.lease is not None
     assert (api.lease.holder, api.lease.duration_s) == ("me", 60)
-    assert leadership.refusal() == NOT_HELD
+    assert leadership.fence() == NOT_HELD
 
 
 async def test_a_holder_that_still_waits_for_binds_of_others_lets_its_lease_lapse() -> None:
     """The next holder would not wait for them."""
     api = FakeApi()
     async with running(api) as leadership:
-        await until(lambda: leadership.refusal() == WAITS)
-        leadership.give_back_at_end()
+        await until(lambda: leadership.fence() == WAITS)
+        leadership.release_at_end()
     assert api.lease is not None
     assert api.lease.holder == "me"
 
@@ -515,7 +517,7 @@ async def bind_beside_a_job_that_crashes(api: FakeApi) -> None:
 
     async with asyncio.TaskGroup() as tasks:
         binder = Binder(
-            cluster, api, fence=leadership.refusal, note=print, tasks=tasks, deadlines=Deadlines()
+            cluster, api, fence=leadership.fence, record_event=print, tasks=tasks, deadlines=Deadlines()
         )
         tasks.create_task(leadership.run())
         await until(lambda: leadership.leads)
@@ -528,7 +530,7 @@ async def test_a_lease_that_cannot_be_given_back_does_not_keep_the_daemon(error:
     api = FakeApi(lease=FREE)
     async with running(api) as leadership:
         await until(lambda: leadership.leads)
-        leadership.give_back_at_end()
+        leadership.release_at_end()
         api.lease_errors = deque([error])
     assert api.lease is not None
     assert api.lease.holder == "me"

@@ -12,13 +12,13 @@ from gpushare.extender.lease import (
     LeaseAction,
     LeaseDurations,
     Observation,
-    bind_from,
+    binds_from,
+    binds_until,
     decide,
-    goes_alone,
-    lapses_at,
-    look,
-    nobody_since,
+    may_bind_without_lease,
+    observe,
     recreated,
+    unchanged_since_release,
 )
 from gpushare.ports import LeaseRecord
 
@@ -35,26 +35,26 @@ def record(
 
 
 def test_a_first_look_dates_what_it_sees_from_now() -> None:
-    assert look(None, record(), 5.0) == Observation(record(), 5.0)
+    assert observe(None, record(), 5.0) == Observation(record(), 5.0)
 
 
 def test_content_that_did_not_change_keeps_the_time_when_it_was_first_seen() -> None:
-    assert look(Observation(record(), 5.0), record(), 9.0).since == 5.0
+    assert observe(Observation(record(), 5.0), record(), 9.0).since == 5.0
 
 
 def test_a_renewal_is_a_sign_of_life() -> None:
-    assert look(Observation(record(), 5.0), record(renewed="12:02"), 9.0) == Observation(
+    assert observe(Observation(record(), 5.0), record(renewed="12:02"), 9.0) == Observation(
         record(renewed="12:02"), 9.0
     )
 
 
 def test_a_write_that_changes_only_the_version_is_a_sign_of_life_too() -> None:
-    assert look(Observation(record(), 5.0), replace(record(), version="8"), 9.0).since == 9.0
+    assert observe(Observation(record(), 5.0), replace(record(), version="8"), 9.0).since == 9.0
 
 
 def test_the_absence_of_a_lease_is_content_too() -> None:
-    assert look(Observation(None, 5.0), None, 9.0).since == 5.0
-    assert look(Observation(record(), 5.0), None, 9.0).since == 9.0
+    assert observe(Observation(None, 5.0), None, 9.0).since == 5.0
+    assert observe(Observation(record(), 5.0), None, 9.0).since == 9.0
 
 
 # --- decide --------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_a_lease_that_was_given_back_is_taken_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "move"),
+    ("age", "action"),
     [
         (0.0, LeaseAction.FOLLOW),
         (14.999, LeaseAction.FOLLOW),
@@ -83,8 +83,8 @@ def test_a_lease_that_was_given_back_is_taken_at_once() -> None:
         (99.0, LeaseAction.TAKE),
     ],
 )
-def test_a_lease_that_did_not_change_for_its_duration_may_be_taken(age: float, move: LeaseAction) -> None:
-    assert decide(Observation(record(), 100.0), "me", 100.0 + age) is move
+def test_a_lease_that_did_not_change_for_its_duration_may_be_taken(age: float, action: LeaseAction) -> None:
+    assert decide(Observation(record(), 100.0), "me", 100.0 + age) is action
 
 
 def test_the_duration_that_counts_is_the_one_that_the_holder_wrote() -> None:
@@ -104,32 +104,32 @@ def test_a_lease_that_tells_nothing_of_who_could_be_binding_is_waited_for_in_ful
     found: LeaseRecord | None,
 ) -> None:
     assert TERMS.take_over_s == TERMS.lease_s + TERMS.post_s
-    assert bind_from(Observation(found, 0.0), TERMS, 4.0) == 4.0 + TERMS.take_over_s
+    assert binds_from(Observation(found, 0.0), TERMS, 4.0) == 4.0 + TERMS.take_over_s
 
 
 def test_after_a_lease_that_was_given_back_one_may_bind_at_once() -> None:
-    assert bind_from(Observation(record(""), 0.0), TERMS, 4.0) == 4.0
+    assert binds_from(Observation(record(""), 0.0), TERMS, 4.0) == 4.0
 
 
 def test_after_a_holder_that_fell_silent_its_last_post_must_have_ended() -> None:
-    assert bind_from(Observation(record(), 100.0), TERMS, 115.0) == 118.0
+    assert binds_from(Observation(record(), 100.0), TERMS, 115.0) == 118.0
 
 
 def test_a_holder_that_is_silent_for_long_needs_no_more_wait() -> None:
-    assert bind_from(Observation(record(), 100.0), TERMS, 500.0) == 500.0
+    assert binds_from(Observation(record(), 100.0), TERMS, 500.0) == 500.0
 
 
 def test_a_replica_that_restarts_under_its_old_name_waits_for_the_binds_of_its_former_life() -> None:
-    assert bind_from(Observation(record("me"), 100.0), TERMS, 100.0) == 118.0
+    assert binds_from(Observation(record("me"), 100.0), TERMS, 100.0) == 118.0
 
 
 def test_a_post_begins_only_if_it_ends_before_the_renewal_deadline() -> None:
-    assert lapses_at(100.0, TERMS) + TERMS.post_s == 110.0
+    assert binds_until(100.0, TERMS) + TERMS.post_s == 110.0
 
 
 def test_the_last_post_of_a_holder_ends_before_anybody_may_take_its_lease() -> None:
     first_seen_at_the_earliest = 100.0
-    assert lapses_at(100.0, TERMS) + TERMS.post_s < first_seen_at_the_earliest + record().duration_s
+    assert binds_until(100.0, TERMS) + TERMS.post_s < first_seen_at_the_earliest + record().duration_s
 
 
 # --- recreated, nobody_since, goes_alone ---------------------------------------------------------
@@ -142,7 +142,7 @@ def test_a_lease_of_another_uid_is_another_lease() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scouted", "taken", "nobody"),
+    ("first", "taken", "unchanged"),
     [
         (record(""), record(""), True),
         (record(""), replace(record(""), version="8"), False),
@@ -153,14 +153,14 @@ def test_a_lease_of_another_uid_is_another_lease() -> None:
     ids=["free", "free-again", "held", "never-held", "absent"],
 )
 def test_only_a_lease_that_stayed_given_back_proves_that_nobody_has_bound(
-    scouted: LeaseRecord | None, taken: LeaseRecord | None, *, nobody: bool
+    first: LeaseRecord | None, taken: LeaseRecord | None, *, unchanged: bool
 ) -> None:
-    assert nobody_since(Observation(scouted, 0.0), Observation(taken, 9.0)) is nobody
-    assert not nobody_since(None, Observation(taken, 9.0))
+    assert unchanged_since_release(Observation(first, 0.0), Observation(taken, 9.0)) is unchanged
+    assert not unchanged_since_release(None, Observation(taken, 9.0))
 
 
 @pytest.mark.parametrize(
-    ("sight", "allowed", "alone"),
+    ("observation", "allowed", "without_lease"),
     [
         (None, True, True),
         (None, False, False),
@@ -170,9 +170,9 @@ def test_only_a_lease_that_stayed_given_back_proves_that_nobody_has_bound(
     ids=["by-choice", "without-the-flag", "seen-absent", "seen-held"],
 )
 def test_a_replica_goes_alone_only_by_choice_and_if_it_has_never_read_the_lease(
-    sight: Observation | None, *, allowed: bool, alone: bool
+    observation: Observation | None, *, allowed: bool, without_lease: bool
 ) -> None:
-    assert goes_alone(sight, allowed=allowed) is alone
+    assert may_bind_without_lease(observation, allowed=allowed) is without_lease
 
 
 # --- two replicas --------------------------------------------------------------------------------
@@ -231,11 +231,11 @@ class Replica:
     offset: float
     by_flag: bool = False
     refused: bool = False
-    sight: Observation | None = None
+    observation: Observation | None = None
     read_at: float = 0.0
-    move: LeaseAction | None = None
+    action: LeaseAction | None = None
     written: LeaseRecord | None = None
-    alone: bool = False
+    without_lease: bool = False
     not_before: float = float("-inf")
     binds_from: float | None = None
     lapses: float = float("-inf")
@@ -244,52 +244,57 @@ class Replica:
         return t + self.offset
 
     def read(self, server: ServerFake, t: float) -> None:
-        self.read_at, self.written, self.move = self.clock(t), None, None
+        self.read_at, self.written, self.action = self.clock(t), None, None
         if self.refused:
             self.bind_alone()
             return
-        if self.alone:
-            self.alone, self.not_before = False, self.read_at + TERMS.take_over_s
+        if self.without_lease:
+            self.without_lease, self.not_before = False, self.read_at + TERMS.take_over_s
             self.stop()
-        before = self.sight.record if self.sight else None
+        before = self.observation.record if self.observation else None
         if server.record and recreated(before, server.record):
             self.binds_from = None
-        self.sight = look(self.sight, server.record, self.read_at)
-        move = decide(self.sight, self.name, self.read_at)
-        if move is LeaseAction.FOLLOW:
+        self.observation = observe(self.observation, server.record, self.read_at)
+        action = decide(self.observation, self.name, self.read_at)
+        if action is LeaseAction.FOLLOW:
             self.stop()
         else:
-            self.move = move
+            self.action = action
 
     def bind_alone(self) -> None:
-        if not goes_alone(self.sight, allowed=self.by_flag):
+        if not may_bind_without_lease(self.observation, allowed=self.by_flag):
             return
         if self.read_at >= self.lapses:
             self.binds_from = self.read_at + TERMS.take_over_s
-        self.alone, self.lapses = True, lapses_at(self.read_at, TERMS)
+        self.without_lease, self.lapses = True, binds_until(self.read_at, TERMS)
 
     def stop(self) -> None:
         self.binds_from, self.lapses = None, float("-inf")
 
     def write(self, server: ServerFake) -> None:
-        if self.move is not None and self.sight is not None and self.written is None and not self.refused:
-            seen = self.sight.record
+        if (
+            self.action is not None
+            and self.observation is not None
+            and self.written is None
+            and not self.refused
+        ):
+            seen = self.observation.record
             self.written = server.write(
                 LeaseRecord(self.name, "", int(TERMS.lease_s), "", 1, seen.version if seen else "")
             )
 
     def hear(self, t: float) -> None:
         """The answer to the write arrives."""
-        if self.written is None or self.move is None or self.sight is None:
+        if self.written is None or self.action is None or self.observation is None:
             return
-        seen = self.sight
+        seen = self.observation
         if recreated(seen.record, self.written):
             self.binds_from, seen = None, Observation(None, self.read_at)
-        if self.move is not LeaseAction.RENEW or self.binds_from is None:
-            self.binds_from = max(bind_from(seen, TERMS, self.read_at), self.not_before)
-        self.lapses = lapses_at(self.read_at, TERMS)
-        self.sight = look(seen, self.written, self.clock(t))
-        self.move = self.written = None
+        if self.action is not LeaseAction.RENEW or self.binds_from is None:
+            self.binds_from = max(binds_from(seen, TERMS, self.read_at), self.not_before)
+        self.lapses = binds_until(self.read_at, TERMS)
+        self.observation = observe(seen, self.written, self.clock(t))
+        self.action = self.written = None
 
     def leads(self, t: float) -> bool:
         return self.binds_from is not None and self.binds_from <= self.clock(t) < self.lapses
@@ -348,7 +353,7 @@ class World:
         posting, replica.binds_from = replica.binds_from, None
         self.advance(TERMS.post_s)
         replica.binds_from = posting
-        seen = replica.sight.record if replica.sight else None
+        seen = replica.observation.record if replica.observation else None
         if seen is not None and replica.leads(self.t) and not replica.refused:
             self.server.write(replace(seen, holder="", duration_s=1))
         self._restart(who)

@@ -27,7 +27,7 @@ class Kept:
 
     api: FakeApi
     cluster: Cluster
-    settling: UnclearBinds
+    unclear: UnclearBinds
 
     @property
     def free(self) -> list[int]:
@@ -37,7 +37,7 @@ class Kept:
         self.cluster.change_pods([Upserted(shown.uid, shown)])
 
     async def past_deadline(self) -> None:
-        await until(lambda: self.settling.left_s("a") == 0)
+        await until(lambda: self.unclear.remaining_s("a") == 0)
 
 
 @asynccontextmanager
@@ -47,17 +47,17 @@ async def kept(*, api_request_s: float = LONG_S) -> AsyncIterator[Kept]:
     cluster.pods["a"] = POD
     api.has(POD)
     async with asyncio.TaskGroup() as tasks:
-        settling = UnclearBinds(cluster, api, tasks=tasks, api_request_s=api_request_s)
-        settling.keep(POD)
+        unclear = UnclearBinds(cluster, api, tasks=tasks, api_request_s=api_request_s)
+        unclear.track(POD)
         await asyncio.sleep(0)
-        yield Kept(api, cluster, settling)
-        settling.cancel()
+        yield Kept(api, cluster, unclear)
+        unclear.cancel()
 
 
 async def test_the_watch_shows_it_bound_and_it_is_settled() -> None:
     async with kept() as k:
         k.show(BOUND)
-        await until(lambda: not k.settling)
+        await until(lambda: not k.unclear)
         assert k.free == [10]
         assert k.api.reads == 0
 
@@ -65,7 +65,7 @@ async def test_the_watch_shows_it_bound_and_it_is_settled() -> None:
 async def test_the_watch_shows_it_gone_and_its_units_are_free() -> None:
     async with kept() as k:
         k.cluster.change_pods([Deleted("a")])
-        await until(lambda: not k.settling)
+        await until(lambda: not k.unclear)
         assert k.free == [14]
 
 
@@ -74,25 +74,25 @@ async def test_a_watch_event_of_an_unbound_pod_settles_nothing() -> None:
         k.show(replace(POD, unschedulable="0/1 nodes"))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert "a" in k.settling
+        assert "a" in k.unclear
         k.show(BOUND)
-        await until(lambda: not k.settling)
+        await until(lambda: not k.unclear)
 
 
 async def test_before_the_deadline_an_unbound_pod_keeps_its_units() -> None:
     async with kept() as k:
-        await k.settling.look(POD)
+        await k.unclear.check(POD)
         assert k.free == [10]
-        assert "a" in k.settling
+        assert "a" in k.unclear
 
 
 async def test_past_the_deadline_a_quorum_read_that_shows_it_unbound_releases_its_units() -> None:
     async with kept(api_request_s=SHORT_S) as k:
         await k.past_deadline()
         assert k.free == [10]
-        await k.settling.look(POD)
+        await k.unclear.check(POD)
         assert k.free == [14]
-        assert not k.settling
+        assert not k.unclear
 
 
 async def test_past_the_deadline_a_read_that_fails_releases_nothing() -> None:
@@ -100,25 +100,25 @@ async def test_past_the_deadline_a_read_that_fails_releases_nothing() -> None:
         await k.past_deadline()
         k.api.read_error = silence()
         with pytest.raises(Exception, match="no answer"):
-            await k.settling.look(POD)
+            await k.unclear.check(POD)
         assert k.free == [10]
-        assert "a" in k.settling
+        assert "a" in k.unclear
 
 
 async def test_a_deadline_does_not_release_while_another_post_is_under_way() -> None:
     async with kept(api_request_s=SHORT_S) as k:
         await k.past_deadline()
-        k.settling.posting("a")
-        await k.settling.look(POD)
+        k.unclear.extend("a")
+        await k.unclear.check(POD)
         assert k.free == [10]
-        assert "a" in k.settling
+        assert "a" in k.unclear
 
 
 async def test_a_post_of_a_pod_that_is_not_unclear_makes_it_none() -> None:
     async with kept() as k:
-        k.settling.posting("b")
-        assert "b" not in k.settling
-        assert k.settling.left_s("b") == 0
+        k.unclear.extend("b")
+        assert "b" not in k.unclear
+        assert k.unclear.remaining_s("b") == 0
 
 
 @pytest.mark.parametrize("found", [None, pod("new", 4, name="a")])
@@ -127,45 +127,45 @@ async def test_a_pod_that_is_gone_from_etcd_is_forgotten_at_once(found: Pod | No
         k.api.pods.clear()
         if found:
             k.api.has(found)
-        await k.settling.look(POD)
+        await k.unclear.check(POD)
         assert k.free == [14]
-        assert not k.settling
+        assert not k.unclear
         assert "a" not in k.cluster.pods
 
 
 async def test_a_pod_that_etcd_shows_bound_is_taken_in_before_the_watch_shows_it() -> None:
     async with kept() as k:
         k.api.has(BOUND)
-        await k.settling.look(POD)
-        assert not k.settling
-        held = k.cluster.ledger.reservation("a")
-        assert held is not None
-        assert held[1].settled
+        await k.unclear.check(POD)
+        assert not k.unclear
+        reserved = k.cluster.ledger.reservation("a")
+        assert reserved is not None
+        assert reserved[1].settled
         assert k.free == [10]
 
 
 async def test_a_refusal_of_the_only_post_releases_an_unbound_pod() -> None:
     async with kept() as k:
-        k.settling.known("a")
-        await k.settling.look(POD, refused=True)
+        k.unclear.resolve("a")
+        await k.unclear.check(POD, refused=True)
         assert k.free == [14]
 
 
 async def test_a_refusal_does_not_release_what_an_earlier_post_may_still_take() -> None:
     async with kept() as k:
-        await k.settling.look(POD, refused=True)
+        await k.unclear.check(POD, refused=True)
         assert k.free == [10]
 
 
 async def test_without_a_refusal_or_a_deadline_a_look_releases_nothing() -> None:
     """The pod's POST may be under way right now."""
     async with kept() as k:
-        k.settling.known("a")
-        await k.settling.look(POD)
+        k.unclear.resolve("a")
+        await k.unclear.check(POD)
         assert k.free == [10]
 
 
 async def test_keeping_a_bind_twice_counts_it_once() -> None:
     async with kept() as k:
-        k.settling.keep(POD)
-        assert len(k.settling) == 1
+        k.unclear.track(POD)
+        assert len(k.unclear) == 1

@@ -290,9 +290,9 @@ def test_every_error_text_survives_the_answer(text: str) -> None:
 
 
 def test_a_pod_that_fits_nowhere_now_is_stuck_and_one_that_never_could_is_not() -> None:
-    def stuck(asks: int, *names: str) -> str:
-        return filter_verb(body(Pod=wire_pod(asks), NodeNames=names), BUSY).stuck
+    def waiting_uid(asks: int, *names: str) -> str:
+        return filter_verb(body(Pod=wire_pod(asks), NodeNames=names), BUSY).waiting_uid
 
-    assert stuck(4, "n") == wire_pod()["metadata"]["uid"]
-    assert stuck(4, "m", "n") == ""
-    assert stuck(400, "m", "n") == ""
+    assert waiting_uid(4, "n") == wire_pod()["metadata"]["uid"]
+    assert waiting_uid(4, "m", "n") == ""
+    assert waiting_uid(400, "m", "n") == ""

@@ -2,29 +2,29 @@ import pytest
 
 from gpushare.model.cards import Card, share_mib
 from gpushare.model.devices import (
-    card_named,
-    gives_whole_gpus,
+    gpu_of_unit,
+    is_whole_gpu_resource,
     long_id,
-    number_of,
     short_id,
-    whole_card_named,
+    unit_number,
+    uuid_of_gpu,
 )
 
 CARD = Card(3, 14, "GPU-8f1c1d1e-6d0a-4a55-9d57-1b1f3c1d2e4f")
 
 
 def test_ids_of_both_forms_tell_their_card_and_number() -> None:
-    assert (card_named(long_id(CARD, 13)), number_of(long_id(CARD, 13))) == (CARD.uuid, 13)
-    assert (card_named(short_id(CARD, 13)), number_of(short_id(CARD, 13))) == ("3", 13)
+    assert (gpu_of_unit(long_id(CARD, 13)), unit_number(long_id(CARD, 13))) == (CARD.uuid, 13)
+    assert (gpu_of_unit(short_id(CARD, 13)), unit_number(short_id(CARD, 13))) == ("3", 13)
 
 
 @pytest.mark.parametrize("text", ["", "-", "x", "-_-", "GPU-1-_-x"])
 def test_what_is_no_id_has_the_number_0(text: str) -> None:
-    assert number_of(text) == 0
+    assert unit_number(text) == 0
 
 
 def test_nvidias_ids_are_uuids_with_or_without_a_replica() -> None:
-    assert whole_card_named(CARD.uuid) == whole_card_named(f"{CARD.uuid}::7") == CARD.uuid
+    assert uuid_of_gpu(CARD.uuid) == uuid_of_gpu(f"{CARD.uuid}::7") == CARD.uuid
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_a_share_is_rounded_down_to_whole_mib(mib: int, units: int, of: int, fou
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-3g.20gb"])
 def test_nvidias_resources_give_whole_gpus(name: str) -> None:
-    assert gives_whole_gpus(name)
+    assert is_whole_gpu_resource(name)
 
 
 @pytest.mark.parametrize("name", ["aliyun.com/gpu-mem", "nvidia.com/rdma", "nvidia.com/gpus", "amd.com/gpu"])
 def test_other_resources_do_not(name: str) -> None:
-    assert not gives_whole_gpus(name)
+    assert not is_whole_gpu_resource(name)

@@ -4,7 +4,7 @@ import pytest
 
 from gpushare.model.demand import Amount
 from gpushare.model.modes import Mode
-from gpushare.scheduling.book import Book, CardUsage, Reservation, shares_of, with_reservation, without
+from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares, with_reservation, without
 from tests.support.builders import T4, cluster, demand, free_core, node, pod
 
 
@@ -12,64 +12,64 @@ def book_of(*things: object) -> Book:
     return cluster(*things).books["n"]  # type: ignore[arg-type]
 
 
-def room(units: int, free: int, *, core: int = 0, open_: bool = True) -> CardUsage:
+def usage(units: int, free: int, *, core: int = 0, open_: bool = True) -> CardUsage:
     card = node("n", units).cards[0]
     return CardUsage(card, Amount(free, core), Amount(units, core), open_)
 
 
 def test_a_card_holds_what_it_has_free_and_no_unit_more() -> None:
-    assert room(T4, 4).holds(Amount(4))
-    assert not room(T4, 4).holds(Amount(5))
+    assert usage(T4, 4).fits(Amount(4))
+    assert not usage(T4, 4).fits(Amount(5))
 
 
 def test_a_card_holds_only_what_it_has_of_both_memory_and_compute() -> None:
-    assert room(T4, 4, core=30).holds(Amount(4, 30))
-    assert not room(T4, 4, core=30).holds(Amount(4, 35))
-    assert not room(T4, 4).holds(Amount(4, 5))
+    assert usage(T4, 4, core=30).fits(Amount(4, 30))
+    assert not usage(T4, 4, core=30).fits(Amount(4, 35))
+    assert not usage(T4, 4).fits(Amount(4, 5))
 
 
 def test_a_closed_card_holds_nothing_not_even_nothing() -> None:
-    assert not room(T4, 4, open_=False).holds(Amount(0))
+    assert not usage(T4, 4, open_=False).fits(Amount(0))
 
 
 def test_an_overcommitted_card_is_closed_and_its_debt_is_a_negative_number() -> None:
     book = book_of(node("n", T4, T4), pod("a", 10, at="n", card=0), pod("b", 10, at="n", card=0))
-    assert book.rooms[0].free == Amount(-6)
-    assert not book.rooms[0].open
-    assert [room.card.index for room in book.overcommitted] == [0]
+    assert book.usages[0].free == Amount(-6)
+    assert not book.usages[0].schedulable
+    assert [usage.card.index for usage in book.overcommitted] == [0]
 
 
 def test_compute_can_be_overcommitted_as_well() -> None:
     holders = [pod(uid, demand(2, core=60), at="n", card=0) for uid in ("a", "b")]
     book = book_of(node("n", T4, mode=Mode.MPS), *holders)
-    assert book.rooms[0].free == Amount(10, -20)
-    assert not book.rooms[0].open
-    assert book.overcommitted == book.rooms
+    assert book.usages[0].free == Amount(10, -20)
+    assert not book.usages[0].schedulable
+    assert book.overcommitted == book.usages
 
 
 def test_compute_that_a_share_node_does_not_have_is_overcommitted() -> None:
     book = book_of(node("n", T4), pod("a", demand(2, core=5), at="n", card=0))
-    assert not book.rooms[0].open
+    assert not book.usages[0].schedulable
 
 
 def test_widest_is_the_most_that_fits_without_a_closer_look() -> None:
-    assert book_of(node("n", T4, 8), pod("a", 12, at="n", card=0)).widest == 8
-    assert book_of(node("n", T4, 8), pod("a", 3, at="n", card=0)).widest == 11
-    assert book_of(node("n", T4), pod("a", T4, at="n", card=0)).widest == 0
+    assert book_of(node("n", T4, 8), pod("a", 12, at="n", card=0)).fits_up_to == 8
+    assert book_of(node("n", T4, 8), pod("a", 3, at="n", card=0)).fits_up_to == 11
+    assert book_of(node("n", T4), pod("a", T4, at="n", card=0)).fits_up_to == 0
 
 
 def test_a_closed_card_is_not_wide() -> None:
-    assert book_of(node("n", T4, 8, broken=(0,))).widest == 8
-    assert book_of(node("n", T4, broken=(0,))).widest == -1
+    assert book_of(node("n", T4, 8, broken=(0,))).fits_up_to == 8
+    assert book_of(node("n", T4, broken=(0,))).fits_up_to == -1
 
 
 def test_a_closer_look_is_needed_where_memory_is_not_all_that_counts() -> None:
-    assert book_of(node("n", T4, closed="label")).widest == -1
-    assert book_of(node("n", T4, mode=Mode.CORE_MEM)).widest == -1
-    assert book_of(node("n", T4), pod("a", 4, nominated="n")).widest == -1
-    assert book_of(pod("a", 4, at="n", card=0)).widest == -1
-    assert book_of(node("n", T4, mode=Mode.MPS)).widest == -1
-    assert book_of(node("n", T4, mode=Mode.MPS, multi_user=True)).widest == T4
+    assert book_of(node("n", T4, closed="label")).fits_up_to == -1
+    assert book_of(node("n", T4, mode=Mode.CORE_MEM)).fits_up_to == -1
+    assert book_of(node("n", T4), pod("a", 4, nominated="n")).fits_up_to == -1
+    assert book_of(pod("a", 4, at="n", card=0)).fits_up_to == -1
+    assert book_of(node("n", T4, mode=Mode.MPS)).fits_up_to == -1
+    assert book_of(node("n", T4, mode=Mode.MPS, multi_user=True)).fits_up_to == T4
 
 
 def test_largest_is_the_size_of_the_largest_card_whatever_is_free() -> None:
@@ -78,22 +78,26 @@ def test_largest_is_the_size_of_the_largest_card_whatever_is_free() -> None:
 
 
 def test_the_best_card_is_told_in_words() -> None:
-    assert book_of(node("n", T4, T4), pod("a", 4, at="n", card=0)).most == "at most 14 of 14 free on card 1"
-    assert book_of(node("n", T4, T4)).most == "at most 14 of 14 free on card 0"
+    assert (
+        book_of(node("n", T4, T4), pod("a", 4, at="n", card=0)).summary == "at most 14 of 14 free on card 1"
+    )
+    assert book_of(node("n", T4, T4)).summary == "at most 14 of 14 free on card 0"
 
 
 def test_closed_cards_are_told_with_it() -> None:
     book = book_of(node("n", T4, 8, T4, broken=(0, 2)))
-    assert book.most == "at most 8 of 8 free on card 1 (closed: card 0,2)"
-    assert book_of(node("n", T4, broken=(0,))).most == "no card is usable (closed: card 0)"
+    assert book.summary == "at most 8 of 8 free on card 1 (closed: card 0,2)"
+    assert book_of(node("n", T4, broken=(0,))).summary == "no card is usable (closed: card 0)"
 
 
 def test_a_card_with_pods_of_another_mode_is_closed_until_they_are_gone() -> None:
     things = node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.SHARE)
     book = book_of(*things)
-    assert [room.open for room in book.rooms] == [False, True]
-    assert book.most == "at most 14 of 14 free on card 1 (closed: card 0 until pods of mode share are gone)"
-    assert without(book, frozenset({"a"})).rooms[0].open
+    assert [usage.schedulable for usage in book.usages] == [False, True]
+    assert (
+        book.summary == "at most 14 of 14 free on card 1 (closed: card 0 until pods of mode share are gone)"
+    )
+    assert without(book, frozenset({"a"})).usages[0].schedulable
 
 
 def test_pods_of_the_nodes_own_mode_and_of_an_unknown_one_close_nothing() -> None:
@@ -102,12 +106,12 @@ def test_pods_of_the_nodes_own_mode_and_of_an_unknown_one_close_nothing() -> Non
         pod("a", 4, at="n", card=0, mode=Mode.CGPU),
         pod("b", 4, at="n", card=1),
     )
-    assert all(room.open for room in book.rooms)
+    assert all(usage.schedulable for usage in book.usages)
 
 
 def test_a_pod_of_another_mode_whose_card_is_not_known_closes_every_card() -> None:
     book = book_of(node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", mode=Mode.MPS))
-    assert book.most == "no card is usable (closed: card 0,1 until pods of mode mps are gone)"
+    assert book.summary == "no card is usable (closed: card 0,1 until pods of mode mps are gone)"
 
 
 def test_all_modes_that_a_card_waits_for_are_told() -> None:
@@ -115,28 +119,28 @@ def test_all_modes_that_a_card_waits_for_are_told() -> None:
     book = book_of(
         node("n", T4, mode=Mode.CGPU), *(pod(uid, 2, at="n", card=0, mode=m) for uid, m in modes.items())
     )
-    assert book.most.endswith("(closed: card 0 until pods of mode mps and share are gone)")
+    assert book.summary.endswith("(closed: card 0 until pods of mode mps and share are gone)")
 
 
 def test_a_card_with_as_many_pods_as_it_may_hold_is_closed_with_the_numbers() -> None:
     things = node("n", T4, T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "ab")
     book = book_of(*things)
-    assert [room.open for room in book.rooms] == [False, True]
-    assert book.most == "at most 14 of 14 free on card 1 (closed: card 0 with 2 of 2 pods)"
-    assert book.widest == T4
+    assert [usage.schedulable for usage in book.usages] == [False, True]
+    assert book.summary == "at most 14 of 14 free on card 1 (closed: card 0 with 2 of 2 pods)"
+    assert book.fits_up_to == T4
     assert book.overcommitted == ()
 
 
 def test_more_pods_than_a_card_may_hold_are_told_as_they_are() -> None:
     book = book_of(node("n", T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "abc"))
-    assert book.most == "no card is usable (closed: card 0 with 3 of 2 pods)"
+    assert book.summary == "no card is usable (closed: card 0 with 3 of 2 pods)"
 
 
 @pytest.mark.parametrize("card", [0, None], ids=["known", "unknown"])
 def test_a_pod_of_zero_units_is_on_no_card(card: int | None) -> None:
     idle = pod("idle", 0, at="n", card=card, mode=Mode.SHARE)
     book = book_of(node("n", T4, mode=Mode.CGPU, pods_per_card=1), idle)
-    assert [room.open for room in book.rooms] == [True]
+    assert [usage.schedulable for usage in book.usages] == [True]
 
 
 def test_an_unhealthy_card_is_told_as_one_whoever_is_on_it() -> None:
@@ -145,26 +149,26 @@ def test_an_unhealthy_card_is_told_as_one_whoever_is_on_it() -> None:
         pod("a", 4, at="n", card=0, mode=Mode.SHARE),
         pod("b", 4, at="n", card=1, mode=Mode.SHARE),
     )
-    assert book.most == "no card is usable (closed: card 0; card 1 until pods of mode share are gone)"
+    assert book.summary == "no card is usable (closed: card 0; card 1 until pods of mode share are gone)"
 
 
 def test_where_a_card_serves_one_user_its_users_are_known() -> None:
     pods = pod("a", demand(2, user=7), at="n", card=0), pod("b", demand(2, user=None), at="n", card=0)
-    assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).rooms[0].users == {7, None}
-    assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).rooms[1].users == frozenset()
-    assert book_of(node("n", T4, mode=Mode.MPS, multi_user=True), *pods).rooms[0].users == frozenset()
-    assert book_of(node("n", T4), *pods).rooms[0].users == frozenset()
+    assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).usages[0].users == {7, None}
+    assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).usages[1].users == frozenset()
+    assert book_of(node("n", T4, mode=Mode.MPS, multi_user=True), *pods).usages[0].users == frozenset()
+    assert book_of(node("n", T4), *pods).usages[0].users == frozenset()
 
 
 def test_a_book_without_a_pod_is_as_if_the_pod_had_never_been() -> None:
     things = node("n", T4, T4), pod("a", 4, at="n", card=0)
     book = book_of(*things, pod("b", 4, at="n"))
-    assert without(book, frozenset({"b", "unknown"})).rooms == book_of(*things).rooms
+    assert without(book, frozenset({"b", "unknown"})).usages == book_of(*things).usages
 
 
 def test_a_book_with_one_more_reservation_counts_it() -> None:
     more = Reservation("b", "default/b", demand(4), ((0, Amount(4)),))
-    assert with_reservation(book_of(node("n", T4)), more).rooms[0].free == Amount(10)
+    assert with_reservation(book_of(node("n", T4)), more).usages[0].free == Amount(10)
 
 
 def test_compute_of_several_cards_is_counted_on_each() -> None:
@@ -177,28 +181,28 @@ def test_compute_of_several_cards_is_counted_on_each() -> None:
 def test_where_a_reservation_lies_is_unknown_rather_than_guessed() -> None:
     claim = ((0, Amount(4)),)
     lies = Reservation("a", "default/a", demand(4), claim)
-    assert shares_of(lies, node("n", T4)) == claim
-    assert shares_of(lies, node("n")) is None
-    assert shares_of(Reservation("a", "default/a", demand(8), claim), node("n", T4)) is None
-    assert shares_of(Reservation("a", "default/a", demand(8, cards=2), claim), node("n", T4)) is None
-    assert shares_of(lies, node("n", T4, assigned={"a": {0: 3}})) is None
+    assert reserved_shares(lies, node("n", T4)) == claim
+    assert reserved_shares(lies, node("n")) is None
+    assert reserved_shares(Reservation("a", "default/a", demand(8), claim), node("n", T4)) is None
+    assert reserved_shares(Reservation("a", "default/a", demand(8, cards=2), claim), node("n", T4)) is None
+    assert reserved_shares(lies, node("n", T4, assigned={"a": {0: 3}})) is None
 
 
 def test_a_card_in_use_as_a_whole_gpu_has_nothing_free_and_says_until_when() -> None:
     book = book_of(node("n", T4, T4, whole={0: ("default/app-3g-v1-0",)}))
-    first, second = book.rooms
-    assert (first.free, first.open, second.free) == (Amount(0), False, Amount(T4))
-    assert book.most.endswith("(closed: card 0 until default/app-3g-v1-0 is gone, which has a whole GPU)")
-    assert (book.widest, book.largest, book.overcommitted) == (T4, T4, ())
+    first, second = book.usages
+    assert (first.free, first.schedulable, second.free) == (Amount(0), False, Amount(T4))
+    assert book.summary.endswith("(closed: card 0 until default/app-3g-v1-0 is gone, which has a whole GPU)")
+    assert (book.fits_up_to, book.largest, book.overcommitted) == (T4, T4, ())
 
 
 def test_compute_of_a_card_in_use_as_a_whole_gpu_is_not_free_either() -> None:
     book = book_of(node("n", T4, mode=Mode.MPS, whole={0: ("default/a", "default/b")}))
-    assert book.rooms[0].free == Amount(0, 0)
-    assert "until default/a and default/b are gone, which have a whole GPU" in book.most
+    assert book.usages[0].free == Amount(0, 0)
+    assert "until default/a and default/b are gone, which have a whole GPU" in book.summary
 
 
 def test_pods_on_a_card_in_use_as_a_whole_gpu_are_beyond_its_size() -> None:
     book = book_of(node("n", T4, whole={0: ("default/app",)}), pod("a", 4, at="n", card=0))
-    assert book.rooms[0].free == Amount(-4)
-    assert [room.card.index for room in book.overcommitted] == [0]
+    assert book.usages[0].free == Amount(-4)
+    assert [usage.card.index for usage in book.overcommitted] == [0]

@@ -49,9 +49,9 @@ def test_only_nodes_that_were_named_are_judged() -> None:
 
 
 def test_a_pod_larger_than_any_card_fits_nowhere() -> None:
-    verdict = filter_nodes(cluster(node("a", T4), node("b", 22, 11)), pod_request(23), ["a", "b"])
-    assert verdict.passed == []
-    assert verdict.hopeless == {
+    outcome = filter_nodes(cluster(node("a", T4), node("b", 22, 11)), pod_request(23), ["a", "b"])
+    assert outcome.passed == []
+    assert outcome.unresolvable == {
         "a": "Insufficient GPU Memory in one device: asked 23, the largest card has 14",
         "b": "Insufficient GPU Memory in one device: asked 23, the largest card has 22",
     }
@@ -78,16 +78,16 @@ def test_hopeless_nodes_are_told_apart_from_full_ones() -> None:
     ledger = cluster(
         node("none"), node("closed", T4, closed="why"), node("full", T4), pod("p", T4, at="full", card=0)
     )
-    verdict = filter_nodes(ledger, pod_request(4), ["none", "closed", "full"])
-    assert set(verdict.hopeless) == {"none", "closed"}
-    assert set(verdict.failed) == {"full"}
+    outcome = filter_nodes(ledger, pod_request(4), ["none", "closed", "full"])
+    assert set(outcome.unresolvable) == {"none", "closed"}
+    assert set(outcome.failed) == {"full"}
 
 
 def test_a_pod_that_asks_for_nothing_passes_where_a_card_is_open() -> None:
     ledger = cluster(node("full", T4), node("broken", T4, broken=(0,)), pod("p", T4, at="full", card=0))
-    verdict = filter_nodes(ledger, pod_request(0), ["full", "broken"])
-    assert verdict.passed == ["full"]
-    assert verdict.failed["broken"].endswith("no card is usable (closed: card 0)")
+    outcome = filter_nodes(ledger, pod_request(0), ["full", "broken"])
+    assert outcome.passed == ["full"]
+    assert outcome.failed["broken"].endswith("no card is usable (closed: card 0)")
 
 
 def test_filter_changes_nothing() -> None:

@@ -60,7 +60,7 @@ def test_free_units_on_different_cards_are_no_room() -> None:
 def test_a_pod_larger_than_any_card_fits_nowhere_and_eviction_does_not_help() -> None:
     refusal = refused(cluster(node("n", 8, T4)), pod_request(15))
     assert refusal == Rejection(
-        "Insufficient GPU Memory in one device: asked 15, the largest card has 14", hopeless=True
+        "Insufficient GPU Memory in one device: asked 15, the largest card has 14", unresolvable=True
     )
 
 
@@ -107,14 +107,14 @@ def test_an_unknown_node_may_yet_appear() -> None:
 
 def test_a_node_without_cards_is_told_as_the_original_does() -> None:
     assert refused(cluster(node("n")), pod_request(4)) == Rejection(
-        "The node n is not for GPU share, need skip", hopeless=True
+        "The node n is not for GPU share, need skip", unresolvable=True
     )
 
 
 def test_a_closed_node_is_told_with_its_reason() -> None:
     ledger = cluster(node("n", T4, closed="label gpushare=false"))
     assert refused(ledger, pod_request(4)) == Rejection(
-        "The node n is not for GPU share, need skip: label gpushare=false", hopeless=True
+        "The node n is not for GPU share, need skip: label gpushare=false", unresolvable=True
     )
 
 
@@ -124,14 +124,14 @@ def test_a_closed_node_is_told_with_its_reason() -> None:
 @pytest.mark.parametrize("mode", [Mode.SHARE, Mode.CGPU])
 def test_compute_is_not_to_be_had_where_it_is_not_divided(mode: Mode) -> None:
     assert refused(cluster(node("n", T4, mode=mode)), pod_request(demand(4, core=10))) == Rejection(
-        f"node mode {mode} does not divide compute (aliyun.com/gpu-core.percentage)", hopeless=True
+        f"node mode {mode} does not divide compute (aliyun.com/gpu-core.percentage)", unresolvable=True
     )
 
 
 def test_a_core_mem_node_takes_only_pods_that_ask_for_compute() -> None:
     ledger = cluster(node("n", T4, mode=Mode.CORE_MEM))
     assert refused(ledger, pod_request(4)) == Rejection(
-        "node mode core_mem takes only pods that ask for aliyun.com/gpu-core.percentage", hopeless=True
+        "node mode core_mem takes only pods that ask for aliyun.com/gpu-core.percentage", unresolvable=True
     )
     assert placed(ledger, pod_request(demand(4, core=10))) == ((0, Amount(4, 10)),)
 
@@ -146,7 +146,7 @@ def test_an_mps_node_gives_a_pod_one_card() -> None:
     ledger = cluster(node("n", T4, T4, mode=Mode.MPS))
     assert refused(ledger, pod_request(demand(4, cards=2))) == Rejection(
         "node mode mps gives a pod one card, not 2: take the label aliyun.com/gpu-count out of it",
-        hopeless=True,
+        unresolvable=True,
     )
 
 
@@ -267,7 +267,7 @@ def test_a_pod_whose_user_the_image_decides_is_refused_with_the_way_out() -> Non
     assert refused(ledger, pod_request(demand(4, user=None))) == Rejection(
         "node mode mps serves one user on a card, and that of container main is not known:"
         " set securityContext.runAsUser, without hostUsers: false",
-        hopeless=True,
+        unresolvable=True,
     )
 
 
@@ -276,7 +276,7 @@ def test_a_pod_whose_containers_run_as_several_users_is_refused_by_their_names()
     assert refused(cluster(node("n", T4, mode=Mode.MPS)), pod_request(sound(demand_of(listed)))) == Rejection(
         "node mode mps serves one user on a card, and the pod's containers run as several"
         " (main 1000, side 2000): give them one securityContext.runAsUser",
-        hopeless=True,
+        unresolvable=True,
     )
 
 
@@ -320,7 +320,7 @@ def test_all_its_cards_must_have_room() -> None:
 
 def test_more_cards_than_the_node_has_are_hopeless() -> None:
     assert refused(cluster(node("n", T4)), pod_request(demand(8, cards=2))) == Rejection(
-        "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, the node has 1", hopeless=True
+        "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, the node has 1", unresolvable=True
     )
 
 

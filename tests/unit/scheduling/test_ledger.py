@@ -152,18 +152,18 @@ def test_an_edit_of_the_mode_after_bind_opens_no_card() -> None:
     ledger = cluster(node("n", T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.SHARE))
     for edited in (Mode.CGPU, None):
         ledger = seen(ledger, pod("a", 4, at="n", card=0, mode=edited))
-        assert not ledger.books["n"].rooms[0].open
+        assert not ledger.books["n"].usages[0].schedulable
 
 
 def test_an_edit_of_the_mode_after_our_own_bind_opens_no_card() -> None:
     ledger = apply(reserved(cluster(node("n", T4)), pod("a", 4), "n"), Confirmed("a"))
     ledger = seen(ledger, node("n", T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.CGPU))
-    assert not ledger.books["n"].rooms[0].open
+    assert not ledger.books["n"].usages[0].schedulable
 
 
 def test_a_pod_once_seen_without_a_mode_closes_no_card_by_an_edit() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
-    assert seen(ledger, pod("a", 4, at="n", card=0, mode=Mode.MPS)).books["n"].rooms[0].open
+    assert seen(ledger, pod("a", 4, at="n", card=0, mode=Mode.MPS)).books["n"].usages[0].schedulable
 
 
 def test_of_a_bind_without_a_clear_answer_the_api_has_the_word() -> None:
@@ -259,7 +259,7 @@ def test_a_word_on_several_cards_counts_on_each_of_them() -> None:
 def test_a_deleted_node_that_comes_back_finds_its_pods_again() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     gone = apply(ledger, NodeGone("n"))
-    assert gone.books["n"].rooms == ()
+    assert gone.books["n"].usages == ()
     assert seen(gone, node("n", T4)) == ledger
 
 
@@ -280,7 +280,7 @@ def test_a_card_that_was_replaced_by_a_smaller_one_is_overcommitted_and_closed()
     ledger = cluster(node("n", T4, T4), pod("a", 10, at="n", card=0), node("n", 8, T4))
     assert free(ledger, "n") == [-2, 14]
     assert list(overcommitted(ledger)) == [("n", 0)]
-    assert [room.open for room in ledger.books["n"].rooms] == [False, True]
+    assert [usage.schedulable for usage in ledger.books["n"].usages] == [False, True]
 
 
 def test_two_writers_that_met_on_one_card_are_found() -> None:
@@ -292,9 +292,11 @@ def test_two_writers_that_met_on_one_card_are_found() -> None:
 def test_an_unhealthy_card_is_closed_and_keeps_its_pods() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n", card=1))
     ledger = apply(ledger, UnhealthySeen("n", frozenset({1})))
-    assert [room.open for room in ledger.books["n"].rooms] == [True, False]
+    assert [usage.schedulable for usage in ledger.books["n"].usages] == [True, False]
     assert free(ledger, "n") == [14, 10]
-    assert [room.open for room in apply(ledger, UnhealthySeen("n", frozenset())).books["n"].rooms] == [
+    assert [
+        usage.schedulable for usage in apply(ledger, UnhealthySeen("n", frozenset())).books["n"].usages
+    ] == [
         True,
         True,
     ]
@@ -302,14 +304,14 @@ def test_an_unhealthy_card_is_closed_and_keeps_its_pods() -> None:
 
 def test_a_card_that_the_agent_calls_unhealthy_is_closed() -> None:
     ledger = cluster(node("n", T4, T4, broken=(0,)))
-    assert [room.open for room in ledger.books["n"].rooms] == [False, True]
+    assert [usage.schedulable for usage in ledger.books["n"].usages] == [False, True]
 
 
 def test_a_list_of_unhealthy_cards_may_come_before_the_node_and_outlives_it() -> None:
     ledger = apply(EMPTY_LEDGER, UnhealthySeen("n", frozenset({0})), NodeSeen(node("n", T4)))
-    assert not ledger.books["n"].rooms[0].open
+    assert not ledger.books["n"].usages[0].schedulable
     back = apply(ledger, NodeGone("n"), NodeSeen(node("n", T4)))
-    assert not back.books["n"].rooms[0].open
+    assert not back.books["n"].usages[0].schedulable
     assert apply(back, NodeGone("n"), UnhealthySeen("n", frozenset())) == EMPTY_LEDGER
 
 

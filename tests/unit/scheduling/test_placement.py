@@ -1,9 +1,10 @@
-"""Which card: binpack and spread, by pod's wish and node's label."""
+"""Which GPU: binpack and spread, as the pod or the node's label requests."""
 
 import pytest
 
+from gpushare.model.options import Placement
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.placement import choose, policy_of
+from gpushare.scheduling.placement import POLICIES, choose, policy_name
 from tests.support.builders import T4, V16, cluster, demand, node, pod
 
 
@@ -17,13 +18,19 @@ def on_cards(placement: str | None, *free_units: int, size: int = T4) -> Ledger:
     return cluster(node("n", *[size] * len(free_units), placement=placement), *pods)
 
 
-def taken(ledger: Ledger, mem: int, *, cards: int = 1, wish: str | None = None) -> tuple[int, ...] | None:
+def taken(
+    ledger: Ledger, mem: int, *, cards: int = 1, requested: str | None = None
+) -> tuple[int, ...] | None:
     wanted = demand(mem, cards=cards)
     book = ledger.books["n"]
-    return choose(book, [room for room in book.rooms if room.holds(wanted.per_card)], wanted, wish)
+    return choose(book, [usage for usage in book.usages if usage.fits(wanted.per_card)], wanted, requested)
 
 
-def test_the_picture_of_the_source_documents() -> None:
+def test_the_names_for_users_are_those_of_the_registry() -> None:
+    assert list(POLICIES) == [placement.value for placement in Placement]
+
+
+def test_the_example_of_the_ack_documentation() -> None:
     """Free 12207, 8138, 4069 and 16276: a pod of 8138 goes to GPU1."""
     assert taken(on_cards(None, 12_207, 8_138, 4_069, 16_276, size=V16), 8_138) == (1,)
 
@@ -52,19 +59,19 @@ def test_too_few_cards_are_none_at_all() -> None:
     assert taken(on_cards("binpack"), 0) is None
 
 
-def test_a_pods_wish_beats_the_nodes_label() -> None:
+def test_the_policy_of_the_pod_comes_before_that_of_the_node() -> None:
     ledger = on_cards("spread", 4, 12)
-    assert policy_of(ledger.books["n"]) == "spread"
-    assert policy_of(ledger.books["n"], "binpack") == "binpack"
-    assert taken(ledger, 4, wish="binpack") == (0,)
+    assert policy_name(ledger.books["n"]) == "spread"
+    assert policy_name(ledger.books["n"], "binpack") == "binpack"
+    assert taken(ledger, 4, requested="binpack") == (0,)
 
 
 @pytest.mark.parametrize("label", [None, "", "Spread", "random"])
-def test_without_a_policy_that_we_know_it_is_binpack(label: str | None) -> None:
+def test_without_a_known_policy_it_is_binpack(label: str | None) -> None:
     book = on_cards(label, 4, 12).books["n"]
-    assert policy_of(book) == "binpack"
-    assert policy_of(book, "random") == "binpack"
+    assert policy_name(book) == "binpack"
+    assert policy_name(book, "random") == "binpack"
 
 
-def test_a_wish_that_we_do_not_know_leaves_the_nodes_label_in_force() -> None:
-    assert policy_of(on_cards("spread", 4).books["n"], "random") == "spread"
+def test_an_unknown_policy_of_the_pod_leaves_that_of_the_node_in_force() -> None:
+    assert policy_name(on_cards("spread", 4).books["n"], "random") == "spread"

@@ -12,16 +12,16 @@ def two_nodes() -> Ledger:
     return cluster(node("a", T4), node("b", T4), pod("p", 10, at="a", card=0))
 
 
-def widest(ledger: Ledger) -> dict[str, int]:
-    return dict(ledger.score_cache.widest(ledger.books))
+def fits_up_to(ledger: Ledger) -> dict[str, int]:
+    return dict(ledger.score_cache.fits_up_to(ledger.books))
 
 
 def test_a_change_of_one_book_leaves_what_is_known_of_the_others() -> None:
     ledger = two_nodes()
-    assert widest(ledger) == {"a": 4, "b": 14}
+    assert fits_up_to(ledger) == {"a": 4, "b": 14}
     ledger.score_cache.scores("4").update(a=9, b=3)
     after = apply(ledger, PodGone("p"))
-    assert widest(after) == {"a": 14, "b": 14}
+    assert fits_up_to(after) == {"a": 14, "b": 14}
     assert after.score_cache.scores("4") == {"b": 3}
 
 
@@ -34,8 +34,8 @@ def test_the_confirmation_of_a_bind_changes_nothing_that_is_known() -> None:
 
 def test_of_a_node_that_is_gone_nothing_stays() -> None:
     ledger = cluster(node("a", T4), node("b", T4))
-    assert widest(ledger) == {"a": 14, "b": 14}
-    assert widest(apply(ledger, NodeGone("a"))) == {"b": 14}
+    assert fits_up_to(ledger) == {"a": 14, "b": 14}
+    assert fits_up_to(apply(ledger, NodeGone("a"))) == {"b": 14}
 
 
 def test_an_older_ledger_that_is_asked_again_begins_anew() -> None:
@@ -43,7 +43,7 @@ def test_an_older_ledger_that_is_asked_again_begins_anew() -> None:
     ledger.score_cache.scores("4").update(a=9, b=3)
     apply(ledger, PodGone("p"))
     assert ledger.score_cache.scores("4") == {}
-    assert widest(ledger) == {"a": 4, "b": 14}
+    assert fits_up_to(ledger) == {"a": 4, "b": 14}
 
 
 def test_of_too_many_demands_those_asked_for_longest_ago_are_forgotten() -> None:

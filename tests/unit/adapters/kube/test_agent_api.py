@@ -159,7 +159,7 @@ async def test_a_list_of_nodes_that_cannot_be_read_is_an_error() -> None:
 
 async def test_an_event_about_a_pod_is_the_agents_and_lies_in_the_pods_namespace() -> None:
     note = pod_event(POD, EVENT_NOT_SERVING, "text", warning=True)
-    wire, _ = await exchange(lambda api: api.note(note), fixed(201, "{}"))
+    wire, _ = await exchange(lambda api: api.write_event(note), fixed(201, "{}"))
     (method, path, _, body), *_ = wire.seen
     assert (method, path) == ("POST", "/api/v1/namespaces/default/events")
     assert body["involvedObject"] == {
@@ -176,7 +176,7 @@ async def test_an_event_about_a_pod_is_the_agents_and_lies_in_the_pods_namespace
 
 async def test_an_event_about_a_node_lies_in_the_default_namespace_and_is_cut_to_size() -> None:
     note = node_event("n", EVENT_CARD_UNHEALTHY, "x" * 5000)
-    wire, _ = await exchange(lambda api: api.note(note), fixed(201, "{}"))
+    wire, _ = await exchange(lambda api: api.write_event(note), fixed(201, "{}"))
     body = wire.seen[0][3]
     assert body["metadata"]["namespace"] == "default"
     assert body["metadata"]["name"].startswith("n.")

@@ -1,0 +1,223 @@
+"""The event recorder: writes Kubernetes Events in the background, at a limited rate, for every daemon.
+
+A daemon supplies the call that writes one event and the counters. What an event says belongs to the daemon.
+"""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Protocol
+
+import structlog
+
+from gpushare.errors import ApiError
+from gpushare.ports import Event
+
+log = structlog.get_logger()
+
+_PERMANENT: Final = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
+"""An event that the API server rejects with one of these is rejected again, and would block the queue."""
+_MAX_DOUBLINGS: Final = 16
+_BACKLOG: Final = 100
+_BACKLOG_FACTOR: Final = 10
+_BACKLOG_AGE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderSettings:
+    """Durations in seconds. ``queue_size`` is the number of events that may wait."""
+
+    per_second: float = 5.0
+    queue_size: int = 1000
+    repeat_after_s: float = 60.0
+    first_retry_s: float = 0.25
+    longest_retry_s: float = 30.0
+
+
+class RecorderMetrics(Protocol):
+    """The counters of one daemon."""
+
+    def written(self) -> None:
+        """An event was written."""
+
+    def failed(self) -> None:
+        """An attempt to write failed."""
+
+    def dropped(self) -> None:
+        """An event will never be written."""
+
+    def forbidden(self, *, forbidden: bool) -> None:
+        """Whether the account lacks the right to create events."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A queued event. ``make`` returns the event when it is about to be written, None to skip it."""
+
+    key: Event | str
+    make: Callable[[], Event | None]
+    alarm: bool
+
+
+class EventRecorder:
+    """A bounded queue of events with one writer.
+
+    Alarms (warnings) are written before everything else and are the last to be dropped from a full queue;
+    otherwise the oldest event is dropped first. Every drop is counted and logged.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Event], Awaitable[None]],
+        metrics: RecorderMetrics,
+        settings: RecorderSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._write = write
+        self._metrics = metrics
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._alarms: deque[_Entry] = deque()
+        self._others: deque[_Entry] = deque()
+        self._queued: set[Event | str] = set()
+        self._filled = asyncio.Event()
+        self._recorded_at = float("-inf")
+        self._written: dict[Event, float] = {}
+        self._failures = 0
+        self._overflow = 0
+        self._forbidden = False
+
+    def record(self, event: Event) -> None:
+        """Queue an event, unless an identical one is queued already."""
+        self._record(_Entry(event, lambda: event, alarm=event.warning))
+
+    def record_later(self, key: str, make: Callable[[], Event | None]) -> None:
+        """Queue an event that is made when it is about to be written; None skips it.
+
+        ``key`` identifies it while it is queued. It is never an alarm, even if it becomes a warning.
+        """
+        self._record(_Entry(key, make, alarm=False))
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._filled.wait()
+            entry = self._pop()
+            event = self._make(entry)
+            if event is not None and not self._is_repeated(event):
+                await self._sleep(await self._send(entry, event))
+
+    def _record(self, entry: _Entry) -> None:
+        self._recorded_at = self._clock()
+        if entry.key not in self._queued:
+            self._lane(entry).append(entry)
+            self._added(entry)
+
+    def _put_back(self, entry: _Entry) -> None:
+        """Queue an event again, at the front, unless the same one was queued meanwhile."""
+        if entry.key not in self._queued:
+            self._lane(entry).appendleft(entry)
+            self._added(entry)
+
+    def _lane(self, entry: _Entry) -> deque[_Entry]:
+        return self._alarms if entry.alarm else self._others
+
+    def _added(self, entry: _Entry) -> None:
+        self._queued.add(entry.key)
+        self._filled.set()
+        if len(self._queued) > self._settings.queue_size:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        """Alarms are dropped last. The first drop is logged, and their number once the queue is empty."""
+        dropped = (self._others or self._alarms).popleft()
+        self._queued.discard(dropped.key)
+        self._metrics.dropped()
+        if not self._overflow:
+            log.warning("event_queue_full", size=self._settings.queue_size)
+        self._overflow += 1
+
+    def _pop(self) -> _Entry:
+        entry = (self._alarms or self._others).popleft()
+        self._queued.discard(entry.key)
+        if not self._queued:
+            self._filled.clear()
+            if self._overflow:
+                log.warning("event_queue_empty_again", dropped=self._overflow)
+                self._overflow = 0
+        return entry
+
+    def _make(self, entry: _Entry) -> Event | None:
+        try:
+            return entry.make()
+        except Exception:  # a defect in one event must not stop the daemon
+            log.exception("event_not_made", key=entry.key)
+            self._metrics.dropped()
+            return None
+
+    def _is_repeated(self, event: Event) -> bool:
+        """Whether an identical event was written less than ``repeat_after_s`` ago."""
+        oldest = self._clock() - self._settings.repeat_after_s
+        while self._written and next(iter(self._written.values())) <= oldest:
+            del self._written[next(iter(self._written))]
+        return event in self._written
+
+    async def _send(self, entry: _Entry, event: Event) -> float:
+        """Returns the seconds until the next event may be written."""
+        try:
+            await self._write(event)
+        except ApiError as error:
+            self._metrics.failed()
+            if error.status not in _PERMANENT:
+                return self._retry(entry, event, error)
+            self._reject(event, error)
+        else:
+            self._metrics.written()
+            self._metrics.forbidden(forbidden=False)
+            self._forbidden = False
+            self._written[event] = self._clock()
+        self._failures = 0
+        return self._interval_s()
+
+    def _interval_s(self) -> float:
+        """Longer while many events wait and more arrive: the API server is then busy with binds."""
+        busy = len(self._queued) > _BACKLOG and self._clock() - self._recorded_at < _BACKLOG_AGE_S
+        return (_BACKLOG_FACTOR if busy else 1) / self._settings.per_second
+
+    def _retry(self, entry: _Entry, event: Event, error: ApiError) -> float:
+        self._put_back(entry)
+        doubled_s: float = self._settings.first_retry_s * 2 ** min(self._failures, _MAX_DOUBLINGS)
+        jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
+        pause_s = max(min(self._settings.longest_retry_s, doubled_s) * jitter, error.retry_after_s)
+        self._failures += 1
+        log.warning("event_not_written", about=_about(event), reason=str(error), retry_s=round(pause_s, 2))
+        return pause_s
+
+    def _reject(self, event: Event, error: ApiError) -> None:
+        """Drop an event. A missing right is a warning once, until an event is written again."""
+        self._metrics.dropped()
+        known = error.status == HTTPStatus.FORBIDDEN and self._forbidden
+        (log.info if known else log.warning)(
+            "event_dropped", about=_about(event), text=event.text, reason=str(error)
+        )
+        if error.status == HTTPStatus.FORBIDDEN and not self._forbidden:
+            log.warning("reduced_mode", right="events", effect="no events are written", reason=str(error))
+            self._metrics.forbidden(forbidden=True)
+            self._forbidden = True
+
+
+def _about(event: Event) -> str:
+    return f"{event.namespace}/{event.name}" if event.namespace else event.name
