@@ -8,12 +8,12 @@ from typing import Final
 
 import structlog
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import EVENT_MALFORMED, SYSTEM_NAMESPACE, UNHEALTHY_PREFIX
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import EventQueue
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import node_event
@@ -60,7 +60,7 @@ class SyncStatus:
         if self.missing() is None:
             self.synced_once.set()
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """The API refuses, or does not answer; a missing right is named."""
         self._metrics.watch_restarts.labels(resource).inc()
         if error.status == HTTPStatus.FORBIDDEN:
@@ -89,7 +89,7 @@ class PodHandler:
         self._event_queue = event_queue
         self._leads = leads
         self.synced = feeds.synced
-        self.troubled = feeds.troubled
+        self.failed = feeds.failed
 
     def changed(self, batch: Iterable[Upserted[Pod] | Deleted]) -> None:
         """Take in pods; forget what was said about those that wait no longer."""
@@ -111,7 +111,7 @@ class NodeHandler:
         self._cluster = cluster
         self._cgpu_pods = cgpu_pods
         self.synced = feeds.synced
-        self.troubled = feeds.troubled
+        self.failed = feeds.failed
 
     def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
         """Take in nodes; say once what is odd about one."""
@@ -147,7 +147,7 @@ class ConfigMapHandler:
         self._cluster = cluster
         self._event_queue = event_queue
         self.synced = feeds.synced
-        self.troubled = feeds.troubled
+        self.failed = feeds.failed
 
     def changed(self, batch: Iterable[Upserted[str] | Deleted]) -> None:
         """Take in the lists; entries that name no card are told, and disable nothing."""
