@@ -12,8 +12,7 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access, user_kubeconfig
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Resource
-from gpushare.adapters.kube.wire import Bare, ListPage
-from gpushare.adapters.kube.wire_nodes import WireNode
+from gpushare.adapters.kube.wire import Bare, ListPage, WireNode
 from gpushare.cli.records import PodRecord, read_node, read_pod
 from gpushare.errors import ApiError
 from gpushare.model.changes import Deleted, Upserted

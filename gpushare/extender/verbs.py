@@ -7,7 +7,7 @@ and they discard the body of anything but a 200.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpushare.adapters.kube.wire_pods import WirePod, any_pod_of
+from gpushare.adapters.kube.wire import WirePod, any_pod_of
 from gpushare.errors import InvalidRequest
 from gpushare.extender import codec
 from gpushare.extender.decision import BindRequest
