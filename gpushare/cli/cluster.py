@@ -11,11 +11,11 @@ import msgspec
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access, user_kubeconfig
 from gpushare.adapters.kube.mirror import Mirror
-from gpushare.adapters.kube.watch import Deleted, Resource, Upserted
-from gpushare.adapters.kube.wire import Bare, ListPage
-from gpushare.adapters.kube.wire_nodes import WireNode
+from gpushare.adapters.kube.watch import Resource
+from gpushare.adapters.kube.wire import Bare, ListPage, WireNode
 from gpushare.cli.records import PodRecord, read_node, read_pod
 from gpushare.errors import ApiError
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.demand import Malformed
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ class _Mirror(Mirror[T]):
         del resource
         self.listed.set()
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         self._report(f"watch of {resource}: {error}; trying again in {retry_in_s:.0f} s")
 
 

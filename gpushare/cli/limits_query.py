@@ -10,8 +10,7 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.wire_nodes import WireNode
-from gpushare.adapters.kube.wire_pods import WirePod, pod_of
+from gpushare.adapters.kube.wire import WireNode, WirePod, pod_of
 from gpushare.cli.cluster import ApiSource, listed
 from gpushare.cli.exporters import told
 from gpushare.cli.limits_view import ContainerLimit, NamedPod, container_limits, why_not

@@ -10,9 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, field
 
-from gpushare.adapters.kube.wire import Bare
-from gpushare.adapters.kube.wire_nodes import WireNode
-from gpushare.adapters.kube.wire_pods import WirePod, pod_of
+from gpushare.adapters.kube.wire import Bare, WireNode, WirePod, pod_of
 from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.errors import InvalidRequest
 from gpushare.model.annotations import parse_allocation

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from gpushare.adapters.kube.wire_nodes import WireNode
+from gpushare.adapters.kube.wire import WireNode
 from gpushare.cli.records import PodRecord, believable
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_COUNT, RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import InvalidRequest

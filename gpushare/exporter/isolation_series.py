@@ -9,7 +9,7 @@ from gpushare.exporter.labels import own_holder, own_labels
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.exporter.usage import NodeUsage, Use
 from gpushare.monitoring import catalogue as names
-from gpushare.monitoring.series import Series
+from gpushare.monitoring.families import Series
 
 _COUNTED: Final = (
     (names.CONTAINER_COUNTED, "used"),

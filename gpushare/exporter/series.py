@@ -14,7 +14,7 @@ from gpushare.exporter.usage import NodeUsage, Use, node_usage
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.catalogue import Metric
-from gpushare.monitoring.series import Point, Series
+from gpushare.monitoring.families import Point, Series
 
 _MAKE: Final = "nvidia"
 

@@ -6,9 +6,9 @@ All calls come from one event loop and none of them awaits while it changes stat
 import asyncio
 from collections.abc import Callable, Iterable
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, UnhealthySeen
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from gpushare.adapters.kube.wire import Bare
-from gpushare.adapters.kube.wire_pods import WirePod
+from gpushare.adapters.kube.wire import Bare, WirePod
 from gpushare.errors import InvalidRequest
 from gpushare.scheduling.filtering import FilterOutcome
 

@@ -8,12 +8,12 @@ from typing import Final
 
 import structlog
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import EVENT_MALFORMED, SYSTEM_NAMESPACE, UNHEALTHY_PREFIX
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import Explainer
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import node_event
@@ -61,7 +61,7 @@ class SyncStatus:
         if self.missing() is None:
             self.synced_once.set()
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """A list or watch failed and is retried."""
         self._metrics.watch_restarts.labels(resource).inc()
         if error.status == HTTPStatus.FORBIDDEN:
@@ -90,7 +90,7 @@ class PodHandler:
         self._explainer = explainer
         self._leads = leads
         self.synced = feeds.synced
-        self.troubled = feeds.troubled
+        self.failed = feeds.failed
 
     def changed(self, batch: Iterable[Upserted[Pod] | Deleted]) -> None:
         """Apply the changes, and explain why pods without a node wait."""
@@ -106,7 +106,7 @@ class NodeHandler:
         self._cluster = cluster
         self._cgpu_pods = cgpu_pods
         self.synced = feeds.synced
-        self.troubled = feeds.troubled
+        self.failed = feeds.failed
 
     def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
         """Apply the changes, and log the problems of a node once."""
@@ -142,7 +142,7 @@ class ConfigMapHandler:
         self._cluster = cluster
         self._recorder = recorder
         self.synced = feeds.synced
-        self.troubled = feeds.troubled
+        self.failed = feeds.failed
 
     def changed(self, batch: Iterable[Upserted[str] | Deleted]) -> None:
         """Apply the lists. Invalid entries are reported and ignored."""

@@ -23,7 +23,7 @@ async def load_sealer(api: KubeApi, feeds: SyncStatus) -> Sealer:
             feeds.synced(_RESOURCE)
             return Sealer(stored.key, stored.created)
         except ApiError as error:
-            feeds.troubled(_RESOURCE, error, _RETRY_S)
+            feeds.failed(_RESOURCE, error, _RETRY_S)
             if error.status == HTTPStatus.FORBIDDEN:
                 return Sealer()
             await asyncio.sleep(_RETRY_S)

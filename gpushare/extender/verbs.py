@@ -7,7 +7,7 @@ discards the body of any status but 200.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpushare.adapters.kube.wire_pods import WirePod, any_pod_of
+from gpushare.adapters.kube.wire import WirePod, any_pod_of
 from gpushare.errors import InvalidRequest
 from gpushare.extender import codec
 from gpushare.extender.decision import BindRequest

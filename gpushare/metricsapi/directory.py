@@ -9,9 +9,10 @@ from typing import TypeVar
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.metrics_api import DirectoryEntry
 from gpushare.adapters.kube.mirror import Mirror
-from gpushare.adapters.kube.watch import Deleted, Resource, Upserted
+from gpushare.adapters.kube.watch import Resource
 from gpushare.errors import ApiError
 from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.selector import Selector
 
 T = TypeVar("T")
@@ -42,9 +43,9 @@ class CountingMirror(Mirror[T]):
         self._metrics.synced.labels(resource).set(1)
         self._told()
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """Count it."""
-        super().troubled(resource, error, retry_in_s)
+        super().failed(resource, error, retry_in_s)
         self._metrics.watch_restarts.labels(resource).inc()
 
 

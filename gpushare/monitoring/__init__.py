@@ -1,1 +1,1 @@
-"""What gpushare measures: the catalogue of metrics, which code and docs both read."""
+"""Metrics catalogue, recording rules, alerts and dashboards."""

@@ -1,7 +1,7 @@
-"""The rules by which prometheus-adapter serves our metrics to autoscalers, as the source documents give them.
+"""Rules of prometheus-adapter that serve our metrics to autoscalers, as in the ACK documentation.
 
-What belongs here: the adapter's own configuration. What does not: our metrics API, which needs no adapter.
-The format is that of ``sigs.k8s.io/prometheus-adapter``: ``<<.Series>>`` and the like are its templates.
+Only the adapter's configuration belongs here; our metrics API needs no adapter.
+The format is that of ``sigs.k8s.io/prometheus-adapter``; ``<<.Series>>`` etc. are its templates.
 """
 
 from typing import Any, Final
@@ -15,7 +15,7 @@ _BY: Final = "by (<<.GroupBy>>)"
 
 
 def document() -> dict[str, Any]:
-    """The adapter's configuration file."""
+    """Return the adapter's configuration file."""
     share = {
         **_rule(
             f'{names.DCGM_PROCESS_MEM_USED}{{NamespaceName!="",PodName!=""}}',

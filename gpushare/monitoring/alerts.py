@@ -1,7 +1,6 @@
-"""What people are told about: conditions that should not be, how bad they are, and where to read on.
+"""Alerts: condition, severity and runbook of each.
 
-What belongs here: alerts, as values. What does not: what to do about them (the page of runbooks, with one
-section for each) and who is told, which is Alertmanager's.
+Remedies belong in the runbooks (one section per alert), routing in Alertmanager.
 """
 
 from dataclasses import dataclass
@@ -13,14 +12,14 @@ from gpushare.monitoring import rules
 
 Severity = Literal["critical", "warning", "info"]
 RUNBOOKS: Final = "docs/how-to/runbooks.md"
-"""One page, with a section of each alert's name."""
+"""One page with one section per alert."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert. ``lasts`` is for how long the query must find something, a duration of Prometheus.
+    """One alert. ``lasts`` is how long the expression must hold, a Prometheus duration.
 
-    ``summary`` is a template of Prometheus, which may name the labels of what was found.
+    ``summary`` is a Prometheus template, which may use the labels of the result.
     """
 
     name: str
@@ -31,13 +30,13 @@ class Alert:
 
     @property
     def runbook(self) -> str:
-        """The page and section that say what to do."""
+        """Return the page and anchor of the runbook."""
         return f"{RUNBOOKS}#{self.name.lower()}"
 
 
-_GIVEN_TO: Final = "{{ $labels.namespace }}/{{ $labels.pod }}"
-_CARD: Final = "card {{ $labels.card }} of node {{ $labels.node }}"
-_WAS_OURS: Final = "\nor ".join(
+_POD: Final = "{{ $labels.namespace }}/{{ $labels.pod }}"
+_CARD: Final = "GPU {{ $labels.card }} of node {{ $labels.node }}"
+_SEEN_RECENTLY: Final = "\nor ".join(
     f"last_over_time({metric}[1h])"
     for metric in (names.EXTENDER_LEADS, names.PLUGIN_NVML_UP, names.SNAPSHOT_AT, names.API_SYNCED)
 )
@@ -45,28 +44,28 @@ _DRIFT: Final = (
     f"abs(\n  max by (node, card) ({rules.CARD_ALLOCATED})\n  / max by (node, card) ({names.CARD_MEMORY})"
     f" * {rules.CARD_UNITS}\n  - ({rules.CARD_UNITS} - {rules.CARD_FREE})\n) > 0.5"
 )
-"""Half a unit: the bytes of a share are rounded down, by far less."""
+"""Half a unit: rounding down the bytes of an allocation makes a far smaller difference."""
 
 ALERTS: Final = (
     Alert(
         "GpuShareExtenderDown",
         "critical",
         f"absent({names.EXTENDER_LEADS})",
-        "No extender answers: pods that ask for GPU memory stay pending.",
+        "No extender responds: pods that request GPU memory stay pending.",
         "5m",
     ),
     Alert(
         "GpuShareNoBinder",
         "critical",
         f"sum({names.EXTENDER_LEADS}) == 0",
-        "No extender may bind: none holds the Lease, and pods that ask for GPU memory stay pending.",
+        "No extender replica is the leader: pods that request GPU memory stay pending.",
         "2m",
     ),
     Alert(
         "GpuShareManyBinders",
         "critical",
         f"sum({names.EXTENDER_LEADS}) > 1",
-        "{{ $value }} extenders take themselves for the one that may bind.",
+        "{{ $value }} extender replicas believe they are the leader.",
         "2m",
     ),
     Alert(
@@ -74,20 +73,20 @@ ALERTS: Final = (
         "warning",
         f'sum(rate({names.EXTENDER_REQUESTS}{{verb="bind",result="error"}}[10m]))'
         f'\n/ sum(rate({names.EXTENDER_REQUESTS}{{verb="bind"}}[10m])) > 0.5',
-        "{{ $value | humanizePercentage }} of the binds fail.",
+        "{{ $value | humanizePercentage }} of binds fail.",
         "10m",
     ),
     Alert(
         "GpuShareOvercommitted",
         "critical",
         f"max(max_over_time({names.CARDS_OVERCOMMITTED}[1h])) > 0",
-        "{{ $value }} cards were promised beyond their size within the last hour.",
+        "{{ $value }} GPUs were over-committed within the last hour: more units reserved than they have.",
     ),
     Alert(
         "GpuShareLedgerDrift",
         "warning",
         _DRIFT,
-        "The extender's ledger is {{ $value | humanize }} units away from what containers were given on "
+        "The extender's ledger and the allocations of containers differ by {{ $value | humanize }} units on "
         f"{_CARD}.",
         "10m",
     ),
@@ -95,7 +94,7 @@ ALERTS: Final = (
         "GpuShareCardUnhealthy",
         "critical",
         f'{names.PLUGIN_CARDS}{{state="unhealthy"}} > 0',
-        "The node agent {{ $labels.instance }} has {{ $value }} unhealthy cards: no pod is placed on them.",
+        "Node agent {{ $labels.instance }} reports {{ $value }} unhealthy GPUs: no pods are placed on them.",
         "1m",
     ),
     Alert(
@@ -108,22 +107,22 @@ ALERTS: Final = (
         "GpuSharePluginNotRegistered",
         "critical",
         f"{names.PLUGIN_REGISTERED} == 0",
-        "The kubelet does not listen to the node agent {{ $labels.instance }} for {{ $labels.resource }}: "
-        "no new pod starts there.",
+        "The kubelet does not watch the devices {{ $labels.resource }} of node agent {{ $labels.instance }}: "
+        "no new pods start there.",
         "5m",
     ),
     Alert(
         "GpuShareTargetDown",
         "warning",
-        f"up == 0 and on (job, instance) (\n{_WAS_OURS}\n)",
-        "{{ $labels.instance }} ({{ $labels.job }}) does not answer scrapes.",
+        f"up == 0 and on (job, instance) (\n{_SEEN_RECENTLY}\n)",
+        "{{ $labels.instance }} ({{ $labels.job }}) does not respond to scrapes.",
         "5m",
     ),
     Alert(
         "GpuShareSourceDown",
         "warning",
         f"{names.SOURCE_UP} == 0",
-        "{{ $labels.source }} does not answer the exporter {{ $labels.instance }}: its series are missing.",
+        "Source {{ $labels.source }} of exporter {{ $labels.instance }} does not respond: series missing.",
         "10m",
     ),
     Alert(
@@ -131,8 +130,8 @@ ALERTS: Final = (
         "warning",
         f"{names.CONTAINER_USED}\n/ ({names.CONTAINER_ALLOCATED}"
         f"\n< on (node, card) group_left max by (node, card) ({names.CARD_MEMORY})) > 0.95",
-        f"Container {{{{ $labels.container }}}} of {_GIVEN_TO} uses {{{{ $value | humanizePercentage }}}} "
-        f"of its share of {_CARD}.",
+        f"Container {{{{ $labels.container }}}} of {_POD} uses {{{{ $value | humanizePercentage }}}} "
+        f"of its memory limit on {_CARD}.",
         "5m",
     ),
     Alert(
@@ -140,52 +139,52 @@ ALERTS: Final = (
         "warning",
         f"{names.CONTAINER_UNCOUNTED} > {MUCH_BYTES}\n"
         f"and {names.CONTAINER_UNCOUNTED} > {MUCH_OF_LIMIT} * {names.CONTAINER_LIMIT}",
-        f"Container {{{{ $labels.container }}}} of {_GIVEN_TO} uses {{{{ $value | humanize1024 }}}}B "
-        f"of {_CARD} that the isolation library has not counted.",
+        f"Container {{{{ $labels.container }}}} of {_POD} uses {{{{ $value | humanize1024 }}}}B "
+        f"on {_CARD} that the isolation library does not count.",
         "5m",
     ),
     Alert(
         "GpuShareMemoryRefused",
         "info",
         f"increase({names.CONTAINER_REFUSALS}[10m]) > 0",
-        f"Container {{{{ $labels.container }}}} of {_GIVEN_TO} has been refused memory of {_CARD} again and "
-        "again for half an hour.",
+        f"Container {{{{ $labels.container }}}} of {_POD} has repeatedly been refused memory on {_CARD} "
+        "for half an hour.",
         "30m",
     ),
     Alert(
         "GpuShareProcessNotHeld",
         "warning",
         f"{names.CARD_UNHELD} > 0",
-        f"{{{{ $value }}}} processes on {_CARD} are held to no limit, beside containers that are.",
+        f"{{{{ $value }}}} processes on {_CARD} run without a limit beside containers with enforced limits.",
         "5m",
     ),
     Alert(
         "GpuSharePacingStale",
         "warning",
         f"{names.PLUGIN_SAMPLE_AGE} > 60",
-        "The node agent {{ $labels.instance }} has not measured for {{ $value | humanizeDuration }} how busy "
-        "its containers keep their cards: their parts of the cards' time are held by old rates.",
+        "Node agent {{ $labels.instance }} has not sampled utilization for {{ $value | humanizeDuration }}: "
+        "compute shares are enforced with outdated launch rates.",
         "5m",
     ),
     Alert(
         "GpuShareMpsDown",
         "critical",
         f"{names.MPS_UP} == 0",
-        "The MPS control daemon of card {{ $labels.uuid }} on {{ $labels.instance }} does not answer: CUDA "
-        "programs there may have failed, and no new ones start.",
+        "The MPS control daemon of GPU {{ $labels.uuid }} on {{ $labels.instance }} does not respond: CUDA "
+        "programs there may have failed, and new ones cannot start.",
         "1m",
     ),
     Alert(
         "GpuShareMpsRestarts",
         "warning",
         f"increase({names.MPS_STARTS}[30m]) > 2",
-        "The MPS control daemon of card {{ $labels.uuid }} on {{ $labels.instance }} ends again and again.",
+        "The MPS control daemon of GPU {{ $labels.uuid }} on {{ $labels.instance }} restarts repeatedly.",
     ),
     Alert(
         "GpuShareIdle",
         "info",
         f"{rules.POD_COMPUTE} == 0 and {rules.POD_ALLOCATED} > 0",
-        f"{_GIVEN_TO} on node {{{{ $labels.node }}}} holds GPU memory and has computed nothing for an hour.",
+        f"{_POD} on node {{{{ $labels.node }}}} has GPU memory allocated but has been idle for an hour.",
         "1h",
     ),
     Alert(
@@ -193,14 +192,14 @@ ALERTS: Final = (
         "warning",
         f"min({names.PENDING_LEAST}) > {rules.CLUSTER_LARGEST_FREE}\n"
         f"and min({names.PENDING_LEAST}) <= {rules.CLUSTER_FREE}",
-        "A pod waits for {{ $value }} units on one card: as many are free in all, but no card has them.",
+        "A pod waits for {{ $value }} units on one GPU: that many are free in total, but on no single GPU.",
         "15m",
     ),
 )
 
 
 def document() -> dict[str, Any]:
-    """Prometheus' rule file."""
+    """Return Prometheus' rule file."""
     return {"groups": [{"name": "gpushare.alerts", "rules": [_entry(alert) for alert in ALERTS]}]}
 
 

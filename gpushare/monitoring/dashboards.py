@@ -1,7 +1,7 @@
-"""What Grafana shows: *GPU APP* by pod, *GPU Node* by card, *GPU Cluster* in all.
+"""Grafana dashboards: *GPU APP* by pod, *GPU Node* by GPU, *GPU Cluster* as a whole.
 
-What belongs here: panels with their queries, and how they become a dashboard. What does not: what is
-recorded (``rules``). Grafana's SDK is a tool of the build: no daemon imports this module.
+Panels, their queries and their conversion to JSON belong here, recording rules in ``rules``. Grafana's SDK is
+a build dependency: no daemon imports this module.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ _SIZES: Final = {"graph": (8, 12), "number": (4, 6)}
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One query; ``unit`` is Grafana's name of it, ``legend`` its template of a line's name."""
+    """One query. ``unit`` is a Grafana unit, ``legend`` a Grafana template for the names of the lines."""
 
     title: str
     expr: str
@@ -38,7 +38,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What can be chosen at the top: the values of the label ``name`` in ``series``."""
+    """A template variable: the values of the label ``name`` in ``series``."""
 
     name: str
     series: str
@@ -46,7 +46,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """A dashboard; ``uid`` is its address in Grafana."""
+    """A dashboard; ``uid`` identifies it in Grafana."""
 
     uid: str
     title: str
@@ -59,8 +59,8 @@ _PODS: Final = '{namespace=~"$namespace",pod=~"$pod"}'
 _POD: Final = "{{namespace}}/{{pod}}"
 
 
-def _of_its_card(metric: names.Metric) -> str:
-    """A card's value for each pod on it."""
+def _of_pods_gpu(metric: names.Metric) -> str:
+    """Return the query for a GPU's value by each pod on it."""
     return (
         f"max by (namespace, pod) (0 * {names.CONTAINER_ALLOCATED}{_PODS}"
         f" + on (node, card) group_left max by (node, card) ({metric}))"
@@ -76,41 +76,41 @@ APP: Final = Dashboard(
     ),
     (
         Panel("Memory used", f"{rules.POD_USED}{_PODS}", "bytes", _POD),
-        Panel("Memory given", f"{rules.POD_ALLOCATED}{_PODS}", "bytes", _POD),
-        Panel("Part of the given memory in use", f"{rules.POD_MEMORY_USE}{_PODS}", "percentunit", _POD),
+        Panel("Memory allocated", f"{rules.POD_ALLOCATED}{_PODS}", "bytes", _POD),
+        Panel("Memory used / allocated", f"{rules.POD_MEMORY_USE}{_PODS}", "percentunit", _POD),
         Panel(
-            "Part of the card that was given",
+            "Memory allocated / total",
             f"sum by (namespace, pod) ({names.CONTAINER_ALLOCATED}{_PODS}"
             f" / on (node, card) group_left max by (node, card) ({names.CARD_MEMORY}))",
             "percentunit",
             _POD,
         ),
-        Panel("Multiprocessors", f"{rules.POD_COMPUTE}{_PODS}", "percentunit", _POD),
-        Panel("Given and not used", f"{rules.POD_WASTED}{_PODS}", "bytes", _POD),
+        Panel("SM utilization", f"{rules.POD_COMPUTE}{_PODS}", "percentunit", _POD),
+        Panel("Allocated but unused", f"{rules.POD_WASTED}{_PODS}", "bytes", _POD),
         Panel(
-            "Most that isolation counted, as part of the limit",
+            "Peak usage / limit",
             f"sum by (namespace, pod) ({names.CONTAINER_PEAK}{_PODS})"
             f" / sum by (namespace, pod) ({names.CONTAINER_LIMIT}{_PODS})",
             "percentunit",
             _POD,
         ),
         Panel(
-            "Refusals of memory",
+            "Refused memory requests",
             f"sum by (namespace, pod) (increase({names.CONTAINER_REFUSALS}{_PODS}[$__rate_interval]))",
             "none",
             _POD,
         ),
-        Panel("Temperature of its card", _of_its_card(names.CARD_TEMPERATURE), "celsius", _POD),
-        Panel("Power of its card", _of_its_card(names.CARD_POWER), "watt", _POD),
+        Panel("GPU temperature", _of_pods_gpu(names.CARD_TEMPERATURE), "celsius", _POD),
+        Panel("GPU power", _of_pods_gpu(names.CARD_POWER), "watt", _POD),
     ),
 )
 
-# --- by card ------------------------------------------------------------------------------------
+# --- by GPU -------------------------------------------------------------------------------------
 _NODES: Final = '{node=~"$node"}'
-_CARD: Final = "{{node}} card {{card}}"
+_CARD: Final = "{{node}} GPU {{card}}"
 
 
-def _by_card(title: str, metric: names.Metric | rules.Rule, unit: str) -> Panel:
+def _by_gpu(title: str, metric: names.Metric | rules.Rule, unit: str) -> Panel:
     return Panel(title, f"{metric}{_NODES}", unit, _CARD)
 
 
@@ -119,18 +119,18 @@ NODE: Final = Dashboard(
     "GPU Node",
     (Choice("node", str(names.CARD_INFO)),),
     (
-        _by_card("Memory used", names.CARD_USED, "bytes"),
-        _by_card("Memory given", rules.CARD_ALLOCATED, "bytes"),
-        _by_card("Memory", names.CARD_MEMORY, "bytes"),
-        _by_card("Free units", rules.CARD_FREE, "none"),
-        _by_card("Multiprocessors", names.CARD_UTILIZATION, "percentunit"),
-        _by_card("Access to memory", names.CARD_MEMORY_UTILIZATION, "percentunit"),
-        _by_card("Temperature", names.CARD_TEMPERATURE, "celsius"),
-        _by_card("Power", names.CARD_POWER, "watt"),
-        _by_card("Clock of the multiprocessors", names.CARD_SM_CLOCK, "hertz"),
-        _by_card("Clock of the memory", names.CARD_MEMORY_CLOCK, "hertz"),
-        _by_card("Received over PCIe", names.CARD_PCIE_RECEIVED, "Bps"),
-        _by_card("Sent over PCIe", names.CARD_PCIE_SENT, "Bps"),
+        _by_gpu("Memory used", names.CARD_USED, "bytes"),
+        _by_gpu("Memory allocated", rules.CARD_ALLOCATED, "bytes"),
+        _by_gpu("Allocatable memory", names.CARD_MEMORY, "bytes"),
+        _by_gpu("Free units", rules.CARD_FREE, "none"),
+        _by_gpu("GPU utilization", names.CARD_UTILIZATION, "percentunit"),
+        _by_gpu("Memory bandwidth utilization", names.CARD_MEMORY_UTILIZATION, "percentunit"),
+        _by_gpu("Temperature", names.CARD_TEMPERATURE, "celsius"),
+        _by_gpu("Power", names.CARD_POWER, "watt"),
+        _by_gpu("SM clock", names.CARD_SM_CLOCK, "hertz"),
+        _by_gpu("Memory clock", names.CARD_MEMORY_CLOCK, "hertz"),
+        _by_gpu("PCIe receive throughput", names.CARD_PCIE_RECEIVED, "Bps"),
+        _by_gpu("PCIe transmit throughput", names.CARD_PCIE_SENT, "Bps"),
         Panel(
             "ECC errors",
             f"increase({names.CARD_ECC}{_NODES}[$__rate_interval])",
@@ -141,7 +141,7 @@ NODE: Final = Dashboard(
     ),
 )
 
-# --- in all -------------------------------------------------------------------------------------
+# --- cluster ------------------------------------------------------------------------------------
 _NODE: Final = "{{node}}"
 
 
@@ -154,29 +154,29 @@ CLUSTER: Final = Dashboard(
     "GPU Cluster",
     (),
     (
-        _number("Memory of all cards", rules.CLUSTER_MEMORY, "bytes"),
-        _number("Given", rules.CLUSTER_PACKING, "percentunit"),
-        _number("Part of the given memory in use", rules.CLUSTER_MEMORY_USE, "percentunit"),
-        _number("Given and not used", rules.CLUSTER_WASTED, "bytes"),
+        _number("Total GPU memory", rules.CLUSTER_MEMORY, "bytes"),
+        _number("Memory allocated / total", rules.CLUSTER_PACKING, "percentunit"),
+        _number("Memory used / allocated", rules.CLUSTER_MEMORY_USE, "percentunit"),
+        _number("Allocated but unused", rules.CLUSTER_WASTED, "bytes"),
         _number("Free units", rules.CLUSTER_FREE, "none"),
-        _number("Most free units of one card", rules.CLUSTER_LARGEST_FREE, "none"),
+        _number("Most free units on one GPU", rules.CLUSTER_LARGEST_FREE, "none"),
         _number("Fragmentation", rules.FRAGMENTATION, "percentunit"),
-        _number("Over-committed cards", f"max({names.CARDS_OVERCOMMITTED})", "none"),
-        Panel("Given, by node", str(rules.NODE_PACKING), "percentunit", _NODE),
-        Panel("Multiprocessors, by node", str(rules.NODE_COMPUTE), "percentunit", _NODE),
-        Panel("Given and not used, by node", str(rules.NODE_WASTED), "bytes", _NODE),
-        Panel("Given and not used, the ten most", f"topk(10, {rules.POD_WASTED})", "bytes", _POD),
-        Panel("Free units, by node", str(rules.NODE_FREE), "none", _NODE),
-        Panel("Closed cards", f"max by (node) ({names.CARDS_CLOSED})", "none", _NODE),
+        _number("Over-committed GPUs", f"max({names.CARDS_OVERCOMMITTED})", "none"),
+        Panel("Memory allocated / total by node", str(rules.NODE_PACKING), "percentunit", _NODE),
+        Panel("GPU utilization by node", str(rules.NODE_COMPUTE), "percentunit", _NODE),
+        Panel("Allocated but unused by node", str(rules.NODE_WASTED), "bytes", _NODE),
+        Panel("Allocated but unused, top 10 pods", f"topk(10, {rules.POD_WASTED})", "bytes", _POD),
+        Panel("Free units by node", str(rules.NODE_FREE), "none", _NODE),
+        Panel("Unschedulable GPUs", f"max by (node) ({names.CARDS_CLOSED})", "none", _NODE),
         Panel("Pending pods", f"max({names.PENDING})", "none", "pending"),
         Panel(
-            "Pods that hold units, by state",
+            "Reservations by state",
             f"max by (state) ({names.RESERVATIONS})",
             "none",
             "{{state}}",
         ),
         Panel(
-            "Binds a second",
+            "Binds per second",
             f"sum by (reason) (rate({names.EXTENDER_BINDS}[$__rate_interval]))",
             "ops",
             "{{reason}}",
@@ -188,7 +188,7 @@ PAGES: Final = (APP, NODE, CLUSTER)
 
 
 def as_json(page: Dashboard) -> str:
-    """The dashboard, as Grafana imports it."""
+    """Return the dashboard as JSON for import into Grafana."""
     board = sdk.Dashboard(page.title).uid(page.uid).tags(["gpushare"])
     board.time("now-1h", "now").refresh("30s").timezone("browser").editable()
     for variable in _variables(page.choices):

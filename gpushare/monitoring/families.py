@@ -1,31 +1,42 @@
-"""Metrics of the catalogue as prometheus_client's families, on a registry or made at once."""
+"""Metrics of the catalogue as families of prometheus_client: registered, or built from a set of points."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client import Metric as Family
 
 from gpushare.monitoring.catalogue import Metric
-from gpushare.monitoring.series import Series
+
+Point = tuple[tuple[str, ...], float]
+"""Label values, in the order of the metric's ``labels``, and the number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """All series of one metric at one moment."""
+
+    metric: Metric
+    points: Sequence[Point]
 
 
 def counter(metric: Metric, registry: CollectorRegistry) -> Counter:
-    """A counter that the code bumps."""
+    """Register a counter."""
     return Counter(*_head(metric), registry=registry)
 
 
 def gauge(metric: Metric, registry: CollectorRegistry) -> Gauge:
-    """A gauge that the code sets."""
+    """Register a gauge."""
     return Gauge(*_head(metric), registry=registry)
 
 
 def histogram(metric: Metric, registry: CollectorRegistry, buckets: Sequence[float]) -> Histogram:
-    """A histogram; ``buckets`` are upper bounds in the metric's unit."""
+    """Register a histogram; ``buckets`` are upper bounds in the metric's unit."""
     return Histogram(*_head(metric), registry=registry, buckets=buckets)
 
 
 def family(series: Series) -> Family:
-    """A family with all its samples, for a collector."""
+    """Return the family with all its samples, for a collector."""
     metric = series.metric
     found = Family(metric.name, metric.help, metric.kind)
     name = f"{metric.name}_total" if metric.kind == "counter" else metric.name

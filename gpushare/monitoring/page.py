@@ -1,8 +1,8 @@
-"""A page of metrics read back: only the series that are wanted, from Prometheus' text format.
+"""Parser of Prometheus' text format that reads only selected series.
 
 The format: https://github.com/prometheus/docs/blob/main/docs/instrumenting/exposition_formats.md.
-prometheus_client's parser reads it too, with all that is not wanted, and takes several times as long.
-What does not belong here: fetching a page, and what is made of it.
+prometheus_client's parser always reads all series and takes several times as long.
+Fetching pages and interpreting them does not belong here.
 """
 
 import re
@@ -19,7 +19,7 @@ _ESCAPES: Final = {"n": "\n"}
 
 @dataclass(frozen=True, slots=True)
 class MetricSample:
-    """One line of the page."""
+    """One sample line of the page."""
 
     metric: str
     labels: Mapping[str, str]
@@ -27,7 +27,7 @@ class MetricSample:
 
 
 def samples(page: str, wanted: Collection[str]) -> Iterator[MetricSample]:
-    """The samples of these metrics, by the names of their series. Raises InvalidRequest for a broken line."""
+    """Yield the samples of these series names. Raises InvalidRequest for a malformed line."""
     read: dict[str, Mapping[str, str]] = {"": {}}
     for line in page.split("\n"):
         metric, _, rest = line.partition("{" if "{" in line else " ")
@@ -40,11 +40,11 @@ def samples(page: str, wanted: Collection[str]) -> Iterator[MetricSample]:
 
 
 def _number(text: str, line: str) -> float:
-    """The number before a timestamp, where there is one."""
+    """Return the value; an optional timestamp follows it."""
     try:
         return float(text.split(maxsplit=1)[0])
     except (ValueError, IndexError) as error:
-        raise InvalidRequest(f"no page of metrics: {line!r}") from error
+        raise InvalidRequest(f"not a metrics page: {line!r}") from error
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -1,10 +1,9 @@
-"""What Prometheus records of the exporters' and the extender's series, by card, pod, node and cluster.
+"""Recording rules that aggregate metrics of the exporters and the extender by GPU, pod, node and cluster.
 
-What belongs here: recording rules, as values. What does not: alerts (``alerts``), panels (``dashboards``)
-and names of metrics, which are the catalogue's.
+Alerts (``alerts``), panels (``dashboards``) and metric names (``catalogue``) do not belong here.
 
-Names follow Prometheus' ``level:metric:operation``. Memory is what the nodes tell; units are what the
-extender has promised, whose replicas all serve the same ledger. What is not known has no series.
+Names follow Prometheus' ``level:metric:operation``. Memory comes from the exporters, units from the
+extender; all its replicas serve the same ledger. Unknown values have no series.
 """
 
 from dataclasses import dataclass
@@ -15,28 +14,28 @@ from gpushare.monitoring import catalogue as names
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A series that is recorded: its name, its query and its meaning."""
+    """A recorded series: name, query and help text."""
 
     record: str
     expr: str
     help: str
 
     def __str__(self) -> str:
-        """The name, as queries have it."""
+        """Return the name, as queries use it."""
         return self.record
 
 
 _POD: Final = "node, namespace, pod"
 _CARD: Final = "node, card, uuid"
 _BLIND: Final = f'{names.SOURCE_UP}{{source=~"pod-resources|pods|node"}} == 0'
-"""Exporters that cannot tell what was given."""
+"""Exporters that do not know the allocations."""
 
 
 def _wasted(level: str, allocated: Rule, used: Rule) -> Rule:
     return Rule(
         f"{level}:gpushare_memory_wasted_bytes:difference",
         f"{allocated} - {used}",
-        "Memory that was given and is not used; negative where more is used than was given.",
+        "Memory allocated but unused; negative if more is used than allocated.",
     )
 
 
@@ -44,7 +43,7 @@ def _memory_use(level: str, allocated: Rule, used: Rule) -> Rule:
     return Rule(
         f"{level}:gpushare_memory_utilization:ratio",
         f"{used} / ({allocated} > 0)",
-        "Part of the given memory that is used.",
+        "Memory used as a fraction of the allocated memory.",
     )
 
 
@@ -52,107 +51,109 @@ CARD_ALLOCATED: Final = Rule(
     "card:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_CARD}) ({names.CONTAINER_ALLOCATED})\n"
     f"or\n0 * max by ({_CARD}) (\n  {names.CARD_MEMORY}\n  unless on (job, instance) ({_BLIND})\n)",
-    "Memory of a card that containers were given.",
+    "Memory of a GPU allocated to containers.",
 )
 CARD_USED: Final = Rule(
     "card:gpushare_memory_used_bytes:sum",
     f'sum by ({_CARD}) ({names.CONTAINER_USED}{{pod!=""}})\nor\n({CARD_ALLOCATED} == 0)',
-    "Memory of a card that pods use.",
+    "Memory of a GPU used by pods.",
 )
 
 POD_ALLOCATED: Final = Rule(
     "pod:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_POD}) ({names.CONTAINER_ALLOCATED})",
-    "Memory that a pod was given.",
+    "GPU memory allocated to a pod.",
 )
 POD_USED: Final = Rule(
     "pod:gpushare_memory_used_bytes:sum",
     f'sum by ({_POD}) ({names.CONTAINER_USED}{{pod!=""}})',
-    "Memory of cards that a pod uses.",
+    "GPU memory used by a pod.",
 )
 POD_WASTED: Final = _wasted("pod", POD_ALLOCATED, POD_USED)
 POD_MEMORY_USE: Final = _memory_use("pod", POD_ALLOCATED, POD_USED)
 POD_COMPUTE: Final = Rule(
     "pod:gpushare_utilization:sum",
     f'sum by ({_POD}) ({names.CONTAINER_UTILIZATION}{{pod!=""}})',
-    "Multiprocessors that a pod takes, in cards.",
+    "SM utilization of a pod, in GPUs.",
 )
 
 NODE_MEMORY: Final = Rule(
     "node:gpushare_memory_bytes:sum",
     f"sum by (node) ({names.CARD_MEMORY})",
-    "Memory of a node's cards.",
+    "GPU memory of a node.",
 )
 NODE_ALLOCATED: Final = Rule(
     "node:gpushare_memory_allocated_bytes:sum",
     f"sum by (node) ({CARD_ALLOCATED})",
-    "Memory of a node's cards that containers were given.",
+    "GPU memory of a node allocated to containers.",
 )
 NODE_USED: Final = Rule(
     "node:gpushare_memory_used_bytes:sum",
     f"sum by (node) ({CARD_USED})",
-    "Memory of a node's cards that pods use.",
+    "GPU memory of a node used by pods.",
 )
 NODE_WASTED: Final = _wasted("node", NODE_ALLOCATED, NODE_USED)
 NODE_MEMORY_USE: Final = _memory_use("node", NODE_ALLOCATED, NODE_USED)
 NODE_PACKING: Final = Rule(
     "node:gpushare_memory_allocated:ratio",
     f"{NODE_ALLOCATED} / {NODE_MEMORY}",
-    "Part of a node's memory of cards that was given.",
+    "Allocated fraction of a node's GPU memory.",
 )
 NODE_COMPUTE: Final = Rule(
     "node:gpushare_utilization:avg",
     f"avg by (node) ({names.CARD_UTILIZATION})",
-    "Part of the time in which a node's cards compute.",
+    "Average GPU utilization of a node.",
 )
 
 CLUSTER_MEMORY: Final = Rule(
-    "cluster:gpushare_memory_bytes:sum", f"sum({NODE_MEMORY})", "Memory of all cards."
+    "cluster:gpushare_memory_bytes:sum", f"sum({NODE_MEMORY})", "Memory of all GPUs."
 )
 CLUSTER_ALLOCATED: Final = Rule(
     "cluster:gpushare_memory_allocated_bytes:sum",
     f"sum({NODE_ALLOCATED})",
-    "Memory of all cards that containers were given.",
+    "Memory of all GPUs allocated to containers.",
 )
 CLUSTER_USED: Final = Rule(
-    "cluster:gpushare_memory_used_bytes:sum", f"sum({NODE_USED})", "Memory of all cards that pods use."
+    "cluster:gpushare_memory_used_bytes:sum", f"sum({NODE_USED})", "Memory of all GPUs used by pods."
 )
 CLUSTER_WASTED: Final = _wasted("cluster", CLUSTER_ALLOCATED, CLUSTER_USED)
 CLUSTER_MEMORY_USE: Final = _memory_use("cluster", CLUSTER_ALLOCATED, CLUSTER_USED)
 CLUSTER_PACKING: Final = Rule(
     "cluster:gpushare_memory_allocated:ratio",
     f"{CLUSTER_ALLOCATED} / {CLUSTER_MEMORY}",
-    "Part of the memory of all cards that was given.",
+    "Allocated fraction of the memory of all GPUs.",
 )
 CLUSTER_COMPUTE: Final = Rule(
     "cluster:gpushare_utilization:avg",
     f"avg({names.CARD_UTILIZATION})",
-    "Part of the time in which cards compute.",
+    "Average GPU utilization of the cluster.",
 )
 
 CARD_UNITS: Final = Rule(
-    "card:gpushare_units:max", f"max by (node, card) ({names.CARD_UNITS})", "Units that a card has."
+    "card:gpushare_units:max", f"max by (node, card) ({names.CARD_UNITS})", "Total units of a GPU."
 )
 CARD_FREE: Final = Rule(
     "card:gpushare_free_units:min",
     f"min by (node, card) ({names.CARD_FREE_UNITS})",
-    "Units of a card that are promised to nobody.",
+    "Free units of a GPU.",
 )
-NODE_UNITS: Final = Rule(
-    "node:gpushare_units:sum", f"sum by (node) ({CARD_UNITS})", "Units of a node's cards."
-)
+NODE_UNITS: Final = Rule("node:gpushare_units:sum", f"sum by (node) ({CARD_UNITS})", "Total units of a node.")
 NODE_FREE: Final = Rule(
-    "node:gpushare_free_units:sum", f"sum by (node) ({CARD_FREE})", "Free units of a node's cards."
+    "node:gpushare_free_units:sum", f"sum by (node) ({CARD_FREE})", "Free units of a node."
 )
-CLUSTER_UNITS: Final = Rule("cluster:gpushare_units:sum", f"sum({NODE_UNITS})", "Units of all cards.")
-CLUSTER_FREE: Final = Rule("cluster:gpushare_free_units:sum", f"sum({NODE_FREE})", "Free units of all cards.")
+CLUSTER_UNITS: Final = Rule("cluster:gpushare_units:sum", f"sum({NODE_UNITS})", "Total units of the cluster.")
+CLUSTER_FREE: Final = Rule(
+    "cluster:gpushare_free_units:sum", f"sum({NODE_FREE})", "Free units of the cluster."
+)
 CLUSTER_LARGEST_FREE: Final = Rule(
-    "cluster:gpushare_free_units:max", f"max({CARD_FREE})", "The most that a pod on one card can get now."
+    "cluster:gpushare_free_units:max",
+    f"max({CARD_FREE})",
+    "Most free units on one GPU.",
 )
 FRAGMENTATION: Final = Rule(
     "cluster:gpushare_fragmentation:ratio",
     f"(1 - {CLUSTER_LARGEST_FREE} / max({CARD_UNITS}))\n* ({CLUSTER_FREE} >= bool max({CARD_UNITS}))",
-    "Part of the largest card that no card has free, though as much is free in all; else 0.",
+    "Fraction of the largest GPU that is free on no single GPU although the cluster has the units; else 0.",
 )
 
 RULES: Final = (
@@ -186,10 +187,10 @@ RULES: Final = (
     CLUSTER_LARGEST_FREE,
     FRAGMENTATION,
 )
-"""In the order in which they are worked out: each reads only those before it."""
+"""In evaluation order: each rule reads only those before it."""
 
 
 def document() -> dict[str, Any]:
-    """Prometheus' rule file; one group, so that all are of one moment."""
+    """Return Prometheus' rule file: one group, so that all rules have the same timestamp."""
     rules = [{"record": rule.record, "expr": rule.expr} for rule in RULES]
     return {"groups": [{"name": "gpushare.rules", "rules": rules}]}

@@ -26,8 +26,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.extender_resources import PODS
-from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
+from gpushare.adapters.kube.watch import Follower
 from gpushare.errors import ApiError
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
 from testbed import SLOW_START, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
@@ -288,7 +289,7 @@ class _Stamps:
     def synced(self, resource: str) -> None:
         """Nothing to do."""
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:  # noqa: ARG002 - the protocol
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:  # noqa: ARG002 - the protocol
         """Say so: it may spoil the figures."""
         _say(f"  watch of {resource}: {error}")
 

@@ -13,7 +13,7 @@ from gpushare.adapters.kube.agent_api import AgentApi
 from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
+from gpushare.adapters.kube.watch import Follower
 from gpushare.contract import (
     ANN_ASSIGNED,
     ANN_ASSIGNED_NODE,
@@ -29,6 +29,7 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
 from gpushare.model.cards import Card
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.ports import node_event
@@ -70,7 +71,7 @@ class Agent:
     def synced(self, resource: str) -> None:
         del resource
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         raise AssertionError((resource, error, retry_in_s))
 
     @property

@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct, field
 
 from gpushare.adapters.kube.watch import Resource
-from gpushare.adapters.kube.wire import BareMeta, ListPage
-from gpushare.adapters.kube.wire_pods import (
+from gpushare.adapters.kube.wire import (
+    BareMeta,
+    ListPage,
     PodAnnotations,
     PodContainer,
     PodMeta,

@@ -9,8 +9,7 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.events import write_event
-from gpushare.adapters.kube.wire import BareMeta
-from gpushare.adapters.kube.wire_pods import WirePod, any_pod_of
+from gpushare.adapters.kube.wire import BareMeta, WirePod, any_pod_of
 from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod

@@ -1,9 +1,7 @@
 """The three resources that the extender follows, and what it reads of each object."""
 
 from gpushare.adapters.kube.watch import Resource
-from gpushare.adapters.kube.wire import WireConfigMap
-from gpushare.adapters.kube.wire_nodes import WireNode, core_node
-from gpushare.adapters.kube.wire_pods import WirePod, pod_of
+from gpushare.adapters.kube.wire import WireConfigMap, WireNode, WirePod, core_node, pod_of
 from gpushare.contract import SYSTEM_NAMESPACE, UNHEALTHY_KEY, UNHEALTHY_PREFIX
 from gpushare.model.objects import Node, Pod
 

@@ -7,8 +7,9 @@ from typing import Generic, TypeVar
 import structlog
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.watch import Deleted, Follower, Resource, Upserted
+from gpushare.adapters.kube.watch import Follower, Resource
 from gpushare.errors import ApiError
+from gpushare.model.changes import Deleted, Upserted
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -51,7 +52,7 @@ class Mirror(Generic[T]):
         self._trouble = None
         self.listed.set()
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """The API refuses, or does not answer; what is known stays, until it is stale."""
         if self._trouble != str(error):
             log.warning("watch_restarted", resource=resource, reason=str(error), retry_s=retry_in_s)

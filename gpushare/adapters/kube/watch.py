@@ -17,6 +17,7 @@ import msgspec
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import Bare, ListPage, WatchEvent
 from gpushare.errors import ApiError
+from gpushare.model.changes import Deleted, Upserted
 
 T = TypeVar("T")
 
@@ -28,21 +29,6 @@ _SILENCE_S = 150.0
 _FIRST_BACKOFF_S = 0.25
 _LAST_BACKOFF_S = 10.0
 _GONE = 410
-
-
-@dataclass(frozen=True, slots=True)
-class Upserted(Generic[T]):
-    """An object was added or changed."""
-
-    key: str
-    value: T
-
-
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """An object is gone from the API."""
-
-    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +54,7 @@ class Listener(Protocol[T]):
     def synced(self, resource: str) -> None:
         """The list is complete; from now on changes come as they happen."""
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """The API does not answer as it should; it will be tried again."""
 
 
@@ -110,7 +96,7 @@ class Follower(Generic[T]):
                 if self._lost_at is None:
                     self._lost_at = time.monotonic()
                 pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter
-                self._listener.troubled(self._resource.name, error, pause_s)
+                self._listener.failed(self._resource.name, error, pause_s)
                 await asyncio.sleep(pause_s)
                 backoff_s = min(_LAST_BACKOFF_S, 2 * backoff_s)
 

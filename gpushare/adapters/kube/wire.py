@@ -1,13 +1,22 @@
-"""The codec: what all objects of the API have, and lists and watches of them.
+"""The codec of API objects: lists, watches, pods and nodes, and their conversion to the model.
 
-Only the fields that we read are decoded; msgspec skips the rest without building it. Wrong types
-are refused with the path of the field. Pods are in ``wire_pods``, nodes in ``wire_nodes``.
+Only fields that are read are decoded; msgspec skips the rest without building it. Wrong types are refused
+with the path of the field.
 """
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+
+from gpushare import contract
+from gpushare.errors import InvalidRequest
+from gpushare.model.annotations import claim_of
+from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, Malformed, demand_of
+from gpushare.model.modes import SHARING, Mode
+from gpushare.model.objects import Node, Pod, node_of
+from gpushare.model.quantity import parse_quantity
+from gpushare.scheduling.placement import POLICIES
 
 T = TypeVar("T")
 
@@ -64,3 +73,249 @@ class WireConfigMap(Struct):
 
     metadata: BareMeta = field(default_factory=BareMeta)
     data: dict[str, str] | None = None
+
+
+# --- nodes --------------------------------------------------------------------------------------
+
+
+class _NodeAnnotations(
+    Struct,
+    rename={
+        "cards": contract.ANN_CARDS,
+        "assigned": contract.ANN_ASSIGNED_NODE,
+        "multi_user": contract.ANN_MPS_MULTI_USER,
+    },
+):
+    cards: str | None = None
+    assigned: str | None = None
+    multi_user: str | None = None
+
+
+class _NodeMeta(BareMeta, rename="camel"):
+    annotations: _NodeAnnotations | None = None
+    labels: dict[str, str] | None = None
+
+
+class _Address(Struct):
+    type: str = ""
+    address: str = ""
+
+
+class _NodeStatus(Struct):
+    capacity: dict[str, Any] | None = None
+    allocatable: dict[str, Any] | None = None
+    addresses: list[_Address] | None = None
+    conditions: list[Condition] | None = None
+
+
+class WireNode(Struct):
+    """A node as the API writes it, trimmed."""
+
+    metadata: _NodeMeta = field(default_factory=_NodeMeta)
+    status: _NodeStatus = field(default_factory=_NodeStatus)
+
+
+def core_node(wire: WireNode) -> Node:
+    """The node as the core sees it."""
+    annotations = wire.metadata.annotations or _NodeAnnotations()
+    return node_of(
+        wire.metadata.name,
+        capacity=wire.status.capacity or {},
+        labels=wire.metadata.labels or {},
+        cards_text=annotations.cards,
+        assigned_text=annotations.assigned,
+        multi_user=annotations.multi_user == "true",
+    )
+
+
+# --- pods ---------------------------------------------------------------------------------------
+
+
+class PodAnnotations(
+    Struct,
+    rename={
+        "idx": contract.ANN_IDX,
+        "pod": contract.ANN_POD,
+        "allocation": contract.ANN_ALLOCATION,
+        "core": contract.ANN_CORE_ALLOCATION,
+        "seal": contract.ANN_SEAL,
+        "mode": contract.ANN_MODE,
+        "placement": contract.ANN_PLACEMENT,
+    },
+):
+    """The annotations of a placement."""
+
+    idx: str | None = None
+    pod: str | None = None
+    allocation: str | None = None
+    core: str | None = None
+    seal: str | None = None
+    mode: str | None = None
+    placement: str | None = None
+
+
+class _PodLabels(Struct, rename={"cards": contract.LABEL_CARDS_PER_POD}):
+    cards: str | None = None
+
+
+class PodMeta(BareMeta, rename="camel"):
+    """A pod's metadata."""
+
+    annotations: PodAnnotations | None = None
+    labels: _PodLabels | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Limits(Struct, rename={"mem": contract.RESOURCE_MEM, "core": contract.RESOURCE_CORE}):
+    mem: str | int | None = None
+    core: str | int | None = None
+
+
+class _Resources(Struct):
+    limits: _Limits | None = None
+
+
+class _Security(Struct, rename="camel"):
+    run_as_user: int | None = None
+
+
+class PodContainer(Struct, rename="camel"):
+    """A container as its pod declares it."""
+
+    name: str = ""
+    restart_policy: str | None = None
+    resources: _Resources | None = None
+    security_context: _Security | None = None
+
+
+class PodSpec(Struct, rename="camel"):
+    """What a pod asks for."""
+
+    node_name: str | None = None
+    priority: int | None = None
+    containers: tuple[PodContainer, ...] | None = None
+    init_containers: tuple[PodContainer, ...] | None = None
+    security_context: _Security | None = None
+    host_users: bool | None = None
+
+
+class PodStatus(Struct, rename="camel"):
+    """What the kubelet and the scheduler say of a pod."""
+
+    phase: str = ""
+    nominated_node_name: str | None = None
+    conditions: list[Condition] | None = None
+
+
+class WirePod(Struct):
+    """A pod as the API writes it, trimmed."""
+
+    metadata: PodMeta = field(default_factory=PodMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+def pod_of(wire: WirePod) -> Pod | None:
+    """The pod as the core sees it; None for a pod that asks for nothing of ours."""
+    demand = _demand(wire)
+    if demand is None:
+        return None
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    claim = _claim(meta.annotations, demand) if spec.node_name else None
+    return Pod(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        demand=demand,
+        node=spec.node_name or None,
+        finished=status.phase in ("Succeeded", "Failed"),
+        terminating=meta.deletion_timestamp is not None,
+        priority=spec.priority or 0,
+        nominated=status.nominated_node_name or None,
+        claim=claim,
+        placement=meta.annotations.placement if meta.annotations else None,
+        unschedulable=_unschedulable(status),
+        seal=meta.annotations.seal if meta.annotations else None,
+        created=meta.creation_timestamp or "",
+        mode=_mode(meta.annotations) if claim else None,
+    )
+
+
+def any_pod_of(wire: WirePod) -> Pod:
+    """The pod as the core sees it, also one that asks for nothing of ours (``Pod.managed`` is False)."""
+    meta = wire.metadata
+    unmanaged = Pod(meta.uid, meta.namespace, meta.name, demand_of(()), node=wire.spec.node_name or None)
+    return pod_of(wire) or unmanaged
+
+
+def _demand(wire: WirePod) -> Demand | Malformed | None:
+    spec = wire.spec
+    if not any(_wants(c) for c in (*(spec.containers or ()), *(spec.init_containers or ()))):
+        return None
+    try:
+        containers = [
+            *(
+                _container(
+                    spec, c, ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT
+                )
+                for c in spec.init_containers or ()
+            ),
+            *(_container(spec, c, ContainerKind.MAIN) for c in spec.containers or ()),
+        ]
+    except InvalidRequest as error:
+        return Malformed(str(error))
+    demand = demand_of(containers, wire.metadata.labels.cards if wire.metadata.labels else None)
+    wish = wire.metadata.annotations.placement if wire.metadata.annotations else None
+    if isinstance(demand, Demand) and wish is not None and wish not in POLICIES:
+        problem = f"annotation {contract.ANN_PLACEMENT}={wish!r} is not one of {', '.join(POLICIES)}"
+        return Malformed(problem, demand)
+    return demand
+
+
+def _wants(container: PodContainer) -> bool:
+    limits = container.resources and container.resources.limits
+    return bool(limits) and (limits.mem is not None or limits.core is not None)  # type: ignore[union-attr]
+
+
+def _container(spec: PodSpec, container: PodContainer, kind: ContainerKind) -> ContainerDemand:
+    limits = (container.resources and container.resources.limits) or _Limits()
+    try:
+        mem, core = (parse_quantity(0 if value is None else value) for value in (limits.mem, limits.core))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{kind} {container.name}: {error}") from error
+    return ContainerDemand(container.name, kind, mem, core, _user(spec, container))
+
+
+def _user(spec: PodSpec, container: PodContainer) -> int | None:
+    """Who a container runs as on the node; with ``hostUsers: false`` that is the kubelet's to choose."""
+    if spec.host_users is False:
+        return None
+    for security in (container.security_context, spec.security_context):
+        if security and security.run_as_user is not None:
+            return security.run_as_user
+    return None
+
+
+def _claim(annotations: PodAnnotations | None, demand: Demand | Malformed) -> Any:
+    if annotations is None or isinstance(demand, Malformed):
+        return None
+    texts = {
+        contract.ANN_IDX: annotations.idx,
+        contract.ANN_POD: annotations.pod,
+        contract.ANN_ALLOCATION: annotations.allocation,
+        contract.ANN_CORE_ALLOCATION: annotations.core,
+    }
+    return claim_of({key: text for key, text in texts.items() if text is not None}, demand)
+
+
+def _mode(annotations: PodAnnotations | None) -> Mode | None:
+    text = annotations and annotations.mode
+    return next((mode for mode in SHARING if mode == text), None)
+
+
+def _unschedulable(status: PodStatus) -> str | None:
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.message
+    return None

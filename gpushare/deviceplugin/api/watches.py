@@ -13,10 +13,11 @@ import structlog
 
 from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
+from gpushare.adapters.kube.watch import Follower
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import ApiError
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import NodePod, OwnNode
 
 _STALE_S: Final = 60.0
@@ -79,7 +80,7 @@ class _Intake:
         self.trouble = None
         self.listed.set()
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """The API refuses, or does not answer; what is known stays in use."""
         if self.trouble != str(error):
             log.warning("watch_restarted", resource=resource, reason=str(error), retry_s=retry_in_s)

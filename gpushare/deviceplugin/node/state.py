@@ -11,13 +11,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
 from gpushare.deviceplugin.core.decision import with_allocation
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.core.whole_gpus import Devices, WholeGpus, notices, with_whole_gpus
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import mode_of
 from gpushare.model.own_node import GpuPod, NodePod, OwnNode
 

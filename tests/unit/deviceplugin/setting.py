@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.deviceplugin.api.projection import Projector
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.reconcile import ServedContainer
@@ -21,6 +20,7 @@ from gpushare.deviceplugin.node.release import CardReleaser
 from gpushare.deviceplugin.node.state import KubeletRecord, NodeState
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.isolation.layout import IsolationDirs
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.mps.layout import MpsDirs as MpsFolders

@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.service_account import HOST_VARIABLE
-from gpushare.adapters.kube.watch import Upserted
 from gpushare.contract import KUBELET_CHECKPOINT, RESOURCE_WHOLE_GPU
 from gpushare.deviceplugin import daemon
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
@@ -22,6 +21,7 @@ from gpushare.deviceplugin.daemon import Agent
 from gpushare.deviceplugin.main import command, settings_of
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ApiError
+from gpushare.model.changes import Upserted
 from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import NodePod, OwnNode
@@ -74,7 +74,7 @@ def sample(found: Agent, name: str, **labels: str) -> float | None:
 
 
 def lose(found: Agent, for_s: float) -> None:
-    found._watches.pods.troubled("pods", ApiError("cannot connect"), 1)
+    found._watches.pods.failed("pods", ApiError("cannot connect"), 1)
     found._watches.pod_follower._lost_at = time.monotonic() - for_s
 
 

@@ -4,10 +4,10 @@ import asyncio
 import json
 from pathlib import Path
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import ANN_CARDS, EVENT_CARD_FREE, EVENT_CARD_IN_USE
 from gpushare.deviceplugin.core.decision import NO_ROOM
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import NodePod, OwnNode
 from tests.support.gpu_pods import NODE, gpu_pod
 from tests.unit.deviceplugin.setting import Setting, ids

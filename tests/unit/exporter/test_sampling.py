@@ -17,7 +17,6 @@ from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.mirror import Mirror
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.contract import ANN_CARDS
 from gpushare.errors import ApiError, GpuError
 from gpushare.exporter.exposition import Exposition
@@ -28,6 +27,7 @@ from gpushare.isolation.layout import REGION, Owner
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse
 from gpushare.model.cards import Card, format_cards
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import Readings
 from testbed.system.waiting import until
@@ -289,5 +289,5 @@ def test_a_mirror_keeps_what_it_hears_and_tells_a_trouble_once() -> None:
     assert mirror.latest(60) == ("3",)
     with capture_logs() as told:
         for _ in range(2):
-            mirror.troubled("nodes", ApiError("forbidden"), 1)
+            mirror.failed("nodes", ApiError("forbidden"), 1)
     assert [each["reason"] for each in told] == ["forbidden"]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from gpushare import contract
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import BindRequest, BindResult
 from gpushare.extender.seal import Sealer
 from gpushare.extender.settings import Deadlines
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.demand import Amount, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.extender.cluster import Cluster
+from gpushare.model.changes import Deleted, Upserted
 from tests.support.builders import node, pod
 
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from gpushare.adapters.kube.watch import Upserted
 from gpushare.contract import EVENT_MALFORMED, EVENT_REFUSED
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import Explainer, ExtenderEventMetrics
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.model.changes import Upserted
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import pod_event

@@ -3,10 +3,10 @@
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.handlers import NodeHandler, SyncStatus
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
 from tests.support.builders import node
 from tests.unit.extender.fakes import refused
@@ -24,18 +24,18 @@ def test_at_first_both_are_missing(feeds: SyncStatus) -> None:
 
 def test_the_one_that_is_missing_is_named_with_the_reason_that_the_api_gave(feeds: SyncStatus) -> None:
     feeds.synced("pods")
-    feeds.troubled("nodes", refused(403, "cannot list nodes"), 1.0)
+    feeds.failed("nodes", refused(403, "cannot list nodes"), 1.0)
     assert feeds.missing() == "the extender has not listed nodes yet: cannot list nodes"
 
 
 def test_both_reasons_are_named(feeds: SyncStatus) -> None:
-    feeds.troubled("pods", refused(403, "no pods"), 1.0)
-    feeds.troubled("nodes", refused(403, "no nodes"), 1.0)
+    feeds.failed("pods", refused(403, "no pods"), 1.0)
+    feeds.failed("nodes", refused(403, "no nodes"), 1.0)
     assert feeds.missing() == "the extender has not listed nodes and pods yet: no nodes; no pods"
 
 
 def test_config_maps_are_not_waited_for(feeds: SyncStatus) -> None:
-    feeds.troubled("configmaps", refused(403, "no"), 1.0)
+    feeds.failed("configmaps", refused(403, "no"), 1.0)
     feeds.synced("nodes")
     feeds.synced("pods")
     assert feeds.missing() is None
@@ -48,21 +48,21 @@ def test_a_missing_right_that_it_can_do_without_is_a_reduced_mode_that_is_said_o
 ) -> None:
     with capture_logs() as logs:
         for _ in range(2):
-            feeds.troubled(resource, refused(403, "no"), 1.0)
+            feeds.failed(resource, refused(403, "no"), 1.0)
     assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", resource)]
 
 
 @pytest.mark.parametrize(("resource", "status"), [("nodes", 403), ("configmaps", 500)])
 def test_other_trouble_is_none(feeds: SyncStatus, resource: str, status: int) -> None:
     with capture_logs() as logs:
-        feeds.troubled(resource, refused(status, "no"), 1.0)
+        feeds.failed(resource, refused(status, "no"), 1.0)
     assert [(entry["event"], entry["resource"]) for entry in logs] == [("watch_restarted", resource)]
 
 
 def test_trouble_after_the_list_makes_nothing_missing(feeds: SyncStatus) -> None:
     feeds.synced("nodes")
     feeds.synced("pods")
-    feeds.troubled("pods", refused(500, "etcd is away"), 1.0)
+    feeds.failed("pods", refused(500, "etcd is away"), 1.0)
     assert feeds.missing() is None
 
 

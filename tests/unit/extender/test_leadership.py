@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.adapters.kube.watch import Upserted
 from gpushare.errors import ApiError
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
@@ -18,6 +17,7 @@ from gpushare.extender.decision import BindRequest
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import Deadlines
+from gpushare.model.changes import Upserted
 from gpushare.ports import LeaseRecord
 from tests.support.builders import node, pod
 from tests.unit.extender.fakes import FakeApi, gated, refused, silence, until

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpushare.adapters.kube.watch import Upserted
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.seal import Sealer
 from gpushare.model.annotations import even_shares
+from gpushare.model.changes import Upserted
 from gpushare.model.modes import SHARING, Mode
 from gpushare.model.objects import Pod
 from tests.support.builders import demand, free, node, pod

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.unclear_binds import UnclearBinds
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
 from gpushare.scheduling.ledger import EMPTY_LEDGER
 from tests.support.builders import free, node, pod, reserved, seen

@@ -17,7 +17,6 @@ import aiohttp
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.metrics_api import NODES, PODS, DirectoryEntry
-from gpushare.adapters.kube.watch import Upserted
 from gpushare.contract import AUTHENTICATION_CONFIG
 from gpushare.errors import GpuShareError
 from gpushare.metricsapi.authentication import ServerAuth
@@ -26,6 +25,7 @@ from gpushare.metricsapi.directory import Directory
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.queries import MetricQuery, MetricValue
 from gpushare.metricsapi.service import MetricsService
+from gpushare.model.changes import Upserted
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket
 from testbed.control_plane.pki import Authority, KeyPair

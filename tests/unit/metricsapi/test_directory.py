@@ -6,10 +6,10 @@ from structlog.testing import capture_logs
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.metrics_api import AUTHENTICATION, NODES, PODS, DirectoryEntry
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.errors import ApiError
 from gpushare.metricsapi.directory import Directory, exporter_urls
 from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.selector import parse_selector
 
 
@@ -64,7 +64,7 @@ def test_the_same_trouble_is_logged_once_and_counted_each_time() -> None:
     pods = Directory(KubeClient(ApiAccess(host="http://127.0.0.1:1")), PODS, metrics)
     with capture_logs() as logs:
         for text in ("no answer", "no answer", "forbidden"):
-            pods.troubled("pods", ApiError(text), 1)
+            pods.failed("pods", ApiError(text), 1)
     assert [each["reason"] for each in logs] == ["no answer", "forbidden"]
     count = metrics.registry.get_sample_value
     assert count("gpushare_metrics_api_watch_restarts_total", {"resource": "pods"}) == 3

@@ -7,8 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
-from gpushare.monitoring.families import counter, family, gauge
-from gpushare.monitoring.series import Series
+from gpushare.monitoring.families import Series, counter, family, gauge
 
 ALL = catalogue.ALL
 ODD = ("_mib", "_percent", "_ms", "_mhz", "_kib")

@@ -1,4 +1,4 @@
-"""Pages read back: as prometheus_client renders them, and only what is wanted."""
+"""Parsing of metrics pages: as prometheus_client renders them, and only the selected series."""
 
 import math
 
@@ -15,7 +15,7 @@ from gpushare.monitoring.page import MetricSample, samples
     st.lists(st.tuples(st.text(), st.text()), unique=True, max_size=5),
     st.floats(allow_nan=False),
 )
-def test_whatever_a_label_says_is_read_back(rows: list[tuple[str, str]], number: float) -> None:
+def test_every_label_value_is_read_back(rows: list[tuple[str, str]], number: float) -> None:
     registry = CollectorRegistry()
     gauge = Gauge("a_gauge", "A gauge.", ("x", "y"), registry=registry)
     for x, y in rows:
@@ -25,7 +25,7 @@ def test_whatever_a_label_says_is_read_back(rows: list[tuple[str, str]], number:
     assert found == dict.fromkeys(rows, number)
 
 
-def test_only_what_is_wanted_is_read() -> None:
+def test_only_selected_series_are_read() -> None:
     page = '# HELP b B.\nb 1\nb_more{x="1"} 2\nc{x="1"} +Inf 1700000000\nnot a page at all {{{\n'
     assert list(samples(page, {"b", "c"})) == [
         MetricSample("b", {}, 1),
@@ -35,5 +35,5 @@ def test_only_what_is_wanted_is_read() -> None:
 
 @pytest.mark.parametrize("line", ["b", "b x", 'b{x="1"}', 'b{x="1"} one'])
 def test_a_line_without_a_number_is_an_error(line: str) -> None:
-    with pytest.raises(InvalidRequest, match="no page of metrics"):
+    with pytest.raises(InvalidRequest, match="not a metrics page"):
         list(samples(line, {"b"}))

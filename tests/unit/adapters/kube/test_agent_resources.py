@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from gpushare.adapters.kube.agent_resources import gpu_pods, node_pods, own_node
-from gpushare.adapters.kube.watch import Deleted, Follower, Upserted
+from gpushare.adapters.kube.watch import Follower
 from gpushare.errors import ApiError, KubeletError
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import GpuPod, NodePod, OwnNode
 from tests.unit.adapters.kube.server import page, serving
 
@@ -123,7 +124,7 @@ class Heard:
         assert resource
         self.synced_at.set()
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         raise AssertionError((resource, error, retry_in_s))
 
 

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpushare.adapters.kube.watch import Deleted, Follower, Resource, Upserted
+from gpushare.adapters.kube.watch import Follower, Resource
 from gpushare.adapters.kube.wire import Bare
 from gpushare.errors import ApiError
+from gpushare.model.changes import Deleted, Upserted
 from tests.unit.adapters.kube.server import Served, fixed, page, serving
 
 
@@ -50,7 +51,7 @@ class Heard:
         assert resource == "things"
         self.syncs += 1
 
-    def troubled(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         assert resource == "things"
         assert retry_in_s >= 0
         self.troubles.append(error)

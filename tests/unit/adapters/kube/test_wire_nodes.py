@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gpushare import contract
-from gpushare.adapters.kube.wire_nodes import WireNode, core_node
+from gpushare.adapters.kube.wire import WireNode, core_node
 from gpushare.model.cards import Card
 
 MEM = contract.RESOURCE_MEM

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gpushare import contract
-from gpushare.adapters.kube.wire_pods import WirePod, pod_of
+from gpushare.adapters.kube.wire import WirePod, pod_of
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Amount, ContainerKind, Demand, Malformed
 from gpushare.model.modes import Mode

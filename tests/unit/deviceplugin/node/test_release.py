@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from structlog.testing import capture_logs
 
-from gpushare.adapters.kube.watch import Deleted, Upserted
 from gpushare.deviceplugin.core.allocations import Allocation
 from gpushare.deviceplugin.node.release import CardReleaser, Kept
 from gpushare.deviceplugin.node.state import KubeletRecord, NodeState
+from gpushare.model.changes import Deleted, Upserted
 from tests.support.gpu_pods import NODE, gpu_pod
 
 

@@ -1,0 +1,21 @@
+"""Changes of an object in the API: what a watch reports and a listener takes in."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted(Generic[T]):
+    """An object was added or modified. ``key`` identifies it within its resource."""
+
+    key: str
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object was deleted from the API."""
+
+    key: str

@@ -1,0 +1,571 @@
+"""Every metric, defined once: name, kind, labels and help text. Daemons, rules, dashboards and docs use it.
+
+Metrics are grouped by the daemon that serves them; each group ends with a tuple of its metrics.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["counter", "gauge", "histogram", "unknown"]
+"""``unknown`` is for counters of other projects whose names do not end in ``_total``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric family. The name of a counter has no ``_total``: the text format adds it."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the name of its series, as queries use it."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+# --- extender -----------------------------------------------------------------------------------
+
+EXTENDER_REQUESTS: Final = Metric(
+    "gpushare_extender_requests",
+    "counter",
+    "Requests from the scheduler by verb and result (ok, error).",
+    ("verb", "result"),
+)
+EXTENDER_LATENCY: Final = Metric(
+    "gpushare_extender_request_duration_seconds",
+    "histogram",
+    "Duration of requests from the scheduler by verb.",
+    ("verb",),
+)
+EXTENDER_BINDS: Final = Metric(
+    "gpushare_extender_binds",
+    "counter",
+    "Binds by outcome: bound, or the reason of the failure.",
+    ("reason",),
+)
+EXTENDER_FORWARDED: Final = Metric(
+    "gpushare_extender_forwarded_binds", "counter", "Binds forwarded to the leader by result.", ("result",)
+)
+EXTENDER_UNCLEAR: Final = Metric(
+    "gpushare_extender_unclear_binds",
+    "gauge",
+    "Binds with an unknown outcome; their units stay reserved.",
+)
+EXTENDER_LEADS: Final = Metric("gpushare_extender_leader", "gauge", "1 on the leader, 0 on followers.")
+EXTENDER_REDUCED: Final = Metric(
+    "gpushare_extender_reduced_mode",
+    "gauge",
+    "1 for each missing permission: the extender runs degraded.",
+    ("right",),
+)
+EXTENDER_SYNCED: Final = Metric(
+    "gpushare_extender_cache_synced", "gauge", "1 once the resource has been listed.", ("resource",)
+)
+EXTENDER_WATCH_RESTARTS: Final = Metric(
+    "gpushare_extender_watch_restarts",
+    "counter",
+    "Failed lists and watches that were restarted.",
+    ("resource",),
+)
+EXTENDER_EVENTS_DROPPED: Final = Metric(
+    "gpushare_extender_events_dropped",
+    "counter",
+    "Pod events dropped because of a full queue or an error.",
+)
+RESERVATIONS: Final = Metric(
+    "gpushare_reservations",
+    "gauge",
+    "Pods with a reservation by state (bound, unsettled, unplaced).",
+    ("state",),
+)
+CARD_UNITS: Final = Metric(
+    "gpushare_card_units", "gauge", "Total units of gpu-mem of a GPU.", ("node", "card")
+)
+CARD_FREE_UNITS: Final = Metric(
+    "gpushare_card_free_units",
+    "gauge",
+    "Free units of a GPU; negative if it is over-committed.",
+    ("node", "card"),
+)
+CARDS_CLOSED: Final = Metric(
+    "gpushare_cards_closed",
+    "gauge",
+    "Unschedulable GPUs: unhealthy, over-committed, or excluded by a rule of their sharing mode.",
+    ("node",),
+)
+CARDS_OVERCOMMITTED: Final = Metric(
+    "gpushare_cards_overcommitted", "gauge", "GPUs with more units reserved than they have. Must be 0."
+)
+PENDING: Final = Metric("gpushare_pods_pending", "gauge", "Pods that request units and have no node yet.")
+PENDING_LEAST: Final = Metric(
+    "gpushare_pods_pending_least_units",
+    "gauge",
+    "Smallest number of units on one GPU that a pending pod requests; absent if no pod is pending.",
+)
+
+EXTENDER: Final = (
+    EXTENDER_REQUESTS,
+    EXTENDER_LATENCY,
+    EXTENDER_BINDS,
+    EXTENDER_FORWARDED,
+    EXTENDER_UNCLEAR,
+    EXTENDER_LEADS,
+    EXTENDER_REDUCED,
+    EXTENDER_SYNCED,
+    EXTENDER_WATCH_RESTARTS,
+    EXTENDER_EVENTS_DROPPED,
+    RESERVATIONS,
+    CARD_UNITS,
+    CARD_FREE_UNITS,
+    CARDS_CLOSED,
+    CARDS_OVERCOMMITTED,
+    PENDING,
+    PENDING_LEAST,
+)
+
+# --- node agent ---------------------------------------------------------------------------------
+
+PLUGIN_ALLOCATIONS: Final = Metric(
+    "gpushare_device_plugin_allocations",
+    "counter",
+    "Allocate calls of the kubelet by resource and result (ok, or the reason of the rejection).",
+    ("resource", "result"),
+)
+PLUGIN_LATENCY: Final = Metric(
+    "gpushare_device_plugin_allocate_duration_seconds",
+    "histogram",
+    "Duration of Allocate calls, including the wait for a pod that is not yet known.",
+    ("resource",),
+)
+PLUGIN_CORRECTED: Final = Metric(
+    "gpushare_device_plugin_corrected_pods",
+    "counter",
+    "Pods on a GPU that their annotations do not name: they name another GPU (moved) or none (unplaced); "
+    "or pods that received the response for a pod of another size (mistaken).",
+    ("cause",),
+)
+PLUGIN_REGISTERED: Final = Metric(
+    "gpushare_device_plugin_registered",
+    "gauge",
+    "1 while the kubelet watches the device list (ListAndWatch).",
+    ("resource",),
+)
+PLUGIN_REGISTRATIONS: Final = Metric(
+    "gpushare_device_plugin_registrations",
+    "counter",
+    "Registrations with the kubelet by result (ok, error).",
+    ("resource", "result"),
+)
+PLUGIN_CARDS: Final = Metric(
+    "gpushare_device_plugin_cards",
+    "gauge",
+    "GPUs of the node by state (healthy, unhealthy, cordoned). The state whole counts GPUs that another "
+    "device plugin allocated to a container as whole GPUs, in addition to their other state.",
+    ("state",),
+)
+PLUGIN_XIDS: Final = Metric(
+    "gpushare_device_plugin_xid_errors", "counter", "XID errors reported by the driver.", ("uuid", "xid")
+)
+PLUGIN_NVML_UP: Final = Metric("gpushare_device_plugin_nvml_up", "gauge", "1 while NVML responds, else 0.")
+PLUGIN_WRITES: Final = Metric(
+    "gpushare_device_plugin_api_writes",
+    "counter",
+    "Writes to the Kubernetes API by kind of object and result (ok, error; for events also dropped).",
+    ("kind", "result"),
+)
+PLUGIN_UNPUBLISHED: Final = Metric(
+    "gpushare_device_plugin_unpublished",
+    "gauge",
+    "Changes that are not yet written to the API server.",
+)
+PLUGIN_REDUCED: Final = Metric(
+    "gpushare_device_plugin_reduced_mode",
+    "gauge",
+    "1 for each missing permission or mount: the node agent runs degraded.",
+    ("right",),
+)
+PLUGIN_STUCK: Final = Metric(
+    "gpushare_device_plugin_job_stuck",
+    "gauge",
+    "1 while a background job of the node agent makes no progress.",
+    ("job",),
+)
+PLUGIN_WATCH_STALE: Final = Metric(
+    "gpushare_device_plugin_watch_stale_seconds",
+    "gauge",
+    "Time since the watch of the API server was lost; 0 while it works.",
+    ("resource",),
+)
+PLUGIN_PODS: Final = Metric(
+    "gpushare_device_plugin_pods", "gauge", "GPU pods by state (running, leaving).", ("state",)
+)
+PLUGIN_SAMPLE_AGE: Final = Metric(
+    "gpushare_device_plugin_pacing_sample_age_seconds",
+    "gauge",
+    "Age of the last NVML sample from which launch rates are computed; the last rates apply until the next "
+    "sample. 0 if no container has a compute share.",
+)
+
+DEVICE_PLUGIN: Final = (
+    PLUGIN_ALLOCATIONS,
+    PLUGIN_LATENCY,
+    PLUGIN_CORRECTED,
+    PLUGIN_REGISTERED,
+    PLUGIN_REGISTRATIONS,
+    PLUGIN_CARDS,
+    PLUGIN_XIDS,
+    PLUGIN_NVML_UP,
+    PLUGIN_WRITES,
+    PLUGIN_UNPUBLISHED,
+    PLUGIN_REDUCED,
+    PLUGIN_STUCK,
+    PLUGIN_WATCH_STALE,
+    PLUGIN_PODS,
+    PLUGIN_SAMPLE_AGE,
+)
+
+# --- exporter: names of other projects ----------------------------------------------------------
+# The DCGM_* names of the ACK documentation (percent, MiB, MHz), and the former ones of cAdvisor.
+
+_DCGM_CARD: Final = ("NodeName", "UUID", "gpu", "device", "modelName")
+_DCGM_CONTAINER: Final = ("NodeName", "NamespaceName", "PodName", "ContainerName", *_DCGM_CARD[1:])
+_CADVISOR: Final = ("namespace", "pod", "container", "make", "model", "acc_id")
+PID_LABEL: Final = "pid"
+"""Additional label of DCGM_CUSTOM_PROCESS_* if the exporter reports each process."""
+
+
+def _device(name: str, text: str, kind: Kind = "gauge") -> Metric:
+    return Metric(f"DCGM_FI_DEV_{name}", kind, text, _DCGM_CARD)
+
+
+def _custom(name: str, text: str) -> Metric:
+    return Metric(f"DCGM_CUSTOM_{name}", "gauge", text, _DCGM_CONTAINER)
+
+
+def _cadvisor(name: str, text: str) -> Metric:
+    return Metric(f"container_accelerator_{name}", "gauge", text, _CADVISOR)
+
+
+DCGM_GPU_UTIL: Final = _device("GPU_UTIL", "GPU utilization in percent.")
+DCGM_MEM_COPY_UTIL: Final = _device("MEM_COPY_UTIL", "Memory bandwidth utilization in percent.")
+DCGM_ENC_UTIL: Final = _device("ENC_UTIL", "Encoder utilization in percent.")
+DCGM_DEC_UTIL: Final = _device("DEC_UTIL", "Decoder utilization in percent.")
+DCGM_FB_USED: Final = _device("FB_USED", "Memory used in MiB.")
+DCGM_FB_FREE: Final = _device("FB_FREE", "Free memory in MiB.")
+DCGM_FB_RESERVED: Final = _device("FB_RESERVED", "Memory reserved by the driver in MiB.")
+DCGM_GPU_TEMP: Final = _device("GPU_TEMP", "GPU temperature in °C.")
+DCGM_MEMORY_TEMP: Final = _device("MEMORY_TEMP", "Memory temperature in °C.")
+DCGM_POWER_USAGE: Final = _device("POWER_USAGE", "Power draw in W.")
+DCGM_POWER_LIMIT: Final = _device("ENFORCED_POWER_LIMIT", "Enforced power limit in W.")
+DCGM_ENERGY: Final = _device(
+    "TOTAL_ENERGY_CONSUMPTION", "Energy consumed since the driver was loaded, in mJ.", "unknown"
+)
+DCGM_SM_CLOCK: Final = _device("SM_CLOCK", "SM clock in MHz.")
+DCGM_MEM_CLOCK: Final = _device("MEM_CLOCK", "Memory clock in MHz.")
+DCGM_PCIE_REPLAYS: Final = _device("PCIE_REPLAY_COUNTER", "PCIe replays.", "unknown")
+DCGM_PCIE_TX: Final = _device("PCIE_TX_THROUGHPUT", "PCIe transmit throughput in KB/s.")
+DCGM_PCIE_RX: Final = _device("PCIE_RX_THROUGHPUT", "PCIe receive throughput in KB/s.")
+DCGM_XID_ERRORS: Final = _device("XID_ERRORS", "Number of the last XID error; 0 if there was none.")
+DCGM_ECC_SBE_VOL: Final = _device(
+    "ECC_SBE_VOL_TOTAL", "Corrected ECC errors since the driver was loaded.", "unknown"
+)
+DCGM_ECC_DBE_VOL: Final = _device(
+    "ECC_DBE_VOL_TOTAL", "Uncorrected ECC errors since the driver was loaded.", "unknown"
+)
+DCGM_ECC_SBE_AGG: Final = _device(
+    "ECC_SBE_AGG_TOTAL", "Corrected ECC errors over the lifetime of the GPU.", "unknown"
+)
+DCGM_ECC_DBE_AGG: Final = _device(
+    "ECC_DBE_AGG_TOTAL", "Uncorrected ECC errors over the lifetime of the GPU.", "unknown"
+)
+DCGM_ROWS_CORRECTED: Final = _device(
+    "CORRECTABLE_REMAPPED_ROWS", "Memory rows remapped after correctable errors.", "unknown"
+)
+DCGM_ROWS_UNCORRECTED: Final = _device(
+    "UNCORRECTABLE_REMAPPED_ROWS", "Memory rows remapped after uncorrectable errors.", "unknown"
+)
+DCGM_ROW_REMAP_FAILURE: Final = _device("ROW_REMAP_FAILURE", "1 if remapping a row failed.")
+
+DCGM_PROCESS_SM_UTIL: Final = _custom(
+    "PROCESS_SM_UTIL", "SM utilization of a container on the GPU in percent; 0 while it is idle."
+)
+DCGM_PROCESS_MEM_USED: Final = _custom("PROCESS_MEM_USED", "GPU memory used by a container in MiB.")
+DCGM_CONTAINER_MEM_ALLOCATED: Final = _custom(
+    "CONTAINER_MEM_ALLOCATED", "GPU memory allocated to a container in MiB."
+)
+DCGM_CONTAINER_CP_ALLOCATED: Final = _custom(
+    "CONTAINER_CP_ALLOCATED",
+    "Fraction of the GPU's compute allocated to a container; 0 if compute is not divided.",
+)
+
+CADVISOR_TOTAL: Final = _cadvisor("memory_total_bytes", "Total memory of the GPU attached to a container.")
+CADVISOR_USED: Final = _cadvisor("memory_used_bytes", "Memory used on that GPU by all its processes.")
+CADVISOR_DUTY_CYCLE: Final = _cadvisor("duty_cycle", "Utilization of that GPU in percent.")
+
+# --- exporter: our names, base units ------------------------------------------------------------
+
+_CARD: Final = ("node", "card", "uuid")
+_CONTAINER: Final = ("node", "namespace", "pod", "container", "card", "uuid")
+
+
+def _card(name: str, text: str, *labels: str, kind: Kind = "gauge") -> Metric:
+    return Metric(f"gpushare_card_{name}", kind, text, (*_CARD, *labels))
+
+
+def _container(name: str, text: str, kind: Kind = "gauge") -> Metric:
+    return Metric(f"gpushare_container_{name}", kind, text, _CONTAINER)
+
+
+CARD_INFO: Final = _card("info", "A GPU that the driver reports; always 1.", "model", "pci")
+CARD_MEMORY: Final = _card("memory_bytes", "Allocatable memory: total memory without the driver's reserve.")
+CARD_USED: Final = _card("memory_used_bytes", "Memory used.")
+CARD_UTILIZATION: Final = _card("utilization_ratio", "GPU utilization.")
+CARD_MEMORY_UTILIZATION: Final = _card("memory_utilization_ratio", "Memory bandwidth utilization.")
+CARD_ENCODER: Final = _card("encoder_utilization_ratio", "Encoder utilization.")
+CARD_DECODER: Final = _card("decoder_utilization_ratio", "Decoder utilization.")
+CARD_TEMPERATURE: Final = _card("temperature_celsius", "GPU temperature.")
+CARD_MEMORY_TEMPERATURE: Final = _card("memory_temperature_celsius", "Memory temperature.")
+CARD_POWER: Final = _card("power_watts", "Power draw.")
+CARD_POWER_LIMIT: Final = _card("power_limit_watts", "Enforced power limit.")
+CARD_ENERGY: Final = _card("energy_joules", "Energy consumed since the driver was loaded.", kind="counter")
+CARD_SM_CLOCK: Final = _card("sm_clock_hertz", "SM clock.")
+CARD_MEMORY_CLOCK: Final = _card("memory_clock_hertz", "Memory clock.")
+CARD_ECC: Final = _card(
+    "ecc_errors",
+    "ECC errors since the driver was loaded by kind (corrected, uncorrected).",
+    "kind",
+    kind="counter",
+)
+CARD_ROWS: Final = _card("remapped_rows", "Memory rows remapped after errors, by kind of error.", "kind")
+CARD_XIDS: Final = _card(
+    "xid_errors", "XID errors that the driver reported to the exporter.", "xid", kind="counter"
+)
+CARD_PCIE_SENT: Final = _card("pcie_transmit_bytes_per_second", "PCIe transmit throughput.")
+CARD_PCIE_RECEIVED: Final = _card("pcie_receive_bytes_per_second", "PCIe receive throughput.")
+CARD_PCIE_REPLAYS: Final = _card("pcie_replays", "PCIe replays.", kind="counter")
+
+CONTAINER_ALLOCATED: Final = _container("memory_allocated_bytes", "GPU memory allocated to a container.")
+CONTAINER_USED: Final = _container("memory_used_bytes", "GPU memory used by a container; 0 while it is idle.")
+CONTAINER_CORE: Final = _container(
+    "compute_allocated_ratio",
+    "Fraction of the GPU's compute allocated to a container; 0 if compute is not divided.",
+)
+CONTAINER_UTILIZATION: Final = _container(
+    "utilization_ratio", "SM utilization of a container on the GPU; 0 while it is idle."
+)
+
+CONTAINER_LIMIT: Final = _container("memory_limit_bytes", "Enforced GPU memory limit of a container.")
+CONTAINER_COUNTED: Final = _container(
+    "memory_counted_bytes", "GPU memory that the isolation library counts for a container."
+)
+CONTAINER_PEAK: Final = _container(
+    "memory_counted_peak_bytes", "Peak GPU memory that the isolation library counted for a container."
+)
+CONTAINER_REFUSALS: Final = _container(
+    "memory_refusals", "Memory requests of a container that the isolation library refused.", "counter"
+)
+CONTAINER_UNCOUNTED: Final = _container(
+    "memory_uncounted_bytes",
+    "GPU memory used by a container according to the driver that the isolation library does not count; "
+    "else 0.",
+)
+CONTAINER_UNSEEN: Final = _container(
+    "memory_unseen_bytes",
+    "GPU memory that the isolation library counts for a container and the driver does not report; else 0.",
+)
+CARD_UNHELD: Final = _card(
+    "unheld_processes",
+    "Processes without an enforced limit on a GPU that has containers with limits.",
+)
+
+SOURCE_UP: Final = Metric(
+    "gpushare_exporter_source_up",
+    "gauge",
+    "1 while the source responds; its series are absent while it does not.",
+    ("source",),
+)
+SOURCE_DURATION: Final = Metric(
+    "gpushare_exporter_source_duration_seconds",
+    "gauge",
+    "Duration of the last read of the source.",
+    ("source",),
+)
+SNAPSHOT_AT: Final = Metric(
+    "gpushare_exporter_snapshot_timestamp_seconds",
+    "gauge",
+    "Time of the snapshot in seconds since 1970.",
+)
+CARDS_UNREADABLE: Final = Metric(
+    "gpushare_exporter_unreadable_cards", "gauge", "GPUs that the driver lists but cannot describe."
+)
+REGIONS_UNREADABLE: Final = Metric(
+    "gpushare_exporter_unreadable_regions",
+    "gauge",
+    "Containers with an unreadable or invalid limit file or region.",
+)
+
+EXPORTER: Final = (
+    DCGM_GPU_UTIL,
+    DCGM_MEM_COPY_UTIL,
+    DCGM_ENC_UTIL,
+    DCGM_DEC_UTIL,
+    DCGM_FB_USED,
+    DCGM_FB_FREE,
+    DCGM_FB_RESERVED,
+    DCGM_GPU_TEMP,
+    DCGM_MEMORY_TEMP,
+    DCGM_POWER_USAGE,
+    DCGM_POWER_LIMIT,
+    DCGM_ENERGY,
+    DCGM_SM_CLOCK,
+    DCGM_MEM_CLOCK,
+    DCGM_PCIE_REPLAYS,
+    DCGM_PCIE_TX,
+    DCGM_PCIE_RX,
+    DCGM_XID_ERRORS,
+    DCGM_ECC_SBE_VOL,
+    DCGM_ECC_DBE_VOL,
+    DCGM_ECC_SBE_AGG,
+    DCGM_ECC_DBE_AGG,
+    DCGM_ROWS_CORRECTED,
+    DCGM_ROWS_UNCORRECTED,
+    DCGM_ROW_REMAP_FAILURE,
+    DCGM_PROCESS_SM_UTIL,
+    DCGM_PROCESS_MEM_USED,
+    DCGM_CONTAINER_MEM_ALLOCATED,
+    DCGM_CONTAINER_CP_ALLOCATED,
+    CADVISOR_TOTAL,
+    CADVISOR_USED,
+    CADVISOR_DUTY_CYCLE,
+    CARD_INFO,
+    CARD_MEMORY,
+    CARD_USED,
+    CARD_UTILIZATION,
+    CARD_MEMORY_UTILIZATION,
+    CARD_ENCODER,
+    CARD_DECODER,
+    CARD_TEMPERATURE,
+    CARD_MEMORY_TEMPERATURE,
+    CARD_POWER,
+    CARD_POWER_LIMIT,
+    CARD_ENERGY,
+    CARD_SM_CLOCK,
+    CARD_MEMORY_CLOCK,
+    CARD_ECC,
+    CARD_ROWS,
+    CARD_XIDS,
+    CARD_PCIE_SENT,
+    CARD_PCIE_RECEIVED,
+    CARD_PCIE_REPLAYS,
+    CONTAINER_ALLOCATED,
+    CONTAINER_USED,
+    CONTAINER_CORE,
+    CONTAINER_UTILIZATION,
+    CONTAINER_LIMIT,
+    CONTAINER_COUNTED,
+    CONTAINER_PEAK,
+    CONTAINER_REFUSALS,
+    CONTAINER_UNCOUNTED,
+    CONTAINER_UNSEEN,
+    CARD_UNHELD,
+    SOURCE_UP,
+    SOURCE_DURATION,
+    SNAPSHOT_AT,
+    CARDS_UNREADABLE,
+    REGIONS_UNREADABLE,
+)
+
+# --- metrics API --------------------------------------------------------------------------------
+
+API_REQUESTS: Final = Metric(
+    "gpushare_metrics_api_requests",
+    "counter",
+    "Requests by kind of object (pods, nodes, namespaces, other) and HTTP status.",
+    ("kind", "code"),
+)
+API_LATENCY: Final = Metric(
+    "gpushare_metrics_api_request_duration_seconds",
+    "histogram",
+    "Duration of requests by kind of object.",
+    ("kind",),
+)
+API_REVIEWS: Final = Metric(
+    "gpushare_metrics_api_access_reviews",
+    "counter",
+    "Access reviews sent to the API server by result (allowed, denied, error).",
+    ("result",),
+)
+API_SOURCE_READS: Final = Metric(
+    "gpushare_metrics_api_source_reads",
+    "counter",
+    "Scrapes of exporters, or queries to Prometheus, by result (ok, error).",
+    ("result",),
+)
+API_SYNCED: Final = Metric(
+    "gpushare_metrics_api_cache_synced", "gauge", "1 once the resource has been listed.", ("resource",)
+)
+API_WATCH_RESTARTS: Final = Metric(
+    "gpushare_metrics_api_watch_restarts",
+    "counter",
+    "Failed lists and watches that were restarted.",
+    ("resource",),
+)
+
+METRICS_API: Final = (
+    API_REQUESTS,
+    API_LATENCY,
+    API_REVIEWS,
+    API_SOURCE_READS,
+    API_SYNCED,
+    API_WATCH_RESTARTS,
+)
+
+# --- library installer --------------------------------------------------------------------------
+
+LIBRARY_INFO: Final = Metric(
+    "gpushare_isolation_library_info",
+    "gauge",
+    "Version of the isolation library for new containers of the node; always 1.",
+    ("version",),
+)
+
+ISOLATION: Final = (LIBRARY_INFO,)
+
+# --- MPS daemon ---------------------------------------------------------------------------------
+
+MPS_UP: Final = Metric(
+    "gpushare_mps_up", "gauge", "1 while the MPS control daemon of the GPU responds, else 0.", ("uuid",)
+)
+MPS_STARTS: Final = Metric(
+    "gpushare_mps_starts",
+    "counter",
+    "Starts of the MPS control daemon of the GPU, including the first.",
+    ("uuid",),
+)
+MPS_CLIENTS: Final = Metric(
+    "gpushare_mps_clients", "gauge", "Client processes of the MPS servers of the GPU.", ("uuid",)
+)
+MPS_EXCLUSIVE: Final = Metric(
+    "gpushare_mps_exclusive",
+    "gauge",
+    "1 if the GPU's compute mode admits only MPS, 0 if programs can bypass MPS.",
+    ("uuid",),
+)
+
+MPS: Final = (MPS_UP, MPS_STARTS, MPS_CLIENTS, MPS_EXCLUSIVE)
+
+# --- derived ------------------------------------------------------------------------------------
+
+DCGM_GPU_MEM_USED_RATIO: Final = Metric(
+    "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO",
+    "gauge",
+    "GPU memory used by a pod as a fraction of its allocation. Not exported: the metrics API and the rules "
+    "of prometheus-adapter compute it from DCGM_CUSTOM_PROCESS_MEM_USED and "
+    "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED.",
+    ("NamespaceName", "PodName"),
+)
+
+DERIVED: Final = (DCGM_GPU_MEM_USED_RATIO,)
+
+ALL: Final = (*EXTENDER, *DEVICE_PLUGIN, *EXPORTER, *METRICS_API, *ISOLATION, *MPS, *DERIVED)
