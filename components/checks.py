@@ -8,20 +8,25 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Final, TypeVar
 
-from components.checks_isolation import check_isolation
-from components.checks_monitoring import check_monitoring
 from components.config import (
     ClusterSettings,
     DevicePlugin,
+    Exporter,
     Exposure,
     Extender,
     Installer,
+    Isolation,
+    MetricsApi,
+    MetricsSource,
+    Monitoring,
+    Mps,
     NodePool,
     Stack,
     Tenant,
 )
 from components.forms import (
     MODE_LABELS,
+    check_any_label,
     check_image,
     check_labels,
     check_name,
@@ -36,10 +41,10 @@ from components.forms import (
     modes_in,
 )
 from components.images import with_images
-from gpushare.contract import LABEL_GPUSHARE, LABEL_PLACEMENT
+from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT, METRICS_API_GROUP
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
-from gpushare.model.modes import mode_of
+from gpushare.model.modes import HELD, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy
 
 _REPLICAS: Final = (1, 3)
@@ -53,6 +58,7 @@ _MAX_POOL: Final = 37
 """The names of a pool's DaemonSets are values of labels too."""
 _TAKEN: Final = ("default", "kube-", "system-")
 """How the names of Kubernetes' own namespaces and priority classes begin."""
+_PEM: Final = "-----BEGIN CERTIFICATE-----"
 _MAX_PRIORITY: Final = 1_000_000_000
 """What is above belongs to Kubernetes itself."""
 
@@ -76,9 +82,9 @@ def check(given: S) -> S:
     _check_nodes(settings.node_pools)
     if settings.installer:
         _check_installer(settings.installer, settings.extender)
-    check_isolation(settings)
+    _check_isolation(settings)
     if settings.monitoring:
-        check_monitoring("monitoring", settings.monitoring)
+        _check_monitoring("monitoring", settings.monitoring)
     for index, tenant in enumerate(settings.tenants):
         _check_tenant(f"tenants[{index}]", tenant)
     check_unlike("tenants", [tenant.name for tenant in settings.tenants])
@@ -248,6 +254,89 @@ def _check_installer(installer: Installer, extender: Extender) -> None:
         )
     if installer.url and not installer.url.startswith("http://"):
         raise ConfigError(f"installer.url: {installer.url!r} is not allowed; use one like {DEFAULT_URL}")
+
+
+def _check_isolation(settings: ClusterSettings) -> None:
+    """Raise ConfigError where a rule is broken, or where pools need what is not there."""
+    if settings.isolation:
+        _check_isolation_installer("isolation", settings.isolation)
+    else:
+        _check_held(settings.device_plugins)
+    if settings.mps:
+        _check_mps("mps", settings.mps)
+    else:
+        _check_served(settings.device_plugins)
+
+
+def _check_held(plugins: tuple[DevicePlugin, ...]) -> None:
+    """Without a library on their nodes these agents would refuse every pod."""
+    for index, plugin in enumerate(plugins):
+        mode, _ = mode_of(plugin.node_selector)
+        if mode in HELD and plugin.node_selector.get(LABEL_NO_ISOLATION) != "true":
+            raise ConfigError(
+                f"isolation: missing; devicePlugins[{index}].nodeSelector {dict(plugin.node_selector)} holds "
+                f"containers to their amounts; give {{}}, or select nodes with {LABEL_NO_ISOLATION}=true too"
+            )
+
+
+def _check_served(plugins: tuple[DevicePlugin, ...]) -> None:
+    """Without control daemons on their nodes these agents would refuse every pod."""
+    for index, plugin in enumerate(plugins):
+        mode, _ = mode_of(plugin.node_selector)
+        if mode is Mode.MPS:
+            raise ConfigError(
+                f"mps: missing; devicePlugins[{index}].nodeSelector {dict(plugin.node_selector)} shares "
+                "cards by MPS; give {}"
+            )
+
+
+def _check_isolation_installer(where: str, isolation: Isolation) -> None:
+    check_size(where, isolation.cpu, isolation.memory)
+    check_any_label(f"{where}.nodeLabels", isolation.node_labels)
+    check_path(f"{where}.kubeletRoot", isolation.kubelet_root)
+
+
+def _check_mps(where: str, mps: Mps) -> None:
+    check_size(where, mps.cpu, mps.memory)
+    check_any_label(f"{where}.nodeLabels", mps.node_labels)
+
+
+def _check_monitoring(where: str, monitoring: Monitoring) -> None:
+    """Of all its parts. Raises ConfigError for the first breach."""
+    _check_exporter(f"{where}.exporter", monitoring.exporter)
+    if monitoring.metrics_api:
+        _check_metrics_api(f"{where}.metricsApi", monitoring.metrics_api)
+    if monitoring.metrics_api and monitoring.adapter_rules:
+        raise ConfigError(
+            f"{where}.adapterRules: {where}.metricsApi answers {METRICS_API_GROUP} already, as "
+            "prometheus-adapter would; keep one of the two"
+        )
+
+
+def _check_metrics_api(where: str, api: MetricsApi) -> None:
+    check_size(where, api.cpu, api.memory)
+    check_name(f"{where}.tlsSecret", api.tls_secret)
+    if _PEM not in api.ca_bundle:
+        raise ConfigError(f"{where}.caBundle: {api.ca_bundle!r} is no certificate; give the text of ca.crt")
+    if api.replicas < 1:
+        raise ConfigError(f"{where}.replicas: {api.replicas} is not allowed; use 1 or more")
+    if (api.source is MetricsSource.PROMETHEUS) != bool(api.prometheus_url):
+        raise ConfigError(
+            f"{where}.prometheusUrl: {api.prometheus_url!r} does not go with source {api.source}; "
+            f"it is for {MetricsSource.PROMETHEUS}, like http://prometheus.monitoring:9090"
+        )
+    if api.prometheus_url and not api.prometheus_url.startswith(("http://", "https://")):
+        raise ConfigError(f"{where}.prometheusUrl: {api.prometheus_url!r} is no URL; use http:// or https://")
+
+
+def _check_exporter(where: str, exporter: Exporter) -> None:
+    check_size(where, exporter.cpu, exporter.memory)
+    check_any_label(f"{where}.nodeLabels", exporter.node_labels)
+    if exporter.interval_seconds < 1:
+        raise ConfigError(
+            f"{where}.intervalSeconds: {exporter.interval_seconds} is not allowed; use 1 or more"
+        )
+    check_path(f"{where}.kubeletRoot", exporter.kubelet_root)
 
 
 def _check_tenant(where: str, tenant: Tenant) -> None:

@@ -8,8 +8,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from components.config import ClusterSettings, DevicePlugin, Extender, Installer, Isolation, Mps
-from components.config_monitoring import Exporter, MetricsApi, Monitoring
+from components.config import (
+    ClusterSettings,
+    DevicePlugin,
+    Exporter,
+    Extender,
+    Installer,
+    Isolation,
+    MetricsApi,
+    Monitoring,
+    Mps,
+)
 from gpushare.errors import ConfigError
 
 EXTENDER: Final = "extender"

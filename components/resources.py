@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pulumi
 
-from components import config, config_monitoring
+from components import config
 from components.args import published
 from components.manifests import (
     device_plugin,
@@ -173,7 +173,7 @@ class MonitoringComponent(_Component):
     def __init__(
         self,
         name: str,
-        args: config_monitoring.Monitoring,
+        args: config.Monitoring,
         version: KubernetesVersion,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:

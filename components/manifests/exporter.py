@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from components.config_monitoring import Exporter
+from components.config import Exporter
 from components.manifests.device_plugin import GPU_TAINT
 from components.manifests.parts import (
     OPS,

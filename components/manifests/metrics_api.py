@@ -3,7 +3,7 @@
 import base64
 from typing import Final
 
-from components.config_monitoring import MetricsApi, MetricsSource
+from components.config import MetricsApi, MetricsSource
 from components.manifests.parts import (
     NON_ROOT,
     OPS,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from components.config_monitoring import Monitoring
+from components.config import Monitoring
 from components.manifests import exporter, metrics_api
 from components.manifests.parts import OPS, OURS, Object, labels, metadata
 from gpushare.contract import SYSTEM_NAMESPACE
