@@ -211,7 +211,7 @@ def test_tags_are_taken_where_they_are_allowed_but_never_latest() -> None:
             {"gpushare": "true", "cgpu": "true"},
             "two modes on one pool, gpushare=true and cgpu=true; keep one",
         ),
-        ({"ack.node.gpu.schedule": "default"}, "gives out whole cards, so the agent would serve no node"),
+        ({"ack.node.gpu.schedule": "default"}, "means whole GPUs, so the agent would serve no node"),
         ({"ack.node.gpu.schedule": "some"}, "is not one of default, topology, share"),
         ({"gpushare": "false"}, "label gpushare=false, so the agent would serve no node"),
     ],

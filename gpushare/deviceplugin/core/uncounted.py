@@ -13,13 +13,12 @@ from gpushare.adapters.cgroups import ContainerRef
 from gpushare.deviceplugin.core.pacing import Seen
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import Region
-from gpushare.model.counting import MUCH_BYTES, is_much
-from gpushare.model.readings import ProcessReading
+from gpushare.model.readings import UNCOUNTED_BYTES, ProcessReading, is_clearly_uncounted
 
 _MIB: Final = 1024 * 1024
 
 
-class Owner(NamedTuple):
+class UncountedOwner(NamedTuple):
     """A held container by its place, else a pod by its UID; both are empty for what runs in no pod."""
 
     place: str = ""
@@ -34,7 +33,7 @@ class UncountedProcess:
     None where no region knows it.
     """
 
-    whose: Owner
+    whose: UncountedOwner
     uuid: str
     pid: int
     own: int
@@ -50,7 +49,7 @@ class UncountedProcess:
 class Finding(NamedTuple):
     """What is told as one: processes of one container or pod on one card, ``known`` to its region or not."""
 
-    whose: Owner
+    whose: UncountedOwner
     uuid: str
     known: bool
 
@@ -76,7 +75,7 @@ def uncounted_in(
         card = cards.get(uuid)
         found = [
             UncountedProcess(
-                Owner(place),
+                UncountedOwner(place),
                 uuid,
                 each.pid,
                 own,
@@ -87,7 +86,7 @@ def uncounted_in(
         ]
         yield from (each for each in found if each.counted is None)
         beyond = [each for each in found if each.counted is not None and each.uncounted]
-        if card is not None and is_much(
+        if card is not None and is_clearly_uncounted(
             sum(each.uncounted for each in beyond), limits[card].limit_mib * _MIB
         ):
             yield from beyond
@@ -101,7 +100,7 @@ def uncounted_beside(
         for each in processes:
             if each.pid in homes:
                 home = homes[each.pid]
-                whose = Owner(pod_uid=home.pod_uid if home else "")
+                whose = UncountedOwner(pod_uid=home.pod_uid if home else "")
                 yield UncountedProcess(whose, uuid, each.pid, each.pid, each.used_bytes)
 
 
@@ -121,7 +120,7 @@ def new_findings(
     for fact, uncounted in facts.items():
         settled = tuple(each for each in uncounted if (fact, each.pid) in before.seen)
         size = sum(each.uncounted for each in settled)
-        if settled and (fact not in told or size - told[fact] > MUCH_BYTES):
+        if settled and (fact not in told or size - told[fact] > UNCOUNTED_BYTES):
             told[fact], fresh[fact] = size, settled
     seen = frozenset((fact, each.pid) for fact, uncounted in facts.items() for each in uncounted)
     return Reported(seen, told), fresh
