@@ -37,7 +37,7 @@ def merged(document: Mapping[str, object], extender: ExtenderConfig) -> dict[str
     for each in others:
         if each.get("bindVerb") and extender.bind_verb:
             raise ConfigError(
-                f"extender {each.get('urlPrefix')} also binds, and kube-scheduler allows only one extender that binds"
+                f"extender {each.get('urlPrefix')} also binds, and kube-scheduler allows only one to bind"
             )
     entry = extender_entry(extender, legacy=policy or api == "v1alpha2")
     sampling = {} if policy else {"percentageOfNodesToScore": FULL_SAMPLE}
