@@ -1,4 +1,4 @@
-"""The Pulumi program: one stack's configuration to settings, settings to components, names to outputs."""
+"""The Pulumi program: decodes the configuration, creates the components and exports the outputs."""
 
 import pulumi
 from pulumi.runtime.config import CONFIG
@@ -13,12 +13,12 @@ try:
 except ConfigError as error:
     raise pulumi.RunError(str(error)) from error
 
-way = {"kubeconfig": kubeconfig_of(stack), "context": stack.context or None}
-# The stack's objects are its own: what somebody edits by hand is mended, not a conflict.
-cluster = Provider("cluster", **way, enable_patch_force=True, upsert_existing_objects=stack.adopt or None)
-# Objects that others use, too, may exist already; what somebody else set in them is a conflict.
-shared = Provider("shared", **way, upsert_existing_objects=True)
-# What was taken over was not made by the stack, so the stack does not delete it.
+access = {"kubeconfig": kubeconfig_of(stack), "context": stack.context or None}
+# The stack owns its objects: manual changes are reverted, not a conflict.
+cluster = Provider("cluster", **access, enable_patch_force=True, upsert_existing_objects=stack.adopt or None)
+# Shared objects may already exist; fields of other managers are a conflict.
+shared = Provider("shared", **access, upsert_existing_objects=True)
+# The stack did not create adopted objects, so it does not delete them.
 options = pulumi.ResourceOptions(providers=[cluster], retain_on_delete=stack.adopt or None)
 made = GpuShare("gpushare", stack, options, shared=shared)
 

@@ -1,4 +1,4 @@
-"""What runs in a cluster, from settings: pure builders of objects, and Pulumi components over them.
+"""Deployment: pure builders of Kubernetes objects from settings, and Pulumi components that use them.
 
-What belongs here: deployment. What does not: anything that a daemon does when it runs.
+What does not belong here: the code of the daemons.
 """

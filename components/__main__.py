@@ -1,6 +1,6 @@
 """The component provider: ``GpuShare`` for Pulumi programs in other languages (``PulumiPlugin.yaml``).
 
-Pulumi runs this folder as a program, so its parent is not on the path yet.
+Pulumi runs this folder as a program, so its parent is not on ``sys.path``.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""Settings as Pulumi's schema analyser reads them, so that each field is declared once.
+"""TypedDicts of the settings for Pulumi's schema analyser, so that each field is declared once.
 
-The analyser (``pulumi.provider.experimental``) wants TypedDicts with docstrings under their fields, which
-it finds by the type's name in its module's source. So each settings class gets a TypedDict of its own name
-and module here; what has a default is not required.
+The analyser (``pulumi.provider.experimental``) requires TypedDicts with docstrings below their fields, which
+it finds by the name of the type in the source of its module. So each settings class gets a TypedDict with the
+same name and module; a field with a default is not required.
 """
 
 import types
@@ -33,7 +33,7 @@ def _member(kind: Any, *, required: bool) -> Any:
 
 
 def _plain(kind: Any) -> Any:
-    """What stands for the type in JSON."""
+    """The type of the value in JSON."""
     shape: Any = get_origin(kind) or kind
     if is_dataclass(shape):
         return published(cast("type", shape))

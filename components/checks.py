@@ -1,27 +1,32 @@
-"""Rules that settings must keep before anything is rendered or touched. Pure; the first breach is raised.
+"""Checks of the settings before anything is rendered or applied. Pure; the first violation is raised.
 
-Errors name the key, the value and what is allowed. Types and vocabularies are ``components.decode``'s, the
-form of single values is ``components.forms``'.
+Errors name the key, the value and the allowed values. Types and enumerations are checked in
+``components.decode``, the format of single values in ``components.forms``.
 """
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Final, TypeVar
 
-from components.checks_isolation import check_isolation
-from components.checks_monitoring import check_monitoring
 from components.config import (
     ClusterSettings,
     DevicePlugin,
+    Exporter,
     Exposure,
     Extender,
     Installer,
+    Isolation,
+    MetricsApi,
+    MetricsSource,
+    Monitoring,
+    Mps,
     NodePool,
     Stack,
     Tenant,
 )
 from components.forms import (
     MODE_LABELS,
+    check_any_label,
     check_image,
     check_labels,
     check_name,
@@ -32,38 +37,39 @@ from components.forms import (
     check_size,
     check_stack,
     check_taint,
-    check_unlike,
+    check_unique,
     modes_in,
 )
 from components.images import with_images
-from gpushare.contract import LABEL_GPUSHARE, LABEL_PLACEMENT
+from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT, METRICS_API_GROUP
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
-from gpushare.model.modes import mode_of
+from gpushare.model.modes import HELD, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy
 
 _REPLICAS: Final = (1, 3)
 _FIRST_SIDECAR: Final = KubernetesVersion(1, 18)
-"""Older schedulers have extenders in a Policy only, which has no place for a scheduler's name."""
+"""Older schedulers support extenders only in a Policy, which has no scheduler name."""
 _FIRST_CDI: Final = KubernetesVersion(1, 29)
-"""The first kubelet that takes CDI names from device plugins without a feature gate."""
+"""The first kubelet that supports CDI names of device plugins without a feature gate."""
 _FIRST_SERVER_SIDE_APPLY: Final = KubernetesVersion(1, 18)
-"""Older API servers keep no record of who set a field."""
+"""Older API servers do not track field managers."""
 _MAX_POOL: Final = 37
-"""The names of a pool's DaemonSets are values of labels too."""
-_TAKEN: Final = ("default", "kube-", "system-")
-"""How the names of Kubernetes' own namespaces and priority classes begin."""
+"""The names of the DaemonSets of a pool are also label values."""
+_RESERVED: Final = ("default", "kube-", "system-")
+"""Prefixes of the namespaces and priority classes of Kubernetes."""
+_PEM: Final = "-----BEGIN CERTIFICATE-----"
 _MAX_PRIORITY: Final = 1_000_000_000
-"""What is above belongs to Kubernetes itself."""
+"""Higher values are reserved for Kubernetes."""
 
 S = TypeVar("S", bound=ClusterSettings)
 
 
-def check(given: S) -> S:
-    """The settings, with an image for every component. Raises ConfigError where they break a rule."""
-    for name, image in given.images.items():
-        check_image(f"images.{name}", image, tags=given.allow_tags)
-    settings = with_images(given)
+def check(raw: S) -> S:
+    """The settings with an image for every component. Raises ConfigError for the first violation."""
+    for name, image in raw.images.items():
+        check_image(f"images.{name}", image, tags=raw.allow_tags)
+    settings = with_images(raw)
     for where, image in _images(settings):
         check_image(where, image, tags=settings.allow_tags)
     _check_pulls(settings)
@@ -76,14 +82,14 @@ def check(given: S) -> S:
     _check_nodes(settings.node_pools)
     if settings.installer:
         _check_installer(settings.installer, settings.extender)
-    check_isolation(settings)
+    _check_isolation(settings)
     if settings.monitoring:
-        check_monitoring("monitoring", settings.monitoring)
+        _check_monitoring("monitoring", settings.monitoring)
     for index, tenant in enumerate(settings.tenants):
         _check_tenant(f"tenants[{index}]", tenant)
-    check_unlike("tenants", [tenant.name for tenant in settings.tenants])
+    check_unique("tenants", [tenant.name for tenant in settings.tenants])
     if isinstance(settings, Stack):
-        _check_way(settings)
+        _check_connection(settings)
     return settings
 
 
@@ -112,9 +118,11 @@ def _check_pulls(settings: ClusterSettings) -> None:
         check_object(f"imagePullSecrets[{index}]", name)
 
 
-def _check_way(stack: Stack) -> None:
+def _check_connection(stack: Stack) -> None:
     if stack.kubeconfig and stack.kubeconfig_from:
-        raise ConfigError(f"kubeconfigFrom: kubeconfig is {stack.kubeconfig!r} already; keep one of the two")
+        raise ConfigError(
+            f"kubeconfigFrom: kubeconfig is also set, to {stack.kubeconfig!r}; set only one of the two"
+        )
     if stack.kubeconfig_from:
         check_stack("kubeconfigFrom.stack", stack.kubeconfig_from.stack)
 
@@ -125,8 +133,8 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
         raise ConfigError(f"extender.replicas: {extender.replicas} is not allowed; use 1 or 3")
     if extender.replicas > 1 and not extender.lease:
         raise ConfigError(
-            f"extender.lease: false does not go with {extender.replicas} replicas, of which the holder of "
-            "the Lease binds; use true, or extender.replicas: 1"
+            f"extender.lease: {extender.replicas} replicas need the Lease, because only the leader binds; "
+            "use true, or extender.replicas: 1"
         )
     if extender.shortlist is not None and extender.shortlist < 0:
         raise ConfigError(f"extender.shortlist: {extender.shortlist} is not a number of nodes; use 0 for all")
@@ -140,7 +148,7 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
         _check_sidecar(extender, version)
     elif extender.scheduler:
         raise ConfigError(
-            f"extender.scheduler: there is none with exposure {extender.exposure}; use {Exposure.SIDECAR}"
+            f"extender.scheduler: not allowed with exposure {extender.exposure}; use {Exposure.SIDECAR}"
         )
 
 
@@ -152,14 +160,16 @@ def _check_sidecar(extender: Extender, version: KubernetesVersion) -> None:
         )
     if extender.replicas > 1:
         raise ConfigError(
-            f"{where} serves on loopback, where other replicas cannot pass binds on; use extender.replicas: 1"
+            f"{where} listens on loopback, so that replicas cannot forward binds; use extender.replicas: 1"
         )
     if extender.tls_secret:
-        raise ConfigError(f"{where} is reached by its own pod only; leave out extender.tlsSecret")
+        raise ConfigError(f"{where} serves only its own pod; remove extender.tlsSecret")
     check_since(where, version, _FIRST_SIDECAR)
     check_name("extender.scheduler.name", extender.scheduler.name)
     if extender.scheduler.name == DEFAULT_SCHEDULER:
-        raise ConfigError(f"extender.scheduler.name: {DEFAULT_SCHEDULER!r} is the cluster's; use another")
+        raise ConfigError(
+            f"extender.scheduler.name: {DEFAULT_SCHEDULER!r} is the default scheduler; use another"
+        )
     check_size("extender.scheduler", extender.scheduler.cpu, extender.scheduler.memory)
 
 
@@ -175,28 +185,28 @@ def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) 
             check_path(f"{where}.{key}", path)
     if plugin.evict_recover and not modes_in(plugin.node_selector):
         raise ConfigError(
-            f"{where}.evictRecover: true needs a label in nodeSelector that can be switched off; "
+            f"{where}.evictRecover: true needs a mode label in nodeSelector; "
             f"use one of {', '.join(MODE_LABELS)}"
         )
 
 
 def _check_selector(where: str, selector: Mapping[str, str]) -> None:
     if not selector:
-        raise ConfigError(f"{where}: empty, which is every node; name a label such as {LABEL_GPUSHARE}")
+        raise ConfigError(f"{where}: empty, which selects every node; set a label such as {LABEL_GPUSHARE}")
     check_labels(where, selector)
-    _, closed = mode_of(selector)
-    if closed:
-        raise ConfigError(f"{where}: {closed}, so the agent would serve no node of this pool")
+    _, not_sharing = mode_of(selector)
+    if not_sharing:
+        raise ConfigError(f"{where}: {not_sharing}, so the node agent would not serve this pool")
 
 
 def _check_pools(plugins: tuple[DevicePlugin, ...]) -> None:
-    check_unlike("devicePlugins", [plugin.name for plugin in plugins])
+    check_unique("devicePlugins", [plugin.name for plugin in plugins])
     for (first, one), (second, other) in combinations(enumerate(plugins), 2):
         if not _apart(one.node_selector, other.node_selector):
             raise ConfigError(
                 f"devicePlugins[{second}].nodeSelector: {dict(other.node_selector)} and that of "
-                f"devicePlugins[{first}], {dict(one.node_selector)}, can name the same node; "
-                "let them differ in the value of one label"
+                f"devicePlugins[{first}], {dict(one.node_selector)}, can select the same node; "
+                "use different values of one label"
             )
 
 
@@ -208,12 +218,12 @@ def _apart(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 def _check_node_pool(where: str, pool: NodePool, version: KubernetesVersion) -> None:
     check_since(where, version, _FIRST_SERVER_SIDE_APPLY)
     if not pool.nodes:
-        raise ConfigError(f"{where}.nodes: empty; name the nodes")
+        raise ConfigError(f"{where}.nodes: empty; list the nodes")
     for index, node in enumerate(pool.nodes):
         check_object(f"{where}.nodes[{index}]", node)
     check_labels(f"{where}.labels", pool.labels)
     if LABEL_PLACEMENT in pool.labels:
-        raise ConfigError(f"{where}.labels: {LABEL_PLACEMENT!r} has a key of its own; use {where}.placement")
+        raise ConfigError(f"{where}.labels: {LABEL_PLACEMENT!r} is not allowed here; use {where}.placement")
     for index, taint in enumerate(pool.taints):
         check_taint(f"{where}.taints[{index}]", taint)
 
@@ -222,9 +232,7 @@ def _check_nodes(pools: tuple[NodePool, ...]) -> None:
     nodes = [(index, node) for index, pool in enumerate(pools) for node in pool.nodes]
     for (first, one), (second, other) in combinations(nodes, 2):
         if one == other:
-            raise ConfigError(
-                f"nodePools[{second}].nodes: {one!r} is in nodePools[{first}] already; keep one"
-            )
+            raise ConfigError(f"nodePools[{second}].nodes: {one!r} is also in nodePools[{first}]; keep one")
 
 
 def _check_installer(installer: Installer, extender: Extender) -> None:
@@ -234,13 +242,13 @@ def _check_installer(installer: Installer, extender: Extender) -> None:
         )
     if extender.exposure is Exposure.SIDECAR:
         raise ConfigError(
-            f"installer: with extender.exposure {Exposure.SIDECAR} the cluster's own scheduler stays as it "
-            "is; leave installer out"
+            f"installer: extender.exposure {Exposure.SIDECAR} does not change the default scheduler; "
+            "remove installer"
         )
     if extender.tls_secret:
         raise ConfigError(
-            "installer: the scheduler's certificates must be on its nodes, and a Job does not bring them; "
-            "run gpushare scheduler-manifest there, or leave out extender.tlsSecret"
+            "installer: the Job cannot install the certificates of the scheduler on its nodes; "
+            "run gpushare scheduler-manifest there, or remove extender.tlsSecret"
         )
     if extender.exposure is Exposure.CLUSTER_IP and not installer.url:
         raise ConfigError(
@@ -250,12 +258,99 @@ def _check_installer(installer: Installer, extender: Extender) -> None:
         raise ConfigError(f"installer.url: {installer.url!r} is not allowed; use one like {DEFAULT_URL}")
 
 
+def _check_isolation(settings: ClusterSettings) -> None:
+    """Checks ``isolation`` and ``mps``, and that they are set if a pool needs them."""
+    if settings.isolation:
+        _check_isolation_installer("isolation", settings.isolation)
+    else:
+        _check_limited_pools(settings.device_plugins)
+    if settings.mps:
+        _check_mps("mps", settings.mps)
+    else:
+        _check_mps_pools(settings.device_plugins)
+
+
+def _check_limited_pools(plugins: tuple[DevicePlugin, ...]) -> None:
+    """Without the library on their nodes, the node agents would refuse every pod."""
+    for index, plugin in enumerate(plugins):
+        mode, _ = mode_of(plugin.node_selector)
+        if mode in HELD and plugin.node_selector.get(LABEL_NO_ISOLATION) != "true":
+            raise ConfigError(
+                f"isolation: missing; devicePlugins[{index}].nodeSelector {dict(plugin.node_selector)} "
+                f"enforces limits; set it to {{}}, or also select nodes with {LABEL_NO_ISOLATION}=true"
+            )
+
+
+def _check_mps_pools(plugins: tuple[DevicePlugin, ...]) -> None:
+    """Without control daemons on their nodes, the node agents would refuse every pod."""
+    for index, plugin in enumerate(plugins):
+        mode, _ = mode_of(plugin.node_selector)
+        if mode is Mode.MPS:
+            raise ConfigError(
+                f"mps: missing; devicePlugins[{index}].nodeSelector {dict(plugin.node_selector)} shares "
+                "GPUs with MPS; set it to {}"
+            )
+
+
+def _check_isolation_installer(where: str, isolation: Isolation) -> None:
+    check_size(where, isolation.cpu, isolation.memory)
+    check_any_label(f"{where}.nodeLabels", isolation.node_labels)
+    check_path(f"{where}.kubeletRoot", isolation.kubelet_root)
+
+
+def _check_mps(where: str, mps: Mps) -> None:
+    check_size(where, mps.cpu, mps.memory)
+    check_any_label(f"{where}.nodeLabels", mps.node_labels)
+
+
+def _check_monitoring(where: str, monitoring: Monitoring) -> None:
+    """Checks all parts of monitoring."""
+    _check_exporter(f"{where}.exporter", monitoring.exporter)
+    if monitoring.metrics_api:
+        _check_metrics_api(f"{where}.metricsApi", monitoring.metrics_api)
+    if monitoring.metrics_api and monitoring.adapter_rules:
+        raise ConfigError(
+            f"{where}.adapterRules: {where}.metricsApi also serves {METRICS_API_GROUP}, like "
+            "prometheus-adapter; keep one of the two"
+        )
+
+
+def _check_metrics_api(where: str, api: MetricsApi) -> None:
+    check_size(where, api.cpu, api.memory)
+    check_name(f"{where}.tlsSecret", api.tls_secret)
+    if _PEM not in api.ca_bundle:
+        raise ConfigError(
+            f"{where}.caBundle: {api.ca_bundle!r} is not a certificate; set it to the text of ca.crt"
+        )
+    if api.replicas < 1:
+        raise ConfigError(f"{where}.replicas: {api.replicas} is not allowed; use 1 or more")
+    if (api.source is MetricsSource.PROMETHEUS) != bool(api.prometheus_url):
+        raise ConfigError(
+            f"{where}.prometheusUrl: {api.prometheus_url!r} is not allowed with source {api.source}; "
+            f"set it for {MetricsSource.PROMETHEUS} only, like http://prometheus.monitoring:9090"
+        )
+    if api.prometheus_url and not api.prometheus_url.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"{where}.prometheusUrl: {api.prometheus_url!r} is not a URL; use http:// or https://"
+        )
+
+
+def _check_exporter(where: str, exporter: Exporter) -> None:
+    check_size(where, exporter.cpu, exporter.memory)
+    check_any_label(f"{where}.nodeLabels", exporter.node_labels)
+    if exporter.interval_seconds < 1:
+        raise ConfigError(
+            f"{where}.intervalSeconds: {exporter.interval_seconds} is not allowed; use 1 or more"
+        )
+    check_path(f"{where}.kubeletRoot", exporter.kubelet_root)
+
+
 def _check_tenant(where: str, tenant: Tenant) -> None:
     check_name(f"{where}.name", tenant.name)
-    if tenant.name.startswith(_TAKEN):
+    if tenant.name.startswith(_RESERVED):
         raise ConfigError(
-            f"{where}.name: {tenant.name!r} is or may be Kubernetes' own; use a name that does not begin "
-            f"with {', '.join(_TAKEN)}"
+            f"{where}.name: {tenant.name!r} is reserved for Kubernetes; use a name that does not start "
+            f"with {', '.join(_RESERVED)}"
         )
     if tenant.gpu_mem < 0:
         raise ConfigError(f"{where}.gpuMem: {tenant.gpu_mem} is not allowed; use 0 or more")

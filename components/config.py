@@ -1,9 +1,9 @@
 """The settings of one cluster's deployment: every field with its unit and its default.
 
-What belongs here: types and defaults. What does not: reading them (``components.decode``), rules
-between them (``components.checks``) and the objects made of them (``components.manifests``).
-In the configuration a field is spelled ``likeThis``. The reference page and the schema of the component
-provider are made from this module, docstrings included (``components.args``).
+What belongs here: types and defaults. What does not: decoding (``components.decode``), checks
+(``components.checks``) and the objects (``components.manifests``). In the configuration, field names are in
+camel case. The reference page and the schema of the component provider are generated from this module,
+including the docstrings (``components.args``).
 """
 
 from collections.abc import Mapping
@@ -12,19 +12,33 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from components.config_monitoring import Monitoring
-from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
+from gpushare.contract import (
+    LABEL_CARD_MODEL,
+    LABEL_CGPU,
+    LABEL_GPU_PRESENT,
+    LABEL_GPUSHARE,
+    LABEL_MODE,
+    LABELS_PCI_PRESENT,
+)
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import HELD, Mode
 from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
-HELD_NODES: Final = (
+LIMITED_NODES: Final = (
     f"{LABEL_CGPU}=true",
     *(f"{LABEL_MODE}={mode}" for mode in sorted(HELD)),
 )
-"""Those whose modes hold containers to their amounts."""
+"""Nodes with a mode that enforces limits."""
 MPS_NODES: Final = (f"{LABEL_MODE}={Mode.MPS}",)
+GPU_NODES: Final = (
+    f"{LABEL_GPUSHARE}=true",
+    f"{LABEL_CGPU}=true",
+    LABEL_MODE,
+    LABEL_CARD_MODEL,
+    *(f"{label}=true" for label in (LABEL_GPU_PRESENT, *LABELS_PCI_PRESENT)),
+)
+"""Nodes that share GPUs, nodes with a known model, and nodes where a discovery found GPUs."""
 NO_IMAGES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -37,7 +51,7 @@ class Exposure(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """How much a daemon logs."""
+    """Log level of a daemon."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -46,24 +60,31 @@ class LogLevel(StrEnum):
 
 
 class State(StrEnum):
-    """Whether something is to be there."""
+    """Whether the object should exist."""
 
     PRESENT = "present"
     ABSENT = "absent"
 
 
+class MetricsSource(StrEnum):
+    """Source of the metrics API."""
+
+    EXPORTERS = "exporters"
+    PROMETHEUS = "prometheus"
+
+
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """A stock kube-scheduler of our own, for clusters whose own scheduler cannot be configured."""
+    """An additional stock kube-scheduler, for clusters where the default scheduler cannot be configured."""
 
     image: str
-    """Of kube-scheduler, in the cluster's version."""
+    """Image of kube-scheduler, in the version of the cluster."""
     name: str = "gpushare-scheduler"
-    """What pods name as ``schedulerName``."""
+    """The ``schedulerName`` of pods that use it."""
     cpu: str = "500m"
-    """Cores, requested and limit."""
+    """CPU request and limit."""
     memory: str = "512Mi"
-    """Requested and limit."""
+    """Memory request and limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,30 +92,30 @@ class Extender:
     """The scheduler extender."""
 
     image: str = ""
-    """By digest; where empty, ``images`` has it as ``extender``."""
+    """Image with digest; default: ``extender`` of ``images``."""
     replicas: int = 1
-    """1, or 3 of which the holder of the Lease binds."""
+    """1 or 3; of 3 only the leader binds."""
     lease: bool = True
-    """Whether it gets the right to Leases. Without it there can be one replica only, which waits 18 s before
-    its first bind."""
+    """Whether it may use a Lease. Without the Lease only one replica is possible, which waits 18 s before its
+    first bind."""
     exposure: Exposure = Exposure.NODE_PORT
-    """``node-port``: host network and NodePort 32766, as in the source documents. ``cluster-ip``: a
-    Service. ``sidecar``: on loopback beside a kube-scheduler of our own."""
+    """``node-port``: host network and NodePort 32766, as in the ACK documentation. ``cluster-ip``: a
+    Service. ``sidecar``: on loopback, beside an additional kube-scheduler."""
     scheduler: Scheduler | None = None
-    """That kube-scheduler; for ``sidecar`` only."""
+    """The additional kube-scheduler; only with ``sidecar``."""
     tls_secret: str | None = None
-    """Secret of kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt``: mutual TLS with the scheduler."""
+    """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt``: mutual TLS with the scheduler."""
     log_level: LogLevel = LogLevel.INFO
-    """The least that is logged."""
+    """Lowest level that is logged."""
     shortlist: int | None = None
-    """How many of the nodes that fit the scheduler is told at most, the best ones; 0 tells all. Not set: 100
-    for ``sidecar``, whose scheduler asks no other extender, and all elsewhere."""
+    """Maximum number of nodes that a filter call returns, the best ones; 0 for all. Default: 100 for
+    ``sidecar``, where the scheduler calls no other extender, else all."""
     cgpu_pods_per_card: int | None = None
-    """How many pods one card of a node of mode ``cgpu`` takes at most, 0 for any number. Not set: 20."""
+    """Maximum number of pods per GPU on nodes of mode ``cgpu``, 0 for no limit. Default: 20."""
     cpu: str = "1"
-    """Cores, requested and limit."""
+    """CPU request and limit."""
     memory: str = "512Mi"
-    """Requested and limit."""
+    """Memory request and limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,114 +123,174 @@ class DevicePlugin:
     """The node agent on one pool of nodes."""
 
     image: str = ""
-    """By digest; where empty, ``images`` has it as ``device-plugin``."""
+    """Image with digest; default: ``device-plugin`` of ``images``."""
     name: str = ""
-    """Of the pool, added to the names of its objects; one pool may go without."""
+    """Name of the pool, added to the names of its objects; one pool may have no name."""
     node_selector: Mapping[str, str] = field(default_factory=lambda: SHARED_NODES)
-    """Labels of the pool's nodes; at most one of ``gpushare``, ``cgpu`` and ``ack.node.gpu.schedule``."""
+    """Labels of its nodes; at most one of ``gpushare``, ``cgpu`` and ``ack.node.gpu.schedule``."""
     memory_unit: MemoryUnit = MemoryUnit.GIB
-    """What one unit of ``aliyun.com/gpu-mem`` is on these nodes."""
+    """Size of one unit of ``aliyun.com/gpu-mem`` on these nodes."""
     device_list_strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
-    """How a container is told its cards; ``envvar`` refuses pods that set ``NVIDIA_VISIBLE_DEVICES``."""
+    """How the container runtime receives the GPUs of a container; ``envvar`` rejects pods that set
+    ``NVIDIA_VISIBLE_DEVICES``."""
     kubelet_root: str = "/var/lib/kubelet"
-    """The kubelet's root folder on the nodes."""
+    """Root folder of the kubelet on the nodes."""
     kubeconfig: str | None = None
-    """A kubeconfig on the nodes that is used in place of the service account."""
+    """A kubeconfig on the nodes to use instead of the service account."""
     runtime_class: str | None = None
-    """A RuntimeClass with NVIDIA's runtime, where that is not the nodes' default."""
+    """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
     evict_recover: bool = False
-    """Whether NVIDIA's plugin, where it is a static pod, is taken off the pool's nodes and brought back."""
+    """Whether to stop NVIDIA's plugin on the nodes of the pool, where it is a static pod, and restore it when
+    sharing ends."""
     cpu: str = "1"
-    """Cores, requested and limit."""
+    """CPU request and limit."""
     memory: str = "300Mi"
-    """Requested and limit."""
+    """Memory request and limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePool:
-    """Labels and taints of nodes that are there already. They stay when the stack goes."""
+    """Labels and taints of existing nodes. They stay when the stack is destroyed."""
 
     nodes: tuple[str, ...]
     """Names of the nodes."""
     labels: Mapping[str, str] = field(default_factory=lambda: SHARED_NODES)
-    """Labels to give them; at most one of ``gpushare``, ``cgpu`` and ``ack.node.gpu.schedule``."""
+    """Labels to set; at most one of ``gpushare``, ``cgpu`` and ``ack.node.gpu.schedule``."""
     placement: Placement | None = None
-    """Which card of these nodes a pod gets, where the pod has no wish of its own: label
-    ``ack.node.gpu.placement``."""
+    """Placement policy of these nodes, unless a pod has its own: label ``ack.node.gpu.placement``."""
     taints: tuple[str, ...] = ()
-    """As kubectl spells them, ``key=value:Effect``. For nodes without taints: for the API server, the taints
-    of a node are one list, and a list that somebody else set is not replaced."""
+    """Taints as in kubectl, ``key=value:Effect``. Only for nodes without other taints: the API server treats
+    the taints of a node as one list, and a list of another manager is not replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """The Job that tells the control plane's own kube-scheduler of the extender, without Ansible.
+    """The Job that adds the extender to the default kube-scheduler, without Ansible.
 
-    It edits the static pod of kube-scheduler on the control plane's nodes, one after the other, and
-    restores it where the new scheduler is not healthy.
+    It edits the static pod of kube-scheduler on the control plane nodes, one after the other, and restores it
+    if the new scheduler is not healthy.
     """
 
     image: str = ""
-    """By digest; where empty, ``images`` has it as ``cli``."""
+    """Image with digest; default: ``cli`` of ``images``."""
     state: State = State.PRESENT
-    """``absent`` takes the extender out of the scheduler again."""
+    """``absent`` removes the extender from the scheduler."""
     control_planes: int = 1
-    """How many nodes the control plane has; each gets one pod, and none is edited before all are placed."""
+    """Number of control plane nodes; each gets one pod, and editing starts when all pods are bound."""
     url: str = ""
-    """Of the extender, as the scheduler sees it; where empty, NodePort 32766 of the scheduler's own node."""
+    """URL of the extender, as the scheduler reaches it; default: NodePort 32766 on the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """The DaemonSet that puts the isolation library on nodes whose containers are held to their amounts."""
+    """The DaemonSet that installs the isolation library on nodes that enforce limits."""
 
     image: str = ""
-    """By digest; where empty, ``images`` has it as ``isolation``."""
-    node_labels: tuple[str, ...] = HELD_NODES
-    """Where it runs: on nodes with any one of these labels, ``key`` or ``key=value``."""
+    """Image with digest; default: ``isolation`` of ``images``."""
+    node_labels: tuple[str, ...] = LIMITED_NODES
+    """It runs on nodes with at least one of these labels, ``key`` or ``key=value``."""
     state: State = State.PRESENT
-    """``absent`` takes the library off the nodes, each version when the last container lets go of it."""
+    """``absent`` removes the library from the nodes, each version when no container uses it."""
     kubelet_root: str = "/var/lib/kubelet"
-    """The kubelet's root folder on the nodes, with the agent's record of who has which version."""
+    """Root folder of the kubelet on the nodes, with the record of the node agent (versions in use)."""
     cpu: str = "100m"
-    """Cores, requested and limit."""
+    """CPU request and limit."""
     memory: str = "64Mi"
-    """Requested and limit."""
+    """Memory request and limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mps:
-    """The DaemonSet that keeps an MPS control daemon up for each card of nodes of mode ``mps``.
+    """The DaemonSet that runs an MPS control daemon per GPU on nodes of mode ``mps``.
 
-    Its pods are replaced only when somebody deletes them: with a pod all CUDA programs of its node end.
+    Its pods are replaced only when they are deleted: a restart ends all CUDA programs of the node.
     """
 
     image: str = ""
-    """By digest; where empty, ``images`` has it as ``device-plugin``."""
+    """Image with digest; default: ``device-plugin`` of ``images``."""
     node_labels: tuple[str, ...] = MPS_NODES
-    """Where it runs: on nodes with any one of these labels, ``key`` or ``key=value``."""
+    """It runs on nodes with at least one of these labels, ``key`` or ``key=value``."""
     runtime_class: str | None = None
-    """A RuntimeClass with NVIDIA's runtime, where that is not the nodes' default."""
+    """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
     cpu: str = "1"
-    """Cores, requested and limit."""
+    """CPU request and limit."""
     memory: str = "2Gi"
-    """Requested and limit, with that of the MPS servers: where it is too little they are killed."""
+    """Memory request and limit, including the MPS servers, which are killed if it is too low."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """The DaemonSet that serves metrics of GPUs and containers on every node with GPUs."""
+
+    image: str = ""
+    """Image with digest; default: ``exporter`` of ``images``."""
+    node_labels: tuple[str, ...] = GPU_NODES
+    """It runs on nodes with at least one of these labels, ``key`` or ``key=value``. A list replaces the
+    default."""
+    interval_seconds: int = 15
+    """Interval between readings."""
+    kubelet_root: str = "/var/lib/kubelet"
+    """Root folder of the kubelet on the nodes."""
+    runtime_class: str | None = None
+    """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
+    cpu: str = "200m"
+    """CPU request and limit."""
+    memory: str = "200Mi"
+    """Memory request and limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsApi:
+    """The server of ``custom.metrics.k8s.io``: the HPA scales on GPU usage without an adapter."""
+
+    tls_secret: str
+    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for ``gpushare-metrics-api.kube-system.svc``."""
+    ca_bundle: str
+    """CA certificates in PEM, with which the API server verifies the metrics API."""
+    image: str = ""
+    """Image with digest; default: ``metrics-api`` of ``images``."""
+    replicas: int = 1
+    """Number of pods."""
+    source: MetricsSource = MetricsSource.EXPORTERS
+    """``exporters``: reads the exporters. ``prometheus``: queries Prometheus."""
+    prometheus_url: str = ""
+    """URL of Prometheus; only with source ``prometheus``."""
+    cpu: str = "500m"
+    """CPU request and limit."""
+    memory: str = "256Mi"
+    """Memory request and limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """Monitoring of the GPUs."""
+
+    exporter: Exporter = field(default_factory=Exporter)
+    """The exporter; ``{}`` for the defaults."""
+    metrics_api: MetricsApi | None = None
+    """The metrics API for the HPA, if prometheus-adapter does not serve the same API."""
+    adapter_rules: bool = False
+    """Whether to create a ConfigMap with the rules of the ACK documentation for prometheus-adapter."""
+    operator: bool = False
+    """Whether scrapes, rules and alerts are objects of the Prometheus Operator instead of a ConfigMap."""
+    dashboards: bool = True
+    """Whether to create ConfigMaps with dashboards, which the sidecar of Grafana finds by their label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A namespace with its part of the cluster's GPU memory.
+    """A namespace with a quota of GPU memory.
 
-    Namespace and PriorityClass stay when the tenant or the stack goes; the quota goes.
+    Namespace and PriorityClass stay when the tenant or the stack is removed; the quota is deleted.
     """
 
     name: str
-    """Of the namespace."""
+    """Name of the namespace."""
     gpu_mem: int
-    """Units of ``aliyun.com/gpu-mem`` that all its pods together may ask for."""
+    """Units of ``aliyun.com/gpu-mem`` that all its pods together may request."""
     priority: int | None = None
-    """Value of a PriorityClass named like the tenant; none is made without it. Kubernetes does not change
-    it: to change it, delete the PriorityClass first."""
+    """Value of a PriorityClass with the name of the tenant; without it none is created. The value is
+    immutable in Kubernetes: delete the PriorityClass before a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,33 +298,32 @@ class ClusterSettings:
     """Everything that runs in one cluster."""
 
     kubernetes_version: KubernetesVersion
-    """Of the cluster, like "1.36"."""
+    """Version of the cluster, like "1.36"."""
     extender: Extender
-    """The scheduler extender; ``{}`` where its defaults and ``images`` say it all."""
+    """The scheduler extender; ``{}`` for the defaults."""
     device_plugins: tuple[DevicePlugin, ...] = ()
-    """One for each pool of nodes."""
+    """The node agent, one entry per node pool."""
     node_pools: tuple[NodePool, ...] = ()
-    """Nodes to label; none where that is done elsewhere."""
+    """Nodes to label; leave it empty if something else labels them."""
     installer: Installer | None = None
-    """Where the control plane's kube-scheduler is a static pod and nothing else configures it."""
+    """For a kube-scheduler that is a static pod and that nothing else configures."""
     isolation: Isolation | None = None
-    """What holds containers to their amounts; ``{}`` where its defaults and ``images`` say it all."""
+    """Enforcement of limits; ``{}`` for the defaults."""
     mps: Mps | None = None
-    """What shares the cards of nodes of mode ``mps``; ``{}`` where its defaults and ``images`` say it all."""
+    """MPS daemons for nodes of mode ``mps``; ``{}`` for the defaults."""
     monitoring: Monitoring | None = None
-    """What shows the use of the cards; ``{}`` where its defaults and ``images`` say it all."""
+    """Monitoring of the GPUs; ``{}`` for the defaults."""
     tenants: tuple[Tenant, ...] = ()
     """Namespaces with a quota."""
     images: Mapping[str, str] = field(default_factory=lambda: NO_IMAGES)
     """Images by name (``extender``, ``device-plugin``, ``exporter``, ``isolation``, ``metrics-api``,
-    ``cli``), as the pipeline built them. A stack's file may name a JSON file instead, relative to the
-    project."""
+    ``cli``). In the file of a stack, this may be the name of a JSON file, relative to the project."""
     registry: str = ""
-    """A mirror, ``host/path``, that takes the place of the registry's host in every image; "" for none."""
+    """A mirror, ``host/path``, that replaces the registry host in every image; "" for none."""
     image_pull_secrets: tuple[str, ...] = ()
-    """Secrets of kube-system with which every pod may pull its images."""
+    """Secrets in kube-system with which every pod pulls its images."""
     allow_tags: bool = False
-    """Whether images may be named by tag; digests only otherwise."""
+    """Whether images may have a tag instead of a digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,14 +338,14 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Stack(ClusterSettings):
-    """A cluster and the way to it."""
+    """A cluster and the access to it."""
 
     kubeconfig: str = ""
-    """Path of the kubeconfig that Pulumi deploys with; where empty, it looks as kubectl does."""
+    """Path of the kubeconfig for Pulumi; default: as kubectl."""
     kubeconfig_from: Elsewhere | None = None
-    """The stack that made the cluster, where its kubeconfig is an output of that stack."""
+    """The stack that created the cluster, if the kubeconfig is an output of that stack."""
     context: str = ""
     """Context of the kubeconfig."""
     adopt: bool = False
-    """Whether objects of these names that exist already, such as an installation from the source
-    documents' YAML, are taken over; an error otherwise. While true, nothing is deleted in the cluster."""
+    """Whether to take over existing objects with these names, such as an installation from the YAML of the
+    ACK documentation; else they are an error. While true, nothing is deleted in the cluster."""

@@ -1,6 +1,6 @@
-"""Plain values, as YAML and JSON have them, to settings. Everything unknown or of a wrong type is an error.
+"""Decodes plain values of YAML and JSON to settings. Unknown keys and wrong types are errors.
 
-Errors name the key, the value and what is allowed.
+Errors name the key, the value and the allowed values.
 """
 
 import types
@@ -13,20 +13,20 @@ from components.config import ClusterSettings, Stack
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion, parse_version
 
-_SCALARS: Final[Mapping[type, str]] = {str: "a text", int: "a whole number", bool: "true or false"}
+_SCALARS: Final[Mapping[type, str]] = {str: "a string", int: "an integer", bool: "true or false"}
 
 
 S = TypeVar("S", ClusterSettings, Stack)
 
 
 def settings_from(raw: Mapping[str, object], kind: type[S]) -> S:
-    """The settings of that kind. Raises ConfigError for the first thing wrong."""
+    """The settings of that class. Raises ConfigError for the first error."""
     settings: S = _record(kind, raw, "")
     return settings
 
 
 def _value(kind: Any, value: object, where: str) -> Any:
-    """The value as the type wants it."""
+    """The value, converted to the type."""
     shape: Any = get_origin(kind) or kind
     if is_dataclass(shape):
         return _record(kind, value, where)
@@ -35,32 +35,32 @@ def _value(kind: Any, value: object, where: str) -> Any:
 
 
 def _record(kind: Any, value: object, where: str) -> Any:
-    given = _respelled(value, where)
+    raw_fields = _respelled(value, where)
     hints = get_type_hints(kind)
     known = {spelled(each.name): each for each in fields(kind)}
-    for key in given:
+    for key in raw_fields:
         if key not in known:
-            raise ConfigError(f"{_path(where, key)}: no such key; use one of {', '.join(known)}")
+            raise ConfigError(f"{_path(where, key)}: unknown key; use one of {', '.join(known)}")
     for key, each in known.items():
-        if key not in given and _required(each):
+        if key not in raw_fields and _required(each):
             raise ConfigError(f"{_path(where, key)}: missing")
     return kind(
         **{
-            each.name: _value(hints[each.name], given[key], _path(where, key))
+            each.name: _value(hints[each.name], raw_fields[key], _path(where, key))
             for key, each in known.items()
-            if key in given
+            if key in raw_fields
         }
     )
 
 
 def _respelled(value: object, where: str) -> Mapping[str, object]:
-    """A mapping whose keys may be spelled ``like_this`` too, as Pulumi hands them to a component."""
-    given: dict[str, object] = {}
+    """A mapping with keys in camel case; Pulumi passes them to a component in snake case."""
+    raw_fields: dict[str, object] = {}
     for key, each in _mapping(value, where).items():
-        if spelled(key) in given:
-            raise ConfigError(f"{_path(where, key)}: is there twice, also as {spelled(key)}; keep one")
-        given[spelled(key)] = each
-    return given
+        if spelled(key) in raw_fields:
+            raise ConfigError(f"{_path(where, key)}: is also set as {spelled(key)}; keep one")
+        raw_fields[spelled(key)] = each
+    return raw_fields
 
 
 def _required(each: Field[Any]) -> bool:
@@ -72,7 +72,7 @@ def _mapping(value: object, where: str) -> Mapping[str, object]:
         raise ConfigError(f"{where}: {value!r} is not a mapping of keys to values")
     for key in value:
         if not isinstance(key, str):
-            raise ConfigError(f"{_path(where, str(key))}: the key {key!r} is not a text; put it in quotes")
+            raise ConfigError(f"{_path(where, str(key))}: the key {key!r} is not a string; put it in quotes")
     return value
 
 
@@ -100,7 +100,7 @@ def _scalar(kind: Any, value: object, where: str) -> Any:
 
 
 def _whole(kind: Any, value: object, where: str) -> Any:
-    """On Pulumi's wire every number is a float."""
+    """Pulumi sends every number as a float."""
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
     return _scalar(kind, whole, where)
 

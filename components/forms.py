@@ -1,6 +1,6 @@
-"""How single values are written: images, names, labels, sizes.
+"""Format of single values: images, names, labels, sizes.
 
-Errors name the key, the value and the way out. What does not belong here: rules between values
+Errors name the key, the value and the fix. What does not belong here: checks of several values
 (``components.checks``).
 """
 
@@ -31,7 +31,7 @@ _TAINT: Final = re.compile(rf"[A-Za-z0-9][-A-Za-z0-9_./]*(=[-A-Za-z0-9_.]*)?:({'
 
 
 def check_image(where: str, image: str, *, tags: bool) -> None:
-    """A digest, or where ``tags`` are allowed any tag but latest."""
+    """An image with a digest, or if ``tags`` are allowed, with any tag except latest."""
     if _DIGEST.fullmatch(image) or (tags and _TAG.fullmatch(image)):
         return
     if tags:
@@ -40,25 +40,27 @@ def check_image(where: str, image: str, *, tags: bool) -> None:
 
 
 def check_registry(where: str, registry: str) -> None:
-    """A host, perhaps with a port and a path."""
+    """A host with optional port and path."""
     if not _REGISTRY.fullmatch(registry):
-        raise ConfigError(f"{where}: {registry!r} is no registry; use one like example.com:5000/mirror")
+        raise ConfigError(f"{where}: {registry!r} is not a registry; use one like example.com:5000/mirror")
 
 
 def check_stack(where: str, stack: str) -> None:
     """The full name of another stack."""
     if not _STACK.fullmatch(stack):
-        raise ConfigError(f"{where}: {stack!r} is no stack; use organization/project/stack")
+        raise ConfigError(f"{where}: {stack!r} is not a stack; use organization/project/stack")
 
 
 def check_name(where: str, name: str, *, longest: int = _MAX_NAME) -> None:
-    """The name of a namespace, or what becomes part of another name."""
+    """The name of a namespace, or a part of another name."""
     if len(name) > longest or not _NAME.fullmatch(name):
-        raise ConfigError(f"{where}: {name!r} is no name; use up to {longest} small letters, digits and '-'")
+        raise ConfigError(
+            f"{where}: {name!r} is not a name; use up to {longest} lower case letters, digits and '-'"
+        )
 
 
 def check_path(where: str, path: str) -> None:
-    """On the nodes."""
+    """An absolute path on the nodes."""
     if not path.startswith("/"):
         raise ConfigError(f"{where}: {path!r} is not an absolute path")
 
@@ -66,63 +68,65 @@ def check_path(where: str, path: str) -> None:
 def check_object(where: str, name: str) -> None:
     """The name of a node or a Secret."""
     if len(name) > _MAX_OBJECT or not _OBJECT.fullmatch(name):
-        raise ConfigError(f"{where}: {name!r} is no object's name; use small letters, digits, '-' and '.'")
+        raise ConfigError(
+            f"{where}: {name!r} is not an object name; use lower case letters, digits, '-' and '.'"
+        )
 
 
 def check_labels(where: str, labels: Mapping[str, str]) -> None:
-    """Labels that a node can have, of one mode at most."""
+    """Valid node labels, with at most one mode label."""
     for key, value in labels.items():
         prefix, slash, word = key.rpartition("/")
         if not _LABEL_WORD.fullmatch(word) or (slash and not _LABEL_PREFIX.fullmatch(prefix)):
-            raise ConfigError(f"{where}: {key!r} is no label; use names like example.com/pool")
+            raise ConfigError(f"{where}: {key!r} is not a label; use names like example.com/pool")
         if value and not _LABEL_WORD.fullmatch(value):
             raise ConfigError(
-                f"{where}.{key}: {value!r} is no label's value; "
+                f"{where}.{key}: {value!r} is not a label value; "
                 f"use up to {_MAX_NAME} letters, digits, '-', '_' and '.'"
             )
     modes = [f"{label}={labels[label]}" for label in modes_in(labels)]
     if len(modes) > 1:
-        raise ConfigError(f"{where}: two modes on one pool, {' and '.join(modes)}; keep one")
+        raise ConfigError(f"{where}: two mode labels, {' and '.join(modes)}; keep one")
 
 
 def check_any_label(where: str, labels: Sequence[str]) -> None:
-    """Labels of which nodes have at least one, ``key`` or ``key=value``."""
+    """A list of labels, ``key`` or ``key=value``."""
     if not labels:
-        raise ConfigError(f"{where}: empty; name labels of nodes with cards")
+        raise ConfigError(f"{where}: empty; list labels of nodes with GPUs")
     for index, text in enumerate(labels):
         key, _, value = text.partition("=")
         check_labels(f"{where}[{index}]", {key: value})
 
 
 def modes_in(labels: Mapping[str, str]) -> list[str]:
-    """Which of the labels that put a node into a mode are there."""
+    """The mode labels in ``labels``."""
     return [label for label in MODE_LABELS if label in labels]
 
 
 def check_taint(where: str, taint: str) -> None:
-    """As kubectl spells it."""
+    """A taint in the format of kubectl."""
     if not _TAINT.fullmatch(taint):
         raise ConfigError(
-            f"{where}: {taint!r} is no taint; use key=value:Effect, with the effect {', '.join(_EFFECTS)}"
+            f"{where}: {taint!r} is not a taint; use key=value:Effect, with the effect {', '.join(_EFFECTS)}"
         )
 
 
 def check_size(where: str, cpu: str, memory: str) -> None:
-    """Cores and bytes of a container."""
+    """CPU and memory of a container."""
     if not _CPU.fullmatch(cpu):
         raise ConfigError(f"{where}.cpu: {cpu!r} is not a number of cores; use 500m or 1")
     if not _MEMORY.fullmatch(memory):
         raise ConfigError(f"{where}.memory: {memory!r} is not an amount; use Ki, Mi or Gi, like 512Mi")
 
 
-def check_unlike(where: str, names: list[str]) -> None:
-    """No name twice."""
+def check_unique(where: str, names: list[str]) -> None:
+    """Unique names."""
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise ConfigError(f"{where}[{index}].name: {name!r} is there twice; give each its own name")
+            raise ConfigError(f"{where}[{index}].name: {name!r} is used twice; use unique names")
 
 
 def check_since(where: str, version: KubernetesVersion, first: KubernetesVersion) -> None:
-    """A feature that older clusters do not have."""
+    """A feature that older clusters do not support."""
     if version < first:
         raise ConfigError(f"{where} needs Kubernetes {first} or later, kubernetesVersion is {version}")

@@ -1,6 +1,6 @@
-"""The images of components that name none. Pure.
+"""Default images of the components. Pure.
 
-What does not belong here: reading the file of images (``components.stack``), how images are written
+What does not belong here: reading the file of images (``components.stack``), the format of images
 (``components.forms``).
 """
 
@@ -8,8 +8,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from components.config import ClusterSettings, DevicePlugin, Extender, Installer, Isolation, Mps
-from components.config_monitoring import Exporter, MetricsApi, Monitoring
+from components.config import (
+    ClusterSettings,
+    DevicePlugin,
+    Exporter,
+    Extender,
+    Installer,
+    Isolation,
+    MetricsApi,
+    Monitoring,
+    Mps,
+)
 from gpushare.errors import ConfigError
 
 EXTENDER: Final = "extender"
@@ -24,7 +33,7 @@ P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Mps, Exporter, Me
 
 
 def with_images(settings: S) -> S:
-    """The settings with an image for every component. Raises ConfigError where one has none."""
+    """The settings with an image for every component. Raises ConfigError if one has none."""
     images, installer, monitoring = settings.images, settings.installer, settings.monitoring
     isolation, mps = settings.isolation, settings.mps
     return replace(
@@ -54,5 +63,5 @@ def _filled(where: str, part: P, images: Mapping[str, str], name: str) -> P:
     if part.image:
         return part
     if name not in images:
-        raise ConfigError(f"{where}.image: missing; give it here, or as {name!r} in images")
+        raise ConfigError(f"{where}.image: missing; set it here, or {name!r} in images")
     return replace(part, image=images[name])

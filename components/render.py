@@ -1,7 +1,7 @@
 """``python -m components.render``: prints a cluster's objects as YAML, for use without Pulumi.
 
-It reads the same configuration, a ``Pulumi.<stack>.yaml``, and prints the very objects that the Pulumi
-components make, in the order in which they can be applied.
+It reads the same configuration, a ``Pulumi.<stack>.yaml``, and prints the same objects as the Pulumi
+components, in the order in which they can be applied.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ _USAGE = 2
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", required=True, type=click.Path(path_type=Path), help="A Pulumi.<stack>.yaml.")
-@click.option("--kubernetes-version", metavar="1.36", help="Instead of the configuration's.")
+@click.option("--kubernetes-version", metavar="1.36", help="Overrides the version of the configuration.")
 def command(config: Path, kubernetes_version: str | None) -> None:
     """Print the objects of a cluster as YAML."""
     override = {"kubernetesVersion": kubernetes_version} if kubernetes_version else {}
@@ -33,12 +33,12 @@ def command(config: Path, kubernetes_version: str | None) -> None:
 
 
 def as_yaml(objects: list[Object]) -> str:
-    """One document for each object, keys in the order of the builders."""
+    """One document per object, with keys in the order of the builders."""
     return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=110)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without anchors, with lists indented and texts of several lines as people write them."""
+    """Without anchors, with indented lists and block style for multi-line strings."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - yaml's signature
         return True

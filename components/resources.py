@@ -1,7 +1,7 @@
-"""Pulumi components: one for each service, and ``GpuShare`` over all of them.
+"""Pulumi components: one per service, and ``GpuShare`` for all of them.
 
-They register what the builders of ``components.manifests`` make, letter for letter; nothing is decided
-here. Settings are checked before they come here (``components.stack``).
+They register the objects of ``components.manifests`` unchanged; nothing is decided here. Settings are already
+checked (``components.stack``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pulumi
 
-from components import config, config_monitoring
+from components import config
 from components.args import published
 from components.manifests import (
     device_plugin,
@@ -35,13 +35,13 @@ else:
 
 _WORKLOADS: Final = ("Deployment", "DaemonSet", "Job")
 _RETAINED: Final = ("Namespace", "Node", "PriorityClass")
-"""What the engine never deletes: workloads that are not the stack's live in it or refer to it."""
+"""Kinds that the engine never deletes: workloads outside of the stack use them."""
 _SHARED: Final = (*_RETAINED, "APIService")
-"""What a cluster has one of for everybody, so that somebody else may have set it before."""
+"""Kinds that are shared with others, so that the object may exist before the deployment."""
 
 
 def kubeconfig_of(stack: config.Stack) -> pulumi.Input[str] | None:
-    """A path, or the text that another stack put out, as secret as it is there; None: as kubectl finds it."""
+    """A path, or an output of another stack with its secrecy; None for the default of kubectl."""
     source = stack.kubeconfig_from
     if source is None:
         return stack.kubeconfig or None
@@ -52,7 +52,7 @@ def kubeconfig_of(stack: config.Stack) -> pulumi.Input[str] | None:
 class KubernetesObject(pulumi.CustomResource):
     """Any object, under the type token of the Kubernetes provider.
 
-    The provider's typed classes would spell the same properties in another case on the way in.
+    The typed classes of the provider would expect the properties in another case.
     """
 
     def __init__(self, name: str, manifest: Object, opts: pulumi.ResourceOptions) -> None:
@@ -76,7 +76,7 @@ class _Component(pulumi.ComponentResource):
             options = pulumi.ResourceOptions(
                 parent=self,
                 depends_on=_needed(kind, made),
-                # None is the parent's: a program may retain everything.
+                # None inherits from the parent: a program may retain everything.
                 retain_on_delete=kind in _RETAINED or None,
             )
             made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), manifest, options)))
@@ -86,10 +86,10 @@ class _Component(pulumi.ComponentResource):
 
 
 def _needed(kind: str, made: list[tuple[str, pulumi.Resource]]) -> list[pulumi.Resource]:
-    """Pods start when their rights and files are there; what lies in a namespace comes after it.
+    """Workloads depend on accounts, roles and files; objects in a namespace depend on the namespace.
 
-    The provider waits until a Service has pods, so that no pod may wait for a Service. Where one version of
-    an API is another server's, no further version is taken.
+    The provider waits until a Service has pods, so pods must not depend on a Service. APIServices depend on
+    each other: if another server owns one version of an API, no further version is taken over.
     """
     if kind in _WORKLOADS:
         return [each for other, each in made if other not in (*_WORKLOADS, "Service")]
@@ -97,7 +97,7 @@ def _needed(kind: str, made: list[tuple[str, pulumi.Resource]]) -> list[pulumi.R
 
 
 class SchedulerExtenderComponent(_Component):
-    """The scheduler extender, and with ``sidecar`` the kube-scheduler beside it."""
+    """The scheduler extender, with ``sidecar`` also its kube-scheduler."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class SchedulerExtenderComponent(_Component):
 
 
 class DevicePluginComponent(_Component):
-    """The node agent on all pools, with the rights that they share."""
+    """The node agent on all pools, with their shared roles."""
 
     def __init__(
         self, name: str, args: tuple[config.DevicePlugin, ...], opts: pulumi.ResourceOptions | None = None
@@ -119,7 +119,7 @@ class DevicePluginComponent(_Component):
 
 
 class EvictRecoverComponent(_Component):
-    """What takes NVIDIA's plugin off shared nodes and brings it back."""
+    """Stops NVIDIA's plugin on shared nodes and restores it."""
 
     def __init__(
         self, name: str, args: tuple[config.DevicePlugin, ...], opts: pulumi.ResourceOptions | None = None
@@ -128,7 +128,7 @@ class EvictRecoverComponent(_Component):
 
 
 class NodePoolsComponent(_Component):
-    """Labels and taints of nodes that are there already; they stay when the stack goes."""
+    """Labels and taints of existing nodes; they stay when the stack is destroyed."""
 
     def __init__(
         self, name: str, args: tuple[config.NodePool, ...], opts: pulumi.ResourceOptions | None = None
@@ -137,7 +137,7 @@ class NodePoolsComponent(_Component):
 
 
 class InstallerComponent(_Component):
-    """What tells the control plane's own kube-scheduler of the extender."""
+    """Adds the extender to the default kube-scheduler."""
 
     def __init__(
         self,
@@ -150,16 +150,16 @@ class InstallerComponent(_Component):
 
 
 class IsolationInstallerComponent(_Component):
-    """What puts the isolation library on nodes; files that it placed stay when the stack goes."""
+    """Installs the isolation library on nodes; its files stay when the stack is destroyed."""
 
     def __init__(self, name: str, args: config.Isolation, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, isolation.objects(args), opts)
 
 
 class MpsDaemonsComponent(_Component):
-    """What keeps an MPS control daemon up for each card.
+    """Runs one MPS control daemon per GPU.
 
-    It stays when the stack goes: with its pods all CUDA programs of their nodes would end.
+    It stays when the stack is destroyed: without its pods all CUDA programs of their nodes would end.
     """
 
     def __init__(self, name: str, args: config.Mps, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -168,12 +168,12 @@ class MpsDaemonsComponent(_Component):
 
 
 class MonitoringComponent(_Component):
-    """What shows the use of the cards."""
+    """Monitoring of the GPUs."""
 
     def __init__(
         self,
         name: str,
-        args: config_monitoring.Monitoring,
+        args: config.Monitoring,
         version: KubernetesVersion,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -181,7 +181,7 @@ class MonitoringComponent(_Component):
 
 
 class TenantComponent(_Component):
-    """A namespace with its part of the cluster's GPU memory."""
+    """A namespace with a quota of GPU memory."""
 
     def __init__(self, name: str, args: config.Tenant, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, tenant.objects(args), opts)
@@ -190,9 +190,9 @@ class TenantComponent(_Component):
 class GpuShare(pulumi.ComponentResource):
     """Everything of one cluster, behind explicit providers.
 
-    ``shared`` is the provider of objects that others may have set before (``_SHARED``), by default that of
-    all objects. It should take over what exists and not force: a field that somebody else set differently
-    is a conflict then, and stays as it is.
+    ``shared`` is the provider of objects that may already exist (``_SHARED``), by default the provider of all
+    objects. It should upsert without force: a field with a different value of another manager is then a
+    conflict and stays unchanged.
     """
 
     names: pulumi.Output[list[str]]
@@ -200,7 +200,7 @@ class GpuShare(pulumi.ComponentResource):
     images: pulumi.Output[dict[str, str]]
     """The image of every container, by ``<workload>/<container>``."""
     extender_url: pulumi.Output[str]
-    """Of the extender, as a kube-scheduler on the same node may reach it."""
+    """URL of the extender for a kube-scheduler on the same node."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class GpuShare(pulumi.ComponentResource):
         version = settings.kubernetes_version
         inside = pulumi.ResourceOptions(parent=self, transformations=[_localizer(settings), _sharer(shared)])
         extending = SchedulerExtenderComponent(f"{name}-extender", settings.extender, version, inside)
-        # The installer edits nothing before the extender answers, so it need not start before that.
+        # The installer waits for the extender before it edits, so it starts after the extender.
         behind = pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(depends_on=[extending]))
         parts = [
             extending,
@@ -247,7 +247,7 @@ class GpuShare(pulumi.ComponentResource):
 
 
 def _localizer(settings: config.ClusterSettings) -> pulumi.ResourceTransformation:
-    """Gives every object the cluster's registry and pull secrets."""
+    """Adds the registry and the pull secrets of the cluster to every object."""
 
     def localize(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
         return pulumi.ResourceTransformationResult(localized(dict(args.props), settings), args.opts)
@@ -256,7 +256,7 @@ def _localizer(settings: config.ClusterSettings) -> pulumi.ResourceTransformatio
 
 
 def _sharer(provider: pulumi.ProviderResource | None) -> pulumi.ResourceTransformation:
-    """Gives the objects of kinds in ``_SHARED`` that provider."""
+    """Sets this provider for objects of the kinds in ``_SHARED``."""
 
     def share(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
         own = provider if args.props.get("kind") in _SHARED else None
@@ -271,14 +271,14 @@ def _flat(lists: list[list[str]]) -> list[str]:
 
 
 def _is_part(manifest: Object) -> bool:
-    """Whether the object is not ours: it is there already, and we apply some fields of it."""
+    """Whether the object already exists, and only some of its fields are applied."""
     return bool(manifest["kind"] == "Node")
 
 
 def _token(manifest: Object) -> str:
     """``apps/v1`` and ``Deployment`` are ``kubernetes:apps/v1:Deployment``; the first group is named core.
 
-    What patches an object that is there has a token of its own.
+    A patch of an existing object has another token.
     """
     version = manifest["apiVersion"]
     patch = "Patch" if _is_part(manifest) else ""

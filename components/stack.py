@@ -1,4 +1,4 @@
-"""A stack's configuration, from its file or from the engine, to checked settings."""
+"""From the configuration of a stack (file or engine) to checked settings."""
 
 import json
 from collections.abc import Mapping
@@ -15,30 +15,30 @@ from gpushare.errors import ConfigError
 S = TypeVar("S", ClusterSettings, Stack)
 
 _PROJECT: Final = Path(__file__).parents[1]
-"""Files that a stack names are relative to it."""
+"""Base folder of relative file names in a stack."""
 _PREFIX: Final = "gpushare:"
-"""Keys of this project; other projects and providers have keys of their own."""
+"""Prefix of the keys of this project; other projects and providers have other prefixes."""
 _TEXTS: Final = ("kubernetesVersion", "kubeconfig", "context", "registry")
 _IMAGES: Final = "images"
 
 
 def load(raw: Mapping[str, object]) -> Stack:
-    """A stack from plain values, checked. Raises ConfigError for the first thing wrong."""
+    """A stack from plain values, checked. Raises ConfigError for the first error."""
     return settled(_with_images(raw), Stack)
 
 
 def settled(raw: Mapping[str, object], kind: type[S]) -> S:
-    """Settings from plain values, checked. Raises ConfigError for the first thing wrong."""
+    """Settings from plain values, checked. Raises ConfigError for the first error."""
     return check(settings_from(raw, kind))
 
 
 def from_engine(config: Mapping[str, str]) -> dict[str, object]:
-    """Plain values from what the engine hands over: texts as they are, all else as JSON."""
+    """Plain values from the engine: strings unchanged, everything else as JSON."""
     return {key: text if key in _TEXTS else _parsed(text) for key, text in _own(config).items()}
 
 
 def from_file(path: Path) -> dict[str, object]:
-    """Plain values from a ``Pulumi.<stack>.yaml``. Raises ConfigError where it cannot be read."""
+    """Plain values from a ``Pulumi.<stack>.yaml``. Raises ConfigError if it cannot be read."""
     try:
         document = yaml.safe_load(_read(path))
     except yaml.YAMLError as error:
@@ -50,7 +50,7 @@ def from_file(path: Path) -> dict[str, object]:
 
 
 def _with_images(raw: Mapping[str, object]) -> Mapping[str, object]:
-    """The content of the file where images are the name of one."""
+    """Replaces ``images`` by the content of the file if it is a file name."""
     images = raw.get(_IMAGES)
     if not isinstance(images, str):
         return raw
@@ -58,7 +58,7 @@ def _with_images(raw: Mapping[str, object]) -> Mapping[str, object]:
     try:
         content = json.loads(_read(file))
     except ConfigError as error:
-        raise ConfigError(f"{_IMAGES}: {file} {error}; make images writes it") from error
+        raise ConfigError(f"{_IMAGES}: {file} {error}; create it with make images") from error
     except json.JSONDecodeError as error:
         raise ConfigError(f"{_IMAGES}: {file} is not JSON: {error}") from error
     return {**raw, _IMAGES: content}
@@ -70,7 +70,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is not text: {error}") from error
+        raise ConfigError(f"is not UTF-8 text: {error}") from error
 
 
 def _own(config: Mapping[Any, Any]) -> dict[str, Any]:

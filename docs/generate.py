@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from components import config, config_monitoring
+from components import config
 from components.decode import spelled
 from gpushare import contract
 from gpushare.deviceplugin.main import command as device_plugin
@@ -36,9 +36,9 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`installer`": config.Installer,
     "`isolation`": config.Isolation,
     "`mps`": config.Mps,
-    "`monitoring`": config_monitoring.Monitoring,
-    "`monitoring.exporter`": config_monitoring.Exporter,
-    "`monitoring.metricsApi`": config_monitoring.MetricsApi,
+    "`monitoring`": config.Monitoring,
+    "`monitoring.exporter`": config.Exporter,
+    "`monitoring.metricsApi`": config.MetricsApi,
     "`tenants`, each": config.Tenant,
     "`kubeconfigFrom`": config.Elsewhere,
 }

@@ -1,4 +1,4 @@
-"""The program ``gpushare``: every daemon and tool as a sub-command, imported when it is called."""
+"""The program ``gpushare``: every daemon and tool is a sub-command, imported when it runs."""
 
 from typing import Final
 
@@ -6,25 +6,27 @@ from gpushare.cli.lazy import Lazy, LazyGroup, run
 from gpushare.cli.main import TOOLS
 
 COMMANDS: Final = {
-    "extender": Lazy("gpushare.extender.main:command", "Serve the scheduler extender.", "extender"),
+    "extender": Lazy("gpushare.extender.main:command", "Run the scheduler extender.", "extender"),
     "device-plugin": Lazy(
-        "gpushare.deviceplugin.main:command", "Serve the kubelet: the agent of a node.", "device-plugin"
+        "gpushare.deviceplugin.main:command", "Run the node agent (device plugin).", "device-plugin"
     ),
-    "exporter": Lazy("gpushare.exporter.main:command", "Show what the cards of a node do.", "exporter"),
+    "exporter": Lazy("gpushare.exporter.main:command", "Serve metrics of the GPUs of a node.", "exporter"),
     "metrics-api": Lazy(
-        "gpushare.metricsapi.main:command", "Serve what the cards do to autoscalers.", "metrics-api"
+        "gpushare.metricsapi.main:command", "Serve GPU metrics to autoscalers.", "metrics-api"
     ),
     "isolation": Lazy(
-        "gpushare.installer.main:command", "Put the isolation library on a node and off it.", "isolation"
+        "gpushare.installer.main:command", "Install or remove the isolation library on a node.", "isolation"
     ),
-    "mps": Lazy("gpushare.mpsd.main:command", "Keep a node's MPS control daemons up.", "device-plugin"),
+    "mps": Lazy("gpushare.mpsd.main:command", "Run the MPS control daemons of a node.", "device-plugin"),
     "node-mode": Lazy(
-        "gpushare.cli.node_mode:command", "Take NVIDIA's plugin off a node and back.", "device-plugin"
+        "gpushare.cli.node_mode:command", "Stop or restore NVIDIA's device plugin on a node.", "device-plugin"
     ),
     **TOOLS,
 }
 
-command = LazyGroup("gpushare", lazy=COMMANDS, text="Many pods share one NVIDIA card on Kubernetes.")
+command = LazyGroup(
+    "gpushare", lazy=COMMANDS, text="GPU sharing for Kubernetes: several pods share one NVIDIA GPU."
+)
 
 
 def main() -> None:

@@ -1,15 +1,15 @@
-"""The error tree of gpushare. Expected refusals ("no card has 4 units free") are values, not errors.
+"""The error classes of gpushare. Expected rejections ("no GPU has 4 units free") are values, not errors.
 
     GpuShareError
-    ├── InvalidRequest    input that cannot be understood; the text names the field and the value
-    ├── ApiError          the Kubernetes API answered with an error, or not at all
-    ├── GpuError          the driver is missing, refuses or stays silent
-    ├── KubeletError      the kubelet, or a file of its, cannot be used
-    ├── SourceError       an exporter or Prometheus does not answer, or not as it should
-    └── ConfigError       settings or credentials that cannot work
+    ├── InvalidRequest    input that cannot be parsed; the text names the field and the value
+    ├── ApiError          the Kubernetes API returned an error or did not answer
+    ├── GpuError          the driver is missing, returns an error or does not answer
+    ├── KubeletError      the kubelet, or one of its sockets and files, cannot be used
+    ├── SourceError       an exporter or Prometheus does not answer, or not in its format
+    └── ConfigError       invalid settings or credentials
 
-Adapters translate what their libraries raise into these and chain the cause; entry points map them
-to HTTP answers, gRPC codes and exit codes.
+Adapters translate the exceptions of their libraries into these and chain the cause; entry points map them to
+HTTP responses, gRPC codes and exit codes.
 """
 
 from http import HTTPStatus
@@ -18,19 +18,19 @@ _CLIENT_ERROR = 4
 
 
 class GpuShareError(Exception):
-    """Base of all errors that gpushare raises on purpose."""
+    """Base class of all errors that gpushare raises intentionally."""
 
 
 class InvalidRequest(GpuShareError):
-    """Input that cannot be understood."""
+    """Input that cannot be parsed."""
 
 
 class ConfigError(GpuShareError):
-    """A setting, kubeconfig or right that keeps a program from working."""
+    """An invalid or missing setting, kubeconfig or permission."""
 
 
 class GpuError(GpuShareError):
-    """NVML is missing, refuses or does not answer."""
+    """NVML is missing, returns an error or does not answer."""
 
 
 class KubeletError(GpuShareError):
@@ -38,15 +38,14 @@ class KubeletError(GpuShareError):
 
 
 class SourceError(GpuShareError):
-    """An exporter or Prometheus does not answer, or not as it should."""
+    """An exporter or Prometheus does not answer, or not in its format."""
 
 
 class ApiError(GpuShareError):
-    """The Kubernetes API refused, failed or stayed silent.
+    """The Kubernetes API refused the request, failed or did not answer.
 
-    ``status`` is the HTTP status, or 0 where no answer came. ``clear`` is False where the
-    request may or may not have taken effect (timeout, lost connection, 5xx). ``unsent`` is True where no
-    byte of it has left.
+    ``status`` is the HTTP status, or 0 without an answer. ``clear`` is False if the outcome of the request is
+    unknown (timeout, lost connection, 5xx). ``unsent`` is True if no byte of it was sent.
     """
 
     def __init__(
@@ -66,13 +65,13 @@ class ApiError(GpuShareError):
 
     @property
     def clear(self) -> bool:
-        """Whether the API server certainly did not carry out the request."""
+        """Whether the request certainly had no effect."""
         refused = self.status // 100 == _CLIENT_ERROR and self.status != HTTPStatus.REQUEST_TIMEOUT
         return refused or self.unsent
 
 
 def first_of(group: BaseExceptionGroup[GpuShareError]) -> BaseException:
-    """The first plain error of a group."""
+    """The first error of a group that is not itself a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,1 +1,1 @@
-"""What every stack of this project must keep: rules, and the CrossGuard pack that enforces them."""
+"""Rules for every stack of this project, and the CrossGuard pack that enforces them."""

@@ -1,6 +1,6 @@
 """The CrossGuard pack: ``pulumi preview --policy-pack policy``. The rules are in ``rules.py``.
 
-Pulumi runs this folder as a program, so its parent is not on the path yet.
+Pulumi runs this folder as a program, so its parent is not on ``sys.path``.
 """
 
 import sys
@@ -20,7 +20,7 @@ from policy.rules import RULES, Rule
 
 
 def policy(name: str, rule: Rule) -> ResourceValidationPolicy:
-    """A rule as a policy; it looks at the objects of Kubernetes only."""
+    """A rule as a policy for Kubernetes objects."""
 
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
         if args.resource_type.startswith("kubernetes:"):

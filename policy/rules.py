@@ -1,7 +1,6 @@
-"""Rules for Kubernetes objects: a rule takes an object and gives the texts of its violations. Pure.
+"""Rules for Kubernetes objects: a rule yields the violations of an object. Pure.
 
-What does not belong here: Pulumi (``__main__.py``), and what a stack's settings say
-(``components.checks``), which is checked before there are objects.
+What does not belong here: Pulumi (``__main__.py``), and checks of settings (``components.checks``).
 """
 
 import re
@@ -12,8 +11,7 @@ Object = Mapping[str, Any]
 Rule = Callable[[Object], Iterator[str]]
 
 HOST_NETWORK: Final = ("gpushare-schd-extender", "gpushare-device-plugin-ds", "gpushare-installer")
-"""Reached before the pod network is there, or from the control plane's own network, or asking as
-kube-scheduler does, which is on the host's network."""
+"""They start before the pod network, or serve or probe kube-scheduler, which uses the host network."""
 NODE_FILES: Final = (
     "gpushare-device-plugin-ds",
     "device-plugin-evict-ds",
@@ -23,18 +21,18 @@ NODE_FILES: Final = (
     "cgpu-installer",
     "gpushare-mps",
 )
-"""They work on files of the node, which belong to root: sockets of the kubelet, static pods, libraries."""
+"""They use files of the node that belong to root: sockets of the kubelet, static pods, libraries."""
 HOST_PROCESSES: Final = (
     "gpushare-exporter",
     "gpushare-device-plugin-ds",
     "gpushare-installer",
     "gpushare-mps",
 )
-"""The driver tells processes by the pids of the host, and the installer waits for a process of its node."""
+"""The driver reports processes by the pids of the host; the installer waits for a process of its node."""
 POWERS: Final[Mapping[str, tuple[str, ...]]] = {"gpushare-mps": ("SYS_ADMIN", "SETUID", "SETGID")}
-"""It sets the compute mode of cards, and MPS runs its servers as the users of their clients."""
+"""It sets the compute mode of GPUs, and MPS runs its servers as the users of their clients."""
 NO_PROBES: Final = ("device-plugin-evict-ds", "device-plugin-recover-ds")
-"""They move one file and then wait for their end: there is nothing to ask them."""
+"""They move one file and then wait for SIGTERM: there is nothing to probe."""
 _PROBED: Final = ("Deployment", "DaemonSet", "StatefulSet")
 _PINNED: Final = re.compile(r".+@sha256:[0-9a-f]{64}|.+:(?!latest$)[^:/@]+")
 _SIZES: Final = ("cpu", "memory")
@@ -49,7 +47,7 @@ def images_are_pinned(manifest: Object) -> Iterator[str]:
 
 
 def nothing_is_privileged(manifest: Object) -> Iterator[str]:
-    """No container has the powers of its node."""
+    """No container has privileges on its node."""
     for container in _containers(manifest):
         security = container.get("securityContext") or {}
         if security.get("privileged"):
@@ -85,7 +83,7 @@ def the_node_is_left_alone(manifest: Object) -> Iterator[str]:
 
 
 def sizes_are_said(manifest: Object) -> Iterator[str]:
-    """Every container requests and is limited in processor and memory."""
+    """Every container has requests and limits of CPU and memory."""
     for container in _containers(manifest):
         resources = container.get("resources") or {}
         for kind in ("requests", "limits"):
@@ -105,7 +103,7 @@ def health_is_asked(manifest: Object) -> Iterator[str]:
 
 
 def workloads_are_labelled(manifest: Object) -> Iterator[str]:
-    """Workloads and their pods say what they are part of."""
+    """Workloads and their pods have the labels of the project."""
     if not _pod(manifest):
         return
     places = {"metadata": manifest, "the pod's metadata": manifest["spec"]["template"]}
@@ -126,7 +124,7 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 def _pod(manifest: Object) -> Object:
-    """The pod's spec, empty where the object makes no pods."""
+    """The spec of the pod template, empty if the object has none."""
     spec = manifest.get("spec") or {}
     pod: Object = (spec.get("template") or {}).get("spec") or {}
     return pod
@@ -139,6 +137,6 @@ def _containers(manifest: Object) -> Iterator[Object]:
 
 
 def _is(manifest: Object, listed: tuple[str, ...]) -> bool:
-    """Whether the workload is listed; pools add their name to that of their workload."""
+    """Whether the workload is listed; the name of a pool is a suffix of the name."""
     name = str((manifest.get("metadata") or {}).get("name", ""))
     return any(name == each or name.startswith(f"{each}-") for each in listed)

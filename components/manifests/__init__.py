@@ -1,8 +1,7 @@
 """Kubernetes objects as plain dicts, from settings.
 
-Nothing here writes or knows Pulumi, or reads anything but the files of ``components/monitoring``.
-
-The renderer and the Pulumi components use the same builders, so both ways give the very same objects.
+The builders do not use Pulumi and read only the files of ``components/monitoring``. The renderer and the
+Pulumi components use the same builders, so both produce the same objects.
 """
 
 from components.config import ClusterSettings

@@ -1,4 +1,4 @@
-"""The node agent: account and rights, which all pools share, and one DaemonSet for each pool."""
+"""The node agent: account and roles, which all pools share, and one DaemonSet per pool."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -28,31 +28,31 @@ from gpushare.contract import (
 )
 
 OPS_PORT: Final = 12347
-"""Health and metrics: the agent's own default."""
+"""Port of health and metrics: the default of the agent."""
 NAME: Final = "gpushare-device-plugin-ds"
 _POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
 _CGROUPS: Final = "/sys/fs/cgroup"
 _CGROUPS_INSIDE: Final = f"/host{_CGROUPS}"
-"""Not where the container has its own."""
+"""Not the path of the container's own cgroups."""
 _PROC: Final = "/proc"
-"""That of the host, whose processes the pod sees."""
+"""That of the host, because the pod uses the host's pid namespace."""
 _KUBECONFIG_INSIDE: Final = "/etc/kubernetes/kubelet.conf"
 GPU_TAINT: Final[Object] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-"""What keeps other pods off nodes with cards."""
+"""Toleration of the taint that keeps other pods off GPU nodes."""
 
 
 def named(name: str, pool: str) -> str:
-    """The name of a pool's object."""
+    """The name of an object of a pool."""
     return f"{name}-{pool}" if pool else name
 
 
 def objects(plugins: Sequence[DevicePlugin]) -> list[Object]:
-    """The agents of all pools, with what they share; nothing without pools."""
+    """The agents of all pools and their shared objects; empty without pools."""
     return [*shared(), *map(daemon_set, plugins)] if plugins else []
 
 
 def shared() -> list[Object]:
-    """Account and rights of every pool's agent."""
+    """Account and roles for the agents of all pools."""
     return account_with_rights(
         AGENT_NAME,
         cluster=[
@@ -89,7 +89,7 @@ def _pod(plugin: DevicePlugin) -> Object:
         "priorityClassName": "system-node-critical",
         **runtime,
         "hostNetwork": True,
-        # The driver tells processes by the pids of the host.
+        # The driver reports processes by the pids of the host.
         "hostPID": True,
         "nodeSelector": dict(plugin.node_selector),
         "tolerations": [dict(GPU_TAINT)],
@@ -127,22 +127,22 @@ def _container(plugin: DevicePlugin) -> Object:
 
 
 def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:
-    """Volumes and where they are mounted."""
+    """Volumes and their mounts."""
     root = plugin.kubelet_root.rstrip("/")
     shares: list[tuple[Object, str, bool]] = [
         (host_path("device-plugin", f"{root}/device-plugins", "Directory"), DEVICE_PLUGIN_FOLDER, False),
         (host_path("pod-resources", f"{root}/pod-resources", ""), _POD_RESOURCES_FOLDER, True),
         (host_path("cgroups", _CGROUPS, "Directory"), _CGROUPS_INSIDE, True),
-        # Where the node has them: what is in them is mounted into containers by these names.
+        # At the same paths as on the node, because their content is mounted into containers by these paths.
         (host_path("isolation", ISOLATION_LIBRARIES, "DirectoryOrCreate"), ISOLATION_LIBRARIES, True),
         (host_path("isolation-state", ISOLATION_STATE, "DirectoryOrCreate"), ISOLATION_STATE, False),
         (host_path("mps", MPS_STATE, "DirectoryOrCreate"), MPS_STATE, True),
-        # Asks NVIDIA's runtime for all cards; it takes the variable from privileged pods only.
+        # Requests all GPUs from NVIDIA's runtime, which accepts the variable from privileged pods only.
         (host_path("all-cards", "/dev/null", ""), f"{VISIBLE_BY_MOUNTS}/all", True),
     ]
     if plugin.kubeconfig:
         shares.append((host_path("kubeconfig", plugin.kubeconfig, "File"), _KUBECONFIG_INSIDE, True))
-        # Certificates within a kubeconfig are handed to TLS as files.
+        # TLS needs the certificates of a kubeconfig as files.
         shares.append(({"name": "tmp", "emptyDir": {"medium": "Memory"}}, "/tmp", False))  # noqa: S108 - inside a container
     mounts = [_mount(volume["name"], path, read_only=read_only) for volume, path, read_only in shares]
     return [volume for volume, _, _ in shares], mounts

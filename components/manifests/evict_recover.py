@@ -1,7 +1,7 @@
-"""DaemonSets that take NVIDIA's plugin, where it is a static pod, off shared nodes and bring it back.
+"""DaemonSets that stop NVIDIA's plugin on shared nodes, where it is a static pod, and restore it.
 
-A node's label decides which of the two runs there: the pool's own value, or the one that switches
-sharing off. They move one file and ask nobody, so they have no rights in the API.
+The label of a node selects which of the two runs there: the value of the pool, or the value that disables
+sharing. They only move one file, so they have no API permissions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _FOLDERS: Final = {
 
 
 def objects(plugins: Iterable[DevicePlugin]) -> list[Object]:
-    """Two DaemonSets for each pool that wants them."""
+    """Two DaemonSets per pool with ``evict_recover``."""
     return [
         each
         for plugin in plugins
@@ -36,7 +36,7 @@ def objects(plugins: Iterable[DevicePlugin]) -> list[Object]:
 
 
 def switched_off(selector: Mapping[str, str]) -> dict[str, str]:
-    """The labels of the pool's nodes when they give out whole cards."""
+    """The labels of the nodes of the pool when they do not share."""
     off = {label: str(Mode.WHOLE) if label == LABEL_MODE else "false" for label in modes_in(selector)}
     return {**selector, **off}
 

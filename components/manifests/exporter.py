@@ -1,8 +1,8 @@
-"""The exporter: account, rights and the DaemonSet on every node with cards."""
+"""The exporter: account, roles and the DaemonSet on every node with GPUs."""
 
 from typing import Final
 
-from components.config_monitoring import Exporter
+from components.config import Exporter
 from components.manifests.device_plugin import GPU_TAINT
 from components.manifests.parts import (
     OPS,
@@ -32,7 +32,7 @@ _POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
 
 
 def objects(settings: Exporter) -> list[Object]:
-    """Account, rights and the DaemonSet."""
+    """Account, roles and the DaemonSet."""
     return [
         account(EXPORTER_NAME),
         *cluster_rights(EXPORTER_NAME, [rule("", ["nodes", "pods"], ["list", "watch"])]),
@@ -62,16 +62,16 @@ def _pod(settings: Exporter) -> Object:
         "serviceAccountName": EXPORTER_NAME,
         "priorityClassName": "system-node-critical",
         **runtime,
-        # The driver tells processes by the host's pids.
+        # The driver reports processes by the pids of the host.
         "hostPID": True,
         "tolerations": [dict(GPU_TAINT)],
         "affinity": nodes_with_any(settings.node_labels),
         "containers": [_container(settings)],
         "volumes": [
             host_path("pod-resources", f"{settings.kubelet_root.rstrip('/')}/pod-resources", ""),
-            # Not there where nothing is isolated, and perhaps later.
+            # It is missing until a container on the node is isolated.
             host_path("isolation", ISOLATION_STATE, "DirectoryOrCreate"),
-            # Asks NVIDIA's runtime for all cards; it takes the variable from privileged pods only.
+            # Requests all GPUs from NVIDIA's runtime, which accepts the variable from privileged pods only.
             host_path("all-cards", "/dev/null", ""),
         ],
     }

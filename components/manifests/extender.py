@@ -1,6 +1,6 @@
-"""The scheduler extender: account and rights, Deployment, Service, disruption budget.
+"""The scheduler extender: account and roles, Deployment, Service, disruption budget.
 
-With ``sidecar`` the pod also holds a kube-scheduler of our own (``components.manifests.scheduler``).
+With ``sidecar`` the pod also has a kube-scheduler (``components.manifests.scheduler``).
 """
 
 from typing import Final
@@ -35,14 +35,14 @@ from gpushare.contract import (
 from gpushare.kubescheduler.config import KubernetesVersion
 
 OPS_PORT: Final = 12346
-"""Health and metrics: the extender's own default."""
+"""Port of health and metrics: the default of the extender."""
 _LABELS: Final = labels(EXTENDER_NAME)
 _TLS_FOLDER: Final = "/etc/gpushare/tls"
 _FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
 
 
 def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
-    """Everything that the extender needs in that cluster."""
+    """All objects of the extender."""
     own = scheduler.objects(settings, version) if settings.exposure is Exposure.SIDECAR else []
     service = [] if settings.exposure is Exposure.SIDECAR else [_service(settings)]
     budget = [_budget(version)] if settings.replicas > 1 else []
@@ -50,7 +50,7 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
 
 
 def url(settings: Extender) -> str:
-    """Of the extender, as a kube-scheduler on one of its nodes, or in its pod, reaches it."""
+    """URL of the extender for a kube-scheduler on one of its nodes or in its pod."""
     scheme = "https" if settings.tls_secret else "http"
     service = f"{EXTENDER_NAME}.{SYSTEM_NAMESPACE}.svc"
     address = {
@@ -118,7 +118,7 @@ def _deployment(settings: Extender, version: KubernetesVersion) -> Object:
 
 
 def _strategy(settings: Extender) -> Object:
-    """No second pod beside one on the same node: it could not have the host's port."""
+    """Never two pods on one node, because they would need the same host port."""
     if settings.replicas == 1:
         return {"type": "Recreate"}
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
@@ -147,7 +147,7 @@ def _template(settings: Extender, version: KubernetesVersion) -> Object:
 
 
 def _affinity(settings: Extender) -> Object:
-    """On the control plane: a must on the host's network, else where there is one to be had."""
+    """On the control plane: required with the host network, else preferred."""
     terms = control_plane_terms()
     nodes: Object
     if settings.exposure is Exposure.NODE_PORT:
@@ -188,7 +188,7 @@ _TLS_MOUNT: Final[Object] = {"name": "tls", "mountPath": _TLS_FOLDER, "readOnly"
 
 
 _SIDECAR_SHORTLIST: Final = 100
-"""What kube-scheduler itself looks at, at the least, of a large cluster (``minFeasibleNodesToFind``)."""
+"""The minimum that kube-scheduler itself considers in a large cluster (``minFeasibleNodesToFind``)."""
 
 
 def _placement_flags(settings: Extender) -> list[str]:
@@ -215,5 +215,5 @@ def _volumes(settings: Extender) -> Object:
 
 
 def _tls_volume(secret: str) -> Object:
-    """Its files belong to the pod's ``fsGroup``."""
+    """Its files belong to the ``fsGroup`` of the pod."""
     return {"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440}}

@@ -1,9 +1,8 @@
-"""The Job that edits the static pod of kube-scheduler on the control plane's nodes, one after the other.
+"""The Job that edits the static pod of kube-scheduler on the control plane nodes, one after the other.
 
-It runs ``gpushare scheduler-manifest``, which does the work and can be run by hand too. Its pods start
-together, one on each node, and take turns: each lists the pods of the Job, which is all that it may do in
-the API but write events. A pod that was killed half-way is started again by the kubelet of its node, without
-a scheduler, and finishes or restores.
+It runs ``gpushare scheduler-manifest``, which can also be run by hand. Its pods start together, one per
+node, and edit in order: each lists the pods of the Job. Besides that, it may only create events. If a pod is
+killed, the kubelet of its node restarts it, without a scheduler, and it finishes or restores.
 """
 
 from typing import Final
@@ -33,16 +32,16 @@ _LOGS: Final = "/var/log/pods"
 _ROOT: Final = "/host"
 _LABELS: Final = labels(NAME)
 _RESTARTS: Final = 3
-"""Of all pods together: a pod that was killed finishes, one that failed says so again and gives up."""
+"""Of all pods together: a pod that was killed finishes, a pod that failed fails again."""
 _EXTENDER_S: Final = 300
-"""Until the extender's image is pulled and it answers, where nothing else waits for it."""
+"""Time for the extender to pull its image and answer, if nothing else waits for it."""
 _GRACE_S: Final = 150
-"""An installer that is to end in the middle restores the manifest and waits for the scheduler."""
+"""Time to restore the manifest and wait for the scheduler after SIGTERM."""
 _VERBS: Final = {State.PRESENT: "install", State.ABSENT: "restore"}
 
 
 def objects(settings: Installer, version: KubernetesVersion) -> list[Object]:
-    """A Job with one pod for each node of the control plane, and what it may do."""
+    """A Job with one pod per control plane node, and its role."""
     return [
         account(NAME),
         role(NAME, [rule("", ["pods"], ["list"]), rule("", ["events"], ["create"])]),
@@ -62,7 +61,7 @@ def objects(settings: Installer, version: KubernetesVersion) -> list[Object]:
 
 
 def _pod(settings: Installer, version: KubernetesVersion) -> Object:
-    """It sees the processes, the loopback and the routes of its node, as kube-scheduler has them."""
+    """It uses the processes and the network of its node, like kube-scheduler."""
     terms = {"nodeSelectorTerms": control_plane_terms()}
     return {
         "serviceAccountName": NAME,
@@ -102,7 +101,7 @@ def _container(settings: Installer, version: KubernetesVersion) -> Object:
 
 
 def _flags(settings: Installer, version: KubernetesVersion) -> list[str]:
-    """Where NodePorts are not served on loopback, they are on the node's own address."""
+    """The node address, because NodePorts are not always served on loopback."""
     common = [f"--root={_ROOT}", f"--control-planes={settings.control_planes}"]
     if settings.state is State.ABSENT:
         return common

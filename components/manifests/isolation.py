@@ -1,4 +1,4 @@
-"""The installer of the isolation library: a DaemonSet that asks nobody and so has no rights in the API."""
+"""The installer of the isolation library: a DaemonSet without API permissions."""
 
 from typing import Final
 
@@ -66,7 +66,7 @@ def _container(settings: Isolation) -> Object:
         "ports": [{"name": OPS, "containerPort": ISOLATION_INSTALLER_PORT}],
         **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(settings.cpu, settings.memory),
-        # Containers are to trust the library, so that it belongs to root.
+        # The library belongs to root, because containers must trust it.
         "securityContext": {"runAsUser": 0, **container_security()},
         "volumeMounts": [
             {"name": "libraries", "mountPath": ISOLATION_LIBRARIES},

@@ -1,9 +1,9 @@
-"""The metrics API: account, rights, Deployment, Service, and the APIServices that lead there."""
+"""The metrics API: account, roles, Deployment, Service and APIServices."""
 
 import base64
 from typing import Final
 
-from components.config_monitoring import MetricsApi, MetricsSource
+from components.config import MetricsApi, MetricsSource
 from components.manifests.parts import (
     NON_ROOT,
     OPS,
@@ -40,7 +40,7 @@ _STEP: Final = 100
 
 
 def objects(settings: MetricsApi, version: KubernetesVersion) -> list[Object]:
-    """Everything that the metrics API needs in that cluster."""
+    """All objects of the metrics API."""
     return [
         account(METRICS_API_NAME),
         *cluster_rights(METRICS_API_NAME, [rule("", ["nodes", "pods"], ["list", "watch"])]),
@@ -68,7 +68,7 @@ def _service() -> Object:
 
 
 def _api_service(version: str, priority: int, settings: MetricsApi) -> Object:
-    """The version of the highest priority is preferred."""
+    """The version with the highest priority is preferred."""
     return {
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
@@ -99,7 +99,7 @@ def _deployment(settings: MetricsApi, version: KubernetesVersion) -> Object:
                     "priorityClassName": "system-cluster-critical",
                     "tolerations": control_plane_tolerations(),
                     "affinity": {"podAntiAffinity": preferably_apart(_LABELS)},
-                    # The secret's files belong to the group.
+                    # The files of the Secret belong to the group.
                     "securityContext": {**non_root_security(version), "fsGroup": NON_ROOT},
                     "containers": [_container(settings)],
                     "volumes": [

@@ -1,6 +1,6 @@
-"""What shows the use of the cards, service by service, and what tells Prometheus and Grafana of it.
+"""Exporter and metrics API, and the configuration of Prometheus and Grafana.
 
-Rules and dashboards are the files of ``components/monitoring``, letter for letter.
+Rules and dashboards are the files of ``components/monitoring``, unchanged.
 """
 
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from components.config_monitoring import Monitoring
+from components.config import Monitoring
 from components.manifests import exporter, metrics_api
 from components.manifests.parts import OPS, OURS, Object, labels, metadata
 from gpushare.contract import SYSTEM_NAMESPACE
@@ -21,11 +21,11 @@ _RULES: Final = ("rules.yaml", "alerts.yaml")
 _SCRAPES: Final = "scrape.yaml"
 _OPERATOR_V1: Final = "monitoring.coreos.com/v1"
 _FOR_GRAFANA: Final = {"grafana_dashboard": "1"}
-"""What the sidecar of Grafana's chart looks for."""
+"""The label that the sidecar of Grafana's chart selects."""
 
 
 def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
-    """Everything that monitoring needs in that cluster."""
+    """All objects of monitoring."""
     api = settings.metrics_api
     return [
         *exporter.objects(settings.exporter),
@@ -54,7 +54,7 @@ def _dashboards() -> list[Object]:
 
 
 def _operated() -> list[Object]:
-    """Our pods all have one name for the port that is scraped. Labels of a series win over a target's."""
+    """All our pods use the same port name. Labels of a series override those of the target."""
     endpoint = {"port": OPS, "path": "/metrics", "honorLabels": True}
     pods: Object = {
         "selector": {"matchLabels": dict(OURS)},

@@ -1,4 +1,4 @@
-"""The MPS daemon: a DaemonSet that asks nobody and so has no rights in the API."""
+"""The MPS daemon: a DaemonSet without API permissions."""
 
 from typing import Final
 
@@ -19,9 +19,9 @@ from gpushare.contract import MPS_NAME, MPS_PORT, MPS_SHM, MPS_STATE, SHM, VISIB
 
 _LABELS: Final = labels(MPS_NAME)
 _POWERS: Final = ("SYS_ADMIN", "SETUID", "SETGID")
-"""For the compute mode of cards, and for servers that run as the users of their clients."""
+"""To set the compute mode of GPUs, and to run servers as the users of their clients."""
 _FAILURES: Final = 30
-"""Five minutes of silence: whoever ends this container ends all CUDA programs of its node."""
+"""Five minutes, because a restart of this container ends all CUDA programs of its node."""
 _GRACE_S: Final = 60
 
 
@@ -34,7 +34,7 @@ def objects(settings: Mps) -> list[Object]:
             "metadata": metadata(MPS_NAME, _LABELS),
             "spec": {
                 "selector": {"matchLabels": dict(_LABELS)},
-                # An update must not end the programs of all nodes: who deletes a pod has drained its node.
+                # An update must not end the programs of all nodes: drain a node, then delete its pod.
                 "updateStrategy": {"type": "OnDelete"},
                 "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod(settings)},
             },
@@ -48,7 +48,7 @@ def _pod(settings: Mps) -> Object:
         "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
         **runtime,
-        # MPS tells its clients by the pids of the host.
+        # MPS identifies its clients by the pids of the host.
         "hostPID": True,
         "terminationGracePeriodSeconds": _GRACE_S,
         "tolerations": [dict(GPU_TAINT)],
@@ -57,7 +57,7 @@ def _pod(settings: Mps) -> Object:
         "volumes": [
             host_path("state", MPS_STATE, "DirectoryOrCreate"),
             host_path("shm", MPS_SHM, "DirectoryOrCreate"),
-            # Asks NVIDIA's runtime for all cards; it takes the variable from privileged pods only.
+            # Requests all GPUs from NVIDIA's runtime, which accepts the variable from privileged pods only.
             host_path("all-cards", "/dev/null", ""),
         ],
     }
@@ -72,7 +72,7 @@ def _container(settings: Mps) -> Object:
         "command": ["gpushare", "mps"],
         "env": [
             {"name": "OPS_PORT", "value": str(MPS_PORT)},
-            # Brings the control daemon and its server.
+            # Mounts the control daemon and its server.
             {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
         ],
         "ports": [{"name": OPS, "containerPort": MPS_PORT}],
@@ -85,7 +85,7 @@ def _container(settings: Mps) -> Object:
             "capabilities": {**security["capabilities"], "add": list(_POWERS)},
         },
         "volumeMounts": [
-            # Where the node has it: programs find it by these names.
+            # At the same path as on the node, because programs use this path.
             {"name": "state", "mountPath": MPS_STATE},
             {"name": "shm", "mountPath": SHM},
             {"name": "all-cards", "mountPath": f"{VISIBLE_BY_MOUNTS}/all", "readOnly": True},

@@ -1,7 +1,7 @@
-"""Labels and taints of nodes that exist: our part of each Node, for server-side apply.
+"""Labels and taints of existing nodes: partial Node objects for server-side apply.
 
-The names of the nodes are said, not found by a selector: what is rendered must not depend on when it is
-rendered, and a label that nothing else sets is no way to find the nodes that shall get it.
+The nodes are listed by name, not by a selector: the output must not depend on the time of rendering, and the
+nodes do not have the label yet.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from gpushare.contract import LABEL_PLACEMENT
 
 
 def objects(pools: Iterable[NodePool]) -> list[Object]:
-    """One partial Node for each name: to be applied by the server, onto the node that is there."""
+    """One partial Node per name, to apply onto the existing Node."""
     return [_node(name, pool) for pool in pools for name in pool.nodes]
 
 
@@ -28,7 +28,7 @@ def _node(name: str, pool: NodePool) -> Object:
 
 
 def _taint(text: str) -> Object:
-    """Of ``key=value:Effect``."""
+    """Parses ``key=value:Effect``."""
     word, _, effect = text.rpartition(":")
     key, _, value = word.partition("=")
     return {"key": key, **({"value": value} if value else {}), "effect": effect}

@@ -1,6 +1,6 @@
-"""What several objects share: metadata, probes, sizes, security, volumes, rights.
+"""Common parts of objects: metadata, probes, resources, security, volumes, roles.
 
-What does not belong here: anything that one service only needs.
+What does not belong here: parts that only one service needs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ from gpushare.kubescheduler.config import KubernetesVersion
 Object = dict[str, Any]
 
 CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-"""Labels, and keys of taints, of its nodes: the later and the older."""
+"""Labels and taint keys of control plane nodes: the current and the older one."""
 _UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 OPS: Final = "ops"
-"""The port of health and metrics, by the name that scrapes look for."""
+"""Name of the port of health and metrics, by which it is scraped."""
 OURS: Final = {"app": "gpushare"}
-"""The label of all that is ours."""
+"""The label of all our objects."""
 NON_ROOT: Final = 65532
 """User and group that own nothing."""
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -27,12 +27,12 @@ _SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
 
 
 def labels(component: str) -> dict[str, str]:
-    """The two labels by which the original's Services and DaemonSets select."""
+    """The two labels that the Services and DaemonSets of the Aliyun gpushare pair select."""
     return {**OURS, "component": component}
 
 
 def metadata(name: str, marks: Mapping[str, str] | None = None) -> Object:
-    """Of an object in the system's namespace."""
+    """Metadata of an object in kube-system."""
     return {"name": name, "namespace": SYSTEM_NAMESPACE, **({"labels": dict(marks)} if marks else {})}
 
 
@@ -43,31 +43,31 @@ def sizes(cpu: str, memory: str) -> Object:
 
 
 def control_plane_terms() -> list[Object]:
-    """Node selector terms, of which one must hold."""
+    """Node selector terms; one of them must match."""
     return [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in CONTROL_PLANE]
 
 
 def control_plane_tolerations() -> list[Object]:
-    """What keeps other pods off the control plane's nodes, from their first moment on."""
+    """Tolerations for the taints of control plane nodes, also while they are initialized."""
     keys = (*CONTROL_PLANE, _UNINITIALIZED)
     return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
 
 
 def apart(marks: Mapping[str, str]) -> Object:
-    """Not two pods with these labels on one node."""
+    """Never two pods with these labels on one node."""
     term = {"labelSelector": {"matchLabels": dict(marks)}, "topologyKey": "kubernetes.io/hostname"}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
 def preferably_apart(marks: Mapping[str, str]) -> Object:
-    """Two pods with these labels on one node only where there is no other."""
+    """Two pods with these labels on one node only if no other node fits."""
     (term,) = apart(marks)["requiredDuringSchedulingIgnoredDuringExecution"]
     weighed = {"weight": 100, "podAffinityTerm": term}
     return {"preferredDuringSchedulingIgnoredDuringExecution": [weighed]}
 
 
 def nodes_with_any(labels: Sequence[str]) -> Object:
-    """Only nodes with one of these labels, ``key`` or ``key=value``."""
+    """Only nodes with at least one of these labels, ``key`` or ``key=value``."""
     terms = [{"matchExpressions": [_expression(text)]} for text in labels]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return {"nodeAffinity": required}
@@ -81,9 +81,8 @@ def _expression(text: str) -> Object:
 def http_probes(alive: str, ready: str, port: int | str, *, scheme: str | None = None) -> Object:
     """The three probes of a container that serves.
 
-    The first asks every second, so that a start takes no longer than it must. It asks whether the container
-    is alive: one that waits for the API server is not to be started again. The others give up after three
-    silent periods.
+    The startup probe runs every second, for a fast start. It uses the liveness path, because a container that
+    waits for the API server must not be restarted. The others fail after three periods.
     """
     return {
         "startupProbe": _http_probe(alive, port, scheme, period_s=1, failures=60),
@@ -103,7 +102,7 @@ def _http_probe(path: str, port: int | str, scheme: str | None, *, period_s: int
 
 
 def container_security() -> Object:
-    """Nothing that a container of ours needs is taken from it."""
+    """Drops all privileges that our containers do not need."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -112,18 +111,18 @@ def container_security() -> Object:
 
 
 def non_root_security(version: KubernetesVersion) -> Object:
-    """Of a pod that needs nothing from its node."""
+    """Security context of a pod that needs no access to its node."""
     seccomp = {"seccompProfile": {"type": "RuntimeDefault"}} if version >= _SECCOMP_FIELD else {}
     return {"runAsNonRoot": True, "runAsUser": NON_ROOT, "runAsGroup": NON_ROOT, **seccomp}
 
 
 def field_env(name: str, path: str) -> Object:
-    """A variable that holds a field of the pod."""
+    """An environment variable with a field of the pod."""
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
 
 
 def host_path(name: str, path: str, kind: str) -> Object:
-    """A volume; ``kind`` is what the kubelet checks or makes before the pod starts."""
+    """A hostPath volume; ``kind`` is its type, which the kubelet checks or creates."""
     return {"name": name, "hostPath": {"path": path, "type": kind}}
 
 
@@ -134,7 +133,7 @@ def rule(groups: str, resources: Sequence[str], verbs: Sequence[str], names: Seq
 
 
 def account_with_rights(name: str, cluster: Sequence[Object], system: Sequence[Object]) -> list[Object]:
-    """A service account, its rights everywhere and its rights in the system's namespace."""
+    """A service account with a ClusterRole and a Role in kube-system."""
     return [
         account(name),
         *cluster_rights(name, cluster),
@@ -144,12 +143,12 @@ def account_with_rights(name: str, cluster: Sequence[Object], system: Sequence[O
 
 
 def account(name: str) -> Object:
-    """A service account of the system's namespace."""
+    """A service account in kube-system."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name)}
 
 
 def cluster_rights(name: str, rules: Sequence[Object]) -> list[Object]:
-    """Rights everywhere, to the account of that name."""
+    """A ClusterRole and its binding to the account of the same name."""
     return [
         {
             "apiVersion": _RBAC_V1,
@@ -162,12 +161,12 @@ def cluster_rights(name: str, rules: Sequence[Object]) -> list[Object]:
 
 
 def role(name: str, rules: Sequence[Object]) -> Object:
-    """Rights in the system's namespace."""
+    """A Role in kube-system."""
     return {"apiVersion": _RBAC_V1, "kind": "Role", "metadata": metadata(name), "rules": list(rules)}
 
 
 def cluster_role_binding(name: str, role: str, account: str) -> Object:
-    """The rights of a ClusterRole to an account of the system's namespace."""
+    """Binds a ClusterRole to an account in kube-system."""
     return {
         "apiVersion": _RBAC_V1,
         "kind": "ClusterRoleBinding",
@@ -178,7 +177,7 @@ def cluster_role_binding(name: str, role: str, account: str) -> Object:
 
 
 def role_binding(name: str, role: str, account: str) -> Object:
-    """The rights of a Role to an account, both of the system's namespace."""
+    """Binds a Role to an account, both in kube-system."""
     return {
         "apiVersion": _RBAC_V1,
         "kind": "RoleBinding",

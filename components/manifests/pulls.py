@@ -1,4 +1,4 @@
-"""How nodes pull images: from a registry's mirror, with secrets. Applied to every object in one place."""
+"""Registry mirror and pull secrets, applied to every object."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from components.manifests.parts import Object
 
 
 def localized(manifest: Object, settings: ClusterSettings) -> Object:
-    """The object with the registry and the pull secrets of this cluster; itself where it has no pods."""
+    """The object with the registry and the pull secrets of this cluster; unchanged if it has no pods."""
     template = manifest.get("spec", {}).get("template")
     if template is None or not (settings.registry or settings.image_pull_secrets):
         return manifest
@@ -21,10 +21,10 @@ def localized(manifest: Object, settings: ClusterSettings) -> Object:
 
 
 def mirrored(image: str, registry: str) -> str:
-    """The image at the registry's mirror.
+    """The image in the mirror.
 
-    The first part of a name is a host where it has a dot or a port, or is localhost; a name without a
-    host is Docker's own registry's (github.com/distribution/reference).
+    The first part of a name is a host if it has a dot or a port, or is localhost; a name without a host is in
+    the registry of Docker (github.com/distribution/reference).
     """
     if not registry:
         return image

@@ -1,7 +1,7 @@
-"""A stock kube-scheduler beside the extender, for clusters whose own scheduler cannot be configured.
+"""A stock kube-scheduler beside the extender, for clusters where the default one cannot be configured.
 
-It runs under the extender's account. Its rights are the cluster roles that every Kubernetes has for
-its own scheduler; its configuration is the one renderer's.
+It uses the account of the extender, and the cluster roles that Kubernetes has for kube-scheduler. The
+configuration is from ``kubescheduler.config``.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ _SECURE_PORT: Final = 10259
 _FOLDER: Final = "/etc/gpushare/scheduler"
 _FILE: Final = "config.yaml"
 _CONFIG_MARK: Final = "checksum/config"
-"""Changes with the configuration, so that the pod does too."""
+"""Changes with the configuration, so that the pod is replaced."""
 
 
 def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
-    """Rights and configuration; the container is in the extender's pod."""
+    """Roles and configuration; the container is in the pod of the extender."""
     name = _scheduler(settings).name
     return [
         *(
@@ -51,7 +51,7 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
 
 
 def container(settings: Extender) -> Object:
-    """Of kube-scheduler; it finds the API by the pod's account."""
+    """The container of kube-scheduler; it uses the service account of the pod."""
     scheduler = _scheduler(settings)
     return {
         "name": "kube-scheduler",
@@ -65,12 +65,12 @@ def container(settings: Extender) -> Object:
 
 
 def volume(settings: Extender) -> Object:
-    """The folder with the scheduler's configuration."""
+    """The volume with the configuration of the scheduler."""
     return {"name": "scheduler", "configMap": {"name": _scheduler(settings).name}}
 
 
 def config_mark(settings: Extender, version: KubernetesVersion) -> dict[str, str]:
-    """The annotation of the pod that changes with the configuration."""
+    """The pod annotation that changes with the configuration."""
     digest = hashlib.sha256(_config_text(settings, version).encode()).hexdigest()
     return {_CONFIG_MARK: digest[:16]}
 

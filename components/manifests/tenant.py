@@ -1,7 +1,7 @@
-"""A tenant: a namespace, its part of the cluster's GPU memory, and a priority of its own.
+"""A tenant: a namespace, its quota of GPU memory, and its PriorityClass.
 
-There is no LimitRange. With a maximum of GPU memory for containers, the API server gives that maximum, as
-the default, to every container that asks for none; with one for pods, it refuses pods that ask for none.
+There is no LimitRange. With a maximum for containers, the API server sets that maximum as the default of
+every container without GPU memory; with a maximum for pods, it rejects pods without GPU memory.
 """
 
 from components.config import Tenant
@@ -10,7 +10,7 @@ from gpushare.contract import RESOURCE_MEM
 
 
 def objects(tenant: Tenant) -> list[Object]:
-    """The namespace and what limits it. Pods pick the PriorityClass by name; nothing forces it on them."""
+    """Namespace, quota and PriorityClass. Pods select the PriorityClass by name; it is not enforced."""
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",

@@ -1,6 +1,6 @@
 """The command line: ``gpushare`` and the kubectl plugins.
 
-``tabwriter``, ``view``, the ``*_layout`` modules and ``document`` are pure: data in, text out.
-``cluster`` reads the API server; the modules named after commands bind flags to the two. Modules
-are imported when their command runs, so that ``--help`` answers at once.
+``view``, ``document``, ``limits_view``, ``usage_tables`` and the ``layouts`` are pure: data in, text out.
+``cluster`` and ``exporters`` read the API server, ``display`` connects both to the flags of ``commands``.
+Modules are imported when their command runs, so that ``--help`` answers at once.
 """

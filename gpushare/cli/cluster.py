@@ -1,4 +1,4 @@
-"""Nodes and pods from the API server: once, or again whenever they change."""
+"""Nodes and pods from the API server: once, or after every change."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _TIMEOUT_S: Final = 30.0
 _PAGE_SIZE: Final = 1000
 _SETTLE_S: Final = 0.5
-"""Changes come in swarms (a Deployment scales); one picture per half second is enough for people."""
+"""Changes come in bursts (a Deployment scales); one refresh per half second is enough."""
 
 _decode_page = msgspec.json.Decoder(ListPage[msgspec.Raw]).decode
 _decode_bare = msgspec.json.Decoder(Bare).decode
@@ -34,19 +34,19 @@ _decode_bare = msgspec.json.Decoder(Bare).decode
 
 @dataclass(frozen=True, slots=True)
 class ApiSource:
-    """Where the API server is said to be."""
+    """The kubeconfig and context flags, as the user set them."""
 
     kubeconfig: str | None = None
     context: str | None = None
 
     def path(self) -> str | None:
-        """What kubectl would read; None, for the service account, in a pod that has nothing of it."""
+        """The kubeconfig that kubectl would use; None in a pod without one, for the service account."""
         return user_kubeconfig(self.kubeconfig)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
-    """What one look at the cluster found."""
+    """One snapshot of the cluster; ``problems`` describe the objects that cannot be read."""
 
     nodes: tuple[WireNode, ...]
     pods: tuple[PodRecord, ...]
@@ -63,7 +63,7 @@ def show_cluster(
 ) -> None:
     """Show the cluster once, or now and after every change until interrupted.
 
-    Raises ApiError and ConfigError; in a watch, only for the first look.
+    Raises ApiError and ConfigError; a watch raises them for the first list only.
     """
     asyncio.run(_show_cluster(show, report, source=source, node=node, watch=watch))
 
@@ -78,12 +78,12 @@ async def _show_cluster(
 ) -> None:
     async with KubeClient(await load_access(source.path(), source.context)) as client:
         # Once without the watch: an unknown node or a missing right is an error, not a reason to wait.
-        show(await look(client, node))
+        show(await snapshot(client, node))
         if watch:
             await follow(client, show, report)
 
 
-async def look(client: KubeClient, name: str | None) -> ClusterObjects:
+async def snapshot(client: KubeClient, name: str | None) -> ClusterObjects:
     """All nodes and their pods, or one node and its pods. Raises ApiError; 404 for an unknown node."""
     if name:
         path = f"{NODES}/{quote(name, safe='')}"
@@ -98,7 +98,7 @@ async def look(client: KubeClient, name: str | None) -> ClusterObjects:
 def objects_of(
     nodes: Iterable[WireNode | Malformed], pods: Iterable[PodRecord | Malformed | None]
 ) -> ClusterObjects:
-    """The sound objects apart from the problems of the others."""
+    """Splits readable objects from the problems of the others."""
     listed = [*nodes, *pods]
     return ClusterObjects(
         nodes=tuple(item for item in listed if isinstance(item, WireNode)),
@@ -125,59 +125,59 @@ async def listed(client: KubeClient, path: str, query: dict[str, str]) -> list[m
 
 
 class _Mirror(Mirror[T]):
-    """A mirror that calls for a new picture, and tells people of its troubles in the place of a log."""
+    """A mirror that requests a refresh after changes, and reports problems to the user instead of a log."""
 
     def __init__(
         self,
         client: KubeClient,
         resource: Resource[T],
-        news: asyncio.Event,
+        changes: asyncio.Event,
         report: Callable[[str], None],
     ) -> None:
         super().__init__(client, resource)
-        self._news = news
+        self._changes = changes
         self._report = report
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
         super().changed(batch)
-        self._news.set()
+        self._changes.set()
 
     def synced(self, resource: str) -> None:
         del resource
         self.listed.set()
 
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
-        self._report(f"watch of {resource}: {error}; trying again in {retry_in_s:.0f} s")
+        self._report(f"watch of {resource}: {error}; next attempt in {retry_in_s:.0f} s")
 
 
 async def follow(
     client: KubeClient, show: Callable[[ClusterObjects], None], report: Callable[[str], None]
 ) -> None:
     """Show the cluster now and after every change, until cancelled or until ``show`` raises."""
-    news = asyncio.Event()
-    nodes = _Mirror[WireNode | Malformed](client, _resource("nodes", NODES, read_node), news, report)
-    pods = _Mirror[PodRecord | Malformed](client, _resource("pods", PODS, read_pod), news, report)
+    changes = asyncio.Event()
+    nodes = _Mirror[WireNode | Malformed](client, _resource("nodes", NODES, read_node), changes, report)
+    pods = _Mirror[PodRecord | Malformed](client, _resource("pods", PODS, read_pod), changes, report)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(nodes.run())
             tasks.create_task(pods.run())
-            await _show_news(nodes, pods, news, show)
+            await _show_changes(nodes, pods, changes, show)
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
 
 
-async def _show_news(
+async def _show_changes(
     nodes: _Mirror[WireNode | Malformed],
     pods: _Mirror[PodRecord | Malformed],
-    news: asyncio.Event,
+    changes: asyncio.Event,
     show: Callable[[ClusterObjects], None],
 ) -> None:
     await nodes.listed.wait()
     await pods.listed.wait()
     while True:
-        news.clear()
+        changes.clear()
         show(objects_of(nodes.objects.values(), pods.objects.values()))
-        await news.wait()
+        await changes.wait()
         await asyncio.sleep(_SETTLE_S)
 
 
@@ -187,7 +187,7 @@ def _resource(name: str, path: str, read: Callable[[msgspec.Raw], T | None]) -> 
         try:
             meta = _decode_bare(raw).metadata
         except msgspec.DecodeError:
-            return None  # the first look has told of it
+            return None  # the first snapshot has reported it
         return None if value is None else (f"{meta.namespace}/{meta.name}", value)
 
     return Resource(name, path, msgspec.Raw, keyed)

@@ -1,7 +1,7 @@
-"""``kubectl_complete-gpushare`` and its like: what the last word of a plugin's command line may become.
+"""``kubectl_complete-*``: completes the last word of the command line of a kubectl plugin.
 
-kubectl runs them with the words so far, and reads what Cobra's own ``__complete`` would print: a candidate a
-line, its description after a tab, and at last a colon with a number that tells the shell what else to offer
+kubectl runs them with the words so far and expects the output of Cobra's ``__complete``: one candidate per
+line, its description after a tab, and last a colon with a directive that controls completion of file names
 (kubernetes, staging/src/k8s.io/kubectl/pkg/cmd/plugin_completion.go).
 """
 
@@ -24,7 +24,7 @@ _PLAIN: Final = "plain"
 
 
 def complete(command: click.Command, words: Sequence[str]) -> str:
-    """The candidates for the last of the words, which may be empty."""
+    """The candidates for the last word, which may be empty, in Cobra's format."""
     *before, last = words or ("",)
     found = ShellComplete(command, {}, command.name or "", "").get_completions(before, last)
     lines = [_line(item) for item in found if item.type == _PLAIN]
@@ -43,31 +43,31 @@ def plugin_main() -> None:
 
 def inspect_main() -> None:
     """``kubectl inspect gpushare …`` and ``kubectl inspect cgpu …``."""
-    from gpushare.cli.inspect import command
+    from gpushare.cli.commands import inspect
 
-    click.echo(complete(command, sys.argv[1:]))
+    click.echo(complete(inspect, sys.argv[1:]))
 
 
 if TYPE_CHECKING:
     import msgspec
 
-_PATIENCE_S: Final = 3.0
+_TIMEOUT_S: Final = 3.0
 
 
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Nodes with cards."""
+    """Nodes with GPUs."""
     del parameter
     from gpushare.cli.cluster import NODES, objects_of
     from gpushare.cli.records import read_node
 
     found = objects_of(map(read_node, _listed(context, NODES, {})), ()).nodes
     cards = (RESOURCE_MEM, RESOURCE_WHOLE_GPU)
-    with_cards = (node for node in found if any(name in (node.status.capacity or {}) for name in cards))
-    return _beginning(incomplete, (node.metadata.name for node in with_cards))
+    with_gpus = (node for node in found if any(name in (node.status.capacity or {}) for name in cards))
+    return _matching(incomplete, (node.metadata.name for node in with_gpus))
 
 
 def pods(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Pods that hold cards, of the namespace where one is given."""
+    """Pods with GPUs, of the namespace if the user has set one."""
     del parameter
     from gpushare.cli.cluster import PODS, RUNNING, objects_of
     from gpushare.cli.records import read_pod
@@ -76,15 +76,15 @@ def pods(context: click.Context, parameter: click.Parameter, incomplete: str) ->
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PODS
     query = {"fieldSelector": f"spec.nodeName!=,{RUNNING}"}
     found = objects_of((), map(read_pod, _listed(context, path, query))).pods
-    return _beginning(incomplete, (pod.name for pod in found))
+    return _matching(incomplete, (pod.name for pod in found))
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+def _matching(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted({name for name in names if name.startswith(incomplete)})
 
 
 def _listed(context: click.Context, path: str, query: dict[str, str]) -> "list[msgspec.Raw]":
-    """A list of the cluster that the flags so far say; empty where it cannot be had soon."""
+    """Objects of the cluster that the flags select; empty if it does not answer in time."""
     from gpushare.adapters.kube.client import KubeClient
     from gpushare.adapters.kube.config import load_access
     from gpushare.cli.cluster import ApiSource, listed
@@ -92,7 +92,7 @@ def _listed(context: click.Context, path: str, query: dict[str, str]) -> "list[m
     source = ApiSource(context.params.get("kubeconfig"), context.params.get("context"))
 
     async def found() -> "list[msgspec.Raw]":
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             async with KubeClient(await load_access(source.path(), source.context)) as client:
                 return await listed(client, path, query)
 

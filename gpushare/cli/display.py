@@ -1,4 +1,4 @@
-"""From flags to the screen: which nodes a command shows, in which layout, where and how often."""
+"""From flags to the screen: what a command shows, in which layout and how often."""
 
 import json
 import sys
@@ -14,8 +14,8 @@ from gpushare.cli.exporters import show_exporters
 from gpushare.cli.layouts import arena, arena_share
 from gpushare.cli.layouts import inspect as inspect_layout
 from gpushare.cli.limits_query import find
-from gpushare.cli.limits_view import document as document_of_holds
-from gpushare.cli.limits_view import table as table_of_holds
+from gpushare.cli.limits_view import document as limits_document
+from gpushare.cli.limits_view import table as limits_table
 from gpushare.cli.options import Flags
 from gpushare.cli.usage_tables import (
     Table,
@@ -41,28 +41,28 @@ class Layout(Protocol):
     """A pure function from nodes to text."""
 
     def __call__(self, nodes: Sequence[NodeView], *, wide: bool = False) -> str:
-        """The whole text, line ends included."""
+        """The complete text, with line ends."""
 
 
 def inspect(flags: Flags, *, details: bool) -> None:
-    """Sharing nodes, or the one that is named, whatever it is."""
+    """Shows all sharing nodes, or the named node even if it does not share."""
     layout = inspect_layout.details if details else inspect_layout.summary
     display(flags, layout, lambda nodes: [node for node in nodes if node.shared or flags.node])
 
 
 def top_node(flags: Flags, *, gpushare: bool, details: bool) -> None:
-    """All nodes, cards by the piece; or the memory of sharing nodes."""
+    """Shows whole GPUs of all nodes; with ``gpushare``, the GPU memory of sharing nodes."""
     module = arena_share if gpushare else arena
 
     def choose(nodes: Nodes) -> Nodes:
-        refuse_both(nodes)
+        reject_both_resources(nodes)
         return [node for node in nodes if node.shared or not gpushare]
 
     display(flags, module.details if details else module.summary, choose)
 
 
-def refuse_both(nodes: Nodes) -> None:
-    """A node whose cards are given out twice has no true numbers; arena refuses it in these words."""
+def reject_both_resources(nodes: Nodes) -> None:
+    """Raises ConfigError, with the text of arena, for a node with both resources: it counts GPUs twice."""
     for node in nodes:
         if node.shared and node.whole_cards.total > node.whole_cards.unhealthy:
             raise ConfigError(
@@ -72,13 +72,13 @@ def refuse_both(nodes: Nodes) -> None:
 
 
 def display(flags: Flags, layout: Layout, choose: Callable[[Nodes], Nodes]) -> None:
-    """Show the chosen nodes once, or again and again until interrupted."""
+    """Shows the chosen nodes once, or after every change until interrupted."""
     matches = parse_selector(flags.selector)
     screen = Screen(redraw=flags.watch and sys.stdout.isatty())
 
     def show(objects: ClusterObjects) -> None:
-        wanted = [node for node in objects.nodes if not flags.node or node.metadata.name == flags.node]
-        views = views_of((node for node in wanted if matches(node.metadata.labels or {})), objects.pods)
+        selected = [node for node in objects.nodes if not flags.node or node.metadata.name == flags.node]
+        views = views_of((node for node in selected if matches(node.metadata.labels or {})), objects.pods)
         screen.warn(objects.problems)
         screen.warn(problem for view in views for problem in view.problems)
         screen.show(text_of(choose(views), layout, flags.output))
@@ -87,42 +87,47 @@ def display(flags: Flags, layout: Layout, choose: Callable[[Nodes], Nodes]) -> N
     show_cluster(show, screen.report, source=source, node=flags.node, watch=flags.watch)
 
 
-def use_of_cards(flags: Flags, metric: str | None, *, views: bool) -> None:
-    """What all cards do, or those of the node that is named; ``views`` is whether arena's were asked for."""
+def gpu_usage(flags: Flags, metric: str | None, *, views: bool) -> None:
+    """Shows the usage of all GPUs, or of the named node; ``views`` is whether flags select an arena view."""
     if views or flags.selector or flags.output not in (None, "json"):
-        raise ConfigError("--use and --metric go with NODE, --watch and --output json only")
+        raise ConfigError("--use and --metric support only NODE, --watch and --output json")
     found = metric_of_cards(metric) if metric else None
-    wanted = UsageFilter(node=flags.node)
-    _show_use(flags, lambda told: series(told, found, wanted) if found else cards(told, wanted))
+    usage_filter = UsageFilter(node=flags.node)
+    _show_usage(
+        flags, lambda samples: series(samples, found, usage_filter) if found else cards(samples, usage_filter)
+    )
 
 
-def use_of_pods(flags: Flags, *, pod: str | None, namespace: str | None, metric: str | None) -> None:
-    """What all pods with cards do, or those that are wanted."""
+def pod_usage(flags: Flags, *, pod: str | None, namespace: str | None, metric: str | None) -> None:
+    """Shows the usage of all pods with GPUs, or of the selected ones."""
     found = metric_of_pods(metric) if metric else None
-    wanted = UsageFilter(node=flags.node, namespace=namespace, pod=pod)
-    _show_use(flags, lambda told: series(told, found, wanted) if found else containers(told, wanted))
+    usage_filter = UsageFilter(node=flags.node, namespace=namespace, pod=pod)
+    _show_usage(
+        flags,
+        lambda samples: series(samples, found, usage_filter) if found else containers(samples, usage_filter),
+    )
 
 
 def limits(flags: Flags, *, pod: str | None, namespace: str | None) -> None:
-    """What isolation holds containers to; of a pod that it does not hold, why."""
+    """Shows the limits of containers; for a pod without limits, the reason."""
     screen = Screen(redraw=False)
-    wanted = UsageFilter(node=flags.node, namespace=namespace, pod=pod)
-    found = find(ApiSource(flags.kubeconfig, flags.context), wanted, screen.report)
+    usage_filter = UsageFilter(node=flags.node, namespace=namespace, pod=pod)
+    found = find(ApiSource(flags.kubeconfig, flags.context), usage_filter, screen.report)
     if flags.output in ("json", "yaml"):
-        screen.show(_written(document_of_holds(found.container_limits), flags.output))
-    elif found.container_limits or not found.not_held:
+        screen.show(_serialized(limits_document(found.container_limits), flags.output))
+    elif found.container_limits or not found.unlimited:
         layout = tables.coloured if sys.stdout.isatty() else tables.plain
-        screen.show(layout(table_of_holds(found.container_limits, wide=flags.output == "wide")))
-    for reason in found.not_held:
+        screen.show(layout(limits_table(found.container_limits, wide=flags.output == "wide")))
+    for reason in found.unlimited:
         screen.report(reason)
 
 
-def _show_use(flags: Flags, table_of: Callable[[Sequence[MetricSample]], Table]) -> None:
+def _show_usage(flags: Flags, table_of: Callable[[Sequence[MetricSample]], Table]) -> None:
     terminal = sys.stdout.isatty()
     layout = tables.as_json if flags.output else tables.coloured if terminal else tables.plain
     screen = Screen(redraw=flags.watch and terminal)
     show_exporters(
-        lambda told: screen.show(layout(table_of(told))),
+        lambda samples: screen.show(layout(table_of(samples))),
         screen.report,
         source=ApiSource(flags.kubeconfig, flags.context),
         node=flags.node,
@@ -131,15 +136,15 @@ def _show_use(flags: Flags, table_of: Callable[[Sequence[MetricSample]], Table])
 
 
 def text_of(nodes: Nodes, layout: Layout, output: str | None) -> str:
-    """The nodes in the asked format."""
+    """The nodes in the requested format."""
     if output in ("json", "yaml"):
-        return _written(document(nodes), output)
+        return _serialized(document(nodes), output)
     if output == "name":
         return names(nodes)
     return layout(nodes, wide=output == "wide")
 
 
-def _written(content: dict[str, Any], output: str) -> str:
+def _serialized(content: dict[str, Any], output: str) -> str:
     if output == "json":
         return json.dumps(content, indent=2) + "\n"
     import yaml
@@ -149,26 +154,26 @@ def _written(content: dict[str, Any], output: str) -> str:
 
 
 class Screen:
-    """Where text goes: redrawn on a terminal, appended elsewhere; the same text is not shown twice."""
+    """Output: redrawn on a terminal, appended elsewhere; the same text is not shown twice in a row."""
 
     def __init__(self, *, redraw: bool) -> None:
         self._redraw = redraw
         self._shown: str | None = None
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def show(self, text: str) -> None:
-        """Show a whole text."""
+        """Shows a complete text."""
         if text != self._shown:
             click.echo((_CLEAR if self._redraw else "") + text, nl=False, color=self._redraw)
         self._shown = text
 
     def warn(self, problems: Iterable[str]) -> None:
-        """Tell of problems with single objects, once each."""
+        """Reports problems of single objects, once each."""
         for problem in problems:
-            if problem not in self._said:
+            if problem not in self._reported:
                 self.report(f"warning: {problem}")
-            self._said.add(problem)
+            self._reported.add(problem)
 
-    def report(self, words: str) -> None:
-        """Tell something that is not data."""
-        click.echo(words, err=True)
+    def report(self, message: str) -> None:
+        """Writes a message to stderr."""
+        click.echo(message, err=True)

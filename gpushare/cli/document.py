@@ -1,6 +1,6 @@
-"""The views as a versioned document for programs: numbers are numbers, absent facts are null.
+"""The views as a versioned document for programs: numbers are numbers, unknown values are null.
 
-Every item has every key. Amounts are in the item's ``unit``; cards by the piece are under ``gpus``.
+Every item has every key. Amounts are in the item's ``unit``; counts of whole GPUs are under ``gpus``.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def _node(node: NodeView) -> dict[str, Any]:
         "roles": list(node.roles),
         "ready": node.ready,
         "shareable": node.shared,
-        "closed": node.closed,
+        "closed": node.not_sharing,
         "mode": node.mode if node.shared else None,
         "placement": node.policy if node.shared else None,
         "unit": (unit_of(node).value or None) if node.shared else None,

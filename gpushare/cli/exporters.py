@@ -1,6 +1,6 @@
-"""What the exporters say, read through the API server: once, or again and again.
+"""Series of the exporters, read through the API server: once, or every few seconds.
 
-Who may read it there needs ``get`` of ``pods/proxy`` in the exporters' namespace.
+This needs the right to ``get`` ``pods/proxy`` in the namespace of the exporters.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from gpushare.monitoring.page import MetricSample, samples
 _PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
 _SERIES: Final = frozenset(map(str, EXPORTER))
 _TIMEOUT_S: Final = 10.0
-_AT_ONCE: Final = 32
-_AGAIN_S: Final = 5.0
+_CONCURRENCY: Final = 32
+_INTERVAL_S: Final = 5.0
 
 _decode = msgspec.json.Decoder(PODS.kind).decode
 
@@ -36,10 +36,10 @@ def show_exporters(
     node: str | None,
     watch: bool,
 ) -> None:
-    """Show what the exporters say, of all nodes or of one, once or every few seconds.
+    """Shows the series of all nodes or of one, once or every few seconds.
 
-    An exporter that does not answer is reported, and the others are shown. Raises SourceError where none
-    answers, ConfigError where there is none, and ApiError.
+    An exporter that does not answer is reported and left out. Raises SourceError if none answers,
+    ConfigError if there is none, and ApiError.
     """
     asyncio.run(_show(show, report, source=source, node=node, watch=watch))
 
@@ -54,16 +54,18 @@ async def _show(
 ) -> None:
     async with KubeClient(await load_access(source.path(), source.context)) as client:
         while True:
-            show(await told(client, node, report))
+            show(await read_series(client, node, report))
             if not watch:
                 return
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_INTERVAL_S)
 
 
-async def told(client: KubeClient, node: str | None, report: Callable[[str], None]) -> list[MetricSample]:
+async def read_series(
+    client: KubeClient, node: str | None, report: Callable[[str], None]
+) -> list[MetricSample]:
     """All series of the exporters that answer. Raises as ``show_exporters`` does."""
     exporters = await _exporters(client, node)
-    gate = asyncio.Semaphore(_AT_ONCE)
+    gate = asyncio.Semaphore(_CONCURRENCY)
     found = await asyncio.gather(*(_page(client, each, gate) for each in exporters))
     silent = [each for each in found if isinstance(each, SourceError)]
     if len(silent) == len(found):
@@ -79,7 +81,7 @@ async def _exporters(client: KubeClient, node: str | None) -> list[DirectoryEntr
     exporters = [_entry(raw) for raw in await listed(client, _PODS, query)]
     if not exporters:
         where = f"on node {node}" if node else f"in {SYSTEM_NAMESPACE}"
-        raise ConfigError(f"no exporter runs {where} (label component={EXPORTER_NAME}): deploy it there")
+        raise ConfigError(f"no exporter runs {where} (label component={EXPORTER_NAME}); deploy it there")
     return exporters
 
 
@@ -103,7 +105,9 @@ async def _page(
         found = list(samples(body.decode(), _SERIES))
     except (ApiError, InvalidRequest, UnicodeDecodeError) as error:
         return SourceError(f"exporter {exporter.name} on node {exporter.node}: {error}")
-    # An exporter says so whatever it can read.
+    # Every exporter serves this series, even if it can read nothing else.
     if not any(each.metric == SOURCE_UP.name for each in found):
-        return SourceError(f"exporter {exporter.name} on node {exporter.node}: no page of an exporter")
+        return SourceError(
+            f"exporter {exporter.name} on node {exporter.node}: this is not the metrics page of an exporter"
+        )
     return found

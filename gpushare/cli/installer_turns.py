@@ -1,6 +1,6 @@
-"""The installer's Job edits one control plane after the other: its pods ask the API server for each other.
+"""The pods of the installer's Job edit one control plane after the other, as the API server lists them.
 
-The decision is ``model.installer_turns``'s. What does not belong here: the edit.
+The decision is in ``kubescheduler.turns``. What does not belong here: the edit.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from gpushare.ports import Event
 _PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
 _SELECTOR: Final = f"component={INSTALLER_NAME}"
 _POD_NAME: Final = "POD_NAME"
-_PATIENCE_S: Final = 600.0
-"""For each control plane: pulling images, waiting for the extender, editing, restoring."""
+_TIMEOUT_S: Final = 600.0
+"""Per control plane: pull images, wait for the extender, edit, restore."""
 _POLL_S: Final = 2.0
 _REASON: Final = "SchedulerNotEdited"
 
@@ -78,10 +78,10 @@ _decode = msgspec.json.Decoder(_JobPod).decode
 
 @contextmanager
 def in_turn(control_planes: int | None) -> Iterator[None]:
-    """Wait until all control planes before this one are done; at once where the number is None.
+    """Waits until all control planes before this one are done; does not wait if the number is None.
 
-    An error of the edit becomes an event of the Job, for its pods' logs end with it. Raises ConfigError
-    where another control plane failed, or it takes too long.
+    An error of the edit becomes an event of the Job, because its pods' logs are deleted with it. Raises
+    ConfigError if another control plane failed or the wait takes too long.
     """
     if control_planes is None:
         yield
@@ -98,7 +98,7 @@ def in_turn(control_planes: int | None) -> Iterator[None]:
 
 
 async def _wait(name: str, control_planes: int) -> None:
-    end, said = time.monotonic() + _PATIENCE_S * control_planes, ""
+    end, reported = time.monotonic() + _TIMEOUT_S * control_planes, ""
     async with KubeClient(await load_access()) as client:
         while True:
             step, reason = await _step(client, name, control_planes)
@@ -107,19 +107,21 @@ async def _wait(name: str, control_planes: int) -> None:
             if step is Step.STOP:
                 raise ConfigError(reason)
             if time.monotonic() > end:
-                raise ConfigError(f"nothing was changed: this control plane had no turn in time: {reason}")
-            if reason != said:
+                raise ConfigError(
+                    f"nothing was changed: timed out waiting for the other control planes: {reason}"
+                )
+            if reason != reported:
                 click.echo(f"waiting: {reason}", err=True)
-                said = reason
+                reported = reason
             await asyncio.sleep(_POLL_S)
 
 
 async def _step(client: KubeClient, name: str, control_planes: int) -> tuple[Step, str]:
-    """What is to be done; waiting, where the API server does not say."""
+    """The next step; waiting while the API server does not answer."""
     try:
         pods = [_installer_pod(_decode(raw)) for raw in await _raw_pods(client)]
     except (ApiError, msgspec.DecodeError) as error:
-        return Step.WAIT, f"the pods of the installer cannot be listed: {error}"
+        return Step.WAIT, f"cannot list the pods of the installer: {error}"
     return turn(pods, name, control_planes)
 
 
@@ -128,7 +130,7 @@ async def _raw_pods(client: KubeClient) -> list[Raw]:
 
 
 def _installer_pod(pod: _JobPod) -> InstallerPod:
-    """With the last end of its container that was not a success, if it had one."""
+    """With the exit code and message of the last failure of its container, if any."""
     states = [state for each in pod.status.container_statuses for state in (each.state, each.last_state)]
     ends = [state.terminated for state in states if state.terminated]
     end = ends[0] if ends else None
@@ -138,12 +140,12 @@ def _installer_pod(pod: _JobPod) -> InstallerPod:
         pod.spec.node_name,
         pod.status.phase,
         end.exit_code if end else None,
-        _last_words(end.message) if end else "",
+        _failure(end.message) if end else "",
     )
 
 
-def _last_words(message: str) -> str:
-    """The error in the end of a log."""
+def _failure(message: str) -> str:
+    """The error in the last line of a log."""
     lines = message.strip().splitlines()
     return lines[-1].removeprefix(FAILURE) if lines else ""
 
@@ -153,7 +155,7 @@ def _job(pod: _JobPod) -> _JobOwner:
 
 
 async def _report(name: str, text: str) -> None:
-    """Best effort: the log says the same, as long as the pod is there."""
+    """Best effort: the log of the pod has the same text."""
     try:
         async with KubeClient(await load_access()) as client:
             pods = [pod for raw in await _raw_pods(client) if (pod := _decode(raw)).metadata.name == name]
@@ -164,4 +166,4 @@ async def _report(name: str, text: str) -> None:
                 )
                 await write_event(client, note, component=INSTALLER_NAME, identity=name)
     except (GpuShareError, msgspec.DecodeError) as error:
-        click.echo(f"no event was written: {error}", err=True)
+        click.echo(f"cannot write an event: {error}", err=True)

@@ -1,7 +1,6 @@
-"""Groups whose commands are imported when they are used, and the one way out of a process.
+"""Command groups that import a command when it is used, and the exit codes of the programs.
 
-Exit codes: 0 done, 1 it did not work, 2 wrong usage, 130 interrupted. Data goes to stdout, words to
-stderr.
+Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Data goes to stdout, messages to stderr.
 """
 
 import sys
@@ -18,7 +17,7 @@ from gpushare.errors import ConfigError, GpuShareError
 
 CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 FAILURE: Final = "Failed due to "
-"""What an error's line on stderr begins with."""
+"""Prefix of an error on stderr, as in the Aliyun gpushare pair."""
 _EXTRA: Final = "cli"
 _FAILED: Final = 1
 _INTERRUPTED: Final = 130
@@ -26,7 +25,7 @@ _PLUGIN_PREFIX: Final = "kubectl-"
 
 
 class Lazy(NamedTuple):
-    """A command by name: where it is (``module:attribute``), its line of help, the extra it needs."""
+    """A command that is not imported yet: target (``module:attribute``), short help, required extra."""
 
     target: str
     help: str
@@ -34,7 +33,7 @@ class Lazy(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands' help without importing them."""
+    """A group that shows the help of its commands without importing them."""
 
     def __init__(self, name: str, *, lazy: Mapping[str, Lazy], text: str) -> None:
         super().__init__(name, help=text, context_settings=CONTEXT)
@@ -46,7 +45,7 @@ class LazyGroup(click.Group):
         return list(self._lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command. Raises ConfigError where a library is missing."""
+        """Imports the command. Raises ConfigError if a library is missing."""
         del ctx
         lazy = self._lazy.get(cmd_name)
         if lazy is None:
@@ -71,26 +70,26 @@ class LazyGroup(click.Group):
 
 @contextmanager
 def _libraries_of(extra: str) -> Iterator[None]:
-    """Tell which extra a missing library belongs to; a missing module of our own is a defect."""
+    """Names the extra of a missing library; a missing module of gpushare is a bug and passes through."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "gpushare":
             raise
         raise ConfigError(
-            f"{error.name} is not installed: it comes with the extra {extra}, "
-            f"in a checkout by `uv sync --extra {extra}`"
+            f"{error.name} is not installed: install the extra {extra}, "
+            f"in a checkout with `uv sync --extra {extra}`"
         ) from error
 
 
 def program_name(argv0: str) -> str | None:
-    """How a kubectl plugin is called by its users; None where click finds the name itself."""
+    """The command line of a kubectl plugin (``kubectl gpushare``); None for other programs."""
     name = Path(argv0).name
     return name.replace("-", " ").replace("_", "-") if name.startswith(_PLUGIN_PREFIX) else None
 
 
 def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command with the arguments, by default the process's, and end the process."""
+    """Runs the command with the arguments, by default those of the process, and exits."""
     try:
         with _libraries_of(_EXTRA):
             result = command.main(arguments, program_name(sys.argv[0]), standalone_mode=False)

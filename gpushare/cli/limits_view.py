@@ -1,6 +1,6 @@
-"""What isolation holds containers to, made of the exporters' series, and why a pod is not held. Pure.
+"""Limits of containers from the exporters' series, and why a pod has no limits. Pure.
 
-Where series and pods come from is ``held_pods``, how a table looks is ``tables``.
+``limits_query`` reads series and pods, ``tables`` formats the table.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,10 +28,10 @@ _WIDE: Final = ("DRIVER", "UNCOUNTED", "UUID")
 
 
 class ContainerLimit(Struct, frozen=True, rename="camel"):
-    """A container on a card that isolation holds it on; what is not known is None.
+    """A container with a limit on one GPU; unknown numbers are None.
 
-    ``used`` and ``peak`` are what the library counts, ``driver`` is what NVML says, ``uncounted`` by how
-    much that is more.
+    ``used`` and ``peak`` are counted by the isolation library, ``driver`` is the usage from NVML, and
+    ``uncounted`` is the difference.
     """
 
     namespace: str
@@ -50,12 +50,12 @@ class ContainerLimit(Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class NamedPod:
-    """A pod that was asked for: whether it ``asks`` for units of a card; ``node`` is empty without one."""
+    """A pod by name; ``requests_units`` is whether it requests GPU memory, ``node`` is empty until bound."""
 
     namespace: str
     name: str
     node: str
-    asks: bool
+    requests_units: bool
     finished: bool
 
     @property
@@ -75,11 +75,11 @@ _NUMBERS: Final = {
 }
 
 
-def container_limits(told: Iterable[MetricSample], wanted: UsageFilter) -> list[ContainerLimit]:
-    """Every container that is wanted and held, by each of its cards, sorted."""
+def container_limits(samples: Iterable[MetricSample], usage_filter: UsageFilter) -> list[ContainerLimit]:
+    """Every selected container with a limit, one entry per GPU, sorted."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for sample in told:
-        if sample.metric in _NUMBERS and wanted.has(sample.labels):
+    for sample in samples:
+        if sample.metric in _NUMBERS and usage_filter.matches(sample.labels):
             key = tuple(sample.labels.get(label, "") for label in _KEY)
             found.setdefault(key, {})[_NUMBERS[sample.metric]] = int(sample.number)
     limited = ((key, numbers) for key, numbers in sorted(found.items()) if "limit_bytes" in numbers)
@@ -87,44 +87,44 @@ def container_limits(told: Iterable[MetricSample], wanted: UsageFilter) -> list[
 
 
 def table(found: Sequence[ContainerLimit], *, wide: bool) -> Table:
-    """For people; ``wide`` has what the driver says, and the card's UUID."""
+    """For a terminal; ``wide`` adds the usage from the driver and the UUID of the GPU."""
     return Table((*_HEADERS, *(_WIDE if wide else ())), tuple(_row(each, wide=wide) for each in found))
 
 
 def document(found: Sequence[ContainerLimit]) -> dict[str, Any]:
-    """For programs: amounts in bytes, absent facts are null."""
+    """For programs: amounts in bytes, unknown values are null."""
     return {"apiVersion": API_VERSION, "kind": KIND, "items": msgspec.to_builtins(found)}
 
 
 def why_not(pod: NamedPod, labels: Mapping[str, str] | None) -> str | None:
-    """Why a pod is not held, by what is known without an exporter; None where it ought to be.
+    """Why a pod has no limits, as far as pod and node show it; None if it should have limits.
 
-    ``labels`` are those of its node, None while it has none.
+    ``labels`` are those of its node, None until the pod is bound.
     """
-    if not pod.asks:
-        return f"it asks for no {RESOURCE_MEM}"
+    if not pod.requests_units:
+        return f"it does not request {RESOURCE_MEM}"
     if pod.finished:
-        return "it has ended"
-    return "it has no node" if labels is None else _why_not_on(pod.node, labels)
+        return "it has finished"
+    return "it is not bound to a node" if labels is None else _why_not_on(pod.node, labels)
 
 
 def _why_not_on(node: str, labels: Mapping[str, str]) -> str | None:
-    mode, closed = mode_of(labels)
-    if closed:
-        return f"node {node}: {closed}"
+    mode, not_sharing = mode_of(labels)
+    if not_sharing:
+        return f"node {node}: {not_sharing}"
     if labels.get(LABEL_NO_ISOLATION) == "true":
-        return f"isolation is switched off on node {node} by its label {LABEL_NO_ISOLATION}=true"
+        return f"isolation is disabled on node {node} by its label {LABEL_NO_ISOLATION}=true"
     if mode not in HELD:
-        would = f"{LABEL_MODE}={Mode.CGPU} would hold new pods"
-        return f"node {node} shares without isolation: its mode is {mode}, and {would}"
+        advice = f"{LABEL_MODE}={Mode.CGPU} limits new pods"
+        return f"node {node} shares without isolation: its mode is {mode}; {advice}"
     return None
 
 
-def _row(hold: ContainerLimit, *, wide: bool) -> tuple[str, ...]:
-    refusals = _ABSENT if hold.refusals is None else str(hold.refusals)
-    amounts = map(_mib, (hold.limit_bytes, hold.used_bytes, hold.peak_bytes))
-    row = (hold.namespace, hold.pod, hold.container, hold.node, hold.card, *amounts, refusals)
-    return (*row, _mib(hold.driver_bytes), _mib(hold.uncounted_bytes), hold.uuid) if wide else row
+def _row(limit: ContainerLimit, *, wide: bool) -> tuple[str, ...]:
+    refusals = _ABSENT if limit.refusals is None else str(limit.refusals)
+    amounts = map(_mib, (limit.limit_bytes, limit.used_bytes, limit.peak_bytes))
+    row = (limit.namespace, limit.pod, limit.container, limit.node, limit.card, *amounts, refusals)
+    return (*row, _mib(limit.driver_bytes), _mib(limit.uncounted_bytes), limit.uuid) if wide else row
 
 
 def _mib(value: int | None) -> str:

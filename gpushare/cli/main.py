@@ -1,27 +1,36 @@
-"""Entry points of the kubectl plugins.
+"""Entry points of the kubectl plugins, and the table of their commands.
 
-``kubectl-gpushare`` is ``kubectl gpushare …``; ``kubectl-inspect-gpushare`` and
-``kubectl-inspect-cgpu`` are the original's ``kubectl inspect gpushare [-d] [nodeName]``.
+``kubectl-gpushare`` is ``kubectl gpushare …``; ``kubectl-inspect-gpushare`` and ``kubectl-inspect-cgpu`` are
+``kubectl inspect gpushare [-d] [nodeName]`` of the Aliyun gpushare pair.
 """
 
 from typing import Final
 
-from gpushare.cli.lazy import Lazy, LazyGroup, run
+import click
+
+from gpushare import __version__
+from gpushare.cli.lazy import CONTEXT, Lazy, LazyGroup, run
 
 TOOLS: Final = {
-    "inspect": Lazy("gpushare.cli.inspect:command", "Show the GPU memory of nodes and who holds it."),
-    "top": Lazy("gpushare.cli.top:command", "Show cards by node, as arena top does."),
-    "limits": Lazy("gpushare.cli.limits:command", "Show what isolation holds containers to, and their use."),
+    "inspect": Lazy("gpushare.cli.commands:inspect", "Show allocated and total GPU memory of nodes."),
+    "top": Lazy("gpushare.cli.commands:top", "Show GPUs by node, as arena top does."),
+    "limits": Lazy("gpushare.cli.commands:limits", "Show the memory limits of containers and their usage."),
     "scheduler-config": Lazy(
         "gpushare.cli.scheduler_config:command", "Print the configuration of kube-scheduler."
     ),
     "scheduler-manifest": Lazy(
         "gpushare.cli.scheduler_manifest:command", "Edit the static pod of kube-scheduler on its node."
     ),
-    "version": Lazy("gpushare.cli.version:command", "Print the version."),
+    "version": Lazy("gpushare.cli.main:version", "Print the version."),
 }
 
-plugin = LazyGroup("kubectl-gpushare", lazy=TOOLS, text="Look at shared GPUs and set up their scheduler.")
+plugin = LazyGroup("kubectl-gpushare", lazy=TOOLS, text="Show shared GPUs and set up their scheduler.")
+
+
+@click.command("version", context_settings=CONTEXT)
+def version() -> None:
+    """Print the version."""
+    click.echo(f"gpushare {__version__}")
 
 
 def kubectl_main() -> None:
@@ -31,6 +40,6 @@ def kubectl_main() -> None:
 
 def inspect_main() -> None:
     """``kubectl inspect gpushare`` and ``kubectl inspect cgpu``."""
-    from gpushare.cli.inspect import command
+    from gpushare.cli.commands import inspect
 
-    run(command)
+    run(inspect)

@@ -1,8 +1,8 @@
-"""``gpushare node-mode``: takes NVIDIA's plugin, where it is a static pod, off a node and back.
+"""``gpushare node-mode``: stops NVIDIA's device plugin on a node, where it is a static pod, and restores it.
 
-The kubelet runs what lies in its folder of static pods. ``evict`` moves the plugin's manifest out of
-it, ``recover`` back into it: what the original's DaemonSets device-plugin-evict-ds and
-device-plugin-recover-ds do. A manifest exists in at least one of the two folders at every moment.
+The kubelet runs every manifest in its folder of static pods. ``evict`` moves the manifest of the plugin out
+of this folder, ``recover`` moves it back, as the DaemonSets device-plugin-evict-ds and
+device-plugin-recover-ds of the Aliyun plugin do. The manifest always exists in at least one of the folders.
 """
 
 import signal
@@ -20,15 +20,15 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def move(name: str, source: Path, target: Path) -> str:
-    """Move the file from one folder to the other and tell what was done; a second call does nothing.
+    """Moves the file from one folder to the other and returns a message; a second call changes nothing.
 
-    The copy is written under a name with a leading dot first, which the kubelet overlooks. Raises
-    ConfigError where a folder cannot be used, or where the target has a different file.
+    The copy first has a name with a leading dot, which the kubelet ignores. Raises ConfigError if a folder
+    cannot be used, or if the target has a different file of that name.
     """
     origin, goal = source / name, target / name
     content, kept = read_file(origin), read_file(goal)
     if content is None:
-        return f"{goal} is in place" if kept is not None else f"there is no {origin}, nothing to do"
+        return f"{goal} is in place" if kept is not None else f"there is no {origin}; nothing to do"
     if kept is None:
         replace_file(goal, content)
     elif kept != content:
@@ -45,13 +45,16 @@ _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 def _options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
-        click.option("--wait/--once", help="Stay until SIGTERM afterwards, as a DaemonSet's container must."),
-        click.option("--name", default=_MANIFEST, help="File name of the plugin's manifest."),
+        click.option(
+            "--wait/--once",
+            help="Whether to wait for SIGTERM afterwards, as the container of a DaemonSet must.",
+        ),
+        click.option("--name", default=_MANIFEST, help="File name of the manifest of the plugin."),
         click.option(
             "--backup",
             type=_FOLDER,
             default="/etc/kubernetes/manifests-backup",
-            help="Folder where the manifest is kept meanwhile.",
+            help="Folder for the manifest while the plugin is off.",
         ),
         click.option(
             "--manifests",
@@ -66,28 +69,28 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
 
 @click.group("node-mode", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Switch a node between whole cards and sharing, where NVIDIA's plugin is a static pod."""
+    """Switch a node between whole GPUs and sharing, where NVIDIA's plugin is a static pod."""
 
 
 @command.command()
 @_options
 def evict(manifests: Path, backup: Path, **flags: Any) -> None:
-    """Take NVIDIA's plugin off this node."""
+    """Stop NVIDIA's plugin on this node."""
     _run(manifests, backup, manifests=manifests, **flags)
 
 
 @command.command()
 @_options
 def recover(manifests: Path, backup: Path, **flags: Any) -> None:
-    """Bring NVIDIA's plugin back."""
+    """Restore NVIDIA's plugin."""
     _run(backup, manifests, manifests=manifests, **flags)
 
 
 def _run(source: Path, target: Path, *, manifests: Path, name: str, wait: bool) -> None:
     if not manifests.is_dir():
-        raise ConfigError(f"{manifests} is no folder; name the kubelet's staticPodPath with --manifests")
+        raise ConfigError(f"{manifests} is not a folder; set --manifests to the staticPodPath of the kubelet")
     if wait:
-        # Before the move, so that a signal which comes during it is not lost.
+        # Before the move, so that a signal during the move is not lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     click.echo(move(name, source, target))
     if wait:

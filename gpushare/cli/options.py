@@ -1,8 +1,4 @@
-"""The flags that ``inspect`` and ``top node`` share, spelled as kubectl spells them.
-
-Only flags: what they lead to is in ``display``, which the commands import when they run, because
-loading the API client takes longer than all the rest.
-"""
+"""Flags that several commands share, with the names that kubectl uses."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +23,7 @@ _CONNECTION: Final = (
         "--kubeconfig",
         type=click.Path(),
         metavar="FILE",
-        help="Kubeconfig to use (else KUBECONFIG, ~/.kube/config).",
+        help="Kubeconfig to use (default: KUBECONFIG, ~/.kube/config).",
     ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
 )
@@ -35,7 +31,7 @@ _CONNECTION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The common flags as given."""
+    """The values of the common flags."""
 
     node: str | None = None
     output: str | None = None
@@ -46,12 +42,12 @@ class Flags:
 
 
 def display_options(function: F) -> F:
-    """Give a command the common flags; it takes them as ``Flags(**flags)``."""
+    """Adds the common flags to a command, which receives them as keywords for ``Flags``."""
     return _with(function, (*_OPTIONS, *_CONNECTION))
 
 
 def connection_options(function: F) -> F:
-    """Give a command the flags that say which cluster."""
+    """Adds the flags that select the cluster."""
     return _with(function, _CONNECTION)
 
 

@@ -1,6 +1,6 @@
-"""From the API's JSON to what the views need; what cannot be read becomes a ``Malformed``.
+"""Decodes the JSON of the API for the views; an object that cannot be read becomes a ``Malformed``.
 
-Objects are decoded one by one, so that one odd object does not hide a cluster.
+Objects are decoded one by one, so that one malformed object does not hide the others.
 """
 
 from collections.abc import Mapping
@@ -50,9 +50,9 @@ class _WholeCardPod(Struct):
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """A pod on a node that holds units of shared cards, or whole cards, or both.
+    """A bound pod with units of shared GPUs, whole GPUs, or both.
 
-    ``cards`` is where its own annotations put it: card index → units; empty where they do not say.
+    ``cards`` is GPU index → units from its own annotations; empty if they do not have it.
     """
 
     uid: str
@@ -72,21 +72,21 @@ _decode_bare = msgspec.json.Decoder(Bare).decode
 
 
 def read_node(raw: Raw | bytes) -> WireNode | Malformed:
-    """A node, whatever its resources."""
+    """A node, also one without GPUs."""
     try:
         return _decode_node(raw)
     except msgspec.DecodeError as error:
-        return Malformed(f"node {_who(raw)}: {error}")
+        return Malformed(f"node {_name_of(raw)}: {error}")
 
 
 def read_pod(raw: Raw | bytes) -> PodRecord | Malformed | None:
-    """A pod; None where it is on no node or holds no GPU."""
+    """A pod; None if it is not bound or has no GPU."""
     try:
         wire = _decode_pod(raw)
         whole_cards = _whole_cards(_decode_whole(raw))
         units = _units(pod_of(wire))
     except (msgspec.DecodeError, InvalidRequest) as error:
-        return Malformed(f"pod {_who(raw)}: {error}")
+        return Malformed(f"pod {_name_of(raw)}: {error}")
     if not wire.spec.node_name or not (units or whole_cards):
         return None
     return PodRecord(
@@ -101,7 +101,7 @@ def read_pod(raw: Raw | bytes) -> PodRecord | Malformed | None:
     )
 
 
-def _who(raw: Raw | bytes) -> str:
+def _name_of(raw: Raw | bytes) -> str:
     try:
         meta = _decode_bare(raw).metadata
     except msgspec.DecodeError:
@@ -110,7 +110,7 @@ def _who(raw: Raw | bytes) -> str:
 
 
 def _units(pod: Pod | None) -> int:
-    """What the pod takes; of an unsound request, what it takes all the same."""
+    """Units of the pod; for an invalid request, the units that it has nevertheless."""
     if pod is None:
         return 0
     if isinstance(pod.demand, Demand):
@@ -126,7 +126,7 @@ def _whole_cards(pod: _WholeCardPod) -> int:
 
 
 def _cards(wire: WirePod, units: int) -> Mapping[int, int]:
-    """The allocation annotation if it says anything, else all units on the index annotation's card."""
+    """The allocation annotation if it is valid, else all units on the GPU of the index annotation."""
     annotations = wire.metadata.annotations
     if annotations is None or not units:
         return {}
@@ -136,5 +136,5 @@ def _cards(wire: WirePod, units: int) -> Mapping[int, int]:
 
 
 def believable(per_card: Mapping[int, int] | None) -> Mapping[int, int]:
-    """The units per card; nothing where an amount is larger than the original could read."""
+    """The units per GPU; empty if an amount is larger than the Aliyun gpushare pair can read."""
     return per_card if per_card and max(per_card.values()) <= _MAX_INT64 else {}

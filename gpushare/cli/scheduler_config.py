@@ -1,4 +1,4 @@
-"""``gpushare scheduler-config``: the renderer of ``model.scheduler_config`` behind flags."""
+"""``gpushare scheduler-config``: command line of the renderer in ``kubescheduler.config``."""
 
 import json
 from typing import Any
@@ -22,25 +22,31 @@ from gpushare.kubescheduler.config import (
 )
 
 _FORMATS = [form.value for form in Format]
-_NO_PLACE = (
-    "note: a Policy cannot say percentageOfNodesToScore; above 100 nodes the extender sees a sample only"
+_SAMPLING_NOTE = (
+    "note: a Policy has no percentageOfNodesToScore; above 100 nodes the extender sees only a sample"
 )
 
 
 @click.command("scheduler-config", context_settings=CONTEXT)
-@click.option("--kubernetes-version", "kubernetes", required=True, metavar="1.36", help="Of the scheduler.")
 @click.option(
-    "--url", default=DEFAULT_URL, show_default=True, help="Of the extender, as the scheduler sees it."
+    "--kubernetes-version", "kubernetes", required=True, metavar="1.36", help="Version of the scheduler."
+)
+@click.option(
+    "--url", default=DEFAULT_URL, show_default=True, help="URL of the extender, as the scheduler reaches it."
 )
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="auto", show_default=True)
-@click.option("--minimal", "bare", is_flag=True, help="Filter and bind only; a Policy where there are any.")
-@click.option("--weight", default=DEFAULT_WEIGHT, show_default=True, help="Of the extender's scores.")
-@click.option("--ca-file", help="Whom the scheduler trusts; needed for https.")
-@click.option("--cert-file", help="The scheduler's client certificate.")
-@click.option("--key-file", help="The key of that certificate.")
-@click.option("--server-name", help="The name in the extender's certificate, where the URL has another.")
-@click.option("--scheduler-name", help="For a scheduler of its own beside the cluster's.")
-@click.option("--kubeconfig", help="The scheduler's kubeconfig, on its host.")
+@click.option(
+    "--minimal", "bare", is_flag=True, help="Filter and bind only; a Policy if the version supports it."
+)
+@click.option(
+    "--weight", default=DEFAULT_WEIGHT, show_default=True, help="Weight of the scores of the extender."
+)
+@click.option("--ca-file", help="CA certificates that the scheduler trusts; required for https.")
+@click.option("--cert-file", help="Client certificate of the scheduler.")
+@click.option("--key-file", help="Key of that certificate.")
+@click.option("--server-name", help="Name in the certificate of the extender, if it differs from the URL.")
+@click.option("--scheduler-name", help="Name of an additional scheduler beside the default one.")
+@click.option("--kubeconfig", help="Kubeconfig of the scheduler, on its host.")
 @click.option("--percentage-of-nodes", default=DEFAULT_OPTIONS.percentage_of_nodes, show_default=True)
 @click.option("--leader-elect/--no-leader-elect", default=DEFAULT_OPTIONS.leader_elect, show_default=True)
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", show_default=True)
@@ -58,7 +64,7 @@ def command(**flags: Any) -> None:
         form = Format.POLICY
     result = render(_extender(flags), version, options=options, form=form)
     if result["kind"] == "Policy":
-        click.echo(_NO_PLACE, err=True)
+        click.echo(_SAMPLING_NOTE, err=True)
     click.echo(_dump(result, flags["output"]), nl=False)
 
 
@@ -66,7 +72,7 @@ def _extender(flags: dict[str, Any]) -> ExtenderConfig:
     tls = _tls(flags)
     if flags["bare"]:
         if tls:
-            raise ConfigError("--minimal is plain HTTP, as in the source documents: it takes no TLS files")
+            raise ConfigError("--minimal uses plain HTTP, as in the ACK documentation: it takes no TLS files")
         return minimal(flags["url"])
     return ExtenderConfig(flags["url"], weight=flags["weight"], tls=tls)
 

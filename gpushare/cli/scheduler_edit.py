@@ -1,7 +1,8 @@
-"""The edit of kube-scheduler's static pod on its node: write, see that it works, or put everything back.
+"""Edits the static pod of kube-scheduler on its node: write, check that it works, or restore everything.
 
-What was there is in a journal before anything is changed, and the manifest is written last: the kubelet acts
-on it at once. What is written is decided elsewhere (``cli.scheduler_manifest``, ``model.static_pod``).
+A journal records the previous files before anything is changed, and the manifest is written last, because the
+kubelet acts on it at once. The content is decided in ``cli.scheduler_manifest`` and
+``kubescheduler.static_pod``.
 """
 
 import time
@@ -22,21 +23,21 @@ from gpushare.kubescheduler.static_pod import PROGRAM, Object, arguments_of
 _JOURNAL: Final = "kube-scheduler.journal.json"
 _LOGS: Final = "/var/log/pods"
 _READABLE: Final = 0o644
-"""No secrets are in the configuration, and the scheduler need not be root."""
+"""The configuration has no secrets, and the scheduler may run as another user than root."""
 _PRIVATE: Final = 0o600
 _FOLDER: Final = 0o755
 _POLL_S: Final = 0.5
 _ANSWER_S: Final = 5.0
 _EXTENDER_AFTER_S: Final = 30.0
-"""At most, for an extender that answered before the edit."""
+"""Upper limit, for an extender that answered before the edit."""
 
-Ask = Callable[[], str]
-"""Why the extender does not answer, empty where it does."""
+Probe = Callable[[], str]
+"""Asks the extender; returns why it does not answer, empty if it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """The files of a node. Paths are the node's own; ``root`` is where they are found."""
+    """The files of a node. Paths are those of the node; ``root`` is where its file system is mounted."""
 
     root: Path
     manifest: str
@@ -44,22 +45,22 @@ class NodeFiles:
 
     @property
     def journal(self) -> str:
-        """Beside the backup, where the kubelet runs nothing."""
+        """Beside the backup, outside the folder of static pods."""
         return str(Path(self.backup).with_name(_JOURNAL))
 
     def at(self, path: str) -> Path:
-        """Where the node's path is found."""
+        """The path below ``root``."""
         return self.root / path.lstrip("/")
 
     def text(self, path: str) -> str:
-        """A file's text, empty where there is none. Raises ConfigError."""
+        """The text of a file, empty if there is none. Raises ConfigError."""
         content = read_file(self.at(path)) if path else None
         return content.decode() if content else ""
 
 
 @dataclass(frozen=True, slots=True)
 class EditTimeouts:
-    """In seconds: until the scheduler is healthy, how long it stays so, until the extender answers."""
+    """In seconds: until the scheduler is healthy, while it must stay healthy, until the extender answers."""
 
     healthy_s: float
     settle_s: float
@@ -68,10 +69,10 @@ class EditTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class PendingEdit:
-    """What is on the node ``now``, what is to be there ``after``, and what to go back to.
+    """The files on the node ``now``, those to write (``after``), and those to restore (``before``).
 
     ``processes`` are those of the scheduler of ``before``. ``is_unproven`` is whether an earlier run was
-    killed before it saw the scheduler work. ``keep`` is whether the manifest of now becomes the backup.
+    killed before the scheduler was healthy. ``keep`` is whether the current manifest becomes the backup.
     """
 
     node: NodeFiles
@@ -83,31 +84,31 @@ class PendingEdit:
     keep: bool = False
 
 
-def perform(edit: PendingEdit, ask: Ask | None, limits: EditTimeouts) -> None:
-    """Write the files and wait until the scheduler works, else put back what was there before.
+def perform(edit: PendingEdit, probe: Probe | None, timeouts: EditTimeouts) -> None:
+    """Writes the files and waits until the scheduler works, else restores the previous files.
 
-    ``ask`` asks the extender; None where the scheduler is to do without it. Raises ConfigError with the
-    reason, and says what is on the node then.
+    ``probe`` asks the extender; None if the scheduler no longer uses it. Raises ConfigError with the reason
+    and the resulting state of the node.
     """
-    _check_extender(edit, ask, limits)
+    _check_extender(edit, probe, timeouts)
     if edit.keep:
-        _check_scheduler(edit, limits)
+        _check_scheduler(edit, timeouts)
     try:
-        _prove(edit, _write(edit), ask, limits)
+        _verify(edit, _write(edit), probe, timeouts)
     except BaseException as error:
-        _undo(edit, error, limits)
+        _undo(edit, error, timeouts)
         raise
     _remove(edit.node, edit.node.journal, edit.before.config_file, keep=edit.after.config_file)
     click.echo(f"{PROGRAM} is healthy")
 
 
 def running(manifest: str) -> frozenset[str]:
-    """The processes that were started from this manifest, or one with the same command line."""
+    """The processes that were started from this manifest, or from one with the same command line."""
     return processes(PROGRAM, arguments_of(parse(manifest, "the static pod")))
 
 
 def parse(text: str, path: str) -> Object:
-    """YAML that must be a mapping. Raises ConfigError that names ``path``."""
+    """Parses YAML that must be a mapping. Raises ConfigError that names ``path``."""
     import yaml
 
     try:
@@ -119,26 +120,26 @@ def parse(text: str, path: str) -> Object:
     return document
 
 
-def _check_extender(edit: PendingEdit, ask: Ask | None, limits: EditTimeouts) -> None:
-    """Nothing is edited for an extender that does not answer, and what is unproven does not stay."""
-    problem = _until_answered(ask, limits.extender_s) if ask else ""
+def _check_extender(edit: PendingEdit, probe: Probe | None, timeouts: EditTimeouts) -> None:
+    """Without an answer of the extender, nothing is edited and an unproven edit is undone."""
+    problem = _until_answered(probe, timeouts.extender_s) if probe else ""
     if not problem:
         return
-    outcome = _put_back(edit, limits) if edit.is_unproven else "nothing was changed"
+    outcome = _restore(edit, timeouts) if edit.is_unproven else "nothing was changed"
     raise ConfigError(
-        f"{outcome}: the extender does not answer this node ({problem}); start it, or correct its URL"
+        f"{outcome}: the extender does not answer this node ({problem}); start it or fix its URL"
     )
 
 
-def _check_scheduler(edit: PendingEdit, limits: EditTimeouts) -> None:
-    """What does not work before the edit could not be told from what the edit breaks."""
-    problem = _until_healthy(edit.now.manifest, frozenset(), limits.healthy_s, 0)
+def _check_scheduler(edit: PendingEdit, timeouts: EditTimeouts) -> None:
+    """The scheduler must be healthy before the edit, so that a later failure is due to the edit."""
+    problem = _until_healthy(edit.now.manifest, frozenset(), timeouts.healthy_s, 0)
     if problem:
-        raise ConfigError(f"nothing was changed: {PROGRAM} is not healthy ({problem}); repair it first")
+        raise ConfigError(f"nothing was changed: {PROGRAM} is not healthy ({problem}); fix it first")
 
 
 def _write(edit: PendingEdit) -> frozenset[str]:
-    """Write what differs. Returns the processes that must not be taken for the new scheduler."""
+    """Writes the files that differ. Returns the processes of the previous scheduler."""
     node, after = edit.node, edit.after
     if after == edit.now:
         click.echo(f"unchanged: {node.manifest}")
@@ -155,32 +156,32 @@ def _write(edit: PendingEdit) -> frozenset[str]:
     return replaced if _replace(node, node.manifest, after.manifest, mode) else frozenset()
 
 
-def _prove(edit: PendingEdit, replaced: frozenset[str], ask: Ask | None, limits: EditTimeouts) -> None:
-    """Wait until a scheduler of the new manifest is healthy and the extender answers. Raises ConfigError."""
-    problem = _until_healthy(edit.after.manifest, replaced, limits.healthy_s, limits.settle_s)
+def _verify(edit: PendingEdit, replaced: frozenset[str], probe: Probe | None, timeouts: EditTimeouts) -> None:
+    """Waits until a scheduler of the new manifest is healthy and the extender answers. Raises ConfigError."""
+    problem = _until_healthy(edit.after.manifest, replaced, timeouts.healthy_s, timeouts.settle_s)
     if problem:
         log = _last_log_lines(edit)
-        said = f"; its log: {' | '.join(log)}" if log else ""
-        raise ConfigError(f"{PROGRAM} is not healthy after {limits.healthy_s:.0f} s: {problem}{said}")
-    problem = _until_answered(ask, min(limits.extender_s, _EXTENDER_AFTER_S)) if ask else ""
+        quoted = f"; its log: {' | '.join(log)}" if log else ""
+        raise ConfigError(f"{PROGRAM} is not healthy after {timeouts.healthy_s:.0f} s: {problem}{quoted}")
+    problem = _until_answered(probe, min(timeouts.extender_s, _EXTENDER_AFTER_S)) if probe else ""
     if problem:
         raise ConfigError(f"the extender does not answer this node ({problem})")
 
 
-def _undo(edit: PendingEdit, error: BaseException, limits: EditTimeouts) -> None:
-    """Put everything back, and name the reason where that is a ConfigError."""
+def _undo(edit: PendingEdit, error: BaseException, timeouts: EditTimeouts) -> None:
+    """Restores everything. Raises a ConfigError again with the outcome; prints it for other errors."""
     if edit.after == edit.now and not edit.is_unproven:
         outcome = "nothing was changed"
     else:
         click.echo(f"restoring {edit.node.manifest}: {error or type(error).__name__}", err=True)
-        outcome = _put_back(edit, limits)
+        outcome = _restore(edit, timeouts)
     if isinstance(error, ConfigError):
         raise ConfigError(f"{outcome}: {error}") from error
     click.echo(outcome, err=True)
 
 
-def _put_back(edit: PendingEdit, limits: EditTimeouts) -> str:
-    """Write what was there before, byte for byte, and say how the scheduler is then."""
+def _restore(edit: PendingEdit, timeouts: EditTimeouts) -> str:
+    """Restores the previous files byte for byte, and returns the state of the scheduler."""
     node, before = edit.node, edit.before
     replaced = running(before.manifest) - edit.processes
     if before.config:
@@ -188,15 +189,15 @@ def _put_back(edit: PendingEdit, limits: EditTimeouts) -> str:
     mode = node.at(node.manifest).stat().st_mode & 0o7777
     changed = _replace(node, node.manifest, before.manifest, mode)
     problem = _until_healthy(
-        before.manifest, replaced if changed else frozenset(), limits.healthy_s, limits.settle_s
+        before.manifest, replaced if changed else frozenset(), timeouts.healthy_s, timeouts.settle_s
     )
     _remove(node, node.journal, edit.after.config_file, keep=before.config_file)
     state = f"is NOT healthy ({problem})" if problem else "is healthy again"
-    return f"{node.manifest} is as it was, and {PROGRAM} {state}"
+    return f"{node.manifest} was restored, and {PROGRAM} {state}"
 
 
 def _replace(node: NodeFiles, path: str, text: str, mode: int) -> bool:
-    """Whether the file had to be written. It is replaced whole."""
+    """Replaces the file atomically if it differs, and returns whether it did."""
     file = node.at(path)
     if read_file(file) == text.encode():
         click.echo(f"unchanged: {path}")
@@ -207,46 +208,46 @@ def _replace(node: NodeFiles, path: str, text: str, mode: int) -> bool:
 
 
 def _remove(node: NodeFiles, *paths: str, keep: str) -> None:
-    """Files that nothing reads any more."""
+    """Removes files that are no longer used."""
     for path in paths:
         if path and path != keep and remove_file(node.at(path)):
             click.echo(f"removed: {path}")
 
 
 def _until_healthy(manifest: str, replaced: frozenset[str], limit_s: float, settle_s: float) -> str:
-    """Empty once one and the same scheduler is healthy for ``settle_s``, else what was wrong at the end.
+    """Returns "" once one scheduler process was healthy for ``settle_s``, else the last problem.
 
-    Processes in ``replaced`` do not count.
+    Processes in ``replaced`` are ignored.
     """
     pod = parse(manifest, "the static pod")
     urls = health_urls(pod, PROGRAM)
     healthy, since, end = frozenset[str](), 0.0, time.monotonic() + limit_s
     while True:
-        found, problem = _look(arguments_of(pod), urls, replaced)
+        found, problem = _observe(arguments_of(pod), urls, replaced)
         now = time.monotonic()
         if problem or found != healthy:
             healthy, since = frozenset() if problem else found, now
         if not problem and now - since >= settle_s:
             return ""
         if now >= end:
-            return problem or f"it was not healthy for {settle_s:.0f} s without a restart"
+            return problem or f"it did not stay healthy for {settle_s:.0f} s without a restart"
         time.sleep(_POLL_S)
 
 
-def _look(
+def _observe(
     arguments: list[str], urls: list[list[str]], replaced: frozenset[str]
 ) -> tuple[frozenset[str], str]:
-    """The processes that count, and what is wrong."""
+    """The new processes, and the problem."""
     found = processes(PROGRAM, arguments)
     if found - replaced:
         return found - replaced, _first_problem(urls)
     if found:
-        return frozenset(), f"process {', '.join(sorted(found))} from before the edit runs on"
-    return frozenset(), f"no process {PROGRAM} {' '.join(arguments)} runs"
+        return frozenset(), f"process {', '.join(sorted(found))} from before the edit is still running"
+    return frozenset(), f"there is no process {PROGRAM} {' '.join(arguments)}"
 
 
 def _first_problem(urls: list[list[str]]) -> str:
-    """Of the first group of URLs of which none answers 200."""
+    """The problem of the first group in which no URL answers 200."""
     for group in urls:
         problems = [problem_of(url, unverified(), timeout_s=_ANSWER_S) for url in group]
         if all(problems):
@@ -254,10 +255,10 @@ def _first_problem(urls: list[list[str]]) -> str:
     return ""
 
 
-def _until_answered(ask: Ask, limit_s: float) -> str:
-    """Empty once the extender answers, else why it did not."""
+def _until_answered(probe: Probe, limit_s: float) -> str:
+    """Returns "" once the extender answers, else the reason."""
     end = time.monotonic() + limit_s
-    while (problem := ask()) and time.monotonic() < end:
+    while (problem := probe()) and time.monotonic() < end:
         time.sleep(_POLL_S)
     return problem
 

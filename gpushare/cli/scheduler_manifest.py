@@ -1,8 +1,8 @@
 """``gpushare scheduler-manifest``: edits the static pod of kube-scheduler on a node of the control plane.
 
-``install`` puts the extender into the scheduler's configuration, ``restore`` takes it out again. The
-kubelet starts the pod again by itself. What is edited, and how, is ``model.static_pod``'s; writing, waiting
-and going back is ``cli.scheduler_edit``'s; whose turn it is among control planes ``cli.installer_turns``'s.
+``install`` adds the extender to the configuration of the scheduler, ``restore`` removes it; the kubelet
+restarts the pod. The content of the edit is in ``kubescheduler.static_pod``, writing, waiting and restoring
+in ``cli.scheduler_edit``, the order of the control planes in ``cli.installer_turns``.
 """
 
 import difflib
@@ -21,7 +21,7 @@ from gpushare.adapters.files import read_file
 from gpushare.adapters.static_pods import problem_of, unverified
 from gpushare.cli.installer_turns import in_turn
 from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.scheduler_edit import Ask, EditTimeouts, NodeFiles, PendingEdit, parse, perform, running
+from gpushare.cli.scheduler_edit import EditTimeouts, NodeFiles, PendingEdit, Probe, parse, perform, running
 from gpushare.contract import EXTENDER_NODE_PORT, EXTENDER_PREFIX
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import (
@@ -57,17 +57,20 @@ _ANSWER_S: Final = 5.0
 def _common(function: Callable[..., None]) -> Callable[..., None]:
     options = (
         click.option(
-            "--root", default="/", type=click.Path(path_type=Path), help="Where the node's files are."
+            "--root",
+            default="/",
+            type=click.Path(path_type=Path),
+            help="Where the file system of the node is mounted.",
         ),
         click.option("--manifest", default=_MANIFEST, help="The static pod of kube-scheduler, on the node."),
-        click.option("--backup", default=_BACKUP, help="Where the manifest is kept as it was."),
-        click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+        click.option("--backup", default=_BACKUP, help="Where to keep the original manifest, on the node."),
+        click.option("--dry-run", is_flag=True, help="Show the changes without making them."),
         click.option(
             "--wait",
             default=_HEALTHY_S,
             metavar="SECONDS",
             type=click.IntRange(1),
-            help="How long kube-scheduler may take until it is healthy, before everything is restored.",
+            help="How long to wait until kube-scheduler is healthy; after that everything is restored.",
         ),
         click.option(
             "--settle",
@@ -80,7 +83,7 @@ def _common(function: Callable[..., None]) -> Callable[..., None]:
             "--control-planes",
             type=click.IntRange(1),
             metavar="N",
-            help="In a pod of a Job with N pods, one for each control plane: edit one after the other.",
+            help="In a Job with N pods, one per control plane: edit one control plane after the other.",
         ),
     )
     for option in reversed(options):
@@ -90,51 +93,57 @@ def _common(function: Callable[..., None]) -> Callable[..., None]:
 
 @click.group("scheduler-manifest", context_settings={"show_default": True, **CONTEXT})
 def command() -> None:
-    """Make a kube-scheduler that runs as a static pod call the extender."""
+    """Configure a kube-scheduler that runs as a static pod to call the extender."""
 
 
 @command.command()
-@click.option("--url", default=DEFAULT_URL, help="Of the extender, as the scheduler sees it.")
-@click.option("--address", metavar="IP", help="Reach the extender's NodePort there, in place of --url.")
-@click.option("--weight", default=DEFAULT_WEIGHT, help="Of the extender's scores.")
-@click.option("--ca-file", help=f"Whom the scheduler trusts, for https; in {FOLDER}.")
-@click.option("--cert-file", help=f"The scheduler's client certificate; in {FOLDER}.")
-@click.option("--key-file", help=f"The key of that certificate; in {FOLDER}.")
-@click.option("--server-name", help="The name in the extender's certificate, where the URL has another.")
-@click.option("--kubernetes-version", metavar="1.36", help="Where the image's tag does not tell it.")
+@click.option("--url", default=DEFAULT_URL, help="URL of the extender, as the scheduler reaches it.")
+@click.option(
+    "--address", metavar="IP", help="Use the NodePort of the extender on this address, instead of --url."
+)
+@click.option("--weight", default=DEFAULT_WEIGHT, help="Weight of the scores of the extender.")
+@click.option("--ca-file", help=f"CA certificates that the scheduler trusts, for https; in {FOLDER}.")
+@click.option("--cert-file", help=f"Client certificate of the scheduler; in {FOLDER}.")
+@click.option("--key-file", help=f"Key of that certificate; in {FOLDER}.")
+@click.option("--server-name", help="Name in the certificate of the extender, if it differs from the URL.")
+@click.option(
+    "--kubernetes-version",
+    metavar="1.36",
+    help="Version of the scheduler, if the tag of its image is not a version.",
+)
 @click.option(
     "--extender-wait",
     default=_EXTENDER_S,
     metavar="SECONDS",
     type=click.IntRange(0),
-    help="How long to wait for an answer of the extender before the edit.",
+    help="How long to wait for the extender before the edit.",
 )
 @_common
 def install(root: Path, manifest: str, backup: str, **flags: Any) -> None:
-    """Put the extender into the scheduler's configuration.
+    """Add the extender to the configuration of the scheduler.
 
-    Nothing is changed where the extender does not answer this node. Everything is restored where the new
-    scheduler does not become healthy, or the extender no longer answers.
+    Nothing is changed if the extender does not answer this node. Everything is restored if the new scheduler
+    does not become healthy or the extender stops answering.
     """
     node, extender = NodeFiles(root, manifest, backup), _extender(flags)
 
-    def ask() -> str:
-        return _ask(node, extender)
+    def probe() -> str:
+        return _probe(node, extender)
 
     def after(text: str, pod: Object) -> Files:
         edit = installed(pod, extender, _version(pod, flags["kubernetes_version"]), _base(node, pod))
         manifest = text if edit.manifest == pod else _dump(edit.manifest)
         return Files(manifest, edit.config_file, edit.config_text)
 
-    _run(node, after, ask, flags)
+    _run(node, after, probe, flags)
 
 
 @command.command()
 @_common
 def restore(root: Path, manifest: str, backup: str, **flags: Any) -> None:
-    """Take the extender out of the scheduler's configuration again.
+    """Remove the extender from the configuration of the scheduler.
 
-    The extender stays in it where the scheduler does not become healthy without.
+    Everything is restored if the scheduler does not become healthy.
     """
     node = NodeFiles(root, manifest, backup)
 
@@ -145,19 +154,19 @@ def restore(root: Path, manifest: str, backup: str, **flags: Any) -> None:
 
 
 def _run(
-    node: NodeFiles, after: Callable[[str, Object], Files], ask: Ask | None, flags: dict[str, Any]
+    node: NodeFiles, after: Callable[[str, Object], Files], probe: Probe | None, flags: dict[str, Any]
 ) -> None:
-    """Edit the node in its turn, or show what would be edited."""
+    """Edits the node when the earlier control planes are done, or shows the edit."""
     if flags["dry_run"]:
         _show(_edit(node, after))
         return
-    limits = EditTimeouts(flags["wait"], flags["settle"], flags["extender_wait"])
-    with in_turn(flags["control_planes"]), _alone(node):
-        perform(_edit(node, after), ask, limits)
+    timeouts = EditTimeouts(flags["wait"], flags["settle"], flags["extender_wait"])
+    with in_turn(flags["control_planes"]), _locked(node):
+        perform(_edit(node, after), probe, timeouts)
 
 
 def _edit(node: NodeFiles, after: Callable[[str, Object], Files]) -> PendingEdit:
-    """What is to be done on the node. Raises ConfigError where it cannot be."""
+    """The edit of the node. Raises ConfigError if it is not possible."""
     text, pod = _read_pod(node)
     path = config_file_of(pod)
     now, wanted = Files(text, path, node.text(path)), after(text, pod)
@@ -174,7 +183,7 @@ def _edit(node: NodeFiles, after: Callable[[str, Object], Files]) -> PendingEdit
 
 
 def _journal(node: NodeFiles, manifest: str, pod: Object) -> Journal | None:
-    """That of a run that was interrupted, None where there is none that says anything of the manifest."""
+    """The journal of an interrupted run; None if there is none, or if the manifest was replaced since."""
     text = node.text(node.journal)
     journal = parse_journal(text, node.journal) if text else None
     if journal is None or not is_unproven(journal, manifest, is_installed=is_installed(pod)):
@@ -184,10 +193,10 @@ def _journal(node: NodeFiles, manifest: str, pod: Object) -> Journal | None:
 
 
 @contextmanager
-def _alone(node: NodeFiles) -> Iterator[None]:
-    """No second edit of the node at the same time; SIGTERM undoes an edit as Ctrl-C does.
+def _locked(node: NodeFiles) -> Iterator[None]:
+    """Locks the node against a second edit; SIGTERM undoes an edit, like Ctrl-C.
 
-    Raises ConfigError where another edit runs, or there is no folder of manifests.
+    Raises ConfigError if another edit runs or there is no folder of manifests.
     """
     folder = node.at(node.manifest).parent
     try:
@@ -209,17 +218,17 @@ def _lock(handle: int, node: NodeFiles) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise ConfigError(f"another process edits {node.manifest}: wait until it has ended") from error
+        raise ConfigError(f"another process edits {node.manifest}; wait until it has finished") from error
 
 
-def _ask(node: NodeFiles, extender: ExtenderConfig) -> str:
-    """As the scheduler will, with the files that it will have."""
+def _probe(node: NodeFiles, extender: ExtenderConfig) -> str:
+    """Asks the extender with the TLS files of the scheduler."""
     url = extender.url_prefix.rstrip("/").removesuffix(EXTENDER_PREFIX)
     name = extender.tls.server_name if extender.tls else None
     try:
         trust = _trust(node, extender.tls) if extender.tls else unverified()
     except OSError as error:
-        return f"the files of its TLS cannot be used: {error}"
+        return f"cannot use the TLS files: {error}"
     return problem_of(f"{url}/version", trust, timeout_s=_ANSWER_S, server_name=name)
 
 
@@ -231,7 +240,7 @@ def _trust(node: NodeFiles, tls: Tls) -> ssl.SSLContext:
 
 
 def _restored(node: NodeFiles, pod: Object) -> str:
-    """The backup, letter for letter, where nothing else has changed since."""
+    """The backup byte for byte if it still describes this pod, else the edited pod."""
     kept = read_file(node.at(node.backup))
     return kept.decode() if kept is not None and parse(kept.decode(), node.backup) == pod else _dump(pod)
 
@@ -240,7 +249,9 @@ def _extender(flags: dict[str, Any]) -> ExtenderConfig:
     files = {name: flags[name] for name in ("ca_file", "cert_file", "key_file")}
     for path in filter(None, files.values()):
         if not path.startswith(f"{FOLDER}/"):
-            raise ConfigError(f"{path} is not in {FOLDER}, all that the scheduler's pod gets to see")
+            raise ConfigError(
+                f"{path} is not in {FOLDER}, the only folder that is mounted into the pod of the scheduler"
+            )
     tls = Tls(**files, server_name=flags["server_name"]) if any(files.values()) else None
     return ExtenderConfig(_url(flags), weight=flags["weight"], tls=tls)
 
@@ -254,21 +265,21 @@ def _url(flags: dict[str, Any]) -> str:
     return f"{scheme}://{host}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
 
 
-def _version(pod: Object, given: str | None) -> KubernetesVersion:
+def _version(pod: Object, flag: str | None) -> KubernetesVersion:
     version = version_of(pod)
-    if version is None and given is None:
-        raise ConfigError("the tag of kube-scheduler's image is no version; give --kubernetes-version")
-    return version or parse_version(given or "")
+    if version is None and flag is None:
+        raise ConfigError("the tag of kube-scheduler's image is not a version; set --kubernetes-version")
+    return version or parse_version(flag or "")
 
 
 def _base(node: NodeFiles, pod: Object) -> Object | None:
-    """What the scheduler's own configuration says, None where it has none."""
+    """The current configuration of the scheduler, None if it has none."""
     base = base_of(pod)
     if base is None:
         return None
     content = read_file(node.at(base.path))
     if content is None:
-        raise ConfigError(f"kube-scheduler has {base.flag}={base.path}, and there is no {node.at(base.path)}")
+        raise ConfigError(f"kube-scheduler has {base.flag}={base.path}, but there is no {node.at(base.path)}")
     return parse(content.decode(), base.path)
 
 
@@ -287,7 +298,7 @@ def _dump(pod: Object) -> str:
 
 
 def _show(edit: PendingEdit) -> None:
-    """The difference that an edit would make."""
+    """Prints the changes of an edit as a diff."""
     after, node = edit.after, edit.node
     backup = {node.backup: edit.now.manifest} if edit.keep else {}
     config = {after.config_file: after.config} if after.config_file else {}

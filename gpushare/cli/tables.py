@@ -1,4 +1,4 @@
-"""How a table looks: in colours on a terminal, as kubectl's plain columns elsewhere, or as JSON."""
+"""Formats a table: in colours for a terminal, in plain columns like kubectl elsewhere, or as JSON."""
 
 import json
 from typing import Final
@@ -10,7 +10,7 @@ _EMPTY: Final = "Nothing to show.\n"
 
 
 def plain(table: Table) -> str:
-    """Columns without borders, for people and for other programs."""
+    """Columns without borders."""
     if not table.rows:
         return _EMPTY
     lines = ["\t".join(cells) for cells in (table.headers, *table.rows)]
@@ -18,13 +18,13 @@ def plain(table: Table) -> str:
 
 
 def as_json(table: Table) -> str:
-    """A list of rows by header, in small letters."""
+    """A list of rows, with the headers in lower case as keys."""
     keys = [header.lower() for header in table.headers]
     return json.dumps([dict(zip(keys, row, strict=True)) for row in table.rows], indent=2) + "\n"
 
 
 def coloured(table: Table) -> str:
-    """For a terminal, as wide as it is."""
+    """In the width of the terminal."""
     from rich.console import Console
     from rich.table import Table as RichTable
 

@@ -1,7 +1,7 @@
-"""Which unit a node counts in, and sums over nodes that may count in different ones.
+"""The memory unit of a node (GiB or MiB), and sums over nodes with different units.
 
-Nothing on a node of the original plugin names its unit; the tools guess it from the size of a card,
-as the original does. A described card tells: its size in MiB is known.
+A node of the Aliyun plugin does not publish its unit; it is guessed from the units of one GPU, as the Aliyun
+tools do. For a described GPU the size in MiB is known, so its unit is certain.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,11 +13,11 @@ from gpushare.model.cards import Card
 
 _MOST_GIB: Final = 100
 _UNITS_PER_CARD_GIB: Final = 32
-"""A unit below 1/32 GiB is a MiB: half way, by ratio, between the two units that exist."""
+"""A unit below 1/32 GiB is a MiB: the geometric mean of the two possible units."""
 
 
 class NodeUnit(StrEnum):
-    """What one unit of memory is; ``UNKNOWN`` where a node has units but no cards."""
+    """The size of one unit; ``UNKNOWN`` for a node with units but without GPUs."""
 
     GIB = "GiB"
     MIB = "MiB"
@@ -25,14 +25,14 @@ class NodeUnit(StrEnum):
 
 
 class Usage(NamedTuple):
-    """Used and total units of nodes that count in one unit."""
+    """Used and total units of nodes with the same unit."""
 
     unit: NodeUnit
     used: int
     total: int
 
     def text(self, label: str) -> str:
-        """Such as ``12/14 (GiB) (85%)``, with the label between."""
+        """Such as ``12/14 (GiB) (85%)`` for the label `` (GiB)``."""
         return f"{self.used}/{self.total}{label} ({percent(self.used, self.total)}%)"
 
 
@@ -51,7 +51,7 @@ def _counts_mib(card: Card) -> bool:
 
 
 def common_unit(nodes: Iterable[NodeView]) -> NodeUnit | None:
-    """The unit of all sharing nodes, None where they differ; unknown ones follow the others."""
+    """The unit of all sharing nodes, None if they differ; nodes with an unknown unit are ignored."""
     units = {unit_of(node) for node in nodes if node.shared} - {NodeUnit.UNKNOWN}
     if len(units) > 1:
         return None
@@ -59,14 +59,14 @@ def common_unit(nodes: Iterable[NodeView]) -> NodeUnit | None:
 
 
 def label(unit: NodeUnit, common: NodeUnit | None) -> str:
-    """What tells amounts apart where nodes count differently; nothing where they do not."""
+    """The suffix of an amount if nodes have different units, else empty."""
     return f" ({unit or '?'})" if common is None else ""
 
 
 def usages(
     nodes: Iterable[NodeView], common: NodeUnit | None, used_of: Callable[[NodeView], int]
 ) -> list[Usage]:
-    """One sum per unit; a single one, perhaps of nothing, where the unit is common."""
+    """One sum per unit; exactly one, possibly zero, if all nodes have the same unit."""
     shared = [node for node in nodes if node.shared]
     if common is not None:
         return [Usage(common, sum(map(used_of, shared)), sum(node.total for node in shared))]
@@ -79,5 +79,5 @@ def usages(
 
 
 def percent(used: int, total: int) -> int:
-    """Truncated as the original's float arithmetic has it: 29 of 100 are 28 percent."""
+    """Truncated like the float arithmetic of the Aliyun tool: 29 of 100 is 28 percent."""
     return int(used / total * 100) if total > 0 else 0

@@ -1,6 +1,6 @@
-"""Tables of what cards and containers do, made of the exporters' series. Pure.
+"""Tables of the usage of GPUs and containers, from the exporters' series. Pure.
 
-Where the series come from is ``exporters``, how a table looks is ``tables``.
+``exporters`` reads the series, ``tables`` formats a table.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +18,12 @@ _NODE_LABELS: Final = ("node", "NodeName")
 _CARD_LABELS: Final = ("uuid", "UUID")
 _ABSENT: Final = "-"
 
-Show = Callable[[float], str]
+Formatter = Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Headers, and rows of as many cells, sorted."""
+    """Headers, and sorted rows with one cell per header."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -31,20 +31,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class UsageFilter:
-    """Which containers or cards to show; None is all."""
+    """Selects the series to show; None selects all."""
 
     node: str | None = None
     namespace: str | None = None
     pod: str | None = None
 
-    def has(self, labels: Mapping[str, str]) -> bool:
-        """Whether the series is one of them; what a series does not say is no reason to leave it out."""
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the series is selected; a missing label matches."""
         pairs = (
             (self.node, _first(labels, _NODE_LABELS)),
             (self.namespace, _first(labels, ("namespace", "NamespaceName"))),
             (self.pod, _first(labels, _POD_LABELS)),
         )
-        return all(wanted is None or found in (None, wanted) for wanted, found in pairs)
+        return all(value is None or found in (None, value) for value, found in pairs)
 
 
 def _mib(value: float) -> str:
@@ -55,12 +55,12 @@ def _percent(value: float) -> str:
     return f"{value:.0%}"
 
 
-_CONTAINERS: Final[tuple[tuple[str, Metric, Show], ...]] = (
+_CONTAINERS: Final[tuple[tuple[str, Metric, Formatter], ...]] = (
     ("USED", catalogue.CONTAINER_USED, _mib),
     ("ALLOCATED", catalogue.CONTAINER_ALLOCATED, _mib),
     ("UTILIZATION", catalogue.CONTAINER_UTILIZATION, _percent),
 )
-_CARDS: Final[tuple[tuple[str, Metric, Show], ...]] = (
+_CARDS: Final[tuple[tuple[str, Metric, Formatter], ...]] = (
     ("USED", catalogue.CARD_USED, _mib),
     ("MEMORY", catalogue.CARD_MEMORY, _mib),
     ("UTILIZATION", catalogue.CARD_UTILIZATION, _percent),
@@ -69,26 +69,26 @@ _CARDS: Final[tuple[tuple[str, Metric, Show], ...]] = (
 )
 
 
-def containers(told: Sequence[MetricSample], wanted: UsageFilter) -> Table:
-    """Every container that holds a card: what it uses of what it was given."""
-    return _joined(told, ("namespace", "pod", "container", "node", "card"), _CONTAINERS, wanted)
+def containers(samples: Sequence[MetricSample], usage_filter: UsageFilter) -> Table:
+    """Every container with a GPU: used and allocated memory."""
+    return _joined(samples, ("namespace", "pod", "container", "node", "card"), _CONTAINERS, usage_filter)
 
 
-def cards(told: Sequence[MetricSample], wanted: UsageFilter) -> Table:
-    """Every card, whoever uses it."""
-    return _joined(told, ("node", "card"), _CARDS, wanted)
+def cards(samples: Sequence[MetricSample], usage_filter: UsageFilter) -> Table:
+    """Every GPU."""
+    return _joined(samples, ("node", "card"), _CARDS, usage_filter)
 
 
 def _joined(
-    told: Sequence[MetricSample],
+    samples: Sequence[MetricSample],
     keys: tuple[str, ...],
-    columns: Sequence[tuple[str, Metric, Show]],
-    wanted: UsageFilter,
+    columns: Sequence[tuple[str, Metric, Formatter]],
+    usage_filter: UsageFilter,
 ) -> Table:
     """One row for each series of the columns' metrics with the same ``keys``."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for header, metric, show in columns:
-        for sample in _of(told, metric, wanted):
+        for sample in _of(samples, metric, usage_filter):
             row = rows.setdefault(tuple(sample.labels.get(key, _ABSENT) for key in keys), {})
             row[header] = show(sample.number)
     headers = tuple(header for header, _, _ in columns)
@@ -99,42 +99,42 @@ def _joined(
 
 
 def metric_of_pods(name: str) -> Metric:
-    """A metric whose series name a pod. Raises ConfigError with those that there are."""
+    """The metric of that name with a pod label. Raises ConfigError with the known names."""
     return _named(name, "pods", filter(_of_pods, catalogue.EXPORTER))
 
 
 def metric_of_cards(name: str) -> Metric:
-    """A metric whose series name a card and no pod. Raises ConfigError with those that there are."""
-    own = (each for each in catalogue.EXPORTER if _says(each, _CARD_LABELS) and not _of_pods(each))
-    return _named(name, "cards", own)
+    """The metric of that name with a GPU label and no pod label. Raises ConfigError with the known names."""
+    own = (each for each in catalogue.EXPORTER if _has_label(each, _CARD_LABELS) and not _of_pods(each))
+    return _named(name, "GPUs", own)
 
 
 def _named(name: str, what: str, metrics: Iterable[Metric]) -> Metric:
     known = {each.name: each for each in metrics}
     if name not in known:
-        raise ConfigError(f"--metric: {name!r} is no metric of {what}; use one of {', '.join(known)}")
+        raise ConfigError(f"--metric: {name!r} is not a metric of {what}; use one of {', '.join(known)}")
     return known[name]
 
 
 def _of_pods(metric: Metric) -> bool:
-    return _says(metric, _POD_LABELS)
+    return _has_label(metric, _POD_LABELS)
 
 
-def _says(metric: Metric, labels: Iterable[str]) -> bool:
+def _has_label(metric: Metric, labels: Iterable[str]) -> bool:
     return any(label in metric.labels for label in labels)
 
 
-def series(told: Sequence[MetricSample], metric: Metric, wanted: UsageFilter) -> Table:
-    """Every series of one metric as the exporters say it, label by label."""
+def series(samples: Sequence[MetricSample], metric: Metric, usage_filter: UsageFilter) -> Table:
+    """Every series of one metric, one column per label."""
     rows = [
         (*(sample.labels.get(label, _ABSENT) for label in metric.labels), f"{sample.number:g}")
-        for sample in _of(told, metric, wanted)
+        for sample in _of(samples, metric, usage_filter)
     ]
     return Table((*(label.upper() for label in metric.labels), "VALUE"), tuple(sorted(rows)))
 
 
-def _of(told: Sequence[MetricSample], metric: Metric, wanted: UsageFilter) -> list[MetricSample]:
-    return [each for each in told if each.metric == str(metric) and wanted.has(each.labels)]
+def _of(samples: Sequence[MetricSample], metric: Metric, usage_filter: UsageFilter) -> list[MetricSample]:
+    return [each for each in samples if each.metric == str(metric) and usage_filter.matches(each.labels)]
 
 
 def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str | None:

@@ -1,9 +1,9 @@
-"""Nodes as the tools show them: cards, who holds what on them, and what is held on no known card.
+"""Nodes as the tools show them: GPUs, units of pods per GPU, and pending units.
 
-Totals come from ``status.allocatable``, sizes of cards from the annotation ``gpushare.io/cards`` or,
-where that is absent, from allocatable ÷ count. A pod counts where the node agent says it is, else
-where its own annotations say. Cards that the node does not have are no cards: such units are
-*pending*. What cannot be read is listed in ``problems`` and never guessed.
+Totals come from ``status.allocatable``, sizes of GPUs from the annotation ``gpushare.io/cards`` or, without
+it, from allocatable ÷ count. The GPUs of a pod come from the annotation of the node agent, else from those of
+the pod. Units on a GPU that the node does not have are *pending*. Unreadable values are listed in
+``problems`` and never guessed.
 """
 
 from collections import defaultdict
@@ -27,11 +27,11 @@ _MAX_CARDS: Final = 128
 _ROLE_LABEL: Final = "node-role.kubernetes.io/"
 _OLD_ROLE_LABEL: Final = "kubernetes.io/role"
 _ROLE_ALIASES: Final = {"control-plane": "master"}
-"""Kubernetes renamed the label in 1.20; scripts of arena's time look for ``master``."""
+"""Kubernetes renamed the label in 1.20; older scripts look for ``master``."""
 
 
 class GpuCount(NamedTuple):
-    """Cards of a node, by the piece. On a sharing node ``allocated`` counts the cards in any use."""
+    """Whole GPUs of a node. On a sharing node ``allocated`` counts every GPU in use."""
 
     total: int
     allocated: int
@@ -40,9 +40,9 @@ class GpuCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod on its node: the units it asks for, those per card, those on no known card; whole cards.
+    """A pod on its node: requested units, units per GPU, pending units, and number of whole GPUs.
 
-    ``whole_gpus`` are units by card that it has as a whole GPU on a node that shares its cards.
+    ``whole_gpus`` are units by GPU index that it uses as a whole GPU on a sharing node.
     """
 
     uid: str
@@ -55,15 +55,15 @@ class PodView:
     whole_gpus: Mapping[int, int]
 
     def on_card(self, index: int) -> int:
-        """Units on one card, asked for or with the whole of it."""
+        """Units on one GPU, shared or as a whole GPU."""
         return self.cards.get(index, 0) + self.whole_gpus.get(index, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node and its pods in order of namespace and name. ``total`` is in units, 0 if it does not share.
+    """A node and its pods, sorted by namespace and name. ``total`` is in units, 0 if it does not share.
 
-    ``described`` says whether the node agent published the cards; else model, UUID and health are unknown.
+    ``described`` is whether the node agent published its GPUs; else model, UUID and health are unknown.
     """
 
     name: str
@@ -76,40 +76,40 @@ class NodeView:
     pods: tuple[PodView, ...]
     mode: str
     policy: str
-    closed: str | None
+    not_sharing: str | None
     whole_cards: GpuCount
     problems: tuple[str, ...]
 
     @property
     def shared(self) -> bool:
-        """Whether the node has units to give."""
+        """Whether the node has units."""
         return self.total > 0
 
     @property
     def pending(self) -> int:
-        """Units that are on no known card."""
+        """Units of pods without a known GPU."""
         return sum(pod.pending for pod in self.pods)
 
     @property
     def on_cards(self) -> int:
-        """Units on known cards."""
+        """Units on known GPUs."""
         return sum(self.used_on(card.index) for card in self.cards)
 
     @property
     def used(self) -> int:
-        """All units, on cards and pending."""
+        """All units, on GPUs and pending."""
         return self.on_cards + self.pending
 
     @property
     def gpus(self) -> GpuCount:
-        """The cards by the piece, shared or whole."""
+        """Number of GPUs, shared or whole."""
         if not self.shared:
             return self.whole_cards
         in_use = sum(self.used_on(card.index) > 0 for card in self.cards)
         return GpuCount(len(self.cards), in_use, sum(card.faulty for card in self.cards))
 
     def used_on(self, index: int) -> int:
-        """Units on one card; all of them where it is in use as a whole GPU, be it by several pods."""
+        """Units on one GPU; all of them if it is used as a whole GPU."""
         whole = sum(card.units for card in self.cards if card.index == index and card.whole_gpu_pods)
         return whole + sum(pod.cards.get(index, 0) for pod in self.pods)
 
@@ -134,9 +134,9 @@ def view_of(node: WireNode, pods: Iterable[PodRecord]) -> NodeView:
     cards = _cards(node, total, cards_text, problems)
     assigned = _assigned(annotations.assigned if annotations else None, problems)
     core = node_of(node.metadata.name, capacity={}, labels=labels)
-    held = tuple(pods)
-    if not total and any(pod.units for pod in held):
-        problems.append(f"pods hold {RESOURCE_MEM}, but none is allocatable: is the node agent running?")
+    bound = tuple(pods)
+    if not total and any(pod.units for pod in bound):
+        problems.append(f"pods use {RESOURCE_MEM}, but none is allocatable; is the node agent running?")
     return NodeView(
         name=node.metadata.name,
         address=_address(node),
@@ -145,11 +145,11 @@ def view_of(node: WireNode, pods: Iterable[PodRecord]) -> NodeView:
         total=total,
         cards=cards,
         described=cards_text is not None,
-        pods=tuple(_pod_view(pod, assigned.get(pod.uid), cards) for pod in held),
+        pods=tuple(_pod_view(pod, assigned.get(pod.uid), cards) for pod in bound),
         mode=str(core.mode),
         policy=core.placement if core.placement in POLICIES and core.placement is not None else DEFAULT,
-        closed=core.closed,
-        whole_cards=_whole_cards(node, held, problems),
+        not_sharing=core.closed,
+        whole_cards=_whole_cards(node, bound, problems),
         problems=tuple(f"node {node.metadata.name}: {problem}" for problem in problems),
     )
 
@@ -173,22 +173,22 @@ def _cards(node: WireNode, total: int, text: str | None, problems: list[str]) ->
             return ()
         count, cards = len(published), published if len(published) <= _MAX_CARDS else ()
     if total and not cards:
-        problems.append(f"{RESOURCE_MEM}={total} on {count} cards: no card size")
+        problems.append(f"{RESOURCE_MEM}={total} on {count} GPUs: cannot derive the size of a GPU")
     return cards
 
 
 def _assigned(text: str | None, problems: list[str]) -> Mapping[str, Mapping[int, int]]:
-    word = parse_assigned(text) if text is not None else {}
-    if word is None:
+    assigned = parse_assigned(text) if text is not None else {}
+    if assigned is None:
         problems.append(f"annotation {ANN_ASSIGNED_NODE} cannot be read")
-    return word or {}
+    return assigned or {}
 
 
 def _pod_view(pod: PodRecord, assigned: Mapping[int, int] | None, cards: tuple[Card, ...]) -> PodView:
-    claimed = believable(assigned) or pod.cards
+    reserved = believable(assigned) or pod.cards
     known = {card.index for card in cards}
-    placed = {index: units for index, units in claimed.items() if index in known}
-    pending = sum(claimed.values()) - sum(placed.values()) if claimed else pod.units
+    placed = {index: units for index, units in reserved.items() if index in known}
+    pending = sum(reserved.values()) - sum(placed.values()) if reserved else pod.units
     name = f"{pod.namespace}/{pod.name}"
     whole = {card.index: card.units for card in cards if pod.whole_cards and name in card.whole_gpu_pods}
     return PodView(pod.uid, pod.namespace, pod.name, pod.units, placed, pending, pod.whole_cards, whole)
@@ -212,5 +212,5 @@ def _roles(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def printable(text: str) -> str:
-    """The text without what could move the cursor or break a column."""
+    """Replaces characters that could move the cursor or break a column."""
     return "".join(char if char.isprintable() else "?" for char in text)

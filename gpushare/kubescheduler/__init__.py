@@ -1,1 +1,1 @@
-"""kube-scheduler's configuration and static pod, as plain values. Pure."""
+"""Configuration and static pod of kube-scheduler, as plain values. Pure."""

@@ -1,12 +1,12 @@
 """The configuration that makes kube-scheduler call the extender, as plain dicts.
 
-The one renderer: the command line, the installer, the sidecar and the docs all use it. What does
-not belong here: files, flags, and where the scheduler runs.
+The command line, the installer, the sidecar and the docs all use this renderer. What does not belong here:
+files, flags, and where the scheduler runs.
 
 ===========  ==========  ==========================================
-Kubernetes   Policy v1   KubeSchedulerConfiguration written for it
+Kubernetes   Policy v1   KubeSchedulerConfiguration
 ===========  ==========  ==========================================
-1.16, 1.17   yes         none that has extenders
+1.16, 1.17   yes         none with extenders
 1.18         yes         v1alpha2
 1.19-1.21    yes         v1beta1
 1.22         yes         v1beta2
@@ -26,13 +26,13 @@ from gpushare.errors import ConfigError
 
 DEFAULT_URL: Final = f"http://127.0.0.1:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
 DEFAULT_WEIGHT: Final = 5
-"""Scores reach 10 × weight × 10. The built-in scores that know nothing of cards and pull pods apart add
-up to 400; with a weight below 5 they could outvote the extender."""
+"""Scores reach 10 × weight × 10. The built-in scores that spread pods, without regard to GPUs, add up to 400;
+with a weight below 5 they could outvote the extender."""
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 GROUP: Final = "kubescheduler.config.k8s.io/"
 KIND: Final = "KubeSchedulerConfiguration"
 FULL_SAMPLE: Final = 100
-"""Percent of nodes; with less, the extender may be shown the full ones only."""
+"""Percent of nodes; with less, the extender may see only full nodes."""
 _OLDEST: Final = 16
 _LAST_POLICY: Final = 22
 API_VERSIONS: Final = ((25, "v1"), (23, "v1beta3"), (22, "v1beta2"), (19, "v1beta1"), (18, "v1alpha2"))
@@ -41,7 +41,7 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class KubernetesVersion(NamedTuple):
-    """Major and minor; patch releases never change what a scheduler reads."""
+    """Major and minor; patch releases never change the configuration format."""
 
     major: int
     minor: int
@@ -51,7 +51,7 @@ class KubernetesVersion(NamedTuple):
 
 
 class Format(StrEnum):
-    """``AUTO`` is a Policy where nothing else has extenders, else a KubeSchedulerConfiguration."""
+    """``AUTO`` is a Policy for versions without extenders in KubeSchedulerConfiguration, else the latter."""
 
     AUTO = "auto"
     POLICY = "policy"
@@ -60,7 +60,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files as the scheduler sees them: whom to trust, and who it is."""
+    """TLS files by the paths that the scheduler uses: trusted CA, client certificate and key."""
 
     ca_file: str
     cert_file: str | None = None
@@ -76,7 +76,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderConfig:
-    """How the scheduler reaches the extender and what for. A verb that is None is not called."""
+    """URL and calls of the extender. A verb that is None is not called."""
 
     url_prefix: str = DEFAULT_URL
     filter_verb: str = "filter"
@@ -93,22 +93,24 @@ class ExtenderConfig:
     def __post_init__(self) -> None:
         _check_url(self.url_prefix, self.tls)
         if self.weight < 1:
-            raise ConfigError(f"weight {self.weight}: kube-scheduler wants 1 or more")
+            raise ConfigError(f"weight {self.weight}: kube-scheduler requires 1 or more")
         if self.http_timeout_s is not None and self.http_timeout_s < 1:
             raise ConfigError(f"HTTP timeout {self.http_timeout_s} s: must be 1 or more")
         if not self.managed_resources:
             raise ConfigError("no managed resources: the extender would be called for every pod")
         if self.ignorable and self.bind_verb:
-            raise ConfigError("an ignorable extender that binds: its failures would be bound without a card")
+            raise ConfigError(
+                "an extender that binds cannot be ignorable: its failures would bind pods without a GPU"
+            )
 
     @property
     def enable_https(self) -> bool:
-        """Whether the URL is https, which is what the scheduler's flag of that name must agree with."""
+        """Whether the URL is https; the field ``enableHTTPS`` must match."""
         return urlsplit(self.url_prefix).scheme == "https"
 
 
 def minimal(url_prefix: str = DEFAULT_URL) -> ExtenderConfig:
-    """What the source documents configure: filter and bind, the memory resource, nothing else."""
+    """The configuration of the ACK documentation: filter and bind for the memory resource only."""
     return ExtenderConfig(
         url_prefix,
         preempt_verb=None,
@@ -120,10 +122,10 @@ def minimal(url_prefix: str = DEFAULT_URL) -> ExtenderConfig:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """The rest of a KubeSchedulerConfiguration; a Policy has no place for any of it.
+    """Other fields of a KubeSchedulerConfiguration; a Policy has none of them.
 
-    The extender sees only nodes that the scheduler samples: at less than 100 percent, a large
-    cluster may offer it the full nodes and not the free ones.
+    The extender sees only nodes that the scheduler samples: with less than 100 percent of a large cluster,
+    the sample may have only full nodes.
     """
 
     name: str | None = None
@@ -140,7 +142,7 @@ DEFAULT_OPTIONS: Final = SchedulerOptions()
 
 
 def parse_version(text: str) -> KubernetesVersion:
-    """``1.36``, ``v1.36.3`` or ``v1.16.6-aliyun.1``. Raises ConfigError for what we cannot serve."""
+    """``1.36``, ``v1.36.3`` or ``v1.16.6-aliyun.1``. Raises ConfigError for an unsupported version."""
     match = _VERSION.fullmatch(text.strip())
     if match is None:
         raise ConfigError(f"Kubernetes version {text!r} is not like 1.36")
@@ -151,7 +153,7 @@ def parse_version(text: str) -> KubernetesVersion:
 
 
 def reads_policy(version: KubernetesVersion) -> bool:
-    """Whether that scheduler still has ``--policy-config-file``."""
+    """Whether this version has ``--policy-config-file``."""
     return version.minor <= _LAST_POLICY
 
 
@@ -162,9 +164,9 @@ def render(
     options: SchedulerOptions = DEFAULT_OPTIONS,
     form: Format = Format.AUTO,
 ) -> dict[str, object]:
-    """The document for that Kubernetes, in the newest version that it reads.
+    """The document for this version, in the newest API version that it reads.
 
-    Raises ConfigError where the form and the version, or the form and the options, do not go together.
+    Raises ConfigError if the version or the options do not support the form.
     """
     api = next((name for first, name in API_VERSIONS if version.minor >= first), None)
     if form is Format.POLICY or (form is Format.AUTO and api is None):
@@ -198,19 +200,19 @@ def _component_config(extender: ExtenderConfig, api: str, options: SchedulerOpti
         "leaderElection": _leader_election(options),
         "percentageOfNodesToScore": options.percentage_of_nodes,
         **profiles,
-        # v1alpha2 took the extender's type from Policy, spelling and nanoseconds included.
+        # v1alpha2 uses the extender type of Policy, with its spelling and nanoseconds.
         "extenders": [extender_entry(extender, legacy=api == "v1alpha2")],
     }
 
 
 def _leader_election(options: SchedulerOptions) -> dict[str, object]:
-    """A second scheduler needs a lease of its own, or it waits for ever behind the cluster's."""
+    """An additional scheduler needs its own Lease, or it waits forever for that of the default one."""
     own = options.leader_elect and options.name not in (None, DEFAULT_SCHEDULER)
     return {"leaderElect": options.leader_elect} | ({"resourceName": options.name} if own else {})
 
 
 def extender_entry(config: ExtenderConfig, *, legacy: bool = False) -> dict[str, object]:
-    """One entry of ``extenders``; ``legacy`` spells it as a Policy does."""
+    """One entry of ``extenders``; ``legacy`` is the spelling of a Policy."""
     entry: dict[str, object] = {
         "urlPrefix": config.url_prefix,
         "filterVerb": config.filter_verb,
@@ -259,4 +261,4 @@ def _check_url(url: str, tls: Tls | None) -> None:
             f"URL {url!r} needs a CA file: without one kube-scheduler does not verify the extender"
         )
     if parts.scheme == "http" and tls is not None:
-        raise ConfigError(f"TLS files are given, but the URL {url!r} is not https")
+        raise ConfigError(f"TLS files are set, but the URL {url!r} is not https")

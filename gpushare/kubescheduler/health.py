@@ -1,19 +1,18 @@
-"""The addresses under which a static pod says that it is well. Pure: from its manifest to URLs."""
+"""The health URLs of a static pod, from its manifest. Pure."""
 
 from typing import Any
 
 Object = dict[str, Any]
 
 _PROBES = ("livenessProbe", "readinessProbe")
-_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - what is compared with, not bound to
+_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 _SECURE_PORT = "10259"
 
 
 def health_urls(pod: Object, program: str) -> list[list[str]]:
-    """Groups of URLs of which one each must answer 200: the program's own health, and each probe.
+    """Groups of URLs: the health endpoint of the program, and each probe. One URL per group must answer 200.
 
-    The paths of the program's health are those of kube-scheduler and its kin: /livez, and /healthz
-    before it. Probes that are no HTTP are left to the kubelet.
+    Control plane components serve /livez, older ones /healthz. Probes other than HTTP are ignored.
     """
     container = next(each for each in pod["spec"]["containers"] if _runs(each, program))
     port = _flag(container, "--secure-port") or _SECURE_PORT
@@ -39,14 +38,14 @@ def _base(scheme: str, host: str, port: int | str) -> str:
 
 
 def _port(container: Object, port: int | str) -> int | str:
-    """Its number; probes may name one of the container's ports."""
+    """The port number; a probe may use the name of a container port."""
     ports = container.get("ports") or []
     named: dict[int | str, int] = {each.get("name"): each["containerPort"] for each in ports}
     return named.get(port, port)
 
 
 def _host(container: Object) -> str:
-    """Where the program listens: on the host's network, so on an address of the host."""
+    """The address on which the program listens, in the network of the host."""
     bound = _flag(container, "--bind-address") or ""
     return "127.0.0.1" if bound in _EVERYWHERE else bound
 

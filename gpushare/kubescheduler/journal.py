@@ -1,8 +1,7 @@
-"""The journal of an edit of kube-scheduler's static pod: what was there, and what took its place.
+"""The journal of an edit of kube-scheduler's static pod: the files before and after.
 
-It is on the node's disk before anything is changed, so that the next run can finish or undo what a killed
-run has left. The role ``scheduler_extender`` keeps the same file. What does not belong here: reading and
-writing it.
+It is written before anything is changed, so that the next run can finish or undo an interrupted edit. The
+role ``scheduler_extender`` keeps the same file. What does not belong here: reading and writing the file.
 """
 
 import json
@@ -12,10 +11,10 @@ from gpushare.errors import ConfigError
 
 
 class Files(NamedTuple):
-    """What one kube-scheduler is started from.
+    """The files of one kube-scheduler.
 
-    ``config_file`` is the path of our configuration, empty where the manifest names none; ``config`` is its
-    text, empty where there is no such file.
+    ``config_file`` is the path of our configuration, empty if the manifest does not use one; ``config`` is
+    its text, empty if there is no such file.
     """
 
     manifest: str
@@ -24,10 +23,10 @@ class Files(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """An edit that has begun and is not proven to work.
+    """An edit that has started and is not verified.
 
     ``written`` is the new manifest, empty in a journal of the role. ``processes`` are those of kube-scheduler
-    from before the edit, ``PID@START``.
+    before the edit, as ``PID@START``.
     """
 
     before: Files
@@ -36,13 +35,13 @@ class Journal(NamedTuple):
 
 
 def journal_text(journal: Journal) -> str:
-    """As it is stored."""
+    """The text of the file."""
     rest = {"written": journal.written, "processes": sorted(journal.processes)}
     return json.dumps({**journal.before._asdict(), **rest}) + "\n"
 
 
 def parse_journal(text: str, path: str) -> Journal:
-    """Raises ConfigError that names ``path`` for what is no journal."""
+    """Parses the text of the file. Raises ConfigError that names ``path`` if it is not a journal."""
     try:
         found = json.loads(text)
         before = Files(*(str(found[name]) for name in Files._fields))
@@ -56,10 +55,10 @@ def parse_journal(text: str, path: str) -> Journal:
 
 
 def is_unproven(journal: Journal, manifest: str, *, is_installed: bool) -> bool:
-    """Whether the manifest that is there is from the edit of the journal, begun or finished.
+    """Whether the manifest is from the edit of the journal, started or finished.
 
-    Otherwise somebody has replaced it since, such as ``kubeadm upgrade``, and the journal says nothing of
-    it. ``is_installed`` is whether our configuration is in it.
+    Otherwise it was replaced since, for example by ``kubeadm upgrade``, and the journal does not apply.
+    ``is_installed`` is whether the manifest has our configuration.
     """
     if manifest in (journal.before.manifest, journal.written):
         return True

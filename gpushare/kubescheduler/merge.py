@@ -1,6 +1,6 @@
-"""The extender in a configuration that a kube-scheduler has already.
+"""Adds the extender to an existing configuration of kube-scheduler.
 
-What does not belong here: configurations of our own (``model.scheduler_config``).
+What does not belong here: new configurations (``kubescheduler.config``).
 """
 
 from collections.abc import Mapping
@@ -19,24 +19,24 @@ from gpushare.kubescheduler.config import (
 
 
 def merged(document: Mapping[str, object], extender: ExtenderConfig) -> dict[str, object]:
-    """A configuration that a scheduler has already, with the extender in it once.
+    """The existing configuration with exactly one entry for the extender.
 
-    All else stays as it is, other extenders too. Raises ConfigError where the document has no place for
-    an extender, or has one already that binds: kube-scheduler takes one of these only.
+    Everything else stays unchanged, also other extenders. Raises ConfigError if the document does not support
+    extenders, or has another extender that binds: kube-scheduler allows only one.
     """
     api = str(document.get("apiVersion", "")).removeprefix(GROUP)
     policy = document.get("kind") == "Policy"
     known = [name for _, name in API_VERSIONS]
     if not policy and (document.get("kind") != KIND or api not in known):
         raise ConfigError(
-            f"{document.get('kind')} {document.get('apiVersion')} has no place for an extender; "
+            f"{document.get('kind')} {document.get('apiVersion')} does not support extenders; "
             f"use a {KIND} of {', '.join(known)}"
         )
     others = [each for each in _entries(document) if not _is_ours(each)]
     for each in others:
         if each.get("bindVerb") and extender.bind_verb:
             raise ConfigError(
-                f"extender {each.get('urlPrefix')} binds already, and kube-scheduler lets only one do so"
+                f"extender {each.get('urlPrefix')} also binds, and kube-scheduler allows only one to bind"
             )
     entry = extender_entry(extender, legacy=policy or api == "v1alpha2")
     sampling = {} if policy else {"percentageOfNodesToScore": FULL_SAMPLE}

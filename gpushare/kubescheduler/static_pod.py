@@ -1,7 +1,7 @@
-"""The static pod of kube-scheduler, as plain dicts: our configuration into it, and out of it again.
+"""Adds our configuration to the static pod of kube-scheduler, and removes it. Plain dicts.
 
-What the edit takes the place of is written into an annotation of the pod, so that taking it back needs
-nothing else, and keeps whatever others have changed meanwhile. What does not belong here: files and YAML.
+An annotation of the pod records the replaced flag, so that removal needs nothing else and keeps other changes
+to the pod. What does not belong here: files and YAML.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from gpushare.kubescheduler.merge import merged
 Object = dict[str, Any]
 
 FOLDER: Final = "/etc/kubernetes/gpushare"
-"""On the node and in the pod: what the scheduler is to read."""
+"""Folder of our configuration, on the node and in the pod."""
 POLICY_FILE: Final = "/etc/kubernetes/scheduler-policy-config.json"
-"""Where the source documents have the Policy."""
+"""Path of the Policy in the ACK documentation."""
 CONFIG_FLAG: Final = "--config"
 POLICY_FLAG: Final = "--policy-config-file"
 _CONFIG_MAP_FLAG: Final = "--policy-configmap"
@@ -36,13 +36,13 @@ _VOLUME: Final = "gpushare-scheduler"
 _FILE_VOLUME: Final = "gpushare-scheduler-file"
 _VOLUMES: Final = (_VOLUME, _FILE_VOLUME)
 _MARK: Final = "gpushare.io/scheduler-config"
-"""Digest of the configuration: the kubelet starts the pod again when it changes."""
+"""Digest of the configuration: the kubelet restarts the pod when it changes."""
 _REPLACED: Final = "gpushare.io/replaced-flag"
-"""JSON list: the words of the command line that our flag took the place of."""
+"""JSON list: the words of the command line that our flag replaced."""
 
 
 class ManifestEdit(NamedTuple):
-    """The edited static pod, and the file that it reads (JSON, which is YAML too)."""
+    """The edited static pod, and its configuration file (JSON, which is also YAML)."""
 
     manifest: Object
     config_file: str
@@ -50,14 +50,14 @@ class ManifestEdit(NamedTuple):
 
 
 class Base(NamedTuple):
-    """A configuration that the scheduler has already."""
+    """The existing configuration of the scheduler: flag and path."""
 
     flag: str
     path: str
 
 
 def base_of(manifest: Object) -> Base | None:
-    """Where the scheduler's own configuration is, None where it has none. Raises as ``installed`` does."""
+    """The existing configuration without ours, None if there is none. Raises as ``installed`` does."""
     container = _scheduler(removed(manifest))
     if _flag(container, _CONFIG_MAP_FLAG) is not None:
         raise ConfigError(
@@ -71,7 +71,7 @@ def base_of(manifest: Object) -> Base | None:
 
 
 def version_of(manifest: Object) -> KubernetesVersion | None:
-    """By the tag of the scheduler's image, None where it does not tell."""
+    """The version from the tag of the scheduler's image, None if the tag is not a version."""
     _, _, tag = str(_scheduler(manifest).get("image", "")).partition("@")[0].rpartition(":")
     try:
         return parse_version(tag)
@@ -87,29 +87,31 @@ def installed(
     *,
     policy_file: str | None = None,
 ) -> ManifestEdit:
-    """The pod with the extender in its configuration; the same again where it is there already.
+    """The pod with the extender in its configuration; idempotent.
 
-    ``base`` is what the file of ``base_of`` says. Without one, the configuration is a Policy up to
-    Kubernetes 1.22 and has the scheduler's kubeconfig and leader election after. A Policy goes into
-    ``policy_file``, where the scheduler's own is not there already. Raises ConfigError where this is no
-    static pod of kube-scheduler, or its configuration cannot take the extender.
+    ``base`` is the content of the file of ``base_of``. Without it, the configuration is a Policy up to
+    Kubernetes 1.22, later a KubeSchedulerConfiguration with the scheduler's kubeconfig and leader election.
+    A Policy goes into ``policy_file``, unless the scheduler has its own Policy there. Raises ConfigError if
+    this is not a static pod of kube-scheduler, or its configuration does not support the extender.
     """
     found = base_of(manifest)
     if found and base is None:
-        raise ConfigError(f"kube-scheduler has {found.flag}={found.path}, and that file is not given")
+        raise ConfigError(
+            f"kube-scheduler has {found.flag}={found.path}, but the content of that file is missing"
+        )
     original = removed(manifest)
     flag = found.flag if found else POLICY_FLAG if reads_policy(version) else CONFIG_FLAG
     document = merged(base, extender) if base is not None else _fresh(original, extender, version)
     text = json.dumps(document, indent=2) + "\n"
-    wished = policy_file if flag == POLICY_FLAG and Base(flag, policy_file or "") != found else None
-    file = wished or f"{FOLDER}/{_FILES[flag]}"
+    requested = policy_file if flag == POLICY_FLAG and Base(flag, policy_file or "") != found else None
+    file = requested or f"{FOLDER}/{_FILES[flag]}"
     return ManifestEdit(
         _with_file(original, flag, file, hashlib.sha256(text.encode()).hexdigest()[:16]), file, text
     )
 
 
 def _fresh(manifest: Object, extender: ExtenderConfig, version: KubernetesVersion) -> dict[str, object]:
-    """With ``--config``, kube-scheduler takes kubeconfig and leader election from the file."""
+    """With ``--config``, kube-scheduler reads kubeconfig and leader election from the file."""
     if reads_policy(version):
         return render(extender, version, form=Format.POLICY)
     container = _scheduler(manifest)
@@ -143,27 +145,27 @@ def _with_file(manifest: Object, flag: str, file: str, digest: str) -> Object:
 
 
 def _places(file: str) -> list[tuple[str, str, str]]:
-    """Volume, path and kind of all that the pod is to see: our folder, and a file that is not in it."""
+    """Volume, path and type of every mount: our folder, and a file outside of it."""
     folder = (_VOLUME, FOLDER, "Directory")
     return [folder] if file.startswith(f"{FOLDER}/") else [folder, (_FILE_VOLUME, file, "File")]
 
 
 def is_installed(manifest: Object) -> bool:
-    """Whether our configuration is in the pod."""
+    """Whether the pod has our configuration."""
     return _MARK in (manifest.get("metadata", {}).get("annotations") or {})
 
 
 def config_file_of(manifest: Object) -> str:
-    """The path of our configuration, as the command line has it; empty where we are not in the pod."""
+    """The path of our configuration from the command line; empty if the pod does not have it."""
     container = _scheduler(manifest)
     values = (word.partition("=")[2] for word in _words(container) if is_installed(manifest))
     return next((value for value in values if _is_our_file(value, container)), "")
 
 
 def arguments_of(manifest: Object) -> list[str]:
-    """What a process of this pod has behind its program's name, at the least.
+    """Arguments that every process of this pod has.
 
-    Nothing where the kubelet replaces variables in them.
+    Empty if they contain variables that the kubelet replaces.
     """
     words = _words(_scheduler(manifest))
     known = [] if any("$(" in word for word in words) else words
@@ -171,13 +173,11 @@ def arguments_of(manifest: Object) -> list[str]:
 
 
 def removed(manifest: Object) -> Object:
-    """The pod as it would be without us: itself where we are not in it."""
+    """The pod without our configuration; unchanged if it does not have it."""
     container = _scheduler(manifest)
     if not is_installed(manifest):
         if any(each.get("name") in _VOLUMES for each in manifest["spec"].get("volumes") or []):
-            raise ConfigError(
-                f"volume {_VOLUME} is there without annotation {_MARK}; restore the backup first"
-            )
+            raise ConfigError(f"volume {_VOLUME} exists without annotation {_MARK}; restore the backup first")
         return manifest
     annotations = dict(manifest["metadata"]["annotations"])
     del annotations[_MARK]
@@ -213,26 +213,28 @@ def _replaced(text: str | None) -> list[str]:
 
 
 def _without(parent: Object, key: str) -> Object:
-    """Without our entries of that list, and without the list where there are no others."""
+    """Without our entries of that list, and without the list if it has no others."""
     rest = [each for each in parent.get(key) or [] if each.get("name") not in _VOLUMES]
     others = {name: each for name, each in parent.items() if name != key}
     return {**parent, key: rest} if rest else others
 
 
 def _scheduler(manifest: Object) -> Object:
-    """The container that runs kube-scheduler. Raises ConfigError where there is none that can be edited."""
+    """The container that runs kube-scheduler. Raises ConfigError if there is none that can be edited."""
     spec = manifest.get("spec")
     containers = (spec.get("containers") or []) if isinstance(spec, dict) else []
     for container in containers if manifest.get("kind") == "Pod" else []:
         if container.get("name") == PROGRAM or PROGRAM in _words(container):
             return _checked(container)
-    raise ConfigError(f"{manifest.get('kind')} has no container {PROGRAM}; name its static pod")
+    raise ConfigError(
+        f"{manifest.get('kind')} has no container {PROGRAM}; use the manifest of its static pod"
+    )
 
 
 def _checked(container: Object) -> Object:
     for word in _words(container):
         if not isinstance(word, str):
-            raise ConfigError(f"container {container.get('name')}: {word!r} in its command is not a text")
+            raise ConfigError(f"container {container.get('name')}: {word!r} in its command is not a string")
         if PROGRAM in word and any(character.isspace() for character in word):
             raise ConfigError(
                 f"container {container.get('name')} starts {PROGRAM} in a shell; add the flag by hand"
@@ -251,13 +253,13 @@ def _words(container: Object) -> list[str]:
 
 
 def _words_with_flags(container: Object) -> tuple[str, list[str]]:
-    """The part of the command line that has the flags, and its words."""
+    """The field with the flags (``args`` or ``command``), and its words."""
     key = "args" if container.get("args") else "command"
     return key, list(container.get(key) or [])
 
 
 def _flag(container: Object, flag: str) -> str | None:
-    """The value of a flag, None where it is not there. A switch without a value is on."""
+    """The value of a flag, None if it is not set; "true" for a flag without a value."""
     words = _words(container)
     found = _place(words, flag)
     if found is None:
@@ -267,7 +269,7 @@ def _flag(container: Object, flag: str) -> str | None:
 
 
 def _place(words: Sequence[str], flag: str) -> tuple[int, int] | None:
-    """Where a flag begins and how many words it is: ``--flag=value``, or ``--flag value``."""
+    """Index and number of words of a flag: ``--flag=value`` or ``--flag value``."""
     for index, word in enumerate(words):
         if word.startswith(f"{flag}="):
             return index, 1

@@ -1,8 +1,8 @@
-"""Whose turn it is to edit a control plane: one node after the other, by name, and none after a failure.
+"""The order in which control planes are edited: one node after the other, by name, none after a failure.
 
-Each pod of the installer's Job decides for itself, by the pods of the Job as the API server lists them. A
-node is done when its pod has succeeded. Nothing expires: a pod that was killed half-way keeps the
-others waiting until its restarted container is done. What does not belong here: asking the API server.
+Each pod of the installer's Job decides for itself, from the pods of the Job in the API server. A node is done
+when its pod has succeeded. Nothing expires: after a pod is killed, the others wait until its restarted
+container is done. What does not belong here: requests to the API server.
 """
 
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 _FIRST_SIGNAL: Final = 128
-"""Exit codes from here on say that a process was killed; 255, that nobody knows."""
+"""Exit codes from here on mean that a process was killed; 255 is unknown."""
 
 
 class InstallerPod(NamedTuple):
     """A pod of an installer's Job.
 
     ``job`` is the Job's UID, ``node`` empty until the pod is scheduled, ``phase`` as the API has it.
-    ``exit_code`` is that of the container's last end, None where it has not ended yet; ``message`` is what
-    it said then.
+    ``exit_code`` is that of the last termination of its container, None before the first; ``message`` is its
+    termination message.
     """
 
     name: str
@@ -30,7 +30,7 @@ class InstallerPod(NamedTuple):
 
 
 class Step(Enum):
-    """What a pod does next."""
+    """The next step of a pod."""
 
     EDIT = "edit"
     WAIT = "wait"
@@ -45,7 +45,10 @@ class TurnDecision(NamedTuple):
 
 
 def turn(pods: Sequence[InstallerPod], name: str, control_planes: int) -> TurnDecision:
-    """What the pod of that name does next, given all pods of installers; ``control_planes`` are expected."""
+    """The next step of the pod of that name, from the pods of all installer Jobs.
+
+    ``control_planes`` is the expected number of pods of the Job.
+    """
     me = next((pod for pod in pods if pod.name == name), None)
     if me is None:
         return TurnDecision(Step.WAIT, f"pod {name} is not listed")
@@ -55,7 +58,7 @@ def turn(pods: Sequence[InstallerPod], name: str, control_planes: int) -> TurnDe
         return TurnDecision(Step.STOP, _reason(failed, me))
     earlier = [pod for pod in pods if pod.job != me.job and pod.phase not in ("Succeeded", "Failed")]
     if earlier:
-        return TurnDecision(Step.WAIT, f"pod {earlier[0].name} of an earlier Job has not ended")
+        return TurnDecision(Step.WAIT, f"pod {earlier[0].name} of an earlier Job has not finished")
     return _turn_among(ours, me, control_planes)
 
 
@@ -77,7 +80,7 @@ def _turn_among(pods: Sequence[InstallerPod], me: InstallerPod, control_planes: 
 
 
 def _reason(failed: InstallerPod, me: InstallerPod) -> str:
-    """A pod that is started again after it failed says the same again."""
+    """The message of the failed pod; a pod that is restarted after its failure repeats it."""
     message = failed.message or f"see the log of pod {failed.name}"
     if failed is me:
         return message
@@ -85,5 +88,5 @@ def _reason(failed: InstallerPod, me: InstallerPod) -> str:
 
 
 def _has_failed(pod: InstallerPod) -> bool:
-    """Whether it gave up by itself; one that was killed starts again and finishes or restores."""
+    """Whether it exited with an error; a pod that was killed restarts and finishes or restores."""
     return pod.exit_code is not None and 0 < pod.exit_code < _FIRST_SIGNAL

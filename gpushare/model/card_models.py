@@ -1,7 +1,6 @@
-"""Names of card models: the one table of data-centre cards that sharing is made for, and names as labels.
+"""Names of GPU models: the table of supported data-centre GPUs, and model names as label values.
 
-Others (GeForce, TITAN, unknown ones) are served too; they come last, and whoever wants can refuse
-them by name.
+Other models (GeForce, TITAN, unknown ones) work too; administrators can refuse them.
 """
 
 import re
@@ -24,12 +23,12 @@ _NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 def is_listed(model: str) -> bool:
-    """Whether a model name, as NVML gives it, is of the table."""
+    """Whether a model name from NVML is in the table."""
     words = {word.upper() for word in _SEPARATORS.split(model)}
     return bool(words & LISTED) and not words & _CONSUMER
 
 
 def label_value(text: str) -> str | None:
-    """The text as a label value, ``Tesla-V100-SXM2-16GB``; None where nothing of it can stand there."""
+    """The text as a label value, ``Tesla-V100-SXM2-16GB``; None if no character is valid."""
     value = _NOT_IN_LABELS.sub("-", text)
     return value.strip("-_.")[:_MAX_LABEL].rstrip("-_.") or None

@@ -1,17 +1,17 @@
-"""Choices that flags, settings of a deployment and labels share, in the words in which users write them."""
+"""Choices that flags, deployment settings and labels share; the values are those that users write."""
 
 from enum import StrEnum
 
 
 class MemoryUnit(StrEnum):
-    """What one unit of ``aliyun.com/gpu-mem`` is."""
+    """Size of one unit of ``aliyun.com/gpu-mem``."""
 
     GIB = "GiB"
     MIB = "MiB"
 
 
 class DeviceListStrategy(StrEnum):
-    """How a container is given its GPUs."""
+    """How the container runtime receives the GPUs of a container."""
 
     MOUNTS = "volume-mounts"
     CDI = "cdi"
@@ -19,7 +19,7 @@ class DeviceListStrategy(StrEnum):
 
 
 class Placement(StrEnum):
-    """Which GPU of a node a pod gets: the fullest one with room, or the emptiest one."""
+    """Which GPU of a node is selected for a pod: the fullest one that fits, or the emptiest one."""
 
     BINPACK = "binpack"
     SPREAD = "spread"

@@ -6,6 +6,7 @@ the driver's units, which their names tell; whoever shows them converts.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +79,18 @@ class Readings:
 
     cards: tuple[CardReading, ...]
     unreadable: Mapping[int, str] = field(default_factory=dict)
+
+
+UNCOUNTED_BYTES: Final = 512 * 1024 * 1024
+"""More than the context and the code of one process take beyond the library's estimate for them."""
+UNCOUNTED_SHARE: Final = 0.25
+"""Of the container's limit."""
+
+
+def is_clearly_uncounted(uncounted_bytes: int, limit_bytes: int) -> bool:
+    """Whether the driver reports clearly more memory of a container than the isolation library counts.
+
+    Small differences are normal: the library estimates contexts until they are measured, and does not count
+    code and buffers of the driver. Events of the node agent and alerts use the same thresholds.
+    """
+    return uncounted_bytes > UNCOUNTED_BYTES and uncounted_bytes > UNCOUNTED_SHARE * limit_bytes

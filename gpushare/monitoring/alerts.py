@@ -6,7 +6,7 @@ Remedies belong in the runbooks (one section per alert), routing in Alertmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from gpushare.model.counting import MUCH_BYTES, MUCH_OF_LIMIT
+from gpushare.model.readings import UNCOUNTED_BYTES, UNCOUNTED_SHARE
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring import rules
 
@@ -137,8 +137,8 @@ ALERTS: Final = (
     Alert(
         "GpuShareMemoryUncounted",
         "warning",
-        f"{names.CONTAINER_UNCOUNTED} > {MUCH_BYTES}\n"
-        f"and {names.CONTAINER_UNCOUNTED} > {MUCH_OF_LIMIT} * {names.CONTAINER_LIMIT}",
+        f"{names.CONTAINER_UNCOUNTED} > {UNCOUNTED_BYTES}\n"
+        f"and {names.CONTAINER_UNCOUNTED} > {UNCOUNTED_SHARE} * {names.CONTAINER_LIMIT}",
         f"Container {{{{ $labels.container }}}} of {_POD} uses {{{{ $value | humanize1024 }}}}B "
         f"on {_CARD} that the isolation library does not count.",
         "5m",

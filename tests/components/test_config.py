@@ -19,8 +19,8 @@ def isolated(**isolation: Any) -> dict[str, Any]:
 def test_agents_that_hold_containers_need_the_library_on_their_nodes(selector: dict[str, str]) -> None:
     pools: list[dict[str, Any]] = [{"nodeSelector": selector}]
     assert error_of(raw_stack(pools=pools)) == (
-        f"isolation: missing; devicePlugins[0].nodeSelector {selector} holds containers to their amounts; "
-        "give {}, or select nodes with cgpu.disable.isolation=true too"
+        f"isolation: missing; devicePlugins[0].nodeSelector {selector} enforces limits; "
+        "set it to {}, or also select nodes with cgpu.disable.isolation=true"
     )
     assert load(raw_stack(pools=pools, isolation={"image": DIGEST})).isolation
     unheld: list[dict[str, Any]] = [{"nodeSelector": {**selector, "cgpu.disable.isolation": "true"}}]
@@ -32,8 +32,8 @@ def test_agents_of_mode_mps_need_the_library_and_the_mps_daemon_on_their_nodes()
     both = {"isolation": {"image": DIGEST}, "mps": {"image": DIGEST}}
     assert error_of(raw_stack(pools=pools, mps=both["mps"])).startswith("isolation: missing;")
     assert error_of(raw_stack(pools=pools, isolation=both["isolation"])) == (
-        "mps: missing; devicePlugins[0].nodeSelector {'ack.node.gpu.schedule': 'mps'} shares cards by MPS; "
-        "give {}"
+        "mps: missing; devicePlugins[0].nodeSelector {'ack.node.gpu.schedule': 'mps'} shares GPUs with MPS; "
+        "set it to {}"
     )
     assert load(raw_stack(pools=pools, **both)).mps
 
@@ -70,12 +70,12 @@ def test_the_stacks_are_sound(name: str) -> None:
 
 def test_unknown_keys_are_told_with_those_that_exist() -> None:
     assert error_of(raw_stack(extendr={})).startswith(
-        "extendr: no such key; use one of kubernetesVersion, extender, devicePlugins, nodePools"
+        "extendr: unknown key; use one of kubernetesVersion, extender, devicePlugins, nodePools"
     )
     assert error_of(raw_stack(extender={"replica": 3})).startswith(
-        "extender.replica: no such key; use one of image"
+        "extender.replica: unknown key; use one of image"
     )
-    assert error_of(raw_stack(pools=[{}, {"units": "GiB"}])).startswith("devicePlugins[1].units: no such key")
+    assert error_of(raw_stack(pools=[{}, {"units": "GiB"}])).startswith("devicePlugins[1].units: unknown key")
 
 
 @pytest.mark.parametrize(
@@ -84,39 +84,39 @@ def test_unknown_keys_are_told_with_those_that_exist() -> None:
         ({"kubernetesVersion": "1.36"}, "extender: missing"),
         ({"kubernetesVersion": "1.36", "extender": {}}, "extender.image: missing"),
         ({"extender": {"image": DIGEST}}, "kubernetesVersion: missing"),
-        (raw_stack(extender={"replicas": "3"}), "extender.replicas: '3' is not a whole number"),
-        (raw_stack(extender={"replicas": True}), "extender.replicas: True is not a whole number"),
+        (raw_stack(extender={"replicas": "3"}), "extender.replicas: '3' is not an integer"),
+        (raw_stack(extender={"replicas": True}), "extender.replicas: True is not an integer"),
         (raw_stack(extender={"lease": "no"}), "extender.lease: 'no' is not true or false"),
-        (raw_stack(extender={"cpu": 1}), "extender.cpu: 1 is not a text; put it in quotes"),
-        (raw_stack(kubernetesVersion=1.3), "kubernetesVersion: 1.3 is not a text; put it in quotes"),
+        (raw_stack(extender={"cpu": 1}), "extender.cpu: 1 is not a string; put it in quotes"),
+        (raw_stack(kubernetesVersion=1.3), "kubernetesVersion: 1.3 is not a string; put it in quotes"),
         (raw_stack(kubernetesVersion="new"), "kubernetesVersion: Kubernetes version 'new' is not like 1.36"),
         (raw_stack(kubernetesVersion="1.12"), "kubernetesVersion: Kubernetes 1.12 is not supported"),
         (raw_stack() | {"extender": "image"}, "extender: 'image' is not a mapping"),
         (raw_stack(tenants={}), "tenants: {} is not a list"),
-        (raw_stack(isolation={}), "isolation.image: missing; give it here, or as 'isolation' in images"),
+        (raw_stack(isolation={}), "isolation.image: missing; set it here, or 'isolation' in images"),
         (isolated(image="a/b:v1"), "isolation.image: 'a/b:v1' has no digest"),
-        (isolated(nodeLabels=[]), "isolation.nodeLabels: empty; name labels of nodes with cards"),
-        (isolated(nodeLabels=["cgpu=a b"]), "isolation.nodeLabels[0].cgpu: 'a b' is no label's value"),
+        (isolated(nodeLabels=[]), "isolation.nodeLabels: empty; list labels of nodes with GPUs"),
+        (isolated(nodeLabels=["cgpu=a b"]), "isolation.nodeLabels[0].cgpu: 'a b' is not a label value"),
         (isolated(state="gone"), "isolation.state: 'gone' is not allowed; use one of present, absent"),
         (isolated(kubeletRoot="var"), "isolation.kubeletRoot: 'var' is not an absolute path"),
         (isolated(memory="64"), "isolation.memory: '64' is not an amount"),
-        (raw_stack(mps={}), "mps.image: missing; give it here, or as 'device-plugin' in images"),
+        (raw_stack(mps={}), "mps.image: missing; set it here, or 'device-plugin' in images"),
         (raw_stack(mps={"image": "a/b:v1"}), "mps.image: 'a/b:v1' has no digest"),
-        (raw_stack(mps={"image": DIGEST, "nodeLabels": []}), "mps.nodeLabels: empty; name labels of nodes"),
+        (raw_stack(mps={"image": DIGEST, "nodeLabels": []}), "mps.nodeLabels: empty; list labels of nodes"),
         (raw_stack(mps={"image": DIGEST, "cpu": "0"}), "mps.cpu: '0' is not a number of cores"),
         (raw_stack(monitoring={}), "monitoring.exporter.image: missing"),
-        (monitored(nodeLabels=[]), "monitoring.exporter.nodeLabels: empty; name labels"),
-        (monitored(nodeLabels=["a b"]), "monitoring.exporter.nodeLabels[0]: 'a b' is no label"),
+        (monitored(nodeLabels=[]), "monitoring.exporter.nodeLabels: empty; list labels"),
+        (monitored(nodeLabels=["a b"]), "monitoring.exporter.nodeLabels[0]: 'a b' is not a label"),
         (monitored(intervalSeconds=0), "monitoring.exporter.intervalSeconds: 0 is not allowed; use 1"),
         (monitored(kubeletRoot="var"), "monitoring.exporter.kubeletRoot: 'var' is not an absolute path"),
         (monitored(cpu="many"), "monitoring.exporter.cpu: 'many'"),
         (
             answered(adapterRules=True),
-            "monitoring.adapterRules: monitoring.metricsApi answers custom.metrics",
+            "monitoring.adapterRules: monitoring.metricsApi also serves custom.metrics",
         ),
         (answered(image=""), "monitoring.metricsApi.image: missing"),
-        (answered(tlsSecret="a b"), "monitoring.metricsApi.tlsSecret: 'a b' is no name"),
-        (answered(caBundle="ca.crt"), "monitoring.metricsApi.caBundle: 'ca.crt' is no certificate; give"),
+        (answered(tlsSecret="a b"), "monitoring.metricsApi.tlsSecret: 'a b' is not a name"),
+        (answered(caBundle="ca.crt"), "monitoring.metricsApi.caBundle: 'ca.crt' is not a certificate; set"),
         (answered(replicas=0), "monitoring.metricsApi.replicas: 0 is not allowed; use 1 or more"),
         (
             answered(source="dcgm"),
@@ -124,21 +124,21 @@ def test_unknown_keys_are_told_with_those_that_exist() -> None:
         ),
         (
             answered(source="prometheus"),
-            "monitoring.metricsApi.prometheusUrl: '' does not go with source prom",
+            "monitoring.metricsApi.prometheusUrl: '' is not allowed with source prom",
         ),
         (
             answered(prometheusUrl="http://a"),
-            "monitoring.metricsApi.prometheusUrl: 'http://a' does not go with",
+            "monitoring.metricsApi.prometheusUrl: 'http://a' is not allowed with",
         ),
         (
             answered(source="prometheus", prometheusUrl="prometheus:9090"),
-            "monitoring.metricsApi.prometheusUrl: 'prometheus:9090' is no URL; use http:// or https://",
+            "monitoring.metricsApi.prometheusUrl: 'prometheus:9090' is not a URL; use http:// or https://",
         ),
         (
             raw_stack(pools=[{"nodeSelector": {"gpushare": True}}]),
-            "gpushare: True is not a text; put it in quotes",
+            "gpushare: True is not a string; put it in quotes",
         ),
-        (raw_stack(pools=[{"nodeSelector": {1: "a"}}]), "nodeSelector.1: the key 1 is not a text"),
+        (raw_stack(pools=[{"nodeSelector": {1: "a"}}]), "nodeSelector.1: the key 1 is not a string"),
     ],
 )
 def test_missing_keys_and_wrong_types_are_told(raw: dict[str, Any], text: str) -> None:
@@ -167,16 +167,16 @@ def test_missing_keys_and_wrong_types_are_told(raw: dict[str, Any], text: str) -
         ),
         (
             raw_stack(extender={"replicas": 3, "lease": False}),
-            "extender.lease: false does not go with 3 replicas",
+            "extender.lease: 3 replicas need the Lease",
         ),
         (
             raw_stack(pools=[{"name": "p" * 38}]),
-            f"devicePlugins[0].name: {'p' * 38!r} is no name; use up to 37",
+            f"devicePlugins[0].name: {'p' * 38!r} is not a name; use up to 37",
         ),
         (raw_stack(extender={"cpu": "0"}), "extender.cpu: '0' is not a number of cores"),
         (raw_stack(extender={"cpu": "1 core"}), "extender.cpu: '1 core' is not a number of cores"),
         (raw_stack(pools=[{"memory": "300"}]), "devicePlugins[0].memory: '300' is not an amount"),
-        (raw_stack(extender={"tlsSecret": "A b"}), "extender.tlsSecret: 'A b' is no name"),
+        (raw_stack(extender={"tlsSecret": "A b"}), "extender.tlsSecret: 'A b' is not a name"),
     ],
 )
 def test_values_outside_their_vocabulary_are_told_with_what_is_allowed(
@@ -202,18 +202,21 @@ def test_tags_are_taken_where_they_are_allowed_but_never_latest() -> None:
 @pytest.mark.parametrize(
     ("selector", "text"),
     [
-        ({}, "nodeSelector: empty, which is every node"),
-        ({"a b": "x"}, "nodeSelector: 'a b' is no label"),
-        ({"/pool": "x"}, "nodeSelector: '/pool' is no label"),
-        ({"gpushare": "yes please"}, "nodeSelector.gpushare: 'yes please' is no label's value"),
-        ({"cgpu": "true", "ack.node.gpu.schedule": "mps"}, "two modes on one pool"),
+        ({}, "nodeSelector: empty, which selects every node"),
+        ({"a b": "x"}, "nodeSelector: 'a b' is not a label"),
+        ({"/pool": "x"}, "nodeSelector: '/pool' is not a label"),
+        ({"gpushare": "yes please"}, "nodeSelector.gpushare: 'yes please' is not a label value"),
+        ({"cgpu": "true", "ack.node.gpu.schedule": "mps"}, "two mode labels"),
         (
             {"gpushare": "true", "cgpu": "true"},
-            "two modes on one pool, gpushare=true and cgpu=true; keep one",
+            "two mode labels, gpushare=true and cgpu=true; keep one",
         ),
-        ({"ack.node.gpu.schedule": "default"}, "gives out whole cards, so the agent would serve no node"),
+        (
+            {"ack.node.gpu.schedule": "default"},
+            "means whole GPUs, so the node agent would not serve this pool",
+        ),
         ({"ack.node.gpu.schedule": "some"}, "is not one of default, topology, share"),
-        ({"gpushare": "false"}, "label gpushare=false, so the agent would serve no node"),
+        ({"gpushare": "false"}, "label gpushare=false, so the node agent would not serve this pool"),
     ],
 )
 def test_bad_selectors_are_refused(selector: dict[str, str], text: str) -> None:
@@ -224,19 +227,19 @@ def test_bad_selectors_are_refused(selector: dict[str, str], text: str) -> None:
 
 def test_pools_that_can_share_a_node_are_refused() -> None:
     pools: list[dict[str, Any]] = [{"name": "a"}, {"name": "b", "nodeSelector": {"cgpu": "true"}}]
-    assert "can name the same node" in error_of(raw_stack(pools=pools))
+    assert "can select the same node" in error_of(raw_stack(pools=pools))
     apart = [
         {"name": name, "nodeSelector": {"gpushare": "true", "example.com/pool": name}} for name in ("a", "b")
     ]
     assert len(load(raw_stack(pools=apart)).device_plugins) == 2
     twins = [apart[0], {**apart[1], "name": "a"}]
-    assert error_of(raw_stack(pools=twins)).startswith("devicePlugins[1].name: 'a' is there twice")
+    assert error_of(raw_stack(pools=twins)).startswith("devicePlugins[1].name: 'a' is used twice")
 
 
 def test_a_pool_without_a_mode_label_cannot_be_switched_off() -> None:
     pool = {"nodeSelector": {"example.com/pool": "a"}}
     assert load(raw_stack(pools=[pool])).device_plugins
-    assert "devicePlugins[0].evictRecover: true needs a label" in error_of(
+    assert "devicePlugins[0].evictRecover: true needs a mode label" in error_of(
         raw_stack(pools=[{**pool, "evictRecover": True}])
     )
 
@@ -270,14 +273,14 @@ def test_a_kubernetes_too_old_for_a_feature_is_told(raw: dict[str, Any], text: s
     [
         (sidecar(replicas=3), "use extender.replicas: 1"),
         (sidecar(scheduler=None), "extender.exposure: sidecar needs extender.scheduler.image"),
-        (sidecar(tlsSecret="tls"), "leave out extender.tlsSecret"),
+        (sidecar(tlsSecret="tls"), "remove extender.tlsSecret"),
         (
             sidecar(exposure="node-port"),
-            "extender.scheduler: there is none with exposure node-port; use sidecar",
+            "extender.scheduler: not allowed with exposure node-port; use sidecar",
         ),
         (
             sidecar(scheduler={"image": DIGEST, "name": "default-scheduler"}),
-            "extender.scheduler.name: 'default-scheduler' is the cluster's",
+            "extender.scheduler.name: 'default-scheduler' is the default scheduler",
         ),
         (
             sidecar(scheduler={"image": "kube-scheduler"}),
@@ -292,17 +295,17 @@ def test_what_does_not_go_with_a_sidecar_is_told(extender: dict[str, Any], text:
 @pytest.mark.parametrize(
     ("tenants", "text"),
     [
-        ([{"name": "Team A", "gpuMem": 1}], "tenants[0].name: 'Team A' is no name"),
+        ([{"name": "Team A", "gpuMem": 1}], "tenants[0].name: 'Team A' is not a name"),
         (
             [{"name": "kube-system", "gpuMem": 1}],
-            "tenants[0].name: 'kube-system' is or may be Kubernetes' own",
+            "tenants[0].name: 'kube-system' is reserved for Kubernetes",
         ),
         ([{"name": "a", "gpuMem": -1}], "tenants[0].gpuMem: -1 is not allowed; use 0 or more"),
         (
             [{"name": "a", "gpuMem": 1, "priority": 2_000_000_000}],
             "tenants[0].priority: 2000000000 is not allowed",
         ),
-        ([{"name": "a", "gpuMem": 1}, {"name": "a", "gpuMem": 2}], "tenants[1].name: 'a' is there twice"),
+        ([{"name": "a", "gpuMem": 1}, {"name": "a", "gpuMem": 2}], "tenants[1].name: 'a' is used twice"),
     ],
 )
 def test_bad_tenants_are_told(tenants: list[dict[str, Any]], text: str) -> None:
@@ -331,14 +334,14 @@ def test_a_key_may_be_spelled_as_python_spells_it_but_not_both_ways() -> None:
     pool = load(raw_stack(pools=[{"memory_unit": "MiB"}])).device_plugins[0]
     assert pool.memory_unit is MemoryUnit.MIB
     assert error_of(raw_stack(pools=[{"memory_unit": "MiB", "memoryUnit": "GiB"}])) == (
-        "devicePlugins[0].memoryUnit: is there twice, also as memoryUnit; keep one"
+        "devicePlugins[0].memoryUnit: is also set as memoryUnit; keep one"
     )
 
 
 def test_a_whole_number_may_come_as_a_float_as_on_pulumis_wire() -> None:
     replicas = load(raw_stack(extender={"replicas": 3.0})).extender.replicas
     assert (replicas, type(replicas)) == (3, int)
-    assert "3.5 is not a whole number" in error_of(raw_stack(extender={"replicas": 3.5}))
+    assert "3.5 is not an integer" in error_of(raw_stack(extender={"replicas": 3.5}))
 
 
 OTHER = f"example.com/other@sha256:{'1' * 64}"
@@ -362,9 +365,9 @@ def test_components_without_an_image_take_it_from_the_pipelines_file(tmp_path: P
 
 
 def test_an_image_that_nobody_names_is_told_with_the_way_out() -> None:
-    assert error_of(without_images()) == "extender.image: missing; give it here, or as 'extender' in images"
+    assert error_of(without_images()) == "extender.image: missing; set it here, or 'extender' in images"
     assert error_of(without_images(images={"extender": OTHER})).startswith(
-        "devicePlugins[0].image: missing; give it here, or as 'device-plugin' in images"
+        "devicePlugins[0].image: missing; set it here, or 'device-plugin' in images"
     )
 
 
@@ -372,9 +375,9 @@ def test_an_image_that_nobody_names_is_told_with_the_way_out() -> None:
     ("images", "text"),
     [
         ({"extender": "example.com/a:v1"}, "images.extender: 'example.com/a:v1' has no digest"),
-        ({"extender": 1}, "images.extender: 1 is not a text"),
+        ({"extender": 1}, "images.extender: 1 is not a string"),
         (["a"], "images: ['a'] is not a mapping"),
-        ("absent.json", "absent.json cannot be read: No such file or directory; make images writes it"),
+        ("absent.json", "absent.json cannot be read: No such file or directory; create it with make images"),
         ("pyproject.toml", "pyproject.toml is not JSON"),
     ],
 )
@@ -387,15 +390,15 @@ def test_bad_images_are_told(images: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("top", "text"),
     [
-        ({"registry": "https://example.com"}, "registry: 'https://example.com' is no registry"),
-        ({"registry": "example.com/"}, "registry: 'example.com/' is no registry"),
-        ({"imagePullSecrets": ["A"]}, "imagePullSecrets[0]: 'A' is no object's name"),
+        ({"registry": "https://example.com"}, "registry: 'https://example.com' is not a registry"),
+        ({"registry": "example.com/"}, "registry: 'example.com/' is not a registry"),
+        ({"imagePullSecrets": ["A"]}, "imagePullSecrets[0]: 'A' is not an object name"),
         ({"imagePullSecrets": "pull"}, "imagePullSecrets: 'pull' is not a list"),
         (
             {"kubeconfig": "/a", "kubeconfigFrom": {"stack": "o/p/s"}},
-            "kubeconfigFrom: kubeconfig is '/a' already; keep one of the two",
+            "kubeconfigFrom: kubeconfig is also set, to '/a'; set only one",
         ),
-        ({"kubeconfigFrom": {"stack": "s"}}, "kubeconfigFrom.stack: 's' is no stack"),
+        ({"kubeconfigFrom": {"stack": "s"}}, "kubeconfigFrom.stack: 's' is not a stack"),
         ({"kubeconfigFrom": {}}, "kubeconfigFrom.stack: missing"),
     ],
 )
@@ -410,8 +413,8 @@ def test_a_bad_registry_or_way_to_the_cluster_is_told(top: dict[str, Any], text:
         ({"state": "gone"}, {}, "installer.state: 'gone' is not allowed; use one of present, absent"),
         ({"url": "10.0.0.1:80"}, {}, "installer.url: '10.0.0.1:80' is not allowed; use one like http://"),
         ({}, {"exposure": "cluster-ip"}, "installer.url: missing; with extender.exposure cluster-ip"),
-        ({}, {"tlsSecret": "tls"}, "installer: the scheduler's certificates must be on its nodes"),
-        ({}, sidecar(), "installer: with extender.exposure sidecar the cluster's own scheduler stays"),
+        ({}, {"tlsSecret": "tls"}, "installer: the Job cannot install the certificates"),
+        ({}, sidecar(), "installer: extender.exposure sidecar does not change the default scheduler"),
         ({"image": "a:v1"}, {}, "installer.image: 'a:v1' has no digest"),
     ],
 )
@@ -426,23 +429,23 @@ def test_what_does_not_go_with_an_installer_is_told(
     ("pools", "text"),
     [
         ([{}], "nodePools[0].nodes: missing"),
-        ([{"nodes": []}], "nodePools[0].nodes: empty; name the nodes"),
-        ([{"nodes": ["A b"]}], "nodePools[0].nodes[0]: 'A b' is no object's name"),
-        ([{"nodes": ["a"]}, {"nodes": ["b", "a"]}], "nodePools[1].nodes: 'a' is in nodePools[0] already"),
-        ([{"nodes": ["a"], "labels": {"a b": ""}}], "nodePools[0].labels: 'a b' is no label"),
+        ([{"nodes": []}], "nodePools[0].nodes: empty; list the nodes"),
+        ([{"nodes": ["A b"]}], "nodePools[0].nodes[0]: 'A b' is not an object name"),
+        ([{"nodes": ["a"]}, {"nodes": ["b", "a"]}], "nodePools[1].nodes: 'a' is also in nodePools[0]"),
+        ([{"nodes": ["a"], "labels": {"a b": ""}}], "nodePools[0].labels: 'a b' is not a label"),
         (
             [{"nodes": ["a"], "labels": {"cgpu": "true", "gpushare": "true"}}],
-            "nodePools[0].labels: two modes on one pool",
+            "nodePools[0].labels: two mode labels",
         ),
         (
             [{"nodes": ["a"], "labels": {"ack.node.gpu.placement": "spread"}}],
-            "nodePools[0].labels: 'ack.node.gpu.placement' has a key of its own; use nodePools[0].placement",
+            "nodePools[0].labels: 'ack.node.gpu.placement' is not allowed here; use nodePools[0].placement",
         ),
         (
             [{"nodes": ["a"], "placement": "best"}],
             "nodePools[0].placement: 'best' is not allowed; use one of",
         ),
-        ([{"nodes": ["a"], "taints": ["gpu:Never"]}], "nodePools[0].taints[0]: 'gpu:Never' is no taint"),
+        ([{"nodes": ["a"], "taints": ["gpu:Never"]}], "nodePools[0].taints[0]: 'gpu:Never' is not a taint"),
     ],
 )
 def test_bad_node_pools_are_told(pools: list[dict[str, Any]], text: str) -> None:

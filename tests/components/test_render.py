@@ -35,7 +35,7 @@ def test_the_version_on_the_command_line_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("config: {gpushare:extendr: {}}", "extendr: no such key; use one of kubernetesVersion, extender"),
+        ("config: {gpushare:extendr: {}}", "extendr: unknown key; use one of kubernetesVersion, extender"),
         ("config: {gpushare:kubernetesVersion: '1.36'}", "extender: missing"),
         ("config: [", "is not YAML"),
         ("just text", "has no mapping 'config'"),

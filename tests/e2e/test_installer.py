@@ -194,7 +194,7 @@ async def test_a_configuration_that_the_scheduler_refuses_reaches_one_control_pl
     assert plane.edited() == set()
     assert await plane.run_with_us() == dict.fromkeys(NAMES, False)
     (reason, *_) = await plane.reasons()
-    assert reason.startswith(f"{NAMES[0]}: {static_scheduler.MANIFEST} is as it was, and kube-scheduler is ")
+    assert reason.startswith(f"{NAMES[0]}: {static_scheduler.MANIFEST} was restored, and kube-scheduler is ")
     assert "healthy again" in reason
     assert "v1beta3" in reason
 

@@ -181,7 +181,7 @@ async def test_a_refresh_finds_a_deleted_object_and_the_next_up_brings_it_back(d
     [
         ({"replicas": 2}, "extender.replicas: 2 is not allowed; use 1 or 3"),
         ({"exposure": "ingress"}, "extender.exposure: 'ingress' is not allowed; use one of node-port, "),
-        ({"replica": 1}, "extender.replica: no such key; use one of image, replicas, "),
+        ({"replica": 1}, "extender.replica: unknown key; use one of image, replicas, "),
     ],
 )
 async def test_a_bad_configuration_stops_with_key_value_and_what_is_allowed(

@@ -150,7 +150,7 @@ async def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_byte
 ) -> None:
     broken = await plane.run("install", REFUSED, "--wait=20")
     assert broken.code == 1, broken.output
-    assert "is as it was, and kube-scheduler is healthy again" in broken.output
+    assert "was restored, and kube-scheduler is healthy again" in broken.output
     assert "v1beta3" in broken.output.splitlines()[-1]
     assert plane.manifest == plane.original
     assert await plane.scheduler_runs(ours=False)

@@ -1,1 +1,1 @@
-"""Texts of the tools, byte for byte as their originals print them. Pure."""
+"""Output of ``kubectl inspect gpushare`` and ``arena top node``, byte for byte. Pure."""

@@ -1,7 +1,7 @@
-"""The texts of ``arena top node`` and ``arena top node -d`` (v0.4.0), cards by the piece.
+"""Output of ``arena top node`` and ``arena top node -d`` (v0.4.0): whole GPUs.
 
-What was printed without ``-s``; ``arena_share_layout`` has the rest. Cards that the node agent
-published as unhealthy are counted too, which arena could not know.
+``arena_share`` has the output with ``-s``. GPUs that the node agent published as unhealthy are counted too,
+which arena did not know.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from gpushare.cli.units import percent
 from gpushare.cli.view import GpuCount, NodeView, PodView
 
 _RULES: Final = {(False, False): 89, (False, True): 99, (True, False): 96, (True, True): 107}
-"""Length of the rule by (a node shares, a card is unhealthy); fixed, whatever the names."""
+"""Length of the rule by (a node shares, a GPU is unhealthy); independent of the names."""
 _DETAIL_RULE: Final = "-" * 89
 
 
@@ -83,13 +83,13 @@ def _pods(node: NodeView) -> list[str]:
 
 
 def _request(pod: PodView, node: NodeView) -> str:
-    """Whole cards, or the share of a card; a pod on several cards may come to more than one."""
+    """Number of whole GPUs, or fraction of a GPU; more than 1 is possible for a pod on several GPUs."""
     if not node.shared:
         return str(pod.whole_cards)
     sizes = {card.index: card.units for card in node.cards if card.units}
     if not sizes:
         return UNKNOWN
-    # Nobody knows which card pending units are on; arena took the first one for all pods.
+    # The GPU of pending units is unknown; arena used the first one for all pods.
     pending = pod.pending / sizes[min(sizes)]
     return f"{pending + sum(units / sizes[i] for i, units in pod.cards.items() if i in sizes):.2f}"
 
@@ -120,12 +120,12 @@ def role(node: NodeView) -> str:
 
 
 def any_unhealthy(nodes: Sequence[NodeView]) -> bool:
-    """Whether the column is shown: a card is unhealthy, or a node has lost whole cards."""
+    """Whether the column is shown: a GPU is unhealthy, or a node has unallocatable whole GPUs."""
     return any(node.gpus.unhealthy > 0 or node.whole_cards.unhealthy > 0 for node in nodes)
 
 
 def sum_of(nodes: Sequence[NodeView]) -> GpuCount:
-    """The cards of all nodes."""
+    """The GPUs of all nodes."""
     gpus = [node.gpus for node in nodes]
     return GpuCount(
         sum(g.total for g in gpus), sum(g.allocated for g in gpus), sum(g.unhealthy for g in gpus)

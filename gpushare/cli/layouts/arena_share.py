@@ -1,7 +1,7 @@
-"""The texts of ``arena top node -s`` and ``arena top node -s -d`` (v0.4.0), memory of shared cards.
+"""Output of ``arena top node -s`` and ``arena top node -s -d`` (v0.4.0): memory of shared GPUs.
 
-As the original has it, the summary counts what is on cards, the details also what is pending, and
-neither has a column for the latter.
+As in arena, the summary counts units on GPUs, the details also pending units; neither has a column for
+pending units.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
-"""The texts of ``kubectl inspect gpushare``, byte for byte those of the original.
+"""Output of ``kubectl inspect gpushare``, byte for byte as the Aliyun tool prints it.
 
-Where nodes count in different units the original mislabels all but one; here each amount then says
-its unit. ``wide`` adds columns behind the original's.
+If nodes have different units, the Aliyun tool shows the wrong unit for some; here each amount then has its
+unit. ``wide`` adds columns on the right.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ def details(nodes: Sequence[NodeView], *, wide: bool = False) -> str:
 def node_blocks(
     nodes: Sequence[NodeView], common: NodeUnit | None, *, pending: bool, wide: bool
 ) -> list[str]:
-    """The lines of all nodes; the first node sets the length of every rule, as in the original."""
+    """The lines of all nodes; the first node sets the length of every rule, as in the Aliyun tool."""
     lines: list[str] = []
     rule = ""
     for node in nodes:
@@ -78,12 +78,12 @@ def _head(node: NodeView, *, wide: bool) -> list[str]:
 
 def _pod_header(node: NodeView, *, pending: bool) -> str:
     cards = [f"GPU{card.index}(Allocated)" for card in node.cards]
-    return _closed(["NAME", "NAMESPACE", *cards, *(["Pending(Allocated)"] if pending else [])])
+    return _row_with_tabs(["NAME", "NAMESPACE", *cards, *(["Pending(Allocated)"] if pending else [])])
 
 
 def _pod_row(pod: PodView, node: NodeView, *, pending: bool) -> str:
     cards = [str(pod.on_card(card.index)) for card in node.cards]
-    return _closed([pod.name, pod.namespace, *cards, *([str(pod.pending)] if pending else [])])
+    return _row_with_tabs([pod.name, pod.namespace, *cards, *([str(pod.pending)] if pending else [])])
 
 
 def _foot(node: NodeView, unit: str) -> list[str]:
@@ -98,29 +98,29 @@ def _totals(nodes: Sequence[NodeView], common: NodeUnit | None) -> list[str]:
     return [f"{total.text(label(total.unit, common))}\t" for total in sums]
 
 
-def _closed(cells: list[str]) -> str:
-    """A line whose last cell is ended by a tab too."""
+def _row_with_tabs(cells: list[str]) -> str:
+    """A line with a tab after every cell, also the last."""
     return "".join(f"{cell}\t" for cell in cells)
 
 
 def card_indices(nodes: Sequence[NodeView]) -> list[int]:
-    """The cards that any of the nodes has: the columns of a summary."""
+    """The GPU indices of all nodes: the columns of a summary."""
     return sorted({card.index for node in nodes for card in node.cards})
 
 
 def card_cells(node: NodeView, indices: Sequence[int]) -> list[str]:
-    """``used/total`` per column; ``0/0`` for a card that the node lacks."""
+    """``used/total`` per column; ``0/0`` for a GPU that the node does not have."""
     totals = {card.index: card.units for card in node.cards}
     return [f"{node.used_on(index)}/{totals.get(index, 0)}" for index in indices]
 
 
 def dashes(rows: Sequence[str], more: int) -> str:
-    """A rule as long as the raw rows with their line ends, and some more."""
+    """A rule as long as the raw rows with their line ends, plus ``more``."""
     return "-" * (sum(len(row.encode()) + 1 for row in rows) + more)
 
 
 def wide_cells(node: NodeView) -> tuple[str, ...]:
-    """What the wide forms add: mode, placement policy, healthy cards, card models."""
+    """Cells of the wide output: mode, placement policy, healthy GPUs, GPU models."""
     if not node.shared:
         return (NONE,) * len(WIDE_HEADER)
     healthy = (

@@ -1,7 +1,7 @@
-"""Columns as Go's ``text/tabwriter`` sets them (minwidth 0, tabwidth 0, padding 2, blanks).
+"""Aligns columns like Go's ``text/tabwriter`` (minwidth 0, tabwidth 0, padding 2, spaces).
 
-A cell belongs to a column only if a tab ends it, and a column is a block of lines without a gap
-that have such a cell: hence the trailing blanks of lines that end in a tab.
+A cell belongs to a column only if a tab follows it, and a column is a block of consecutive lines with such a
+cell. Lines that end in a tab therefore have trailing spaces.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ PADDING: Final = 2
 
 
 def align(text: str) -> str:
-    """The text with every tab replaced by the blanks that fill its column."""
+    """Replaces every tab by the spaces that fill its column."""
     lines = [line.split("\t") for line in text.split("\n")]
     for column in range(max(len(cells) for cells in lines) - 1):
         for block in _blocks(lines, column):
@@ -21,7 +21,7 @@ def align(text: str) -> str:
 
 
 def _blocks(lines: list[list[str]], column: int) -> Iterator[list[list[str]]]:
-    """Neighbouring lines with a cell in the column; the last cell of a line is not ended by a tab."""
+    """Consecutive lines with a cell in the column; no tab follows the last cell of a line."""
     for has_cell, block in groupby(lines, key=lambda cells: column < len(cells) - 1):
         if has_cell:
             yield list(block)

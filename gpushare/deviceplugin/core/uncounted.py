@@ -11,14 +11,13 @@ from typing import Final, NamedTuple
 from gpushare.deviceplugin.core.pacing import Seen
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import Region
-from gpushare.model.counting import MUCH_BYTES, is_much
 from gpushare.model.own_node import ContainerRef
-from gpushare.model.readings import ProcessReading
+from gpushare.model.readings import UNCOUNTED_BYTES, ProcessReading, is_clearly_uncounted
 
 _MIB: Final = 1024 * 1024
 
 
-class Owner(NamedTuple):
+class UncountedOwner(NamedTuple):
     """A limited container by its container directory, or a pod by its UID; both empty outside of pods."""
 
     place: str = ""
@@ -33,7 +32,7 @@ class UncountedProcess:
     the driver reports it, None if it does not; ``counted`` its memory in the region, None without one.
     """
 
-    owner: Owner
+    owner: UncountedOwner
     uuid: str
     pid: int
     inner_pid: int
@@ -49,7 +48,7 @@ class UncountedProcess:
 class Finding(NamedTuple):
     """The subject of one event: processes of one owner on one GPU; ``known`` is that its region has them."""
 
-    owner: Owner
+    owner: UncountedOwner
     uuid: str
     known: bool
 
@@ -76,7 +75,7 @@ def uncounted_in(
         card = cards.get(uuid)
         found = [
             UncountedProcess(
-                Owner(place),
+                UncountedOwner(place),
                 uuid,
                 each.pid,
                 inner_pid,
@@ -87,7 +86,7 @@ def uncounted_in(
         ]
         yield from (each for each in found if each.counted is None)
         beyond = [each for each in found if each.counted is not None and each.uncounted]
-        if card is not None and is_much(
+        if card is not None and is_clearly_uncounted(
             sum(each.uncounted for each in beyond), limits[card].limit_mib * _MIB
         ):
             yield from beyond
@@ -101,7 +100,7 @@ def uncounted_beside(
         for each in processes:
             if each.pid in homes:
                 home = homes[each.pid]
-                owner = Owner(pod_uid=home.pod_uid if home else "")
+                owner = UncountedOwner(pod_uid=home.pod_uid if home else "")
                 yield UncountedProcess(owner, uuid, each.pid, each.pid, each.used_bytes)
 
 
@@ -121,7 +120,7 @@ def new_findings(
     for finding, uncounted in findings.items():
         confirmed = tuple(each for each in uncounted if (finding, each.pid) in before.seen)
         size = sum(each.uncounted for each in confirmed)
-        if confirmed and (finding not in reported or size - reported[finding] > MUCH_BYTES):
+        if confirmed and (finding not in reported or size - reported[finding] > UNCOUNTED_BYTES):
             reported[finding], fresh[finding] = size, confirmed
     seen = frozenset((finding, each.pid) for finding, uncounted in findings.items() for each in uncounted)
     return Reported(seen, reported), fresh

@@ -191,7 +191,7 @@ async def test_a_silent_exporter_is_told_and_the_others_are_shown(api: Api) -> N
     code, out, err = await call(api, "top", "pod")
     assert (code, len(out.splitlines())) == (0, 2)
     assert "warning: exporter e-n2 on node n2: " in err
-    assert "warning: exporter e-n3 on node n3: no page of an exporter" in err
+    assert "warning: exporter e-n3 on node n3: this is not the metrics page of an exporter" in err
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,9 @@ async def test_a_silent_exporter_is_told_and_the_others_are_shown(api: Api) -> N
         ({}, ["pod"], "no exporter runs in kube-system (label component=gpushare-exporter)"),
         ({}, ["node", "n7", "--use"], "no exporter runs on node n7"),
         ({"n1": None}, ["pod"], "exporter e-n1 on node n1: "),
-        ({"n1": PAGE}, ["pod", "--metric", "gpu"], "--metric: 'gpu' is no metric of pods"),
-        ({"n1": PAGE}, ["node", "--use", "-l", "a=b"], "--use and --metric go with NODE"),
-        ({"n1": PAGE}, ["node", "--use", "-s"], "--use and --metric go with NODE"),
+        ({"n1": PAGE}, ["pod", "--metric", "gpu"], "--metric: 'gpu' is not a metric of pods"),
+        ({"n1": PAGE}, ["node", "--use", "-l", "a=b"], "--use and --metric support only NODE"),
+        ({"n1": PAGE}, ["node", "--use", "-s"], "--use and --metric support only NODE"),
     ],
 )
 async def test_what_cannot_be_shown_is_said(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gpushare.cli.commands import inspect
 from gpushare.cli.completion import complete
-from gpushare.cli.inspect import command as inspect
 from gpushare.cli.main import plugin
 from tests.unit.cli.api import Api, kubeconfig
 from tests.unit.cli.objects import node, pod, share, whole
@@ -19,7 +19,7 @@ def offered(*words: str) -> list[str]:
 
 
 def test_commands_are_offered_with_their_help() -> None:
-    assert offered("to") == ["top\tShow cards by node, as arena top does.", ":4"]
+    assert offered("to") == ["top\tShow GPUs by node, as arena top does.", ":4"]
     assert [line.partition("\t")[0] for line in offered("top", "")] == ["node", "pod", ":4"]
 
 

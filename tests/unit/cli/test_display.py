@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.cli.cluster import objects_of
-from gpushare.cli.display import Layout, refuse_both, text_of
+from gpushare.cli.display import Layout, reject_both_resources, text_of
 from gpushare.cli.layouts import arena, arena_share, inspect
 from gpushare.cli.records import read_node, read_pod
 from gpushare.cli.view import views_of
@@ -57,7 +57,7 @@ def test_whatever_nodes_and_pods_hold_every_view_is_a_text(a_node: Json, a_pod: 
 
 
 def test_a_node_may_share_its_cards_or_give_them_out_whole_but_not_both() -> None:
-    refuse_both(views([node("a", share(15)), node("b", whole(2))]))
-    refuse_both(views([node("evicted", share(15), capacity=share(15) | whole(1))]))
+    reject_both_resources(views([node("a", share(15)), node("b", whole(2))]))
+    reject_both_resources(views([node("evicted", share(15), capacity=share(15) | whole(1))]))
     with pytest.raises(ConfigError, match="are both used in node both"):
-        refuse_both(views([node("both", share(15) | whole(1))]))
+        reject_both_resources(views([node("both", share(15) | whole(1))]))

@@ -147,7 +147,13 @@ def test_a_pod_that_was_killed_edits_again(api: Api) -> None:
 def test_a_turn_that_does_not_come_ends_with_who_is_waited_for(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installer_turns, "_PATIENCE_S", 0.02)
+    monkeypatch.setattr(installer_turns, "_TIMEOUT_S", 0.02)
     api.answers = [[pod("a"), pod("b")]]
-    with pytest.raises(ConfigError, match="had no turn in time: control plane cp-a comes first"), in_turn(2):
+    with (
+        pytest.raises(
+            ConfigError,
+            match="timed out waiting for the other control planes: control plane cp-a comes first",
+        ),
+        in_turn(2),
+    ):
         pass

@@ -122,21 +122,25 @@ async def test_one_pod_is_asked_of_its_own_node(api: Api) -> None:
 @pytest.mark.parametrize(
     ("asked", "labels", "reason"),
     [
-        (pod("a", "n1"), HELD, "it asks for no aliyun.com/gpu-mem"),
-        (pod("a", None, 4), HELD, "it has no node"),
-        (pod("a", "n1", 4, phase="Succeeded"), HELD, "it has ended"),
-        (pod("a", "n1", 4), {}, "node n1 shares without isolation: its mode is share, and "),
-        (pod("a", "n1", 4), {LABEL_MODE: "mps"}, "the exporter of node n1 knows of no limit: "),
-        (pod("a", "n1", 4), {LABEL_MODE: "default"}, "node n1: label ack.node.gpu.schedule=default gives"),
+        (pod("a", "n1"), HELD, "it does not request aliyun.com/gpu-mem"),
+        (pod("a", None, 4), HELD, "it is not bound to a node"),
+        (pod("a", "n1", 4, phase="Succeeded"), HELD, "it has finished"),
+        (pod("a", "n1", 4), {}, "node n1 shares without isolation: its mode is share; "),
+        (pod("a", "n1", 4), {LABEL_MODE: "mps"}, "the exporter of node n1 reports no limit: "),
+        (
+            pod("a", "n1", 4),
+            {LABEL_MODE: "default"},
+            "node n1: label ack.node.gpu.schedule=default means whole GPUs",
+        ),
         (
             pod("a", "n1", 4),
             {**HELD, LABEL_NO_ISOLATION: "true"},
-            "isolation is switched off on node n1 by its label cgpu.disable.isolation=true",
+            "isolation is disabled on node n1 by its label cgpu.disable.isolation=true",
         ),
         (
             pod("a", "n1", 4),
             {LABEL_CGPU: "true"},
-            "the exporter of node n1 knows of no limit: ",
+            "the exporter of node n1 reports no limit: ",
         ),
     ],
 )
@@ -146,7 +150,7 @@ async def test_a_pod_that_is_not_held_says_why(
     api.nodes, api.pods, api.exporters = [node("n1", share(14), labels=labels)], [asked], {"n1": page(FREE)}
     code, out, err = await call(api, "limits", "a")
     assert (code, out) == (0, "")
-    assert err.startswith(f"pod default/a is not held: {reason}")
+    assert err.startswith(f"pod default/a has no limits: {reason}")
     assert err.count("\n") == 1
     code, out, err = await call(api, "limits", "a", "-o", "json")
     assert (code, json.loads(out)["items"]) == (0, [])

@@ -70,7 +70,7 @@ def test_a_second_evict_does_nothing(host: Host) -> None:
 
 def test_a_node_without_the_manifest_needs_nothing(host: Host) -> None:
     (host.manifests / NAME).unlink()
-    assert move(NAME, host.manifests, host.backup) == f"there is no {host.manifests / NAME}, nothing to do"
+    assert move(NAME, host.manifests, host.backup) == f"there is no {host.manifests / NAME}; nothing to do"
     assert host.run("recover").returncode == 0
     assert host.files() == (["etcd.yaml"], [])
 
@@ -101,7 +101,7 @@ def test_a_wrong_manifests_folder_is_an_error_and_is_not_made(host: Host, verb: 
     wrong = host.manifests / "wrong"
     done = host.run(verb, f"--manifests={wrong}")
     assert done.returncode == 1
-    assert f"{wrong} is no folder; name the kubelet's staticPodPath with --manifests" in done.stderr
+    assert f"{wrong} is not a folder; set --manifests to the staticPodPath of the kubelet" in done.stderr
     assert not wrong.exists()
 
 

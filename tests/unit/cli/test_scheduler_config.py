@@ -73,5 +73,5 @@ def test_every_flag_arrives() -> None:
 
 
 def test_minimal_takes_no_tls() -> None:
-    with pytest.raises(ConfigError, match="--minimal is plain HTTP"):
+    with pytest.raises(ConfigError, match="--minimal uses plain HTTP"):
         printed("--kubernetes-version", "1.22", "--minimal", "--ca-file", "/ca")

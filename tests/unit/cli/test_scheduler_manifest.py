@@ -259,7 +259,7 @@ def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_
 ) -> None:
     before = untagged.state()
     told = untagged.fails("install", REFUSED, "--wait=3")
-    assert f"/{MANIFEST} is as it was, and kube-scheduler is healthy again" in told
+    assert f"/{MANIFEST} was restored, and kube-scheduler is healthy again" in told
     assert "no kind is registered for version kubescheduler.config.k8s.io/v1beta3" in told
     after = untagged.state()
     assert after[MANIFEST][1:] == before[MANIFEST][1:]
@@ -333,7 +333,7 @@ def test_a_killed_installer_whose_extender_is_gone_is_undone(untagged: ControlPl
     process.kill()
     process.communicate()
     told = untagged.fails("install", REFUSED, "--url=http://127.0.0.1:1/gpushare-scheduler")
-    assert "is as it was, and kube-scheduler is healthy again: the extender does not answer" in told
+    assert "was restored, and kube-scheduler is healthy again: the extender does not answer" in told
     assert untagged.manifest == untagged.original_stable
 
 
@@ -395,7 +395,7 @@ def test_a_configuration_of_the_clusters_own_is_read_and_extended(plane: Control
     [
         (lambda _: "[", [], "kube-scheduler.yaml is not YAML"),
         (lambda _: "- a", [], "is not a mapping"),
-        (lambda text: text.replace(":v1.36.4", ":stable"), [], "give --kubernetes-version"),
+        (lambda text: text.replace(":v1.36.4", ":stable"), [], "set --kubernetes-version"),
         (
             lambda text: text,
             ["--ca-file=/etc/ssl/ca.crt"],
@@ -406,12 +406,12 @@ def test_a_configuration_of_the_clusters_own_is_read_and_extended(plane: Control
         (
             lambda text: text.replace("--leader-elect=true", "--config=/etc/own.yaml"),
             [],
-            "has --config=/etc/own.yaml, and there is no",
+            "has --config=/etc/own.yaml, but there is no",
         ),
         (
             lambda text: text,
             ["--url=https://127.0.0.1:1/x", "--ca-file=/etc/kubernetes/gpushare/absent.crt"],
-            "nothing was changed: the extender does not answer this node (the files of its TLS",
+            "nothing was changed: the extender does not answer this node (cannot use the TLS files",
         ),
         (lambda text: text, ["--control-planes=3"], "--control-planes needs POD_NAME"),
     ],

@@ -89,7 +89,7 @@ def test_every_metric_with_a_card_belongs_to_pods_or_to_cards() -> None:
 
 @pytest.mark.parametrize("find", [metric_of_pods, metric_of_cards])
 def test_an_unknown_metric_is_told_with_those_that_there_are(find: object) -> None:
-    with pytest.raises(ConfigError, match=r"--metric: 'gpu' is no metric of .*; use one of DCGM_"):
+    with pytest.raises(ConfigError, match=r"--metric: 'gpu' is not a metric of .*; use one of DCGM_"):
         find("gpu")  # type: ignore[operator]
 
 

@@ -137,13 +137,13 @@ def test_published_health_is_counted() -> None:
     [
         (share("much"), {}, "aliyun.com/gpu-mem: quantity 'much'"),
         (share({"a": 1}), {}, "aliyun.com/gpu-mem: quantity"),
-        (share(15, 0), {}, "aliyun.com/gpu-mem=15 on 0 cards"),
-        (share(15, "-1"), {}, "on -1 cards"),
-        (share(15, "1G"), {}, "on 1000000000 cards"),
+        (share(15, 0), {}, "aliyun.com/gpu-mem=15 on 0 GPUs"),
+        (share(15, "-1"), {}, "on -1 GPUs"),
+        (share(15, "1G"), {}, "on 1000000000 GPUs"),
         (share(15, "x"), {}, "aliyun.com/gpu-count: quantity 'x'"),
         (share(15), {ANN_CARDS: "[{}]"}, "annotation gpushare.io/cards: "),
-        (share(15), {ANN_CARDS: "[]"}, "on 0 cards"),
-        (share(15), cards_json(*[1] * 500), "on 500 cards"),
+        (share(15), {ANN_CARDS: "[]"}, "on 0 GPUs"),
+        (share(15), cards_json(*[1] * 500), "on 500 GPUs"),
         (share(15), {ANN_ASSIGNED_NODE: "?"}, "annotation gpushare.io/assigned cannot be read"),
     ],
 )

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from gpushare import contract
+from gpushare.cli.commands import top
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
-from gpushare.cli.top import command as top
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.exporter.main import command as exporter

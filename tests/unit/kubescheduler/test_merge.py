@@ -33,15 +33,18 @@ def test_v1alpha2_spells_its_extenders_as_a_policy_does() -> None:
 @pytest.mark.parametrize(
     ("document", "text"),
     [
-        ({}, "None None has no place for an extender"),
-        (configuration(kind="KubeletConfiguration"), "KubeletConfiguration .* has no place"),
-        (configuration(apiVersion="kubescheduler.config.k8s.io/v1alpha1"), "v1alpha1 has no place"),
+        ({}, "None None does not support extenders"),
+        (configuration(kind="KubeletConfiguration"), "KubeletConfiguration .* does not support extenders"),
+        (
+            configuration(apiVersion="kubescheduler.config.k8s.io/v1alpha1"),
+            "v1alpha1 does not support extenders",
+        ),
         (configuration(extenders={}), None),
         (configuration(extenders={"a": 1}), "extenders is not a list of mappings"),
         (configuration(extenders=["a"]), "extenders is not a list of mappings"),
         (
             configuration(extenders=[{"urlPrefix": "http://a/b", "bindVerb": "bind"}]),
-            "extender http://a/b binds already",
+            "extender http://a/b also binds",
         ),
     ],
 )

@@ -145,7 +145,9 @@ def test_the_file_for_a_policy_is_not_that_of_the_cluster_and_not_for_newer_sche
 
 
 def test_a_configuration_that_is_named_but_not_given_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"--config=/etc/own\.yaml, and that file is not given"):
+    with pytest.raises(
+        ConfigError, match=r"--config=/etc/own\.yaml, but the content of that file is missing"
+    ):
         install(pod("1.36", "--config=/etc/own.yaml"))
 
 
@@ -184,7 +186,7 @@ def test_flags_among_the_arguments_are_found_there() -> None:
         ),
         (
             lambda pod: pod["spec"]["volumes"].append({"name": "gpushare-scheduler"}),
-            "volume gpushare-scheduler is there without annotation",
+            "volume gpushare-scheduler exists without annotation",
         ),
         (
             lambda pod: pod["metadata"].update(

@@ -72,7 +72,7 @@ def test_more_nodes_than_control_planes_are_refused() -> None:
 def test_a_pod_of_an_earlier_job_is_waited_for_and_its_past_does_not_count() -> None:
     earlier = pod("cp-a", name="old", job="earlier")
     pods = [earlier, pod("cp-a")]
-    assert turn(pods, "pod-cp-a", 1) == (Step.WAIT, "pod old of an earlier Job has not ended")
+    assert turn(pods, "pod-cp-a", 1) == (Step.WAIT, "pod old of an earlier Job has not finished")
     failed = pod("cp-a", "Failed", 1, name="old", job="earlier")
     assert turn([failed, pod("cp-a")], "pod-cp-a", 1).step is Step.EDIT
 

@@ -105,7 +105,7 @@ def test_acks_older_label_asks_for_isolation_unless_the_later_one_speaks() -> No
 
 @pytest.mark.parametrize("mode", ["default", "topology"])
 def test_these_modes_give_out_whole_cards(mode: str) -> None:
-    assert why(labelled({LABEL_MODE: mode})) == f"label ack.node.gpu.schedule={mode} gives out whole cards"
+    assert why(labelled({LABEL_MODE: mode})) == f"label ack.node.gpu.schedule={mode} means whole GPUs"
 
 
 @pytest.mark.parametrize("mode", ["", "Share", "vgpu"])

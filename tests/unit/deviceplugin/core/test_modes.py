@@ -26,8 +26,8 @@ def test_a_node_that_shares_is_served(labels: dict[str, str]) -> None:
     [
         ({"cgpu": "false"}, "label cgpu=false"),
         ({"gpushare": "false"}, "label gpushare=false"),
-        ({"ack.node.gpu.schedule": "default"}, "gives out whole cards"),
-        ({"ack.node.gpu.schedule": "topology"}, "gives out whole cards"),
+        ({"ack.node.gpu.schedule": "default"}, "means whole GPUs"),
+        ({"ack.node.gpu.schedule": "topology"}, "means whole GPUs"),
         ({"ack.node.gpu.schedule": "shared"}, "'shared' is not one of"),
     ],
 )

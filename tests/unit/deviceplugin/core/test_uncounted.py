@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.uncounted import (
     Finding,
-    Owner,
     Reported,
+    UncountedOwner,
     UncountedProcess,
     new_findings,
     uncounted_beside,
@@ -15,13 +15,12 @@ from gpushare.deviceplugin.core.uncounted import (
 from gpushare.isolation.files import NOTHING
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region
-from gpushare.model.counting import MUCH_BYTES
 from gpushare.model.own_node import ContainerRef
-from gpushare.model.readings import ProcessReading
+from gpushare.model.readings import UNCOUNTED_BYTES, ProcessReading
 
 MIB = 1 << 20
 LIMITS = (CardLimit("GPU-0", 15079, 4, 14), CardLimit("GPU-1", 15079, 1, 14))
-PLACE = Owner("place")
+PLACE = UncountedOwner("place")
 
 
 def region(*processes: ProcessUse) -> Region:
@@ -83,7 +82,10 @@ def test_what_the_driver_does_not_tell_is_not_held_against_a_process() -> None:
 def test_processes_without_a_region_are_of_their_pod_or_of_none() -> None:
     others = {"GPU-0": [ProcessReading(pid, MIB) for pid in (1, 2, 3)]}
     uncounted = uncounted_beside(others, {1: ContainerRef("uid"), 2: None})
-    assert [(each.pid, each.owner) for each in uncounted] == [(1, Owner(pod_uid="uid")), (2, Owner())]
+    assert [(each.pid, each.owner) for each in uncounted] == [
+        (1, UncountedOwner(pod_uid="uid")),
+        (2, UncountedOwner()),
+    ]
 
 
 # --- what is news -------------------------------------------------------------------------------
@@ -136,12 +138,12 @@ def test_unknown_processes_and_uncounted_memory_are_two_facts() -> None:
 STRAYS = st.lists(
     st.builds(
         UncountedProcess,
-        st.sampled_from([PLACE, Owner(pod_uid="uid"), Owner()]),
+        st.sampled_from([PLACE, UncountedOwner(pod_uid="uid"), UncountedOwner()]),
         st.sampled_from(["GPU-0", "GPU-1"]),
         st.integers(1, 4),
         st.just(1),
-        st.none() | st.integers(0, 4 * MUCH_BYTES),
-        st.none() | st.integers(0, MUCH_BYTES),
+        st.none() | st.integers(0, 4 * UNCOUNTED_BYTES),
+        st.none() | st.integers(0, UNCOUNTED_BYTES),
     ),
     max_size=8,
     unique_by=lambda each: (each.owner, each.uuid, each.pid),
@@ -161,7 +163,7 @@ def test_a_fact_is_told_anew_only_after_it_was_gone_or_has_grown(
         for fact, settled in fresh.items():
             assert {(fact, each.pid) for each in settled} <= seen & before
             size = sum(each.uncounted for each in settled)
-            assert fact not in told or size > told[fact] + MUCH_BYTES
+            assert fact not in told or size > told[fact] + UNCOUNTED_BYTES
             told[fact] = size
         settled_facts = {fact for fact, _ in seen & before}
         assert settled_facts <= told.keys()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
-from gpushare.deviceplugin.core.uncounted import Finding, Owner, UncountedProcess
+from gpushare.deviceplugin.core.uncounted import Finding, UncountedOwner, UncountedProcess
 from gpushare.deviceplugin.isolation.reporter import event_of
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.ports import Event
@@ -21,7 +21,7 @@ HERE = replace(
     with_gpu_pods(allocations(14, 14), gpu_pod("a"), gpu_pod("b")),
     by_container={each.key: each for each in GRANTS},
 )
-CONTAINER = Owner(PLACE)
+CONTAINER = UncountedOwner(PLACE)
 
 
 def told(*uncounted: UncountedProcess, unnamed: int = 0) -> Event | None:
@@ -38,7 +38,7 @@ def text_of(*uncounted: UncountedProcess, unnamed: int = 0) -> str:
 
 
 def uncounted_process(
-    whose: Owner, pid: int = 9, mib: int = 512, *, counted: int | None = None
+    whose: UncountedOwner, pid: int = 9, mib: int = 512, *, counted: int | None = None
 ) -> UncountedProcess:
     return UncountedProcess(whose, "GPU-0", pid, 7, mib * MIB, counted and counted * MIB)
 
@@ -71,24 +71,36 @@ def test_memory_that_was_not_counted_is_told_with_both_numbers() -> None:
 
 
 def test_a_pod_that_nothing_holds_is_told_itself_and_a_strange_one_on_the_node() -> None:
-    assert about(told(uncounted_process(Owner(pod_uid="b")))) == ("Pod", "b", EVENT_NOT_HELD, True)
-    assert "make the pod anew" in text_of(uncounted_process(Owner(pod_uid="b")))
-    assert about(told(uncounted_process(Owner(pod_uid="stranger")))) == ("Node", NODE, EVENT_NOT_HELD, True)
-    assert "1 process of pod UID stranger" in text_of(uncounted_process(Owner(pod_uid="stranger")))
-    assert "1 process of no pod" in text_of(uncounted_process(Owner()))
+    assert about(told(uncounted_process(UncountedOwner(pod_uid="b")))) == ("Pod", "b", EVENT_NOT_HELD, True)
+    assert "make the pod anew" in text_of(uncounted_process(UncountedOwner(pod_uid="b")))
+    assert about(told(uncounted_process(UncountedOwner(pod_uid="stranger")))) == (
+        "Node",
+        NODE,
+        EVENT_NOT_HELD,
+        True,
+    )
+    assert "1 process of pod UID stranger" in text_of(uncounted_process(UncountedOwner(pod_uid="stranger")))
+    assert "1 process of no pod" in text_of(uncounted_process(UncountedOwner()))
 
 
 def test_a_pod_that_leaves_is_told_nothing_and_nobody_else_is() -> None:
-    assert told(uncounted_process(Owner(pod_uid="leaves"))) is None
-    assert told(uncounted_process(Owner("0" * 16))) is None
+    assert told(uncounted_process(UncountedOwner(pod_uid="leaves"))) is None
+    assert told(uncounted_process(UncountedOwner("0" * 16))) is None
 
 
 def test_of_many_processes_some_are_named_and_the_rest_counted() -> None:
-    assert text_of(*(uncounted_process(Owner(), pid) for pid in range(1, 8)), unnamed=4).count("512 MiB") == 3
-    assert "; and 4 more. " in text_of(*(uncounted_process(Owner(), pid) for pid in range(1, 8)), unnamed=4)
+    assert (
+        text_of(*(uncounted_process(UncountedOwner(), pid) for pid in range(1, 8)), unnamed=4).count(
+            "512 MiB"
+        )
+        == 3
+    )
+    assert "; and 4 more. " in text_of(
+        *(uncounted_process(UncountedOwner(), pid) for pid in range(1, 8)), unnamed=4
+    )
 
 
 def test_what_is_not_known_is_said_so() -> None:
-    assert "pid 9 (x) of unknown size" in text_of(UncountedProcess(Owner(), "GPU-0", 9, 9, None))
-    assert "GPU-9 has 1 process" in text_of(UncountedProcess(Owner(), "GPU-9", 9, 9, MIB))
+    assert "pid 9 (x) of unknown size" in text_of(UncountedProcess(UncountedOwner(), "GPU-0", 9, 9, None))
+    assert "GPU-9 has 1 process" in text_of(UncountedProcess(UncountedOwner(), "GPU-9", 9, 9, MIB))
     assert "held to 0 MiB of card 1" in text_of(UncountedProcess(CONTAINER, "GPU-1", 9, 9, MIB))

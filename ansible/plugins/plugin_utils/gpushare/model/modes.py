@@ -1,7 +1,7 @@
 # Copied from gpushare/model/modes.py by `make collection-modules`; change it there.
-"""How a node shares its cards, as its labels say it.
+"""Sharing modes of nodes, and the labels that select one.
 
-What belongs here: modes and the labels that choose one. What does not: nodes and their cards (``objects``).
+What does not belong here: nodes and their GPUs (``objects``).
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract i
 
 
 class Mode(StrEnum):
-    """How a node shares its cards (label ``ack.node.gpu.schedule``)."""
+    """Sharing mode of a node (label ``ack.node.gpu.schedule``)."""
 
     WHOLE = "default"
     TOPOLOGY = "topology"
@@ -24,17 +24,17 @@ class Mode(StrEnum):
 SHARING = frozenset({Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
 WITH_CORE = frozenset({Mode.CORE_MEM, Mode.MPS})
 HELD = frozenset({Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
-"""Modes in which isolation holds containers to their limits."""
+"""Modes that enforce the limits of containers."""
 
 
 def mode_of(labels: Mapping[str, str]) -> tuple[Mode, str | None]:
-    """The mode, and why the node is closed to sharing if its labels close it."""
+    """The mode, and why the node does not share; None if it shares."""
     text = labels.get(LABEL_MODE)
     if text is not None and text not in set(Mode):
         return Mode.SHARE, f"label {LABEL_MODE}={text!r} is not one of {', '.join(Mode)}"
     mode = Mode(text) if text else _mode_by_cgpu(labels)
     if mode not in SHARING:
-        return mode, f"label {LABEL_MODE}={mode} gives out whole cards"
+        return mode, f"label {LABEL_MODE}={mode} means whole GPUs"
     for key in (LABEL_GPUSHARE, LABEL_CGPU):
         if text is None and labels.get(key) == "false":
             return mode, f"label {key}=false"
@@ -42,5 +42,5 @@ def mode_of(labels: Mapping[str, str]) -> tuple[Mode, str | None]:
 
 
 def _mode_by_cgpu(labels: Mapping[str, str]) -> Mode:
-    """ACK's older label is one for sharing with isolation."""
+    """The older label of ACK means sharing with isolation."""
     return Mode.CGPU if labels.get(LABEL_CGPU) == "true" else Mode.SHARE

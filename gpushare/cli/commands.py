@@ -1,0 +1,83 @@
+"""``inspect``, ``top`` and ``limits``: flags and arguments of the commands that show the cluster.
+
+The work is in ``display``, which a command imports when it runs: the API client is slow to load, and
+``--help`` does not need it.
+"""
+
+from typing import Any, Final
+
+import click
+
+from gpushare.cli import completion
+from gpushare.cli.lazy import CONTEXT
+from gpushare.cli.options import Flags, connection_options, display_options
+
+_METRIC: Final = click.option("--metric", metavar="NAME", help="Show every series of this metric.")
+_POD: Final = click.argument("pod", required=False, metavar="[POD]", shell_complete=completion.pods)
+_NAMESPACE: Final = click.option("-n", "--namespace", metavar="NAME", help="Only pods of this namespace.")
+_NODE: Final = click.option(
+    "--node", metavar="NODE", shell_complete=completion.nodes, help="Only pods on this node."
+)
+
+
+@click.command("inspect", context_settings=CONTEXT)
+@click.option("-d", "--details", is_flag=True, help="Show the pods of every node.")
+@display_options
+def inspect(*, details: bool, **flags: Any) -> None:
+    """Show allocated and total GPU memory of all sharing nodes, or of NODE."""
+    from gpushare.cli import display
+
+    display.inspect(Flags(**flags), details=details)
+
+
+@click.group("top", context_settings=CONTEXT)
+def top() -> None:
+    """Show GPUs by node, as arena top does, and the usage of GPUs and pods."""
+
+
+@top.command("node", context_settings=CONTEXT)
+@click.option("-s", "--gpushare", is_flag=True, help="Show the memory of shared GPUs.")
+@click.option("-d", "--details", is_flag=True, help="Show the pods of every node.")
+@click.option("-u", "--use", is_flag=True, help="Show the usage of the GPUs, as the exporters report it.")
+@_METRIC
+@display_options
+def top_node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **flags: Any) -> None:
+    """Show the GPUs of all nodes, or of NODE."""
+    from gpushare.cli import display
+
+    common = Flags(**flags)
+    if use or metric:
+        display.gpu_usage(common, metric, views=gpushare or details)
+    else:
+        display.top_node(common, gpushare=gpushare, details=details)
+
+
+@top.command("pod", context_settings=CONTEXT)
+@_POD
+@_NAMESPACE
+@_NODE
+@_METRIC
+@click.option("-o", "--output", type=click.Choice(["json"]), help="Output format.")
+@click.option("-w", "--watch", is_flag=True, help="Show again every few seconds, until interrupted.")
+@connection_options
+def top_pod(*, pod: str | None, namespace: str | None, metric: str | None, **flags: Any) -> None:
+    """Show the GPU usage of the pods of all namespaces, or of POD."""
+    from gpushare.cli import display
+
+    display.pod_usage(Flags(**flags), pod=pod, namespace=namespace, metric=metric)
+
+
+@click.command("limits", context_settings=CONTEXT)
+@_POD
+@_NAMESPACE
+@_NODE
+@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml"]), help="Output format.")
+@connection_options
+def limits(*, pod: str | None, namespace: str | None, **flags: Any) -> None:
+    """Show limit, usage, peak and refused allocations of the containers of all namespaces, or of POD.
+
+    For a POD without limits it shows the reason.
+    """
+    from gpushare.cli import display
+
+    display.limits(Flags(**flags), pod=pod, namespace=namespace)
