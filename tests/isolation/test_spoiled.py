@@ -52,7 +52,7 @@ def test_a_limit_file_that_others_may_write_gives_nothing(container: Container) 
     refuses(container, "nobody else may write")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+@pytest.mark.needs("root")
 def test_a_limit_file_of_somebody_else_gives_nothing(container: Container) -> None:
     os.chown(container.folder / "limit", 1000, 1000)
     refuses(container, "not a file of root")
