@@ -120,7 +120,6 @@ def test_a_region_that_says_too_much_gives_nothing(container: Container) -> None
 
 @settings(
     max_examples=15,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(at=st.integers(0, 1600) | st.integers(0, region.SIZE - 1), noise=st.binary(min_size=1, max_size=300))
