@@ -55,9 +55,25 @@ lint: setup
 lint-ansible: setup-ansible ## Lint roles, playbooks and inventories; profile production
 	@cd ansible && ANSIBLE_COLLECTIONS_PATH=$(CURDIR) PATH=$(CURDIR)/$(ANSIBLE):$$PATH ansible-lint -q
 
+# How long property tests search: "check" takes the same few examples each time, "full" more and new ones.
+PROFILE ?= check
+PYTEST := $(BIN)/pytest -q -n 2 --hypothesis-profile=$(PROFILE)
+
 .PHONY: check
-check: lint setup-ansible ## The quick loop: lint, types, layers, unit and property tests
-	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/contract tests/components tests/monitoring
+check: lint ## The quick loop: lint, types, layers, unit and property tests
+	@$(PYTEST) tests/unit tests/property tests/contract tests/components tests/monitoring
+
+.PHONY: unit
+unit: setup ## Tests of one package alone; PKG=<folder in tests/unit>, with property tests for PKG=scheduling
+	@$(BIN)/pytest -q --hypothesis-profile=$(PROFILE) tests/unit/$${PKG:?name a package: make unit PKG=scheduling} \
+	    $(if $(filter scheduling,$(PKG)),tests/property)
+
+.PHONY: process
+process: packages setup ## Tests that start processes or compile
+	@$(PYTEST) tests/process
+
+.PHONY: check-ansible
+check-ansible: setup-ansible ## Tests of the collection's modules, plugins and inventories
 	@$(ANSIBLE)/pytest -q -n 2 -p no:cacheprovider tests/ansible
 
 .PHONY: native

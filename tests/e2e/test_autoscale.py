@@ -9,24 +9,21 @@ import pytest_asyncio
 
 from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, METRICS_API_NAME
 from release import Images, ensure
-from release import look as look_for_podman
-from testbed import Bed, SimNode, Testbed, TestbedError
+from testbed import Bed, SimNode, Testbed
 from testbed.control_plane.aggregation import service_host
 from testbed.daemons.exporter import Page
 from testbed.daemons.whole_gpu_plugin import start_whole_cards
-from testbed.kubelets import needs
 from testbed.stories import V100
 from testbed.stories.deployed import add_master, add_node
 from testbed.stories.deploying import by_pulumi
 from tests.support.autoscaling import FLAGS, IMAGE, Scene, follows_the_load
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
-
-try:
-    needs.look()
-    look_for_podman()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.needs("kubelet", "images"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 # A plain node with whole cards, as GPU Feature Discovery labels it: the stack's default finds it.
 WHOLE = {"nvidia.com/gpu.present": "true"}

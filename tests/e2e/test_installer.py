@@ -13,20 +13,18 @@ import pytest_asyncio
 
 from gpushare.contract import ANN_IDX
 from release import Images, ensure, load
-from release import look as look_for_podman
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, until
-from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.stories.deployed import CONTROL_PLANE
 from testbed.stories.deploying import by_kubectl
 from tests.support import static_scheduler
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
-
-try:
-    needs.look()
-    look_for_podman()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.needs("kubelet", "images"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 VERSION = "1.36"
 REFUSED = "1.24"

@@ -20,18 +20,16 @@ from gpushare.mps.layout import pipes_of, ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 from gpushare.mpsd.control import PROGRAM
 from release import Images, ensure, load
-from release import look as look_for_podman
-from testbed import Bed, SchedulerSpec, Testbed, TestbedError, mps, until
-from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed import Bed, SchedulerSpec, Testbed, mps, until
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.nvml import NvmlStub, card, cdi
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
-
-try:
-    needs.look()
-    look_for_podman()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.needs("kubelet", "images"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+]
 
 PODS = "/api/v1/namespaces/kube-system/pods"
 DEFAULT, EXCLUSIVE_PROCESS = "0", "3"

@@ -18,24 +18,22 @@ from prometheus_client.samples import Sample
 
 from gpushare import contract
 from release import REGISTRY, Images, ensure
-from release import look as look_for_podman
-from testbed import Bed, SchedulerSpec, Testbed, TestbedError, until
+from testbed import Bed, SchedulerSpec, Testbed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import OPS_PORT, CardNode
-from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files, needs
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files
 from testbed.nvml import NvmlStub, card, cdi
 from testbed.stories.deployed import told_of
 from testbed.stories.play import pod_events, show
 from tests.support import registry
 from tests.support.stacks import ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
-
-try:
-    needs.look()
-    look_for_podman()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.needs("kubelet", "images"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 EXAMPLES = ROOT / "examples"
 FILES = {"extender": "example.com/extender:v0.1.0", "device-plugin": "example.com/device-plugin:v0.1.0"}

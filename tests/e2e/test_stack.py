@@ -14,22 +14,19 @@ import pytest
 import pytest_asyncio
 
 from release import Images, ensure
-from release import look as look_for_podman
-from testbed import Bed, TestbedError, until
+from testbed import Bed, until
 from testbed.control_plane.api import Object
-from testbed.kubelets import needs
 from testbed.stories import Story, notebooks, replicas, sample
 from testbed.stories.deployed import deployed_stage
 from testbed.stories.deploying import Deploy, by_kubectl, by_pulumi
 from testbed.stories.play import limits, perform, pod_events, show
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
-
-try:
-    needs.look()
-    look_for_podman()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.needs("kubelet", "images"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

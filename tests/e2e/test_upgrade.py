@@ -22,10 +22,8 @@ import pytest_asyncio
 from gpushare.contract import EXTENDER_NAME
 from gpushare.extender.lease import LeaseDurations
 from release import REGISTRY, Images, ensure, layout, recipe
-from release import look as look_for_podman
-from testbed import Bed, SchedulerSpec, SimNode, Testbed, TestbedError, until
+from testbed import Bed, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.agent import CardNode, GpuNode
-from testbed.kubelets import needs
 from testbed.pulumi import Stack, old_tokens
 from testbed.stories import T4 as CARD
 from testbed.stories.deployed import add_master, add_node, told_of
@@ -33,13 +31,12 @@ from testbed.system.waiting import together
 from tests.support.gpunodes import SHARING, T4, bound, container, pod, remove, running
 from tests.support.recount import cards_of, never_overcommitted
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
-
-try:
-    needs.look()
-    look_for_podman()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.needs("kubelet", "images"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+]
 
 EXTENDER, AGENT = "extender", "device-plugin"
 REPLICAS = 3

@@ -8,18 +8,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from testbed.errors import TestbedError
-from testbed.hosts import HostSpec, Lab, needs
-from tests.support import playbooks, rpms
+from testbed.hosts import HostSpec, Lab
+from tests.support import needs, playbooks, rpms
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
-if not playbooks.PLAYBOOK.exists():
-    pytest.skip(playbooks.MISSING, allow_module_level=True)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("hosts", "playbooks"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 PARTS = ("nvidia_driver", "container_runtime_engine", "container_runtime_toolkit")
 VARIABLES = {
@@ -51,7 +48,7 @@ async def run(
     tagged = [{**task, "tags": ["always"]} for task in tasks]
     play.write_text(json.dumps([{"hosts": "gpu_nodes", "gather_facts": False, "tasks": tagged}]))
     extra = f"--extra-vars={json.dumps({**VARIABLES, **variables})}"
-    argv = [str(playbooks.PLAYBOOK), f"--inventory={lab.inventory}", extra, *flags, str(play)]
+    argv = [str(needs.PLAYBOOK), f"--inventory={lab.inventory}", extra, *flags, str(play)]
     return await playbooks.run(argv)
 
 

@@ -14,10 +14,11 @@ from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from tests.support import playbooks
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-
-if not playbooks.PLAYBOOK.exists():
-    pytest.skip(playbooks.MISSING, allow_module_level=True)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("playbooks"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 NODE = "/api/v1/nodes/gpu-1"
 PODS = "/api/v1/namespaces/default/pods"

@@ -13,20 +13,18 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from testbed import SLOW_DELETE, Bed, Card, SimNode, Testbed, TestbedError, gpu_pod, until
-from testbed.hosts import HOSTS, Lab, needs
+from testbed import SLOW_DELETE, Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from testbed.system.process import run_text
 from tests.support import playbooks, shipped
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
-if not playbooks.PLAYBOOK.exists():
-    pytest.skip(playbooks.MISSING, allow_module_level=True)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("hosts", "playbooks"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 GPU_NODES = ("gpu-1", "gpu-2")
 OLD, SHIPPED = "535.183.01", "580.65.06"

@@ -13,20 +13,18 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, until
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
-from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from tests.support import playbooks, static_scheduler
 from tests.support.static_scheduler import FOLDER, MANIFEST, TOOLS
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
-if not playbooks.PLAYBOOK.exists():
-    pytest.skip(playbooks.MISSING, allow_module_level=True)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet", "playbooks"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+]
 
 BACKUPS = f"{FOLDER}/manifests-backup"
 CONFIGS = {

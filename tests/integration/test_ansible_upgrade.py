@@ -14,19 +14,17 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import LABEL_CGPU
-from testbed import Bed, Card, SimNode, Testbed, TestbedError, gpu_pod, until
-from testbed.hosts import HOSTS, Lab, needs
+from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
-from tests.support import playbooks
+from tests.support import needs, playbooks
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
-if not playbooks.PLAYBOOK.exists():
-    pytest.skip(playbooks.MISSING, allow_module_level=True)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("hosts", "playbooks"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 GPU_NODES = ("gpu-1", "gpu-2")
 OLD, NEW, ABSENT = "535.183.01", "580.65.06", "999.1.1"
@@ -53,7 +51,7 @@ class Cluster:
         }
         variables.write_text(json.dumps({**asked, **more}))
         return [
-            str(playbooks.PLAYBOOK),
+            str(needs.PLAYBOOK),
             f"--inventory={self.lab.inventory}",
             f"--inventory={playbooks.ROOT}/inventories/lab/hosts.yml",
             f"--extra-vars=@{variables}",

@@ -12,12 +12,9 @@ import pytest
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
-from tests.support import playbooks
+from tests.support import needs, playbooks
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
-if not playbooks.PLAYBOOK.exists():
-    pytest.skip(playbooks.MISSING, allow_module_level=True)
-
+pytestmark = [pytest.mark.integration, pytest.mark.needs("playbooks"), pytest.mark.timeout(600)]
 PLAY = [{"hosts": "all", "gather_facts": False, "roles": ["gpushare.nodes.validate"]}]
 
 
@@ -45,7 +42,7 @@ async def validate(bed: Bed, folder: Path, **variables: Any) -> Report:
     inventory, play = folder / "hosts.json", folder / "validate.json"
     inventory.write_text(json.dumps({"all": {"hosts": {"n": None}, "vars": asked}}))
     play.write_text(json.dumps(PLAY))
-    run = await playbooks.run([str(playbooks.PLAYBOOK), f"--inventory={inventory}", str(play)])
+    run = await playbooks.run([str(needs.PLAYBOOK), f"--inventory={inventory}", str(play)])
     return Report(run, json.loads((folder / "report.json").read_text()))
 
 

@@ -14,26 +14,21 @@ import yaml
 
 from gpushare import contract
 from gpushare.adapters.kubelet.pods import CLUSTER_CA
-from testbed import Bed, TestbedError, until
+from testbed import Bed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import CardNode, GpuNode, add_card_node, add_gpu_node, start_agent
 from testbed.daemons.extender import ExtenderSpec
-from testbed.kubelets import KubeletSpec, files, needs
+from testbed.kubelets import KubeletSpec, files
 from testbed.nvml import Card, card
 from testbed.stories import manifest
 from tests.support.gpunodes import PODS, SHARING, GpuBed, container, failed, gpu_bed, owners, pod, running
 from tests.support.history import cards_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 ALL_CARDS = {"name": contract.ENV_VISIBLE_DEVICES, "value": "all"}
 STATIC_PODS = "/etc/kubernetes/manifests"
 HARMLESS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
 
 
 def cards(profile: str, count: int, seed: str) -> list[Card]:

@@ -2,17 +2,10 @@
 
 import pytest
 
-from testbed import TestbedError
-from testbed.kubelets import needs
 from testbed.stories import Story, notebooks, replicas, sample
 from testbed.stories.play import limits, perform, pod_events, real_stage, show, show_on
 
-pytestmark = pytest.mark.integration
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet")]
 
 
 async def played(story: Story) -> dict[str, str]:

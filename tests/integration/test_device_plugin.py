@@ -9,10 +9,10 @@ import pytest_asyncio
 
 from gpushare import contract
 from gpushare.model.annotations import parse_assigned
-from testbed import Bed, TestbedError, until
+from testbed import Bed, until
 from testbed.control_plane.api import Object
 from testbed.daemons.agent import NAME, GpuNode, add_gpu_node
-from testbed.kubelets import KubeletSpec, needs
+from testbed.kubelets import KubeletSpec
 from testbed.nvml import ERAS, card
 from tests.support.gpunodes import (
     PODS,
@@ -31,12 +31,7 @@ from tests.support.gpunodes import (
 )
 from tests.support.recount import live
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

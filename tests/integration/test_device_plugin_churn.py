@@ -18,10 +18,9 @@ import pytest
 from gpushare import contract
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.model.annotations import parse_allocation, parse_assigned
-from testbed import TestbedError
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import GpuNode, add_gpu_node
-from testbed.kubelets import KubeletSpec, needs
+from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from tests.support.gpunodes import (
     PODS,
@@ -37,17 +36,12 @@ from tests.support.gpunodes import (
 )
 from tests.support.recount import live, never_overcommitted
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(0)]
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.timeout(0)]
 
 SECONDS = float(os.environ.get("GPUSHARE_SOAK_S", "20"))
 CARDS, UNITS = 8, 14
 MOST_PODS = 100
 AGREE_S = 2.0
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
 
 
 @dataclass

@@ -73,7 +73,7 @@ async def test_a_folder_of_sockets_that_is_missing_is_named(
     assert f"{tmp_path / 'missing'}: No such file or directory" in end
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+@pytest.mark.needs("root")
 async def test_a_folder_of_sockets_that_is_read_only_is_named(
     gpus: GpuBed, stub: NvmlStub, tmp_path: Path
 ) -> None:

@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 
 from gpushare import contract
-from testbed import Bed, TestbedError
+from testbed import Bed
 from testbed.daemons.agent import ACCOUNT, NAME, GpuNode, agent_argv, agent_env
 from testbed.daemons.extender import start_extender
-from testbed.kubelets import KubeletSpec, add_kubelet, needs
+from testbed.kubelets import KubeletSpec, add_kubelet
 from testbed.nvml import NvmlStub, card
 from tests.support import original
 from tests.support.gpunodes import (
@@ -34,16 +34,11 @@ from tests.support.gpunodes import (
 )
 from tests.support.recount import live, never_overcommitted, until_agreed, used
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 T4 = 14
 ORIGINAL = "original"
 ROOT = Path(__file__).parents[2]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -24,18 +24,13 @@ from testbed.cuda import CudaCard, CudaStub
 from testbed.daemons.agent import GpuNode, add_card_node, add_gpu_node
 from testbed.daemons.exporter import ACCOUNT, Exporter, grant_exporter, start_exporter
 from testbed.daemons.whole_gpu_plugin import start_whole_cards
-from testbed.kubelets import KubeletSpec, needs
+from testbed.kubelets import KubeletSpec
 from testbed.nvml import ERAS, NvmlStub, Process, card
 from tests.support.gpunodes import SHARING, clear, container, gpu_bed, pod, running
 from tests.support.isolation import PRELUDE, Container, build, needs_compiler
 from tests.support.recount import pid_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 USED = "DCGM_CUSTOM_PROCESS_MEM_USED"

@@ -11,19 +11,14 @@ import pytest_asyncio
 from testbed import Testbed
 from testbed.control_plane.home import Home, clean, lock_file
 from testbed.errors import TestbedError
-from testbed.hosts import HOSTS, Lab, needs
+from testbed.hosts import HOSTS, Lab
 from testbed.system import pids
 from testbed.system.cgroups import ROOT, prefix_of
 from testbed.system.folders import bed_folder, cache_root, data_folder
 from testbed.system.process import run_text
 from testbed.system.waiting import until
 
-try:
-    needs.look()
-except TestbedError as error:
-    pytest.skip(str(error), allow_module_level=True)
-
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.needs("hosts"), pytest.mark.asyncio(loop_scope="module")]
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id; stat -c %Y /proc/1"
 
 

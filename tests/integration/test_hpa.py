@@ -6,10 +6,9 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
-from testbed import TestbedError, until
+from testbed import until
 from testbed.control_plane.api import read_text
 from testbed.daemons.metricsapi import MetricsApi, start_metrics_api
-from testbed.kubelets import needs
 from tests.support import autoscaling
 from tests.support.autoscaling import (
     APP,
@@ -24,12 +23,7 @@ from tests.support.autoscaling import (
 )
 from tests.support.gpunodes import replicas_run
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

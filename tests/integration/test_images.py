@@ -1,7 +1,6 @@
 """The images of the services, built here, on a real containerd under the limits that our manifests set."""
 
 import json
-import shutil
 import ssl
 import subprocess
 import sys
@@ -23,20 +22,19 @@ from gpushare.isolation.layout import LIBRARY, PRELOAD_FILE
 from gpushare.isolation.versions import current, found
 from gpushare.kubescheduler.config import KubernetesVersion
 from release import Images, Order, build
-from testbed import Bed, Testbed, TestbedError, until
+from testbed import Bed, Testbed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.control_plane.pki import Authority
-from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.programs.debian import program
 from testbed.system.ports import free_ports
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1200)]
-
-try:
-    release.look()
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("images", "kubelet"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(1200),
+]
 
 PODS = "/api/v1/namespaces/default/pods"
 VERSION = KubernetesVersion(1, 36)
@@ -279,12 +277,7 @@ async def test_absent_takes_the_link_and_leaves_what_containers_may_have(
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A real registry with TLS, and the trust in it."""
-    try:
-        server = str(program("docker-registry"))
-    except TestbedError as error:
-        pytest.skip(str(error))
-    if shutil.which("skopeo") is None:
-        pytest.skip("no skopeo here (apt-get install skopeo)")
+    server = str(program("docker-registry"))
     authority = Authority.create("registry-ca")
     authority.pair().write(tmp_path, "ca")
     authority.server("registry", ["127.0.0.1"]).write(tmp_path, "server")
@@ -307,6 +300,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     process.wait(10)
 
 
+@pytest.mark.needs("registry")
 async def test_a_registry_has_the_very_digests_that_were_written_down(
     registry: str, built: Images, tmp_path: Path
 ) -> None:

@@ -17,11 +17,11 @@ from gpushare.errors import ApiError, ConfigError
 from testbed import Bed, SimNode, Testbed, TestbedError, until
 from testbed.control_plane.components import url_ready
 from testbed.control_plane.home import clean, lock_file
-from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.system import cgroups
 from testbed.system.folders import bed_folder, cache_root, data_folder
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 PODS = "/api/v1/namespaces/default/pods"
 ROOT = Path(testbed.__file__).parents[1]
@@ -71,12 +71,6 @@ FAKE_CDI = {
 }
 PLAIN = KubeletSpec("gpu-a", labels={"gpushare": "true"}, annotations={"note": "first"})
 NVIDIA = KubeletSpec("gpu-b", runtime="nvidia", files={"/etc/cdi/fake.json": json.dumps(FAKE_CDI)})
-
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,6 +1,5 @@
 """What the components render, before the real API server and under exactly the rights that they give."""
 
-import os
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -143,7 +142,7 @@ exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
 """What kubelet and security context do: the account's files, a read-only root, no capabilities."""
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts of its own need root")
+@pytest.mark.needs("root")
 async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_token(bed: Bed) -> None:
     (container,) = await grant(bed, "example")
     files = bed.folder / "account"

@@ -16,16 +16,9 @@ from testbed.control_plane.aggregation import until_available
 from testbed.control_plane.api import Object
 from testbed.daemons.metricsapi import ACCOUNT, MetricsApi, start_metrics_api
 from testbed.daemons.prometheus import start_prometheus
-from testbed.kubelets import needs
-from testbed.programs.debian import program
 from tests.support.autoscaling import APP, USED_MIB, Scene, autoscaling_bed, deploy
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 OLD, NEW = "/apis/custom.metrics.k8s.io/v1beta1", "/apis/custom.metrics.k8s.io/v1beta2"
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
@@ -253,11 +246,8 @@ async def test_it_may_do_no_more_than_it_needs(scene: Scene, api: MetricsApi) ->
                 await account.items(path)
 
 
+@pytest.mark.needs("prometheus")
 async def test_prometheus_tells_the_same(scene: Scene, api: MetricsApi, pod: str) -> None:
-    try:
-        program("prometheus")
-    except TestbedError as reason:
-        pytest.skip(str(reason))
     address = scene.exporter.url.removeprefix("http://")
     prometheus = await start_prometheus(scene.bed, {"exporter": [address]})
     await api.process.stop()

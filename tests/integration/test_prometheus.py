@@ -13,19 +13,15 @@ from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
 from testbed import TestbedError, until
 from testbed.daemons.prometheus import Prometheus
-from testbed.kubelets import needs
-from testbed.programs.debian import program
 from tests.support.promtool import FILES
 from tests.support.scrapes import BUSY_MIB, IDLE_MIB, USED_MIB, Scene, scraped
 from tools.monitoring_files import FOLDER
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-
-try:
-    needs.look()
-    program("prometheus")
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet", "prometheus"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 MIB = 1024 * 1024
 CARD, BUSY, IDLE, USED = (mib * MIB for mib in (15079, BUSY_MIB, IDLE_MIB, USED_MIB))

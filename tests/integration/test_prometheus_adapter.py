@@ -10,19 +10,15 @@ from testbed import TestbedError, until
 from testbed.control_plane.api import Object
 from testbed.daemons.prometheus import start_prometheus
 from testbed.daemons.prometheus_adapter import start_adapter
-from testbed.kubelets import needs
-from testbed.programs.debian import program
 from tests.support.autoscaling import autoscaling_bed, follows_the_load
 from tests.support.scrapes import BUSY_MIB, USED_MIB, Scene, scraped
 from tools.monitoring_files import FOLDER
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-
-try:
-    needs.look()
-    program("prometheus")
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet", "prometheus"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 RULES = FOLDER / "adapter-rules.yaml"
 API = "/apis/custom.metrics.k8s.io/v1beta1"

@@ -16,18 +16,18 @@ import pytest_asyncio
 import yaml
 
 from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, until
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
-from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from tests.support import static_scheduler
 from tests.support.static_scheduler import FOLDER, MANIFEST, TOOLS
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+]
 
 CONFIGS = {
     "1.22": f"{FOLDER}/gpushare/scheduler-policy-config.json",

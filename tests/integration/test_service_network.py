@@ -10,10 +10,11 @@ import pytest_asyncio
 from gpushare.errors import ApiError
 from testbed import Bed, Testbed, TestbedError, until
 from testbed.control_plane.api import Object, read_text
-from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, needs
+from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("nodes"),
 ]
@@ -25,11 +26,6 @@ TOOLS = "/tools"
 WEB_PORT = 8080
 SERVE = f"mkdir /tmp/www && hostname >/tmp/www/index.html && exec busybox httpd -f -p {WEB_PORT} -h /tmp/www"
 SLEEP = "exec sleep 1000"
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -16,11 +16,11 @@ import pytest_asyncio
 
 from gpushare import contract
 from gpushare.errors import ApiError
-from testbed import Bed, TestbedError, until
+from testbed import Bed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import NAME, CardNode, GpuNode, add_card_node, start_agent
 from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_cards
-from testbed.kubelets import KubeletSpec, needs
+from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from tests.support.gpunodes import (
     GpuBed,
@@ -41,12 +41,7 @@ from tests.support.gpunodes import (
 )
 from tests.support.recount import live
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-
-try:
-    needs.look()
-except TestbedError as reason:
-    pytest.skip(str(reason), allow_module_level=True)
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 MANIFESTS = "/etc/kubernetes/manifests"
 BACKUP = "/etc/kubernetes/manifests-backup"

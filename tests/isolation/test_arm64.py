@@ -24,16 +24,7 @@ COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64"
 ROOT = Path("/usr/aarch64-linux-gnu")
 
-pytestmark = [
-    needs_compiler,
-    pytest.mark.skipif(
-        shutil.which(COMPILER) is None or not ROOT.is_dir(),
-        reason="no compiler for arm64 (apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross)",
-    ),
-]
-needs_emulator = pytest.mark.skipif(
-    shutil.which(EMULATOR) is None, reason="no emulator of arm64 (apt-get install qemu-user)"
-)
+pytestmark = [needs_compiler, pytest.mark.needs("arm64-compiler")]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +54,7 @@ def test_it_exports_what_the_other_one_does(arm: Path, library: Path, name: str)
     assert exports(arm.with_name(name)) == exports(library.with_name(name))
 
 
-@needs_emulator
+@pytest.mark.needs("arm64-emulator")
 def test_its_region_has_the_same_layout(tmp_path: Path) -> None:
     own, theirs = (
         compiled(tmp_path / compiler, "layout.c", f"-I{NATIVE}", compiler=compiler)
@@ -72,7 +63,7 @@ def test_its_region_has_the_same_layout(tmp_path: Path) -> None:
     assert run(theirs) == subprocess.check_output([own], text=True, timeout=60)  # noqa: S603 - just compiled
 
 
-@needs_emulator
+@pytest.mark.needs("arm64-emulator")
 @pytest.mark.parametrize("name", [LIBRARY, LAUNCH_LIBRARY])
 @pytest.mark.parametrize("way", ["dlsym", "dlvsym", "address", "address_v2"])
 def test_a_program_of_arm64_is_limited(arm: Path, files: Path, tmp_path: Path, way: str, name: str) -> None:

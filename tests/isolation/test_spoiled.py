@@ -52,7 +52,7 @@ def test_a_limit_file_that_others_may_write_gives_nothing(container: Container) 
     refuses(container, "nobody else may write")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+@pytest.mark.needs("root")
 def test_a_limit_file_of_somebody_else_gives_nothing(container: Container) -> None:
     os.chown(container.folder / "limit", 1000, 1000)
     refuses(container, "not a file of root")
@@ -120,7 +120,6 @@ def test_a_region_that_says_too_much_gives_nothing(container: Container) -> None
 
 @settings(
     max_examples=15,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(at=st.integers(0, 1600) | st.integers(0, region.SIZE - 1), noise=st.binary(min_size=1, max_size=300))

@@ -155,7 +155,6 @@ for line in sys.stdin:
 
 @settings(
     max_examples=12,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=st.lists(st.tuples(verbs, st.integers(0, 7)), min_size=5, max_size=60))

@@ -292,6 +292,7 @@ def firing(alert: str) -> str:
     return f'ALERTS{{alertname="GpuShare{alert}",alertstate="firing"}}'
 
 
+@pytest.mark.needs("promtool")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert} {case.why}".strip())
 def test_it_fires_stays_quiet_and_is_resolved(case: Case, tmp_path: Path) -> None:
     name = f"GpuShare{case.alert}"
@@ -302,6 +303,7 @@ def test_it_fires_stays_quiet_and_is_resolved(case: Case, tmp_path: Path) -> Non
     check(tmp_path, case.series, asked)
 
 
+@pytest.mark.needs("promtool")
 @pytest.mark.parametrize("why", QUIET)
 def test_no_alert_where_nothing_is_wrong(why: str, tmp_path: Path) -> None:
     quiet = Asked('ALERTS{alertstate="firing",alertname!="GpuShareSourceDown"}', 90, {})
@@ -318,6 +320,7 @@ def test_every_alert_is_tested() -> None:
     assert {f"GpuShare{case.alert}" for case in CASES} == {alert.name for alert in ALERTS}
 
 
+@pytest.mark.needs("promtool")
 def test_prometheus_takes_the_files(tmp_path: Path) -> None:
     assert "SUCCESS" in promtool("check", "rules", *FILES)
     scrapes = yaml.safe_load((FOLDER / "scrape.yaml").read_text())

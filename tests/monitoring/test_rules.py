@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.promtool import Asked, check
+
+pytestmark = pytest.mark.needs("promtool")
 
 UP = 'gpushare_exporter_source_up{job="e",instance="n",source="pods"}'
 

@@ -5,7 +5,6 @@ not: the facts under test (``tests/isolation``).
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -22,9 +21,7 @@ NATIVE = ROOT / "gpushare" / "isolation" / "native"
 MIB = 1 << 20
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
-needs_compiler = pytest.mark.skipif(
-    shutil.which("gcc") is None or shutil.which("make") is None, reason="the library needs gcc and make"
-)
+needs_compiler = pytest.mark.needs("compiler", "make")
 
 # What a client in Python begins with: the driver by ctypes, a context, and shorthands.
 PRELUDE = """

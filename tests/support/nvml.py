@@ -7,7 +7,6 @@ stub (``testbed.nvml``).
 import ctypes
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +19,7 @@ from testbed.nvml import NvmlStub
 
 ROOT = Path(__file__).parents[2]
 
-needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="the stub NVML needs gcc")
+needs_compiler = pytest.mark.needs("compiler")
 
 
 def load(stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:

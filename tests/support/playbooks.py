@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.needs import PLAYBOOK
+
 ROOT = Path(__file__).parents[2]
-PLAYBOOK = ROOT / "ansible" / ".venv" / "bin" / "ansible-playbook"
-MISSING = f"there is no {PLAYBOOK.relative_to(ROOT)}: run `uv sync --frozen --directory ansible`"
 _RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", re.MULTILINE)
 
 

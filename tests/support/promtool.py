@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from testbed import TestbedError
 from testbed.programs.debian import program
 from tools.monitoring_files import FOLDER
 
@@ -26,12 +25,8 @@ class Asked:
 
 
 def promtool(*arguments: str | Path) -> str:
-    """Run it; fail with what it says, skip where there is none."""
-    try:
-        tool = program("promtool")
-    except TestbedError as reason:
-        pytest.skip(str(reason))
-    argv = [tool, *arguments]
+    """Run promtool; fail with its output. For tests that are marked with ``needs("promtool")``."""
+    argv = [program("promtool"), *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
     if done.returncode:
         pytest.fail(done.stdout + done.stderr, pytrace=False)

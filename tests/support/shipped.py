@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.hosts import Lab, files
 from testbed.hosts.spec import PACKAGES
-from tests.support import playbooks
+from tests.support import needs, playbooks
 
 _EXAMPLE = playbooks.ROOT / "inventories" / "example"
 _HOSTS = {
@@ -44,4 +44,4 @@ def copy(folder: Path, lab: Lab, kubeconfig: Path) -> Path:
 def command(hosts: Path, playbook: str, *flags: str) -> list[str]:
     """Return the command of the documentation."""
     path = f"ansible/playbooks/{playbook}.yml"
-    return [str(playbooks.PLAYBOOK), "-i", str(hosts), str(playbooks.ROOT / path), *flags]
+    return [str(needs.PLAYBOOK), "-i", str(hosts), str(playbooks.ROOT / path), *flags]

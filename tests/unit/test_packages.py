@@ -33,7 +33,7 @@ DOCKER = (
 )
 """Docker's own packages, with the relations that they had when they provided no runc."""
 
-pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="no Debian: there is no apt to ask")
+pytestmark = pytest.mark.needs("apt")
 
 
 @dataclass

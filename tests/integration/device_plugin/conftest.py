@@ -5,12 +5,10 @@ What belongs here: what is shared. What does not: nodes of another make, which t
 
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
-from testbed import TestbedError
 from testbed.daemons.agent import GpuNode
-from testbed.kubelets import KubeletSpec, needs
+from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from tests.support.agents import Link, add_linked_node, linked
 from tests.support.gpunodes import SHARING, T4, GpuBed, clear, gpu_bed, until_allocatable
@@ -18,10 +16,6 @@ from tests.support.gpunodes import SHARING, T4, GpuBed, clear, gpu_bed, until_al
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def gpus() -> AsyncIterator[GpuBed]:
-    try:
-        needs.look()
-    except TestbedError as reason:
-        pytest.skip(str(reason))
     async with gpu_bed() as found:
         yield found
 

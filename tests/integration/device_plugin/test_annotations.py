@@ -16,7 +16,11 @@ from tests.support.gpunodes import (
 )
 from tests.support.recount import live, never_overcommitted, until_agreed
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="package"),
+]
 
 
 async def test_pods_with_odd_annotations_get_a_card_that_fits(gpus: GpuBed, node: GpuNode) -> None:

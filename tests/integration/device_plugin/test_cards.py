@@ -22,7 +22,11 @@ from tests.support.gpunodes import (
 )
 from tests.support.recount import cards_of, live, until_agreed
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="package"),
+]
 
 
 async def filtered(gpus: GpuBed, units: int) -> dict[str, str]:

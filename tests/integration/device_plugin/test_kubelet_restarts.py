@@ -23,7 +23,11 @@ from tests.support.gpunodes import (
 )
 from tests.support.recount import CHECKPOINT, by_name, never_overcommitted, recorded, two_pods, until_agreed
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="package"),
+]
 
 
 async def test_a_kubelet_that_starts_again_has_the_cards_back_and_its_pods_keep_theirs(

@@ -20,7 +20,11 @@ from tests.support.gpunodes import (
 )
 from tests.support.recount import cards_of, live, never_overcommitted, recorded, until_agreed
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="package"),
+]
 
 BEGINNING_S = 10.0
 """For so long after its card was given a pod may be before its control group."""

@@ -35,7 +35,11 @@ from tests.support.gpunodes import (
 )
 from tests.support.recount import live, recorded, until_agreed
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="package")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="package"),
+]
 
 USER = "agent-of-s3"
 RIGHTS = f"""

@@ -38,7 +38,12 @@ from tests.support.held import IMAGE, add_held_node, counted, place, region_of
 from tests.support.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), needs_compiler]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="module"),
+    needs_compiler,
+]
 
 CONTEXT_MIB = 121
 WITH_PRELOAD = "docker.io/testbed/cuda-with-preload:1"

@@ -26,7 +26,12 @@ from tests.support.gpunodes import clear, container, failed, pod, remove, runnin
 from tests.support.held import IMAGE, add_held_node
 from tests.support.isolation import needs_compiler
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), needs_compiler]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="module"),
+    needs_compiler,
+]
 
 EXCLUSIVE_PROCESS = "3"
 FLAGS = ("--interval-seconds=0.2", f"--shm={contract.MPS_SHM}")

@@ -384,7 +384,7 @@ DELETED_BEFORE_A_WRITE: list[Step] = [
 """Both find the Lease lapsed; the first takes it, it is deleted, and the write of the second creates it."""
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(max_examples=10 * settings().max_examples)
 @example((0.0, 0.0), record(""), DELETED_THEN_GIVEN_BACK)
 @example((0.0, 0.0), record(""), DELETED_BEFORE_A_WRITE)
 @given(st.tuples(quarters, quarters), st.sampled_from((None, record(""))), schedules)
@@ -399,7 +399,7 @@ def test_no_replica_may_bind_while_a_post_of_another_could_be_under_way(
     world.nobody_binds_beside_another()
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=5 * settings().max_examples)
 @given(quarters, schedules)
 def test_the_lives_of_a_replica_that_may_go_alone_do_not_overlap_either(
     offset: float, schedule: list[Step]

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -257,33 +256,6 @@ def test_a_lock_that_is_not_given_back_is_named(
     with pytest.raises(ConfigError, match=r"gpushare is locked by another installer for 0\.1 s"):
         install(one, folder)
     os.close(handle)
-
-
-def again_and_again(package: Path, folder: Path, times: int) -> None:
-    for _ in range(times):
-        install(package, folder)
-
-
-def test_installers_that_run_at_once_leave_whole_versions_and_a_reader_never_meets_a_half(
-    one: Path, two: Path, folder: Path
-) -> None:
-    install(one, folder)
-    context = get_context("spawn")
-    writers = [context.Process(target=again_and_again, args=(each, folder, 15)) for each in (one, two, one)]
-    for writer in writers:
-        writer.start()
-    seen = set()
-    while any(writer.is_alive() for writer in writers):
-        version = current(folder)
-        assert version is not None
-        seen.add((folder / version / "libgpushare.so").read_text())
-        assert (folder / version / "ld.so.preload").read_text() == PRELOAD_TEXT
-    for writer in writers:
-        writer.join(60)
-        assert writer.exitcode == 0
-    assert seen <= {"one", "two"}
-    assert len(found(folder)) == 2
-    assert not list(folder.glob(".*"))
 
 
 @given(cut=st.integers(0, 40))

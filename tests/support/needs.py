@@ -1,0 +1,96 @@
+"""What a test needs of the machine: ``@pytest.mark.needs("kubelet", "images")``.
+
+What belongs here: one check for each need. What does not: skipping (``tests/conftest.py``). The checks import
+what they call when they run: the tests of the collection load this module in an environment of their own.
+"""
+
+import functools
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PLAYBOOK = ROOT / "ansible" / ".venv" / "bin" / "ansible-playbook"
+
+
+@functools.cache
+def missing(need: str) -> str:
+    """Return what the machine lacks for this need, or nothing. Raises KeyError for an unknown need."""
+    return _CHECKS[need]()
+
+
+def _testbed(look: Callable[[], object]) -> str:
+    from testbed.errors import TestbedError  # noqa: PLC0415 - see the module
+
+    try:
+        look()
+    except TestbedError as reason:
+        return str(reason)
+    return ""
+
+
+def _kubelet() -> str:
+    from testbed.kubelets import needs  # noqa: PLC0415 - see the module
+
+    return _testbed(needs.look)
+
+
+def _hosts() -> str:
+    from testbed.hosts import needs  # noqa: PLC0415 - see the module
+
+    return _testbed(needs.look)
+
+
+def _images() -> str:
+    import release  # noqa: PLC0415 - see the module
+
+    return _testbed(release.look)
+
+
+def _debian(program: str) -> str:
+    from testbed.programs import debian  # noqa: PLC0415 - see the module
+
+    return _testbed(lambda: debian.program(program))
+
+
+def _registry() -> str:
+    return _debian("docker-registry") or _program("skopeo", "skopeo")
+
+
+def _playbooks() -> str:
+    if PLAYBOOK.exists():
+        return ""
+    return f"there is no {PLAYBOOK.relative_to(ROOT)}: run `make setup-ansible`"
+
+
+def _root() -> str:
+    return "" if os.geteuid() == 0 else "this test needs the rights of root"
+
+
+def _program(name: str, package: str) -> str:
+    return "" if shutil.which(name) else f"there is no {name} (apt-get install {package})"
+
+
+def _arm64_compiler() -> str:
+    packages = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+    if not Path("/usr/aarch64-linux-gnu").is_dir():
+        return f"there is no C library for arm64 (apt-get install {packages})"
+    return _program("aarch64-linux-gnu-gcc", packages)
+
+
+_CHECKS: dict[str, Callable[[], str]] = {
+    "apt": lambda: "" if shutil.which("apt-get") else "there is no apt-get: this is not Debian",
+    "arm64-compiler": _arm64_compiler,
+    "arm64-emulator": lambda: _program("qemu-aarch64", "qemu-user"),
+    "compiler": lambda: _program("gcc", "gcc"),
+    "hosts": _hosts,
+    "images": _images,
+    "kubelet": _kubelet,
+    "make": lambda: _program("make", "make"),
+    "playbooks": _playbooks,
+    "prometheus": lambda: _debian("prometheus"),
+    "promtool": lambda: _debian("promtool"),
+    "registry": _registry,
+    "root": _root,
+}
