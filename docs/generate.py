@@ -1,4 +1,4 @@
-"""Reference pages made from code: names on the wire, metrics, the daemons' flags, a stack's configuration.
+"""Reference pages generated from code: names on the wire, metrics, rules, flags, configuration of a stack.
 
 Run by ``conf.py`` at every build; the pages are not committed.
 """
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def names() -> str:
-    """Every constant of the contract, in its order, under the headings of its source."""
+    """Every constant of the contract, in the order and under the headings of its source file."""
     lines = ["# Names on the wire", ""]
     for line in Path(contract.__file__).read_text().splitlines():
         heading = re.match(r"# --- (.+?) -+$", line)
@@ -86,8 +86,8 @@ def metrics() -> str:
 
 
 def rules() -> str:
-    """Every series that is recorded and every alert."""
-    lines = ["# Rules and alerts", "", "## What is recorded", "", "| series | meaning |", "|---|---|"]
+    """Every recording rule and every alert."""
+    lines = ["# Rules and alerts", "", "## Recording rules", "", "| series | meaning |", "|---|---|"]
     lines += [f"| `{rule}` | {rule.help} |" for rule in RULES]
     lines += ["", "## Alerts", "", "| alert | severity | after | query |", "|---|---|---|---|"]
     for alert in ALERTS:
@@ -133,7 +133,7 @@ def configuration() -> str:
 
 
 def _docstrings(kind: type[Any]) -> dict[str, str]:
-    """The text under each field, those of the classes that it is made of included."""
+    """The docstring of each field, including fields of base classes."""
     found: dict[str, str] = {}
     for part in reversed(kind.__mro__[:-1]):
         body = ast.parse(inspect.getsource(part)).body[0].body  # type: ignore[attr-defined]
