@@ -28,7 +28,7 @@ def limits(node: Allocations, of: Allocation, asks: Demand | None = None) -> tup
     ("mode", "held"),
     [(Mode.SHARE, False), (Mode.CGPU, True), (Mode.CORE_MEM, True), (Mode.MPS, True)],
 )
-def test_the_nodes_mode_says_whether_containers_are_held(mode: Mode, held: bool) -> None:  # noqa: FBT001
+def test_the_mode_determines_whether_containers_are_limited(mode: Mode, held: bool) -> None:  # noqa: FBT001
     assert is_limited(allocations(14, mode=mode)) is held
     assert not is_limited(replace(allocations(14, mode=mode), isolated=False))
 
@@ -45,13 +45,13 @@ def test_each_card_has_a_limit_of_its_own() -> None:
     assert {each.uuid: each.limit_mib for each in found} == {"GPU-0": 7539, "GPU-1": 16130}
 
 
-def test_a_card_that_has_become_smaller_than_the_grant_is_given_as_a_whole() -> None:
+def test_a_gpu_smaller_than_the_allocation_is_allowed_as_a_whole() -> None:
     small = replace(NODE, cards=(replace(V100, units=3, mib=3500),))
     (found,) = limits(small, grant())
     assert (found.units, found.limit_mib) == (3, 3500)
 
 
-def test_a_card_that_the_node_has_no_more_has_no_limit() -> None:
+def test_a_missing_gpu_has_no_limit() -> None:
     assert limits(NODE, grant(("GPU-9", 4))) == ()
 
 
