@@ -1,4 +1,4 @@
-"""Pods with containers of one amount that wait at the same time: who is asked for, and what if not."""
+"""Waiting pods with containers of the same amount: which one matches, and mistakes."""
 
 from pathlib import Path
 

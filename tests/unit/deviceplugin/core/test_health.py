@@ -1,4 +1,4 @@
-"""When a card is marked, and when it is well again."""
+"""When a GPU is marked unhealthy, and when it is healthy again."""
 
 from collections.abc import Iterable
 
@@ -21,9 +21,9 @@ from gpushare.errors import ConfigError
 from gpushare.model.hardware import Fault
 
 CARDS = ("GPU-0", "GPU-1")
-WELL = Health.of(CARDS)
+HEALTHY = Health.of(CARDS)
 PASSING = 94
-"""A contained memory error: the card lives on."""
+"""A contained memory error: the GPU stays usable."""
 
 
 def looked(health: Health, times: Iterable[float], ailing: dict[str, str] | None = None) -> Health:
@@ -33,17 +33,17 @@ def looked(health: Health, times: Iterable[float], ailing: dict[str, str] | None
 
 
 def test_gpus_are_healthy_at_the_start() -> None:
-    assert WELL.unhealthy == {}
+    assert HEALTHY.unhealthy == {}
 
 
 @pytest.mark.parametrize("xid", sorted(IGNORED_XIDS))
 def test_an_application_error_marks_no_gpu(xid: int) -> None:
-    assert WELL.after_fault(Fault("GPU-0", xid)) == WELL
+    assert HEALTHY.after_fault(Fault("GPU-0", xid)) == HEALTHY
 
 
 @pytest.mark.parametrize("xid", [48, 63, 64, 74, 79, 94, 95, 119, 999])
 def test_any_other_xid_marks_its_card_at_once(xid: int) -> None:
-    after = WELL.after_fault(Fault("GPU-1", xid))
+    after = HEALTHY.after_fault(Fault("GPU-1", xid))
     assert list(after.unhealthy) == ["GPU-1"]
     assert after.unhealthy["GPU-1"].startswith(f"XID {xid}")
 
@@ -56,27 +56,27 @@ def test_the_list_of_ignored_xids_is_a_setting() -> None:
 
 def test_an_xid_without_a_card_marks_every_card() -> None:
     reason = f"XID {PASSING} on a GPU that the driver does not name"
-    assert WELL.after_fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
+    assert HEALTHY.after_fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
 
 
 def test_an_xid_of_a_card_that_is_not_shared_marks_none() -> None:
-    assert WELL.after_fault(Fault("MIG-1", 79)).unhealthy == {}
+    assert HEALTHY.after_fault(Fault("MIG-1", 79)).unhealthy == {}
 
 
 def test_a_gpu_is_marked_after_three_failed_polls_in_a_row() -> None:
     lost = {"GPU-0": "GPU is lost"}
-    assert looked(WELL, (0, 5), lost).unhealthy == {}
-    assert looked(WELL, (0, 5, 10), lost).unhealthy == lost
+    assert looked(HEALTHY, (0, 5), lost).unhealthy == {}
+    assert looked(HEALTHY, (0, 5, 10), lost).unhealthy == lost
 
 
 def test_a_successful_poll_resets_the_count() -> None:
     lost = {"GPU-0": "GPU is lost"}
-    health = looked(looked(looked(WELL, (0, 5), lost), (10,)), (15, 20), lost)
+    health = looked(looked(looked(HEALTHY, (0, 5), lost), (10,)), (15, 20), lost)
     assert health.unhealthy == {}
 
 
 def test_a_silent_driver_marks_every_gpu_after_three_polls() -> None:
-    health = WELL
+    health = HEALTHY
     for now in (0, 5, 10):
         assert health.unhealthy == {}
         health = health.after_silence("NVML does not answer", now)
@@ -84,53 +84,55 @@ def test_a_silent_driver_marks_every_gpu_after_three_polls() -> None:
 
 
 def test_a_marked_gpu_recovers_after_sixty_seconds_and_no_sooner() -> None:
-    marked = WELL.after_fault(Fault("GPU-0", PASSING))
+    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
     assert looked(marked, (100, 159.9)).unhealthy
     assert looked(marked, (100, 130, 160)).unhealthy == {}
 
 
 def test_a_single_successful_poll_is_no_recovery() -> None:
-    assert looked(WELL.after_fault(Fault("GPU-0", PASSING)), (10_000,)).unhealthy
+    assert looked(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (10_000,)).unhealthy
 
 
 def test_a_failed_poll_restarts_the_recovery() -> None:
-    marked = looked(WELL.after_fault(Fault("GPU-0", PASSING)), (0, 55))
+    marked = looked(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55))
     marked = marked.after_poll({"GPU-0": "no answer"}, 57)
     assert looked(marked, (59, 118)).unhealthy == {"GPU-0": f"XID {PASSING}"}
     assert looked(marked, (59, 119)).unhealthy == {}
 
 
 def test_a_further_fault_restarts_the_recovery() -> None:
-    marked = looked(WELL.after_fault(Fault("GPU-0", PASSING)), (0, 55)).after_fault(Fault("GPU-0", PASSING))
+    marked = looked(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55)).after_fault(
+        Fault("GPU-0", PASSING)
+    )
     assert looked(marked, (60, 115)).unhealthy
     assert looked(marked, (60, 120)).unhealthy == {}
 
 
 @pytest.mark.parametrize("xid", sorted(NEED_RESET))
 def test_a_gpu_that_needs_a_reset_never_recovers(xid: int) -> None:
-    health = looked(WELL.after_fault(Fault("GPU-0", xid)), range(0, 100_000, 50))
+    health = looked(HEALTHY.after_fault(Fault("GPU-0", xid)), range(0, 100_000, 50))
     assert health.unhealthy == {
         "GPU-0": f"XID {xid}; it needs a reset, and then a restart of the agent",
     }
 
 
 def test_only_a_more_serious_fault_replaces_the_reason() -> None:
-    marked = WELL.after_fault(Fault("GPU-0", PASSING)).after_fault(Fault("GPU-0", 79))
+    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING)).after_fault(Fault("GPU-0", 79))
     assert marked.unhealthy["GPU-0"].startswith("XID 79;")
     assert marked.after_fault(Fault("GPU-0", PASSING)).unhealthy == marked.unhealthy
     assert marked.after_fault(Fault("GPU-0", 48)).unhealthy == marked.unhealthy
 
 
 def test_changes_are_gpus_that_failed_or_recovered() -> None:
-    marked = WELL.after_fault(Fault("GPU-0", PASSING))
+    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
     healed = looked(marked, (0, 60))
-    assert health_changes(WELL, WELL) == ()
-    assert health_changes(WELL, marked) == (HealthChange("GPU-0", healthy=False, reason=f"XID {PASSING}"),)
+    assert health_changes(HEALTHY, HEALTHY) == ()
+    assert health_changes(HEALTHY, marked) == (HealthChange("GPU-0", healthy=False, reason=f"XID {PASSING}"),)
     assert health_changes(marked, healed) == (HealthChange("GPU-0", healthy=True, reason=f"XID {PASSING}"),)
 
 
 def test_only_a_new_reason_is_a_change() -> None:
-    marked = WELL.after_fault(Fault("GPU-0", PASSING))
+    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
     graver = marked.after_fault(Fault("GPU-0", 79))
     assert [turn.reason[:6] for turn in health_changes(marked, graver)] == ["XID 79"]
     assert health_changes(marked, marked.after_fault(Fault("GPU-0", PASSING))) == ()

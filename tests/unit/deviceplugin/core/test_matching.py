@@ -99,7 +99,7 @@ def test_identical_containers_of_one_pod_all_get_the_same_card() -> None:
 
 
 def test_a_running_container_does_not_match() -> None:
-    """The kubelet has lost its checkpoint, and asks for the twin that crashed."""
+    """The kubelet has lost its checkpoint, and the call is for the twin that crashed."""
     runs = replace(gpu_pod("a", 4, bound=1), running=frozenset({"main"}))
     node = with_gpu_pods(allocations(14), runs, gpu_pod("b", 4, bound=2))
     assert who(node, 4) == ("b", "main")
@@ -115,7 +115,7 @@ def test_a_rejected_container_ranks_last() -> None:
 
 
 def test_an_allocation_is_not_repeated_if_a_waiting_pod_would_lose_its_units() -> None:
-    """The kubelet has lost its checkpoint. The refusal may have been that of a twin of the pod that waits."""
+    """The kubelet lost its checkpoint. The rejection may have been that of a twin of the waiting pod."""
     node = served(with_gpu_pods(allocations(6), gpu_pod("has", 4, bound=1)), "has", 4, "lead")
     node = with_gpu_pods(node, gpu_pod("waits", 4, bound=2))
     assert who(node, 4, refused=frozenset({("waits", "main")})) == ("waits", "main")

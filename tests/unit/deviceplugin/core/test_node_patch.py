@@ -1,4 +1,4 @@
-"""What the node's object should say, and the patch that makes it so."""
+"""The desired state of the node's object, and the patch that leads to it."""
 
 import json
 

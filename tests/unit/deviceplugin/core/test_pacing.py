@@ -1,4 +1,4 @@
-"""What follows from the driver's word and a region's, whatever the region says."""
+"""Rates and context sizes from readings of driver and region, for any content of the region."""
 
 import struct
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def busy(*percents: int | None, used: int | None = None) -> Seen:
 def looks(
     *steps: tuple[int, Seen | None], limits: Sequence[CardLimit] = (QUARTER,)
 ) -> tuple[ContainerPacing, list[tuple[Write, ...]]]:
-    """A look each second, with the tokens spent until then and the processes seen."""
+    """One poll per second, with the tokens spent until then and the processes."""
     account, all_writes = ContainerPacing(), []
     for second, (spent, seen) in enumerate(steps, 1):
         account, writes = pace(limits, Region((use(spent),), ()), [seen], second * SECOND, account)
@@ -168,12 +168,12 @@ def test_writes_fit_into_any_region(
 
 
 def process(used: int, contexts: int = 1, each: int = 121) -> ProcessUse:
-    """Process 1, with MiB of a card."""
+    """Process 1, with that many MiB of a GPU."""
     return ProcessUse(1, 50, (used * MIB,), (contexts,), (each * MIB,), 3)
 
 
 def measured(*rounds: tuple[ProcessUse, int | None]) -> list[tuple[Write, ...]]:
-    """What is written for a process with so many MiB of the card, look by look."""
+    """The writes for a process with that many MiB of the GPU, poll by poll."""
     account, all_writes = ContainerPacing(), []
     for second, (found, shown) in enumerate(rounds, 1):
         seen = busy(0, used=None if shown is None else shown * MIB)

@@ -1,4 +1,4 @@
-"""Cards that are full because pods have them as whole GPUs from another device plugin."""
+"""GPUs that are unschedulable because of whole-GPU pods of another device plugin."""
 
 import pytest
 

@@ -99,7 +99,7 @@ async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
 
 
 async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
-    """First for the pod, then for the card that another one is leaving."""
+    """First for the pod, then for the GPU that another pod is leaving."""
     here = Setting(tmp_path, 2, patience_s=1)
     here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
@@ -267,7 +267,7 @@ async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path)
 
 
 async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> None:
-    """The kubelet is done with it long before the API shows it failed."""
+    """The kubelet has failed it long before the API shows that."""
     here = Setting(tmp_path, 14)
     here.come(
         gpu_pod("bad", 1, card=0, bound=1, picks=frozenset({"main"})), gpu_pod("good", 1, card=0, bound=2)
@@ -278,7 +278,7 @@ async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> No
 
 
 async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tmp_path: Path) -> None:
-    """Memory came first, and was taken for a twin that asks for less compute."""
+    """Memory came first, and was matched to a twin with less compute."""
     here = Setting(tmp_path, 14, 14)
     here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.come(gpu_pod("big", sound(demand_of([main(1, 90)])), card=0))

@@ -1,4 +1,4 @@
-"""The device plugin API over a real socket, asked as the kubelet asks."""
+"""The device plugin API over a real socket, called as by the kubelet."""
 
 import asyncio
 import threading
@@ -94,7 +94,7 @@ async def test_every_change_is_sent_on_every_stream(tmp_path: Path) -> None:
 
 async def test_a_change_during_a_write_is_sent_after_it() -> None:
     class Slow:
-        """A stream that takes what it is given when the test says so."""
+        """A stream that accepts messages when the test allows it."""
 
         def __init__(self) -> None:
             self.given: list[dict[str, str]] = []

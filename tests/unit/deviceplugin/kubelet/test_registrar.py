@@ -1,4 +1,4 @@
-"""Staying registered, against a fake kubelet (real gRPC) that restarts, refuses, hangs up and races."""
+"""Registration with a fake kubelet (real gRPC) that restarts, rejects, hangs up and races."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ from tests.unit.deviceplugin.shelf import RESOURCE, Shelf, sample
 
 QUICK = RegistrationBackoff(first_s=0.02, most_s=0.08, listen_s=0.2)
 NEVER = RegistrationBackoff(first_s=60, most_s=60, listen_s=60)
-"""A pause that a test outlives only where it is cut short."""
+"""A pause that ends within a test only if it is interrupted."""
 REGISTRATIONS = "gpushare_device_plugin_registrations_total"
 REGISTERED = "gpushare_device_plugin_registered"
 
