@@ -1,7 +1,7 @@
-"""A node whose kubelet, scheduler and pods do what they like, and the agent's books of it.
+"""A node with arbitrary actions of kubelet, scheduler and pods, and the agent's state of it.
 
-The model keeps what every container was really told, by the answers alone. The agent sees what a real
-one sees: the API, the record, and the kubelet's checkpoint where there is one.
+The model derives every allocation from the responses alone. The agent sees the same as a real
+one: the API, the record, and the kubelet's checkpoint where there is one.
 """
 
 from collections import Counter
@@ -32,26 +32,26 @@ SIZES = (8, 6)
 
 @dataclass
 class Pod:
-    """A pod as the kubelet runs it: what each container was told, card UUID → units."""
+    """A pod as the kubelet runs it: the allocation of each container, GPU UUID → units."""
 
     uid: str
     demand: Demand
-    told: dict[str, dict[str, int]] = field(default_factory=dict)
+    allocated: dict[str, dict[str, int]] = field(default_factory=dict)
     ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def waiting(self) -> list[ContainerDemand]:
-        return [c for c in self.demand.containers if c.mem and c.name not in self.told]
+        return [c for c in self.demand.containers if c.mem and c.name not in self.allocated]
 
     @property
     def used(self) -> dict[str, tuple[int, int]]:
-        """Card UUID → units and percent that its containers take at their peak."""
+        """GPU UUID → peak units and percent of its containers."""
         mem, core = Counter[str](), Counter[str]()
         asked = {c.name: c.core for c in self.demand.containers}
-        for name, told in self.told.items():
-            for uuid, units in told.items():
+        for name, allocated in self.allocated.items():
+            for uuid, units in allocated.items():
                 mem[uuid] += units
-                core[uuid] += asked[name] // len(told)
+                core[uuid] += asked[name] // len(allocated)
         most = self.demand.per_card
         return {uuid: (min(mem[uuid], most.mem), min(core[uuid], most.core)) for uuid in mem}
 
@@ -84,15 +84,15 @@ class NodeOfPods:
         self.cards = cards(*SIZES)
         self.agent = Allocations(NODE, self.cards, Mode.CORE_MEM)
         self.pods: dict[str, Pod] = {}
-        self.refusals: frozenset[Key] = frozenset()
+        self.rejected: frozenset[Key] = frozenset()
         self.clock = 0
 
-    # --- what happens -----------------------------------------------------------------------
+    # --- actions ----------------------------------------------------------------------------
 
     def bind(self, data: st.DataObject) -> None:
-        """A pod comes to the node: by the extender where it finds a place, or past it."""
+        """A pod is bound to the node: by the extender if it fits, or bypassing the extender."""
         demand = data.draw(demands())
-        how = data.draw(st.sampled_from(("extender", "extender", "nobody", "forged")))
+        how = data.draw(st.sampled_from(("extender", "extender", "unplaced", "forged")))
         self.clock += 1
         uid = f"pod-{self.clock}"
         places: tuple[int, ...] | None = None
@@ -110,40 +110,40 @@ class NodeOfPods:
         self.agent = with_gpu_pods(self.agent, newcomer)
 
     def allocate(self, data: st.DataObject) -> None:
-        """The kubelet admits whichever pod it likes; a pod under way goes on first."""
+        """The kubelet admits any pod; a pod under admission continues first."""
         waiting = [pod for pod in self.pods.values() if pod.waiting]
         if not waiting:
             return
-        pod = data.draw(st.sampled_from([pod for pod in waiting if pod.told] or waiting))
+        pod = data.draw(st.sampled_from([pod for pod in waiting if pod.allocated] or waiting))
         container = pod.waiting[0]
         self.agent = join(self.agent, self.checkpoint())
         core_first = container.core if data.draw(st.booleans()) else None
         ids = self.kubelets_ids(container.mem, random_ids=data.draw(st.booleans()))
-        grant = self.asked(container, ids, core_first) if ids else None
-        if grant is None:
+        allocation = self.asked(container, ids, core_first) if ids else None
+        if allocation is None:
             self.failed(pod, lingers=data.draw(st.booleans()))
             return
-        if not pod.told and data.draw(st.integers(0, 4)) == 4:
-            # The answer is lost on its way: the kubelet fails the pod.
+        if not pod.allocated and data.draw(st.integers(0, 4)) == 4:
+            # The response is lost: the kubelet fails the pod.
             self.failed(pod, lingers=False)
             return
-        pod.told[container.name] = dict(grant.cards)
+        pod.allocated[container.name] = dict(allocation.cards)
         pod.ids[container.name] = ids
 
     def asked(
         self, container: ContainerDemand, ids: tuple[str, ...], core_first: int | None
     ) -> Allocation | None:
-        """Both calls for a container; None where one of them is refused."""
+        """Both calls for a container; None if one of them is rejected."""
         done = frozenset(entry.key for entry in self.checkpoint())
         if core_first and match_core(self.agent, core_first, done) is None:
             return None
-        call = AllocateCall(container.mem, core=core_first or None, done=done, refused=self.refusals)
+        call = AllocateCall(container.mem, core=core_first or None, done=done, refused=self.rejected)
         found = match(self.agent, call)
         if found is None:
             return None
         decision = decide(self.agent, found, ids, Capabilities(), self.clock)
         if isinstance(decision, Rejected):
-            self.refusals |= {(found.gpu_pod.uid, found.container.name)}
+            self.rejected |= {(found.gpu_pod.uid, found.container.name)}
             return None
         self.agent = with_allocation(self.agent, decision.allocation)
         assert sum(units for _, units in decision.allocation.cards) == container.mem
@@ -155,44 +155,44 @@ class NodeOfPods:
         )
 
     def delete(self, data: st.DataObject) -> None:
-        """Any pod goes, one that has failed and that the API still shows included."""
+        """Any pod is deleted, even one that has failed and is still in the API."""
         if self.agent.gpu_pods:
             self.gone(data.draw(st.sampled_from(sorted(self.agent.gpu_pods))))
 
     def restart_agent(self, _: st.DataObject) -> None:
-        """What is left is the record and the API."""
+        """Only the record and the API remain."""
         there = self.agent
-        self.refusals = frozenset()
+        self.rejected = frozenset()
         self.agent = Allocations(
             NODE, there.cards, there.mode, gpu_pods=there.gpu_pods, by_container=there.by_container
         )
 
     def look(self, _: st.DataObject) -> None:
-        """The agent looks at the checkpoint, and lets go of who is gone."""
+        """The agent reads the checkpoint and drops deleted pods."""
         self.agent = retained(join(self.agent, self.checkpoint()), frozenset())
 
     def lose_checkpoint(self, _: st.DataObject) -> None:
-        """The kubelet starts anew and takes all units for free; pods run on, half admitted ones do not."""
+        """The kubelet restarts with all units free; running pods continue, pods under admission fail."""
         self.agent = join(self.agent, self.checkpoint())
-        for pod in [pod for pod in self.pods.values() if pod.told and pod.waiting]:
+        for pod in [pod for pod in self.pods.values() if pod.allocated and pod.waiting]:
             self.gone(pod.uid)
         for pod in self.pods.values():
             pod.ids.clear()
             running = frozenset(
-                c.name for c in pod.demand.containers if c.kind is not ContainerKind.INIT and pod.told
+                c.name for c in pod.demand.containers if c.kind is not ContainerKind.INIT and pod.allocated
             )
             self.agent = with_gpu_pods(self.agent, replace(self.agent.gpu_pods[pod.uid], running=running))
 
     def reboot(self, data: st.DataObject) -> None:
-        """Cards are lost or found again; pods on a lost one are still in the API for a while."""
+        """GPUs disappear or return; pods on a missing one stay in the API for a while."""
         there = data.draw(st.sampled_from((self.cards, self.cards[:1], self.cards[1:])))
         self.agent = marked(replace(self.agent, cards=there))
 
-    # --- who knows what ---------------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------
 
     def failed(self, pod: Pod, *, lingers: bool) -> None:
-        """The kubelet is done with a pod, which the API may show for longer."""
-        if lingers and not pod.told:
+        """The kubelet has failed a pod, which may stay in the API."""
+        if lingers and not pod.allocated:
             del self.pods[pod.uid]
         else:
             self.gone(pod.uid)
@@ -219,20 +219,20 @@ class NodeOfPods:
         if random_ids:
             return tuple(available[-amount:])
         done = frozenset(entry.key for entry in self.checkpoint())
-        found = match(self.agent, AllocateCall(amount, done=done, refused=self.refusals))
+        found = match(self.agent, AllocateCall(amount, done=done, refused=self.rejected))
         wanted = (
             choose(self.agent, found.gpu_pod, found.gpu_pod.demand) if found and found.gpu_pod.demand else ()
         )
-        wish = () if isinstance(wanted, Rejection) else wanted
-        return tuple(preferred(available, (), amount, wish, self.agent.cards))
+        preference = () if isinstance(wanted, Rejection) else wanted
+        return tuple(preferred(available, (), amount, preference, self.agent.cards))
 
     def extenders_view(self) -> Node:
-        word = parse_assigned(assigned_text(self.agent))
-        assert word is not None
-        return Node(NODE, self.agent.cards, self.agent.mode, assigned=word)
+        assigned = parse_assigned(assigned_text(self.agent))
+        assert assigned is not None
+        return Node(NODE, self.agent.cards, self.agent.mode, assigned=assigned)
 
     def extenders_book(self) -> Book:
-        """The extender believes sealed claims, and the agent above them."""
+        """The extender trusts sealed annotations, and the node annotation first."""
         reservations = {
             uid: Reservation(uid, uid, t.demand, t.claim if t.pod.seal else None)
             for uid, t in self.agent.gpu_pods.items()
@@ -245,7 +245,7 @@ class NodeOfPods:
 
     @property
     def lost(self) -> set[str]:
-        """The cards that the machine has no more."""
+        """The GPUs that are missing."""
         return {card.uuid for card in self.cards} - {card.uuid for card in self.agent.cards}
 
     def card(self, uuid: str) -> Card:

@@ -1,7 +1,7 @@
-"""Tenants, tenancies and what a kubelet would do with them, in few words.
+"""Builders of GPU pods and allocations, and the effects of a kubelet on them.
 
-``tenancy(14, 14)`` is a node of two cards; ``tenant("a", 4, card=0)`` a pod that was bound to card 0,
-``tenant("a", 4)`` one that nobody gave a card.
+``allocations(14, 14)`` is a node with two GPUs, ``gpu_pod("a", 4, card=0)`` a pod bound to GPU 0, and
+``gpu_pod("a", 4)`` one without GPU annotations.
 """
 
 from dataclasses import replace
@@ -52,16 +52,18 @@ def with_gpu_pods(node: Allocations, *gpu_pods: GpuPod) -> Allocations:
 
 
 def asked(
-    node: Allocations, amount: int, lead: str, done: frozenset[Key] | None = frozenset()
+    node: Allocations, amount: int, first_device_id: str, done: frozenset[Key] | None = frozenset()
 ) -> Allocated | Rejected | None:
-    """What an Allocate call of so many units gets; None where no container waits for them."""
+    """The decision on an Allocate call for that amount; None if no container waits for it."""
     found = match(node, AllocateCall(amount, done=done))
-    return decide(node, found, (lead,), Capabilities(), 1) if found else None
+    return decide(node, found, (first_device_id,), Capabilities(), 1) if found else None
 
 
-def served(node: Allocations, uid: str, amount: int, lead: str, container: str = "main") -> Allocations:
-    """The node once the call is answered and the checkpoint names that pod."""
-    decision = asked(node, amount, lead)
+def served(
+    node: Allocations, uid: str, amount: int, first_device_id: str, container: str = "main"
+) -> Allocations:
+    """The node after a response to the call, and with that pod in the checkpoint."""
+    decision = asked(node, amount, first_device_id)
     assert isinstance(decision, Allocated), decision
-    given = with_allocation(node, decision.allocation)
-    return join(given, [ServedContainer(uid, container, lead, amount)])
+    node = with_allocation(node, decision.allocation)
+    return join(node, [ServedContainer(uid, container, first_device_id, amount)])

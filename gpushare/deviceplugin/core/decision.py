@@ -69,18 +69,18 @@ def decide(
     ``ids`` are the device IDs of the call, ``now_ns`` is the wall clock in nanoseconds.
     """
     gpu_pod = match.gpu_pod
-    who = f"pod {gpu_pod.pod.full_name}, container {match.container.name}"
+    subject = f"pod {gpu_pod.pod.full_name}, container {match.container.name}"
     demand = gpu_pod.pod.demand
     if rejected := sets_visible_devices(gpu_pod, match.container.name, capabilities.strategy):
         return rejected
     if isinstance(demand, Malformed):
-        return Rejected("malformed", f"{who}: {demand.problem}")
-    known = _known(allocations, match) or _new(allocations, match, demand)
-    if isinstance(known, Rejection):
-        return Rejected(NO_ROOM, f"{who}: {known.text}")
-    reissued = known.confirmed or known.reissued
+        return Rejected("malformed", f"{subject}: {demand.problem}")
+    found = _known(allocations, match) or _new(allocations, match, demand)
+    if isinstance(found, Rejection):
+        return Rejected(NO_ROOM, f"{subject}: {found.text}")
+    reissued = found.confirmed or found.reissued
     allocation = replace(
-        known, first_device_id=min(ids), total=demand.mem, at_ns=now_ns, confirmed=False, reissued=reissued
+        found, first_device_id=min(ids), total=demand.mem, at_ns=now_ns, confirmed=False, reissued=reissued
     )
     mps = _mps_share(allocations, allocation, demand, capabilities)
     if isinstance(mps, Rejected):
@@ -92,7 +92,7 @@ def decide(
 
 
 def _known(allocations: Allocations, match: Match) -> Allocation | None:
-    """The allocation of a container that the kubelet asks for again: its response or checkpoint was lost."""
+    """The existing allocation, for a repeated call after a lost response or checkpoint; None without one."""
     allocation = allocations.by_container.get((match.gpu_pod.uid, match.container.name))
     present = allocation and all(allocations.index_of(uuid) is not None for uuid, _ in allocation.cards)
     return allocation if present else None
@@ -120,11 +120,11 @@ def _mps_share(
     """
     if not (allocations.mode is Mode.MPS and capabilities.mps):
         return None
-    who = f"pod {allocation.pod}, container {allocation.container}"
+    subject = f"pod {allocation.pod}, container {allocation.container}"
     if len(allocation.cards) > 1:
         return Rejected(
             "mps_cards",
-            f"{who}: node {allocations.node} has sharing mode {Mode.MPS}, in which a container can use "
+            f"{subject}: node {allocations.node} has sharing mode {Mode.MPS}, in which a container can use "
             f"one GPU, not {len(allocation.cards)}: remove the label {LABEL_CARDS_PER_POD} from the pod, or "
             "use a node with another mode",
         )
@@ -133,7 +133,7 @@ def _mps_share(
         return share
     return Rejected(
         NO_MPS,
-        f"{who}: node {allocations.node} has sharing mode {Mode.MPS}, and no MPS control daemon is ready "
+        f"{subject}: node {allocations.node} has sharing mode {Mode.MPS}, and no MPS control daemon is ready "
         f"for GPU {share.card} ({capabilities.mps_dir}): check the DaemonSet {MPS_NAME}, or change the mode "
         f"of the node with its label {LABEL_MODE}",
     )
@@ -142,19 +142,19 @@ def _mps_share(
 def _enforcement(
     allocations: Allocations, allocation: Allocation, demand: Demand, capabilities: Capabilities
 ) -> Enforcement | Rejected | None:
-    """The files that limit the container; None where nothing limits it.
+    """The files that limit the container; None if nothing limits it.
 
     A container that gets the same limit from the same library again keeps its container directory, where
     its processes may be running, and its build of the library.
     """
     if not (is_limited(allocations) and capabilities.isolation):
         return None
-    who = f"pod {allocation.pod}, container {allocation.container}"
+    subject = f"pod {allocation.pod}, container {allocation.container}"
     library = capabilities.library
     if library is None:
         return Rejected(
             NO_LIBRARY,
-            f"{who}: node {allocations.node} limits containers to their units, and "
+            f"{subject}: node {allocations.node} limits containers to their units, and "
             f"{capabilities.libraries_dir} there has no isolation library: install it (DaemonSet "
             "cgpu-installer), or disable the limits on "
             f"the node with the label {LABEL_NO_ISOLATION}=true",
@@ -162,7 +162,7 @@ def _enforcement(
     try:
         limit = limit_of(allocations, allocation, demand)
     except InvalidRequest as error:
-        return Rejected("limit", f"{who}: {error}")
+        return Rejected("limit", f"{subject}: {error}")
     known = allocation.enforcement
     if known and (known.library, known.limit) == (library, limit):
         return known

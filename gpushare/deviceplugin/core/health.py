@@ -159,14 +159,14 @@ def health_changes(before: Health, after: Health) -> tuple[HealthChange, ...]:
 
 
 class Cordon(NamedTuple):
-    """The GPUs that an administrator cordoned, and what is wrong with the annotation."""
+    """The GPUs that an administrator cordoned, and the problem with the annotation, None without one."""
 
     cards: frozenset[int]
     problem: str | None = None
 
 
 def cordon(text: str | None, known: Iterable[int]) -> Cordon:
-    """Parses the node annotation ``gpushare.io/cordoned-cards``, ``0,2``. An invalid entry has no effect."""
+    """Parse the node annotation ``gpushare.io/cordoned-cards``, ``0,2``. An invalid entry has no effect."""
     named, junk = parse_indices(text or "")
     cards = named.intersection(known)
     odd = [f"{entry!r} is not a GPU index" for entry in junk]

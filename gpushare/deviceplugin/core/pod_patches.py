@@ -16,9 +16,9 @@ from gpushare.model.objects import Pod
 from gpushare.model.own_node import GpuPod
 
 Assigned = Mapping[str, Mapping[str, Mapping[str, int]]]
-"""Pod UID as in the API → container → card index → units; the sums per card are what the pod reserves."""
+"""Pod UID in the API → container → GPU index → units; the sums per GPU are the pod's reservation."""
 PodPatches = Mapping[str, tuple[Pod, Mapping[str, str | None]]]
-"""Pod UID as in the API → the pod and the annotations that it should have."""
+"""Pod UID in the API → the pod and the annotations to set."""
 
 _SERVED: Final = "true"
 

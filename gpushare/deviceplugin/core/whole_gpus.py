@@ -134,7 +134,7 @@ def _cards_of_mig(name: str, shared_gpus: SharedGpus) -> frozenset[int] | None:
 
 
 def notices(shared_gpus: SharedGpus, whole: WholeGpus) -> Iterator[str]:
-    """What an administrator should know, one line each: cards that are full, and devices without a card."""
+    """Notices for the administrator, one line each: GPUs of whole-GPU pods, and devices on unknown GPUs."""
     for card in shared_gpus.cards:
         if reason := in_use_as_whole(card):
             yield f"card {card.index} takes no pods {reason}"

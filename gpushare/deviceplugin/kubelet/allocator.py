@@ -129,7 +129,7 @@ class Allocator:
         return await self._perform(decision)
 
     async def _decide(self, ids: tuple[str, ...], *, last: bool) -> tuple[Match, Allocated | Rejected] | None:
-        """The decision on what is known now; None where waiting may help.
+        """The match and the decision on it; None if waiting may help.
 
         Nothing is awaited between the match and the commit to the node state.
         """
@@ -148,7 +148,7 @@ class Allocator:
         return None if may_change and not last else (found, decision)
 
     async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:
-        """Commit the allocation, write its files and the record, respond: a crash loses nothing answered."""
+        """Commit the allocation, write its files and the record, and respond; roll back if a write fails."""
         allocation = decision.allocation
         before = self._node_state.allocations.by_container.get(allocation.key)
         self._node_state.take_grant(allocation)

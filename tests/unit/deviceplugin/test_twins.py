@@ -1,4 +1,4 @@
-"""Pods with containers of one amount that wait at the same time: who is asked for, and what if not."""
+"""Waiting pods with containers of the same amount: which one matches, and mistakes."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def unlike(folder: Path) -> Setting:
     return here
 
 
-async def test_of_unlike_pods_the_one_is_meant_that_the_kubelet_has_taken_in(tmp_path: Path) -> None:
+async def test_of_unequal_pods_the_one_in_the_kubelet_matches(tmp_path: Path) -> None:
     here = unlike(tmp_path)
     here.names = frozenset({"default/large", "default/somebody"})
     answer = await here.mem.allocate(ids(1, 0, 1))
@@ -34,7 +34,7 @@ async def test_of_unlike_pods_the_one_is_meant_that_the_kubelet_has_taken_in(tmp
     assert (answer.envs["ALIYUN_COM_GPU_MEM_POD"], answer.envs["ALIYUN_COM_GPU_MEM_CONTAINER"]) == ("8", "2")
 
 
-async def test_where_the_kubelet_has_taken_in_both_or_does_not_tell_the_oldest_is_meant(
+async def test_without_a_difference_in_the_kubelet_the_oldest_matches(
     tmp_path: Path,
 ) -> None:
     for number, names in enumerate((None, frozenset[str](), frozenset({"default/small", "default/large"}))):
@@ -45,7 +45,7 @@ async def test_where_the_kubelet_has_taken_in_both_or_does_not_tell_the_oldest_i
         assert answer.envs["ALIYUN_COM_GPU_MEM_POD"] == "2"
 
 
-async def test_for_pods_that_are_alike_the_kubelet_is_not_asked(tmp_path: Path) -> None:
+async def test_for_equal_pods_the_kubelet_is_not_asked(tmp_path: Path) -> None:
     here = Setting(tmp_path, 8, 8)
     here.come(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     here.names = frozenset({"default/b"})
@@ -54,7 +54,7 @@ async def test_for_pods_that_are_alike_the_kubelet_is_not_asked(tmp_path: Path) 
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
-async def test_a_pod_that_got_the_answer_of_one_of_another_size_is_told_so_once(tmp_path: Path) -> None:
+async def test_a_pod_with_the_response_of_an_unequal_one_gets_one_event(tmp_path: Path) -> None:
     here = unlike(tmp_path)
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("large", 2, "GPU-0-_-0", "c0")
@@ -72,7 +72,7 @@ async def test_a_pod_that_got_the_answer_of_one_of_another_size_is_told_so_once(
     )
 
 
-async def test_the_rest_of_such_a_pod_follows_where_it_fits_and_tells_its_own_total(tmp_path: Path) -> None:
+async def test_the_rest_of_such_a_pod_follows_if_it_fits(tmp_path: Path) -> None:
     here = unlike(tmp_path)
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("large", 2, "GPU-0-_-0", "c0")
@@ -81,7 +81,7 @@ async def test_the_rest_of_such_a_pod_follows_where_it_fits_and_tells_its_own_to
     assert (answer.envs["NVIDIA_VISIBLE_DEVICES"], answer.envs["ALIYUN_COM_GPU_MEM_POD"]) == ("GPU-0", "8")
 
 
-async def test_the_rest_of_such_a_pod_is_refused_by_name_where_it_does_not_fit(tmp_path: Path) -> None:
+async def test_the_rest_of_such_a_pod_is_rejected_if_it_does_not_fit(tmp_path: Path) -> None:
     here = Setting(tmp_path, 8, 8)
     here.come(gpu_pod("tenant", 3, card=0, bound=0))
     await here.mem.allocate(ids(0, 5, 6, 7))
@@ -94,7 +94,7 @@ async def test_the_rest_of_such_a_pod_is_refused_by_name_where_it_does_not_fit(t
     assert answer.text.startswith("pod default/large, container c1: its other containers use card 0, where ")
 
 
-async def test_a_pod_that_picks_its_devices_is_told_apart_from_its_twin(tmp_path: Path) -> None:
+async def test_a_pod_that_picks_its_devices_differs_from_its_twin(tmp_path: Path) -> None:
     here = Setting(tmp_path, 8)
     here.come(
         gpu_pod("plain", 2, card=0, bound=1), gpu_pod("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
@@ -105,7 +105,7 @@ async def test_a_pod_that_picks_its_devices_is_told_apart_from_its_twin(tmp_path
     assert answer.reason == "own_devices"
 
 
-async def test_a_pod_that_picks_its_devices_and_got_the_answer_of_its_twin_is_told_as_if_it_was_refused(
+async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_event(
     tmp_path: Path,
 ) -> None:
     here = Setting(tmp_path, 8)
@@ -127,7 +127,7 @@ async def test_a_pod_that_picks_its_devices_and_got_the_answer_of_its_twin_is_to
     assert [(entry["reason"], entry["text"]) for entry in told] == [(refused.reason, refused.text)]
 
 
-async def test_a_pod_that_was_given_its_answer_again_for_another_that_asked_keeps_what_it_has(
+async def test_a_pod_that_was_mistaken_for_another_keeps_its_allocation(
     tmp_path: Path,
 ) -> None:
     """The kubelet has lost its checkpoint, and the agent has not seen the other pod yet."""

@@ -23,7 +23,7 @@ def machine(count: int, units: int) -> tuple[Card, ...]:
     return tuple(Card(i, units, f"{UUID[:-1]}{i}", numa=i % 2) for i in range(count))
 
 
-def test_ids_are_those_of_the_original() -> None:
+def test_ids_have_the_form_of_the_aliyun_plugin() -> None:
     assert long_id(Card(0, 14, UUID), 13) == f"{UUID}-_-13"
 
 
@@ -35,7 +35,7 @@ def test_eight_cards_of_16276_mib_get_short_ids() -> None:
     assert namer_for(machine(8, 16276)) is short_id
 
 
-def test_what_fits_no_message_is_refused_with_the_unit_that_would_fit() -> None:
+def test_devices_that_exceed_a_message_are_rejected_with_a_unit_that_fits() -> None:
     found = namer_for(machine(8, 144_000))
     assert isinstance(found, Malformed)
     assert "--memory-unit=GiB" in found.problem
@@ -43,7 +43,7 @@ def test_what_fits_no_message_is_refused_with_the_unit_that_would_fit() -> None:
 
 
 @pytest.mark.parametrize(("count", "units"), [(1, 14), (8, 141), (8, 8_000), (4, 16_276)])
-def test_no_list_is_larger_than_it_was_reckoned(count: int, units: int) -> None:
+def test_no_list_is_larger_than_computed(count: int, units: int) -> None:
     found = machine(count, units)
     namer = namer_for(found)
     assert not isinstance(namer, Malformed)
@@ -52,13 +52,13 @@ def test_no_list_is_larger_than_it_was_reckoned(count: int, units: int) -> None:
 
 
 @pytest.mark.parametrize("namer", [long_id, short_id])
-def test_an_id_tells_its_card(namer) -> None:  # type: ignore[no-untyped-def]
+def test_an_id_names_its_gpu(namer) -> None:  # type: ignore[no-untyped-def]
     found = machine(3, 4)
     assert [card_of(namer(card, 3), cards_by_name(found)) for card in found] == list(found)
 
 
 @pytest.mark.parametrize("odd", ["", "GPU-unknown-_-1", "9-1", "x", "-_-", f"{UUID}--3"])
-def test_an_id_of_no_card_here_tells_nothing(odd: str) -> None:
+def test_an_id_of_another_node_names_no_gpu(odd: str) -> None:
     assert card_of(odd, cards_by_name(machine(3, 4))) is None
 
 
@@ -72,7 +72,7 @@ def test_a_broken_card_has_unhealthy_devices_only() -> None:
     ]
 
 
-def test_a_cordoned_card_has_healthy_devices_for_those_that_hold_them() -> None:
+def test_a_cordoned_gpu_has_healthy_devices_for_its_running_pods() -> None:
     found = devices_of(cards(1, 1, broken=(0, 1)), long_id, lambda card: card.units, frozenset({1}))
     assert [device.healthy for device in found] == [False, True]
 
@@ -92,7 +92,7 @@ def test_several_cards_give_equal_parts() -> None:
     assert sorted(chosen) == ["GPU-0-_-0", "GPU-0-_-1", "GPU-2-_-0", "GPU-2-_-1"]
 
 
-def test_what_must_be_counts_for_its_card() -> None:
+def test_required_ids_count_for_their_gpu() -> None:
     found = cards(4, 4)
     chosen = preferred(ids_of(*found), ("GPU-1-_-3",), 2, (1,), found)
     assert sorted(chosen) == ["GPU-1-_-0", "GPU-1-_-3"]
@@ -103,7 +103,7 @@ def test_numbers_are_taken_in_their_order() -> None:
     assert preferred(ids_of(*found)[::-1], (), 11, (0,), found)[-1] == "GPU-0-_-10"
 
 
-def test_without_a_wish_one_card_is_kept_to() -> None:
+def test_without_a_preference_all_ids_are_of_one_gpu() -> None:
     found = cards(2, 5)
     assert all(each.startswith("GPU-1") for each in preferred(ids_of(*found), (), 4, (), found))
 

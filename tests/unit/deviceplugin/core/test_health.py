@@ -1,4 +1,4 @@
-"""When a card is marked, and when it is well again."""
+"""When a GPU is marked unhealthy, and when it is healthy again."""
 
 from collections.abc import Iterable
 
@@ -21,9 +21,9 @@ from gpushare.errors import ConfigError
 from gpushare.model.hardware import Fault
 
 CARDS = ("GPU-0", "GPU-1")
-WELL = Health.of(CARDS)
+HEALTHY = Health.of(CARDS)
 PASSING = 94
-"""A contained memory error: the card lives on."""
+"""A contained memory error: the GPU stays usable."""
 
 
 def looked(health: Health, times: Iterable[float], ailing: dict[str, str] | None = None) -> Health:
@@ -32,18 +32,18 @@ def looked(health: Health, times: Iterable[float], ailing: dict[str, str] | None
     return health
 
 
-def test_cards_are_well_at_the_start() -> None:
-    assert WELL.unhealthy == {}
+def test_gpus_are_healthy_at_the_start() -> None:
+    assert HEALTHY.unhealthy == {}
 
 
 @pytest.mark.parametrize("xid", sorted(IGNORED_XIDS))
-def test_an_applications_own_mistake_marks_no_card(xid: int) -> None:
-    assert WELL.after_fault(Fault("GPU-0", xid)) == WELL
+def test_an_application_error_marks_no_gpu(xid: int) -> None:
+    assert HEALTHY.after_fault(Fault("GPU-0", xid)) == HEALTHY
 
 
 @pytest.mark.parametrize("xid", [48, 63, 64, 74, 79, 94, 95, 119, 999])
 def test_any_other_xid_marks_its_card_at_once(xid: int) -> None:
-    after = WELL.after_fault(Fault("GPU-1", xid))
+    after = HEALTHY.after_fault(Fault("GPU-1", xid))
     assert list(after.unhealthy) == ["GPU-1"]
     assert after.unhealthy["GPU-1"].startswith(f"XID {xid}")
 
@@ -56,81 +56,83 @@ def test_the_list_of_ignored_xids_is_a_setting() -> None:
 
 def test_an_xid_without_a_card_marks_every_card() -> None:
     reason = f"XID {PASSING} on a GPU that the driver does not name"
-    assert WELL.after_fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
+    assert HEALTHY.after_fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
 
 
 def test_an_xid_of_a_card_that_is_not_shared_marks_none() -> None:
-    assert WELL.after_fault(Fault("MIG-1", 79)).unhealthy == {}
+    assert HEALTHY.after_fault(Fault("MIG-1", 79)).unhealthy == {}
 
 
-def test_a_card_is_marked_after_three_failed_looks_in_a_row() -> None:
+def test_a_gpu_is_marked_after_three_failed_polls_in_a_row() -> None:
     lost = {"GPU-0": "GPU is lost"}
-    assert looked(WELL, (0, 5), lost).unhealthy == {}
-    assert looked(WELL, (0, 5, 10), lost).unhealthy == lost
+    assert looked(HEALTHY, (0, 5), lost).unhealthy == {}
+    assert looked(HEALTHY, (0, 5, 10), lost).unhealthy == lost
 
 
-def test_a_good_answer_between_failures_starts_the_count_anew() -> None:
+def test_a_successful_poll_resets_the_count() -> None:
     lost = {"GPU-0": "GPU is lost"}
-    health = looked(looked(looked(WELL, (0, 5), lost), (10,)), (15, 20), lost)
+    health = looked(looked(looked(HEALTHY, (0, 5), lost), (10,)), (15, 20), lost)
     assert health.unhealthy == {}
 
 
-def test_a_silent_driver_marks_every_card_after_three_looks() -> None:
-    health = WELL
+def test_a_silent_driver_marks_every_gpu_after_three_polls() -> None:
+    health = HEALTHY
     for now in (0, 5, 10):
         assert health.unhealthy == {}
         health = health.after_silence("NVML does not answer", now)
     assert health.unhealthy == dict.fromkeys(CARDS, "NVML does not answer")
 
 
-def test_a_marked_card_is_well_after_sixty_good_seconds_and_no_sooner() -> None:
-    marked = WELL.after_fault(Fault("GPU-0", PASSING))
+def test_a_marked_gpu_recovers_after_sixty_seconds_and_no_sooner() -> None:
+    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
     assert looked(marked, (100, 159.9)).unhealthy
     assert looked(marked, (100, 130, 160)).unhealthy == {}
 
 
-def test_a_single_good_answer_however_late_heals_nothing() -> None:
-    assert looked(WELL.after_fault(Fault("GPU-0", PASSING)), (10_000,)).unhealthy
+def test_a_single_successful_poll_is_no_recovery() -> None:
+    assert looked(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (10_000,)).unhealthy
 
 
-def test_a_failed_look_while_marked_starts_the_minute_anew() -> None:
-    marked = looked(WELL.after_fault(Fault("GPU-0", PASSING)), (0, 55))
+def test_a_failed_poll_restarts_the_recovery() -> None:
+    marked = looked(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55))
     marked = marked.after_poll({"GPU-0": "no answer"}, 57)
     assert looked(marked, (59, 118)).unhealthy == {"GPU-0": f"XID {PASSING}"}
     assert looked(marked, (59, 119)).unhealthy == {}
 
 
-def test_a_further_fault_while_marked_starts_the_minute_anew() -> None:
-    marked = looked(WELL.after_fault(Fault("GPU-0", PASSING)), (0, 55)).after_fault(Fault("GPU-0", PASSING))
+def test_a_further_fault_restarts_the_recovery() -> None:
+    marked = looked(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55)).after_fault(
+        Fault("GPU-0", PASSING)
+    )
     assert looked(marked, (60, 115)).unhealthy
     assert looked(marked, (60, 120)).unhealthy == {}
 
 
 @pytest.mark.parametrize("xid", sorted(NEED_RESET))
-def test_a_card_that_needs_a_reset_is_never_well_by_itself(xid: int) -> None:
-    health = looked(WELL.after_fault(Fault("GPU-0", xid)), range(0, 100_000, 50))
+def test_a_gpu_that_needs_a_reset_never_recovers(xid: int) -> None:
+    health = looked(HEALTHY.after_fault(Fault("GPU-0", xid)), range(0, 100_000, 50))
     assert health.unhealthy == {
         "GPU-0": f"XID {xid}; it needs a reset, and then a restart of the agent",
     }
 
 
-def test_a_graver_fault_replaces_the_reason_and_a_lesser_one_does_not() -> None:
-    marked = WELL.after_fault(Fault("GPU-0", PASSING)).after_fault(Fault("GPU-0", 79))
+def test_only_a_more_serious_fault_replaces_the_reason() -> None:
+    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING)).after_fault(Fault("GPU-0", 79))
     assert marked.unhealthy["GPU-0"].startswith("XID 79;")
     assert marked.after_fault(Fault("GPU-0", PASSING)).unhealthy == marked.unhealthy
     assert marked.after_fault(Fault("GPU-0", 48)).unhealthy == marked.unhealthy
 
 
-def test_turns_tell_who_became_unwell_and_who_is_well_again() -> None:
-    marked = WELL.after_fault(Fault("GPU-0", PASSING))
+def test_changes_are_gpus_that_failed_or_recovered() -> None:
+    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
     healed = looked(marked, (0, 60))
-    assert health_changes(WELL, WELL) == ()
-    assert health_changes(WELL, marked) == (HealthChange("GPU-0", healthy=False, reason=f"XID {PASSING}"),)
+    assert health_changes(HEALTHY, HEALTHY) == ()
+    assert health_changes(HEALTHY, marked) == (HealthChange("GPU-0", healthy=False, reason=f"XID {PASSING}"),)
     assert health_changes(marked, healed) == (HealthChange("GPU-0", healthy=True, reason=f"XID {PASSING}"),)
 
 
-def test_a_graver_reason_is_told_and_the_same_one_is_not_repeated() -> None:
-    marked = WELL.after_fault(Fault("GPU-0", PASSING))
+def test_only_a_new_reason_is_a_change() -> None:
+    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
     graver = marked.after_fault(Fault("GPU-0", 79))
     assert [turn.reason[:6] for turn in health_changes(marked, graver)] == ["XID 79"]
     assert health_changes(marked, marked.after_fault(Fault("GPU-0", PASSING))) == ()
@@ -152,7 +154,7 @@ moments = st.lists(
 
 
 @given(moments)
-def test_a_card_is_well_only_after_ten_quiet_seconds_and_marked_while_faults_last(
+def test_a_gpu_recovers_only_after_ten_seconds_without_faults(
     story: list[tuple[int, tuple[str, int]]],
 ) -> None:
     health, now, dead = Health.of(["GPU-0"], SHORT), 0, False
@@ -195,17 +197,17 @@ def test_xids_are_written_as_a_list(text: str, xids: set[int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["31,x", "-1", "31;43", "0x1f"])
-def test_an_xid_that_is_no_number_is_named(text: str) -> None:
+def test_an_xid_that_is_not_a_number_is_an_error(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a number; write them as 31,43,45"):
         parse_xids(text)
 
 
-def test_people_cordon_cards_by_index() -> None:
+def test_gpus_are_cordoned_by_index() -> None:
     assert cordon(None, {0, 1}) == Cordon(frozenset())
     assert cordon("0, 2", {0, 1, 2}) == Cordon(frozenset({0, 2}))
 
 
-def test_a_cordon_that_names_no_card_is_named_and_cordons_nothing() -> None:
+def test_an_invalid_cordon_is_reported_and_has_no_effect() -> None:
     found = cordon("zero,1,7", {0, 1})
     assert found.cards == {1}
     assert found.problem == (

@@ -16,7 +16,7 @@ T4 = Card(0, 14, "GPU-0", mib=15079)
 NODE = Allocations("node-a", (T4, V100), Mode.CGPU)
 
 
-def grant(*cards: tuple[str, int]) -> Allocation:
+def allocation(*cards: tuple[str, int]) -> Allocation:
     return Allocation("uid", "main", "default/a", cards or (("GPU-1", 4),), "x")
 
 
@@ -25,43 +25,43 @@ def limits(node: Allocations, of: Allocation, asks: Demand | None = None) -> tup
 
 
 @pytest.mark.parametrize(
-    ("mode", "held"),
+    ("mode", "limited"),
     [(Mode.SHARE, False), (Mode.CGPU, True), (Mode.CORE_MEM, True), (Mode.MPS, True)],
 )
-def test_the_nodes_mode_says_whether_containers_are_held(mode: Mode, held: bool) -> None:  # noqa: FBT001
-    assert is_limited(allocations(14, mode=mode)) is held
+def test_the_mode_determines_whether_containers_are_limited(mode: Mode, limited: bool) -> None:  # noqa: FBT001
+    assert is_limited(allocations(14, mode=mode)) is limited
     assert not is_limited(replace(allocations(14, mode=mode), isolated=False))
 
 
 def test_a_limit_is_the_share_of_the_card_in_whole_mib() -> None:
-    (found,) = limits(NODE, grant())
+    (found,) = limits(NODE, allocation())
     assert (found.uuid, found.limit_mib, found.context_mib) == ("GPU-1", 4301, 121)
-    (found,) = limits(NODE, grant(("GPU-0", 4)))
+    (found,) = limits(NODE, allocation(("GPU-0", 4)))
     assert found.limit_mib == 4308
 
 
 def test_each_card_has_a_limit_of_its_own() -> None:
-    found = limits(NODE, grant(("GPU-1", 15), ("GPU-0", 7)))
+    found = limits(NODE, allocation(("GPU-1", 15), ("GPU-0", 7)))
     assert {each.uuid: each.limit_mib for each in found} == {"GPU-0": 7539, "GPU-1": 16130}
 
 
-def test_a_card_that_has_become_smaller_than_the_grant_is_given_as_a_whole() -> None:
+def test_a_gpu_smaller_than_the_allocation_is_allowed_as_a_whole() -> None:
     small = replace(NODE, cards=(replace(V100, units=3, mib=3500),))
-    (found,) = limits(small, grant())
+    (found,) = limits(small, allocation())
     assert (found.units, found.limit_mib) == (3, 3500)
 
 
-def test_a_card_that_the_node_has_no_more_has_no_limit() -> None:
-    assert limits(NODE, grant(("GPU-9", 4))) == ()
+def test_a_missing_gpu_has_no_limit() -> None:
+    assert limits(NODE, allocation(("GPU-9", 4))) == ()
 
 
 def test_compute_is_the_containers_own_and_only_where_the_mode_divides_it() -> None:
     asks = sound(demand_of([main(4, 30), main(2, 20, name="other")]))
-    assert limits(replace(NODE, mode=Mode.CORE_MEM), grant(), asks)[0].core_percent == 30
-    assert limits(NODE, grant(), asks)[0].core_percent == 0
+    assert limits(replace(NODE, mode=Mode.CORE_MEM), allocation(), asks)[0].core_percent == 30
+    assert limits(NODE, allocation(), asks)[0].core_percent == 0
 
 
 def test_compute_of_several_cards_is_divided_evenly() -> None:
     node = replace(NODE, mode=Mode.CORE_MEM)
-    found = limits(node, grant(("GPU-0", 2), ("GPU-1", 2)), demand(4, core=60, cards=2))
+    found = limits(node, allocation(("GPU-0", 2), ("GPU-1", 2)), demand(4, core=60, cards=2))
     assert [each.core_percent for each in found] == [30, 30]

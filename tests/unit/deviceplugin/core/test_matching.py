@@ -15,16 +15,16 @@ def who(node: Allocations, amount: int, **call: Any) -> Key | None:
     return (found.gpu_pod.uid, found.container.name) if found else None
 
 
-def test_the_oldest_pod_of_that_amount_is_meant() -> None:
+def test_the_oldest_pod_of_that_amount_matches() -> None:
     node = with_gpu_pods(allocations(14), gpu_pod("young", 4, bound=2), gpu_pod("old", 4, bound=1))
     assert who(node, 4) == ("old", "main")
 
 
-def test_a_pod_of_another_amount_is_not_meant() -> None:
+def test_a_pod_of_another_amount_does_not_match() -> None:
     assert who(with_gpu_pods(allocations(14), gpu_pod("a", 5)), 4) is None
 
 
-def test_the_ids_that_were_preferred_tell_which_twin_is_meant() -> None:
+def test_preferred_ids_distinguish_twins() -> None:
     node = with_gpu_pods(
         allocations(14, 14), gpu_pod("a", 4, card=0, bound=1), gpu_pod("b", 4, card=1, bound=2)
     )
@@ -42,24 +42,24 @@ def test_containers_are_served_in_their_order_init_containers_first() -> None:
     assert who(node, 5, done=frozenset(done)) is None
 
 
-def test_containers_that_ask_for_nothing_are_passed_over() -> None:
+def test_containers_without_a_request_are_skipped() -> None:
     asks = sound(demand_of([main(0), main(4, name="second")]))
     assert who(with_gpu_pods(allocations(14), gpu_pod("a", asks)), 4) == ("a", "second")
 
 
-def test_a_pod_under_way_comes_before_an_older_one() -> None:
+def test_a_pod_under_admission_ranks_before_an_older_one() -> None:
     asks = sound(demand_of([main(4), main(4, name="second")]))
     node = with_gpu_pods(allocations(14), gpu_pod("old", 4, bound=1), gpu_pod("two", asks, bound=2))
     assert who(node, 4, done=frozenset({("two", "main")})) == ("two", "second")
 
 
-def test_a_pod_that_was_never_served_comes_before_one_that_was() -> None:
+def test_a_pod_without_allocations_ranks_first() -> None:
     node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, bound=1)), "a", 4, "lead")
     node = with_gpu_pods(node, gpu_pod("b", 4, bound=2))
     assert who(node, 4) == ("b", "main")
 
 
-def test_where_the_checkpoint_is_lost_a_served_pod_is_meant_again() -> None:
+def test_without_a_checkpoint_a_served_pod_matches_again() -> None:
     node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4)), "a", 4, "lead")
     assert who(node, 4, done=frozenset()) == ("a", "main")
     assert who(node, 4, done=None) == ("a", "main")
@@ -79,7 +79,7 @@ def test_a_call_after_one_for_compute_is_for_a_container_that_asks_for_both() ->
     assert match_core(node, 35, frozenset()) is None
 
 
-def test_a_pod_that_asks_for_compute_alone_is_known_by_name() -> None:
+def test_a_pod_with_compute_only_is_found() -> None:
     node = with_gpu_pods(allocations(14, mode=Mode.CORE_MEM), gpu_pod("a", demand_of([main(0, 30)])))
     found = core_only(node, 30)
     assert found
@@ -98,14 +98,14 @@ def test_identical_containers_of_one_pod_all_get_the_same_card() -> None:
         node = served(node, "a", 2, f"lead-{i}", f"c{i}") if i == 0 else node
 
 
-def test_a_container_that_runs_is_not_asked_for() -> None:
-    """The kubelet has lost its checkpoint, and asks for the twin that crashed."""
+def test_a_running_container_does_not_match() -> None:
+    """The kubelet has lost its checkpoint, and the call is for the twin that crashed."""
     runs = replace(gpu_pod("a", 4, bound=1), running=frozenset({"main"}))
     node = with_gpu_pods(allocations(14), runs, gpu_pod("b", 4, bound=2))
     assert who(node, 4) == ("b", "main")
 
 
-def test_a_container_that_was_refused_comes_last() -> None:
+def test_a_rejected_container_ranks_last() -> None:
     node = with_gpu_pods(allocations(14), gpu_pod("a", 4, bound=1), gpu_pod("b", 4, bound=2))
     assert who(node, 4, refused=frozenset({("a", "main")})) == ("b", "main")
     assert who(with_gpu_pods(allocations(14), gpu_pod("a", 4)), 4, refused=frozenset({("a", "main")})) == (
@@ -114,20 +114,20 @@ def test_a_container_that_was_refused_comes_last() -> None:
     )
 
 
-def test_what_a_pod_has_is_not_given_again_where_another_may_be_meant_that_does_not_fit_beside_it() -> None:
-    """The kubelet has lost its checkpoint. The refusal may have been that of a twin of the pod that waits."""
+def test_an_allocation_is_not_repeated_if_a_waiting_pod_would_lose_its_units() -> None:
+    """The kubelet lost its checkpoint. The rejection may have been that of a twin of the waiting pod."""
     node = served(with_gpu_pods(allocations(6), gpu_pod("has", 4, bound=1)), "has", 4, "lead")
     node = with_gpu_pods(node, gpu_pod("waits", 4, bound=2))
     assert who(node, 4, refused=frozenset({("waits", "main")})) == ("waits", "main")
 
 
-def test_what_a_pod_has_is_given_again_where_another_that_may_be_meant_fits_beside_it() -> None:
+def test_an_allocation_is_repeated_if_a_waiting_pod_fits_too() -> None:
     node = served(with_gpu_pods(allocations(8), gpu_pod("has", 4, bound=1)), "has", 4, "lead")
     node = with_gpu_pods(node, gpu_pod("waits", 4, bound=2))
     assert who(node, 4, refused=frozenset({("waits", "main")})) == ("has", "main")
 
 
-def test_a_pod_under_way_is_meant_whoever_else_waits() -> None:
+def test_a_pod_under_admission_matches_before_all_others() -> None:
     asks = sound(demand_of([main(2), main(2, name="second")]))
     node = served(with_gpu_pods(allocations(4), gpu_pod("has", asks, bound=1)), "has", 2, "x")
     done = frozenset({("has", "main")})

@@ -1,4 +1,4 @@
-"""When the agent may serve the cards of its node."""
+"""When the agent may serve the GPUs of its node."""
 
 import pytest
 

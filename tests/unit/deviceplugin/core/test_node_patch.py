@@ -1,4 +1,4 @@
-"""What the node's object should say, and the patch that makes it so."""
+"""The desired state of the node's object, and the patch that leads to it."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_the_label_counts_all_cards_of_the_machine_and_the_resource_those_that_a
     assert (want.labels[LABEL_CARD_COUNT], want.resources[RESOURCE_COUNT]) == ("3", 2)
 
 
-def test_an_unlisted_model_is_told_in_a_label() -> None:
+def test_an_unlisted_model_has_a_label() -> None:
     want = desired_node(SharedGpus(MemoryUnit.GIB, CARDS, (), ("NVIDIA TITAN Xp",)), "{}")
     assert want.labels[LABEL_UNLISTED] == "NVIDIA-TITAN-Xp"
 
@@ -55,7 +55,7 @@ def test_a_node_without_a_card_to_share_has_no_model() -> None:
     assert want.labels[LABEL_CARD_COUNT] == "1"
 
 
-def test_a_node_that_does_not_serve_takes_its_offer_back_and_keeps_its_word_on_pods() -> None:
+def test_a_node_that_does_not_serve_withdraws_all_but_the_assignments() -> None:
     shown = applied(BARE, patch(BARE, desired_node(LINEUP, ASSIGNED)) or {})
     merge = patch(shown, desired_node(None, ASSIGNED))
     assert merge == {
@@ -79,7 +79,7 @@ def test_only_what_differs_is_patched() -> None:
     }
 
 
-def test_what_the_kubelet_zeroed_when_it_registered_anew_is_patched_again() -> None:
+def test_resources_that_the_kubelet_reset_are_patched_again() -> None:
     want = desired_node(LINEUP, "{}")
     shown = applied(BARE, patch(BARE, want) or {})
     zeroed = applied(shown, {"status": {"capacity": {RESOURCE_COUNT: 0}, "allocatable": {RESOURCE_COUNT: 0}}})

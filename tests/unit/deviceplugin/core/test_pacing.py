@@ -1,4 +1,4 @@
-"""What follows from the driver's word and a region's, whatever the region says."""
+"""Rates and context sizes from readings of driver and region, for any content of the region."""
 
 import struct
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def busy(*percents: int | None, used: int | None = None) -> Seen:
 def looks(
     *steps: tuple[int, Seen | None], limits: Sequence[CardLimit] = (QUARTER,)
 ) -> tuple[ContainerPacing, list[tuple[Write, ...]]]:
-    """A look each second, with the tokens spent until then and the processes seen."""
+    """One poll per second, with the tokens spent until then and the processes."""
     account, all_writes = ContainerPacing(), []
     for second, (spent, seen) in enumerate(steps, 1):
         account, writes = pace(limits, Region((use(spent),), ()), [seen], second * SECOND, account)
@@ -54,7 +54,7 @@ def looks(
 # --- rates --------------------------------------------------------------------------------------
 
 
-def test_the_second_look_gives_the_rate_that_the_part_allows() -> None:
+def test_the_second_poll_sets_the_rate_of_the_share() -> None:
     account, writes = looks((0, busy(100)), (4000, busy(60, 40)))
     assert account.rates[0].rate == 1000
     assert writes == [(), rate_writes(0, 1000, 2 * SECOND)]
@@ -65,7 +65,7 @@ def test_more_than_all_of_a_card_is_all_of_it() -> None:
     assert account.rates[0].rate == 1000
 
 
-def test_the_rate_that_a_region_names_is_not_believed() -> None:
+def test_the_rate_in_a_region_is_ignored() -> None:
     account = ContainerPacing()
     for second, spent in enumerate((0, 4000), 1):
         region = Region((use(spent, rate=10**15),), ())
@@ -73,7 +73,7 @@ def test_the_rate_that_a_region_names_is_not_believed() -> None:
     assert account.rates[0].rate == 1000
 
 
-def test_while_the_driver_tells_no_load_the_rate_stays_and_the_sample_grows_old() -> None:
+def test_without_a_load_reading_the_rate_stays_and_the_sample_grows_old() -> None:
     account, writes = looks((0, busy(100)), (4000, busy(100)), (9000, busy(None, 30)), (9000, None))
     assert account.rates[0].rate == 1000
     assert writes[2:] == [(), ()]
@@ -98,7 +98,7 @@ def test_a_count_that_goes_back_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("percent", [0, 100])
-def test_who_may_have_all_of_the_time_gets_no_rate(percent: int) -> None:
+def test_a_container_without_a_compute_share_gets_no_rate(percent: int) -> None:
     limits = [replace(WHOLE, core_percent=percent)]
     account, writes = looks((0, busy(100)), (4000, busy(None)), limits=limits)
     assert writes == [(), ()]
@@ -117,7 +117,7 @@ def test_each_card_has_its_rate_in_its_place() -> None:
 # --- regions that are odd -----------------------------------------------------------------------
 
 
-def test_a_region_that_nobody_has_begun_gets_nothing() -> None:
+def test_an_empty_region_gets_no_writes() -> None:
     assert pace([QUARTER], NOTHING, [busy(100)], SECOND, ContainerPacing()) == (ContainerPacing(), ())
 
 
@@ -154,7 +154,7 @@ readings = st.builds(
         max_size=4,
     )
 )
-def test_whatever_a_region_says_what_is_written_fits_into_it(
+def test_writes_fit_into_any_region(
     rounds: list[tuple[int, int, list[ProcessUse], dict[int, ProcessReading]]],
 ) -> None:
     account = ContainerPacing()
@@ -168,12 +168,12 @@ def test_whatever_a_region_says_what_is_written_fits_into_it(
 
 
 def process(used: int, contexts: int = 1, each: int = 121) -> ProcessUse:
-    """Process 1, with MiB of a card."""
+    """Process 1, with that many MiB of a GPU."""
     return ProcessUse(1, 50, (used * MIB,), (contexts,), (each * MIB,), 3)
 
 
 def measured(*rounds: tuple[ProcessUse, int | None]) -> list[tuple[Write, ...]]:
-    """What is written for a process with so many MiB of the card, look by look."""
+    """The writes for a process with that many MiB of the GPU, poll by poll."""
     account, all_writes = ContainerPacing(), []
     for second, (found, shown) in enumerate(rounds, 1):
         seen = busy(0, used=None if shown is None else shown * MIB)
@@ -182,7 +182,7 @@ def measured(*rounds: tuple[ProcessUse, int | None]) -> list[tuple[Write, ...]]:
     return all_writes
 
 
-def test_what_driver_and_region_say_twice_tells_the_size_of_a_context() -> None:
+def test_two_equal_readings_determine_the_size_of_a_context() -> None:
     found = process(3193)
     sized = context_writes(found, [328 * MIB])
     assert measured((found, 3400), (found, 3400), (found, 3400)) == [(), sized, ()]
@@ -193,7 +193,7 @@ def test_several_contexts_share_what_is_more() -> None:
     assert measured((found, 3372), (found, 3372))[1] == context_writes(found, [150 * MIB])
 
 
-def test_what_was_said_once_is_not_believed() -> None:
+def test_one_reading_is_not_enough() -> None:
     assert measured((process(3193), 3400), (process(3293), 3500), (process(3293), 3400)) == [(), (), ()]
 
 
@@ -219,7 +219,7 @@ def test_another_size_is_written_again() -> None:
         (process(100), 500),
     ],
 )
-def test_what_can_be_no_context_is_not_written(found: ProcessUse, shown: int | None) -> None:
+def test_impossible_context_sizes_are_not_written(found: ProcessUse, shown: int | None) -> None:
     assert measured((found, shown), (found, shown)) == [(), ()]
 
 
@@ -234,7 +234,7 @@ def test_a_process_that_the_driver_does_not_show_is_not_measured() -> None:
     assert measured((found, 3400), (found, 3400)) == [(), ()]
 
 
-def test_a_card_that_is_not_settled_keeps_its_size_while_another_gets_one() -> None:
+def test_each_gpu_gets_its_context_size_independently() -> None:
     limits = [WHOLE, IDLE_OTHER]
     found = ProcessUse(1, 50, (3193 * MIB, 121 * MIB), (1, 1), (121 * MIB, 121 * MIB), 3)
     account, shown = ContainerPacing(), [(3400, 50), (3400, 60), (3400, 60)]

@@ -11,12 +11,12 @@ from tests.support.builders import init, main, sound
 from tests.support.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
 
 
-def test_a_pod_on_the_card_of_its_annotations_is_not_in_the_nodes_word() -> None:
+def test_a_pod_on_the_gpu_of_its_annotations_is_not_in_the_node_annotation() -> None:
     node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), "a", 4, "x")
     assert assigned_text(node) == "{}"
 
 
-def test_a_pod_without_a_promise_is_in_the_nodes_word_for_as_long_as_it_lives() -> None:
+def test_a_pod_without_annotations_stays_in_the_node_annotation() -> None:
     node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", 4)), "a", 4, "x")
     assert json.loads(assigned_text(node)) == {"a": {"main": {"0": 4}}}
     corrected = with_gpu_pods(node, gpu_pod("a", 4, card=0))
@@ -39,13 +39,13 @@ def test_the_sum_per_card_is_what_the_pod_reserves() -> None:
         assert parse_assigned(assigned_text(node)) == {"a": {0: 5}}
 
 
-def test_a_served_pod_is_told_so_in_its_annotations() -> None:
+def test_a_served_pod_gets_an_annotation() -> None:
     node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), "a", 4, "x")
     ((_, patch),) = pod_patches(node).values()
     assert patch == {ANN_ASSIGNED: "true", ANN_ASSUME_TIME: "1"}
 
 
-def test_a_pod_that_says_so_already_needs_no_patch() -> None:
+def test_a_pod_with_that_annotation_needs_no_patch() -> None:
     node = served(with_gpu_pods(allocations(14), replace(gpu_pod("a", 4, card=0), served=True)), "a", 4, "x")
     assert pod_patches(node) == {}
 

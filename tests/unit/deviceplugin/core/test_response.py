@@ -100,7 +100,7 @@ def test_other_mounts_tell_nothing() -> None:
     )
 
 
-def test_the_originals_poison_names_what_was_asked() -> None:
+def test_the_legacy_failure_names_the_requested_amount() -> None:
     assert legacy_failure_env(5, MemoryUnit.GIB, cards(14), "no_room").envs == {
         "NVIDIA_VISIBLE_DEVICES": "no-gpu-has-5GiB-to-run",
         "ALIYUN_COM_GPU_MEM_IDX": "-1",

@@ -59,27 +59,27 @@ def test_of_a_region_that_nobody_has_begun_no_process_is_known() -> None:
     assert found(NOTHING, on("GPU-0", p7=100)) == [(7, 100, False)]
 
 
-def test_on_a_card_that_it_was_not_given_a_container_has_nothing_counted() -> None:
+def test_on_a_gpu_outside_its_allocation_a_container_has_nothing_counted() -> None:
     assert found(region(counts(7, 100, 0)), on("GPU-9", p7=50)) == [(7, 50, False)]
 
 
-def test_a_container_with_much_more_than_was_counted_is_told_process_by_process() -> None:
+def test_a_container_with_much_uncounted_memory_is_reported_by_process() -> None:
     told = region(counts(7, 100, 0), counts(8, 100, 0), counts(9, 100, 0))
     assert found(told, on("GPU-0", p7=700, p8=700, p9=90)) == [(7, 600, True), (8, 600, True)]
     assert found(told, on("GPU-0", p7=700, p8=500)) == []
 
 
-def test_each_card_is_held_against_its_own_limit() -> None:
+def test_each_gpu_is_compared_with_its_own_limit() -> None:
     told = region(counts(7, 0, 0))
     assert found(told, on("GPU-0", p7=900)) == []
     assert found(told, on("GPU-1", p7=900)) == [(7, 900, True)]
 
 
-def test_what_the_driver_does_not_tell_is_not_held_against_a_process() -> None:
+def test_memory_that_the_driver_does_not_report_is_not_uncounted() -> None:
     assert found(region(counts(7, 100, 0)), on("GPU-0", p7=None)) == []
 
 
-def test_processes_without_a_region_are_of_their_pod_or_of_none() -> None:
+def test_processes_without_a_region_belong_to_their_pod_or_to_none() -> None:
     others = {"GPU-0": [ProcessReading(pid, MIB) for pid in (1, 2, 3)]}
     uncounted = uncounted_beside(others, {1: ContainerRef("uid"), 2: None})
     assert [(each.pid, each.owner) for each in uncounted] == [
@@ -104,33 +104,33 @@ def looks(*found: Iterable[UncountedProcess]) -> list[list[list[int]]]:
     return told
 
 
-def test_what_two_looks_have_seen_is_told_once() -> None:
+def test_a_process_in_two_polls_is_reported_once() -> None:
     one = [uncounted_process(7, 100)]
     assert looks(one, one, one) == [[], [[7]], []]
 
 
-def test_what_one_look_has_seen_is_not_told() -> None:
+def test_a_process_in_one_poll_is_not_reported() -> None:
     assert looks(
         [uncounted_process(7, 100)], [uncounted_process(8, 100)], [], [uncounted_process(8, 100)]
     ) == [[], [], [], []]
 
 
-def test_what_is_gone_and_comes_back_is_told_again() -> None:
+def test_a_process_that_returns_is_reported_again() -> None:
     one = [uncounted_process(7, 100)]
     assert looks(one, one, [], one, one) == [[], [[7]], [], [], [[7]]]
 
 
-def test_another_process_of_the_same_container_is_no_news() -> None:
+def test_another_process_of_the_same_container_is_not_reported() -> None:
     both = [uncounted_process(7, 100), uncounted_process(8, 100)]
     assert looks(both[:1], both[:1], both, both[1:], both[1:]) == [[], [[7]], [], [], []]
 
 
-def test_what_has_grown_by_much_is_told_again() -> None:
+def test_considerable_growth_is_reported_again() -> None:
     small, large = [uncounted_process(7, 100)], [uncounted_process(7, 700)]
     assert looks(small, small, large, large) == [[], [[7]], [[7]], []]
 
 
-def test_unknown_processes_and_uncounted_memory_are_two_facts() -> None:
+def test_unknown_processes_and_uncounted_memory_are_two_findings() -> None:
     both = [uncounted_process(7, 100), uncounted_process(8, 900, counted=1)]
     assert looks(both, both) == [[], [[7], [8]]]
 
@@ -151,7 +151,7 @@ STRAYS = st.lists(
 
 
 @given(st.lists(STRAYS, max_size=12))
-def test_a_fact_is_told_anew_only_after_it_was_gone_or_has_grown(
+def test_a_finding_is_repeated_only_after_it_was_gone_or_has_grown(
     rounds: list[list[UncountedProcess]],
 ) -> None:
     memory, told = Reported(), dict[Finding, int]()

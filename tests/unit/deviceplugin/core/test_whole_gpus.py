@@ -1,4 +1,4 @@
-"""Cards that are full because pods have them as whole GPUs from another device plugin."""
+"""GPUs that are unschedulable because of whole-GPU pods of another device plugin."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_of_other_resources_those_count_that_are_named_as_cards() -> None:
     assert devices_by_pod(held) == {"a": {f"{ZERO}::1"}}
 
 
-def test_a_full_card_is_closed_for_schedulers_and_healthy_for_the_kubelet() -> None:
+def test_a_whole_gpu_is_unschedulable_and_healthy_for_the_kubelet() -> None:
     found = with_whole_gpus(SHARED, having(ONE))
     assert found.cards[1] == Card(1, 14, ONE, healthy=False, whole_gpu_pods=("default/app",))
     assert (found.cards[0], found.cordoned, found.unschedulable) == (SHARED.cards[0], frozenset({1}), "1")

@@ -25,7 +25,7 @@ async def test_a_container_gets_its_card(tmp_path: Path) -> None:
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
 
 
-async def test_what_is_answered_is_on_the_disk_before(tmp_path: Path) -> None:
+async def test_the_record_is_on_disk_before_the_response(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, 14)
     here.come(gpu_pod("a", 2, card=1))
     await here.mem.allocate(ids(1, 0, 1))
@@ -33,7 +33,7 @@ async def test_what_is_answered_is_on_the_disk_before(tmp_path: Path) -> None:
     assert (grant.key, grant.cards, grant.first_device_id) == (("a", "main"), (("GPU-1", 2),), "GPU-1-_-0")
 
 
-async def test_a_record_that_cannot_be_written_is_a_refusal_with_the_reason(tmp_path: Path) -> None:
+async def test_a_record_that_cannot_be_written_is_a_rejection(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     here = Setting(tmp_path / "state", 14)
     here.record._path = tmp_path / "file" / "grants.json"
@@ -54,7 +54,7 @@ async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
     assert isinstance(await call, AllocateResponse)
 
 
-async def test_a_pod_that_is_never_seen_is_refused_when_the_patience_is_over(tmp_path: Path) -> None:
+async def test_a_pod_that_never_appears_is_rejected_at_the_deadline(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     here.come(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(ids(0, 0))
@@ -99,7 +99,7 @@ async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
 
 
 async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
-    """First for the pod, then for the card that another one is leaving."""
+    """First for the pod, then for the GPU that another pod is leaving."""
     here = Setting(tmp_path, 2, patience_s=1)
     here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
@@ -116,7 +116,7 @@ async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 1.7
 
 
-async def test_a_kubelet_that_is_slow_to_tell_its_pods_is_not_waited_for_beyond_the_deadline(
+async def test_a_slow_kubelet_does_not_extend_the_deadline(
     tmp_path: Path,
 ) -> None:
     here = Setting(tmp_path, 2)
@@ -127,7 +127,7 @@ async def test_a_kubelet_that_is_slow_to_tell_its_pods_is_not_waited_for_beyond_
     assert answer.reason == "unknown_pod"
 
 
-async def test_a_pod_that_goes_while_it_is_waited_for_is_given_nothing(tmp_path: Path) -> None:
+async def test_a_pod_that_is_deleted_during_the_wait_gets_nothing(tmp_path: Path) -> None:
     here = Setting(tmp_path, 2)
     here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
@@ -145,7 +145,7 @@ async def test_a_pod_that_goes_while_it_is_waited_for_is_given_nothing(tmp_path:
     assert here.node_state.allocations.by_container == {}
 
 
-async def test_a_refusal_is_told_on_the_pod(tmp_path: Path) -> None:
+async def test_a_rejection_is_an_event_of_the_pod(tmp_path: Path) -> None:
     here = Setting(tmp_path, 2)
     here.come(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(["x", "y", "z"])
@@ -154,7 +154,7 @@ async def test_a_refusal_is_told_on_the_pod(tmp_path: Path) -> None:
     assert (note.reason, note.name, note.text) == (EVENT_REFUSED, "a", answer.text)
 
 
-async def test_where_it_is_asked_for_a_refusal_is_the_originals_poison(tmp_path: Path) -> None:
+async def test_a_rejection_can_have_the_form_of_the_aliyun_plugin(tmp_path: Path) -> None:
     here = Setting(tmp_path, 2, poison=True)
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, AllocateResponse)
@@ -162,7 +162,7 @@ async def test_where_it_is_asked_for_a_refusal_is_the_originals_poison(tmp_path:
     assert answer.result == "unknown_pod"
 
 
-async def test_a_container_that_picks_its_devices_is_refused(tmp_path: Path) -> None:
+async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0, picks=frozenset({"main"})))
     answer = await here.mem.allocate(ids(0, 0))
@@ -179,7 +179,7 @@ async def test_nothing_is_served_while_the_node_may_not_be(tmp_path: Path) -> No
     assert answer == Rejected("not_serving", "label cgpu=false")
 
 
-async def test_an_agent_that_restarts_knows_what_it_gave(tmp_path: Path) -> None:
+async def test_a_restarted_agent_knows_its_allocations(tmp_path: Path) -> None:
     before = Setting(tmp_path, 14)
     before.come(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
@@ -188,7 +188,7 @@ async def test_an_agent_that_restarts_knows_what_it_gave(tmp_path: Path) -> None
     assert isinstance(await after.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
-async def test_a_pod_that_nobody_knows_any_more_holds_nothing(tmp_path: Path) -> None:
+async def test_a_pod_that_is_gone_everywhere_has_no_allocation(tmp_path: Path) -> None:
     before = Setting(tmp_path, 14)
     before.come(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
@@ -216,7 +216,7 @@ async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_fi
         assert await here.core.allocate(percent) == AllocateResponse()
 
 
-async def test_compute_alone_is_refused_by_name(tmp_path: Path) -> None:
+async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     here.come(gpu_pod("a", demand_of([main(0, 30)])))
@@ -234,7 +234,7 @@ def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> No
     assert len(list(here.mem.devices())) == 28
 
 
-async def test_the_ids_of_the_promised_card_are_preferred(tmp_path: Path) -> None:
+async def test_the_ids_of_the_reserved_gpu_are_preferred(tmp_path: Path) -> None:
     here = Setting(tmp_path, 4, 4)
     here.come(gpu_pod("a", 2, card=1))
     available = [device.id for device in here.mem.devices()]
@@ -254,7 +254,7 @@ async def test_without_a_pod_some_ids_are_preferred_all_the_same(tmp_path: Path)
     assert len(await here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2)) == 2
 
 
-async def test_the_list_of_devices_is_told_anew_when_it_changes(tmp_path: Path) -> None:
+async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path) -> None:
     here = Setting(tmp_path, 4)
     here.mem.devices()
     news = asyncio.ensure_future(here.mem.changed())
@@ -266,8 +266,8 @@ async def test_the_list_of_devices_is_told_anew_when_it_changes(tmp_path: Path) 
     assert {device.healthy for device in here.mem.devices()} == {False}
 
 
-async def test_a_refused_pod_does_not_take_the_next_one_down(tmp_path: Path) -> None:
-    """The kubelet is done with it long before the API shows it failed."""
+async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> None:
+    """The kubelet has failed it long before the API shows that."""
     here = Setting(tmp_path, 14)
     here.come(
         gpu_pod("bad", 1, card=0, bound=1, picks=frozenset({"main"})), gpu_pod("good", 1, card=0, bound=2)
@@ -277,8 +277,8 @@ async def test_a_refused_pod_does_not_take_the_next_one_down(tmp_path: Path) -> 
     assert set(here.node_state.allocations.by_container) == {("good", "main")}
 
 
-async def test_compute_that_does_not_fit_on_the_card_of_the_memory_is_refused(tmp_path: Path) -> None:
-    """Memory came first, and was taken for a twin that asks for less compute."""
+async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tmp_path: Path) -> None:
+    """Memory came first, and was matched to a twin with less compute."""
     here = Setting(tmp_path, 14, 14)
     here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.come(gpu_pod("big", sound(demand_of([main(1, 90)])), card=0))
@@ -293,7 +293,7 @@ async def test_compute_that_does_not_fit_on_the_card_of_the_memory_is_refused(tm
     assert answer.reason == "no_core"
 
 
-async def test_compute_after_its_own_memory_says_nothing_about_the_next_pod(tmp_path: Path) -> None:
+async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, 14)
     here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     both = sound(demand_of([main(2, 30)]))
@@ -307,7 +307,7 @@ async def test_compute_after_its_own_memory_says_nothing_about_the_next_pod(tmp_
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
 
 
-async def test_a_mirror_that_is_made_anew_leaves_its_static_pod_alone(tmp_path: Path) -> None:
+async def test_a_recreated_mirror_does_not_affect_its_static_pod(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     for mirror in ("m1", "m2"):
         here.come(replace(gpu_pod(mirror, 1), static_uid="s"))
@@ -317,7 +317,7 @@ async def test_a_mirror_that_is_made_anew_leaves_its_static_pod_alone(tmp_path: 
     assert "s" not in here.node_state.allocations.gpu_pods
 
 
-async def test_pods_that_only_the_kubelet_knew_are_forgotten_when_it_knows_them_no_more(
+async def test_pods_of_the_kubelet_alone_are_dropped_with_its_list(
     tmp_path: Path,
 ) -> None:
     here = Setting(tmp_path, 14)
@@ -326,7 +326,7 @@ async def test_pods_that_only_the_kubelet_knew_are_forgotten_when_it_knows_them_
     assert not here.node_state.allocations.gpu_pods
 
 
-async def test_whoever_waited_in_vain_is_not_remembered(tmp_path: Path) -> None:
+async def test_a_cancelled_wait_is_forgotten(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     await here.mem.allocate(ids(0, 0))
     assert here.node_state._waiting == []

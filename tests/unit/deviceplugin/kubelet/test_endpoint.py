@@ -1,4 +1,4 @@
-"""The device plugin API over a real socket, asked as the kubelet asks."""
+"""The device plugin API over a real socket, called as by the kubelet."""
 
 import asyncio
 import threading
@@ -65,7 +65,7 @@ async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
     return caught.value.code(), caught.value.details() or ""
 
 
-async def test_the_kubelet_is_told_to_ask_for_preferences_and_not_before_starts(tmp_path: Path) -> None:
+async def test_the_options_request_preferences_and_no_pre_start(tmp_path: Path) -> None:
     async with served(tmp_path) as bench:
         options = await bench.stub.GetDevicePluginOptions(EMPTY)
     assert options.get_preferred_allocation_available
@@ -81,7 +81,7 @@ async def test_the_devices_come_at_once_with_health_and_numa(tmp_path: Path) -> 
     assert not answer.devices[2].HasField("topology")
 
 
-async def test_every_change_is_told_on_every_stream(tmp_path: Path) -> None:
+async def test_every_change_is_sent_on_every_stream(tmp_path: Path) -> None:
     async with served(tmp_path) as bench:
         streams = [bench.stub.ListAndWatch(EMPTY) for _ in range(3)]
         for stream in streams:
@@ -92,9 +92,9 @@ async def test_every_change_is_told_on_every_stream(tmp_path: Path) -> None:
         assert [await next_list(stream) for stream in streams] == [{"a": "Unhealthy"}] * 3
 
 
-async def test_a_change_while_a_list_is_being_sent_is_told_after_it() -> None:
+async def test_a_change_during_a_write_is_sent_after_it() -> None:
     class Slow:
-        """A stream that takes what it is given when the test says so."""
+        """A stream that accepts messages when the test allows it."""
 
         def __init__(self) -> None:
             self.given: list[dict[str, str]] = []
@@ -180,7 +180,7 @@ async def test_several_containers_of_one_call_are_answered_in_their_order(tmp_pa
     assert [each.envs["IDS"] for each in answer.container_responses] == ["a,b", "c"]
 
 
-async def test_a_refusal_is_a_status_with_its_text_and_counted_by_its_reason(tmp_path: Path) -> None:
+async def test_a_rejection_is_a_status_and_counted_by_its_reason(tmp_path: Path) -> None:
     refused = Rejected("no_room", "card 0 of node n has 1 of 4 units free")
     async with served(tmp_path, Shelf(decide=lambda _: refused)) as bench:
         assert await refusal(bench.allocate(["a"])) == (grpc.StatusCode.FAILED_PRECONDITION, refused.text)
@@ -188,14 +188,14 @@ async def test_a_refusal_is_a_status_with_its_text_and_counted_by_its_reason(tmp
         assert sample(bench.metrics, ALLOCATIONS, result="ok") is None
 
 
-async def test_one_refused_container_refuses_the_call(tmp_path: Path) -> None:
+async def test_one_rejected_container_rejects_the_call(tmp_path: Path) -> None:
     shelf = Shelf(decide=lambda ids: Rejected("no_room", "full") if "b" in ids else AllocateResponse())
     async with served(tmp_path, shelf) as bench:
         code, _ = await refusal(bench.allocate(["a"], ["b"]))
     assert code == grpc.StatusCode.FAILED_PRECONDITION
 
 
-async def test_a_fault_of_ours_is_told_and_the_next_call_is_served(tmp_path: Path) -> None:
+async def test_an_internal_error_is_returned_and_the_next_call_is_served(tmp_path: Path) -> None:
     def broken(ids: Sequence[str]) -> AllocateResponse:
         raise LookupError(f"no card for {ids[0]}")
 
@@ -221,7 +221,7 @@ async def test_a_fault_in_a_preference_leaves_the_choice_to_the_kubelet(
     assert not answer.container_responses
 
 
-async def test_pre_start_is_answered_though_nobody_should_ask(tmp_path: Path) -> None:
+async def test_pre_start_is_answered_nevertheless(tmp_path: Path) -> None:
     async with served(tmp_path) as bench:
         request = api.PreStartContainerRequest(devices_ids=["a"])
         assert await bench.stub.PreStartContainer(request) == api.PreStartContainerResponse()
@@ -315,7 +315,7 @@ async def test_a_list_is_made_beside_the_loop(tmp_path: Path) -> None:
     assert threading.get_ident() not in threads
 
 
-async def test_an_answer_that_tells_of_a_failure_is_not_counted_as_ok(tmp_path: Path) -> None:
+async def test_a_response_that_signals_a_failure_is_not_counted_as_ok(tmp_path: Path) -> None:
     shelf = Shelf(decide=lambda _: AllocateResponse({"NVIDIA_VISIBLE_DEVICES": "no-gpu"}, result="record"))
     async with served(tmp_path, shelf) as bench:
         await bench.allocate(["a"])

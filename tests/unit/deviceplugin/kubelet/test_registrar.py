@@ -1,4 +1,4 @@
-"""Staying registered, against a fake kubelet (real gRPC) that restarts, refuses, hangs up and races."""
+"""Registration with a fake kubelet (real gRPC) that restarts, rejects, hangs up and races."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ from tests.unit.deviceplugin.shelf import RESOURCE, Shelf, sample
 
 QUICK = RegistrationBackoff(first_s=0.02, most_s=0.08, listen_s=0.2)
 NEVER = RegistrationBackoff(first_s=60, most_s=60, listen_s=60)
-"""A pause that a test outlives only where it is cut short."""
+"""A pause that ends within a test only if it is interrupted."""
 REGISTRATIONS = "gpushare_device_plugin_registrations_total"
 REGISTERED = "gpushare_device_plugin_registered"
 
@@ -102,7 +102,7 @@ async def test_a_kubelet_that_stays_away_for_a_while_is_waited_for(tmp_path: Pat
         await until(lambda: kubelet.allocatable(RESOURCE) == 3)
 
 
-async def test_an_absent_kubelet_is_waited_for_and_told_once(tmp_path: Path) -> None:
+async def test_an_absent_kubelet_is_waited_for_and_logged_once(tmp_path: Path) -> None:
     with capture_logs() as logs:
         async with registrar(tmp_path) as seat:
             await until(lambda: logs)
@@ -115,7 +115,7 @@ async def test_an_absent_kubelet_is_waited_for_and_told_once(tmp_path: Path) -> 
     assert str(tmp_path / KUBELET_SOCKET) in logs[0]["reason"]
 
 
-async def test_a_dead_kubelets_socket_is_tried_in_vain_and_told_once(tmp_path: Path) -> None:
+async def test_a_dead_kubelets_socket_is_retried_and_logged_once(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path):
         corpse = tmp_path / "corpse.sock"
         (tmp_path / KUBELET_SOCKET).rename(corpse)
@@ -128,7 +128,7 @@ async def test_a_dead_kubelets_socket_is_tried_in_vain_and_told_once(tmp_path: P
     assert seat.shelf.states == []
 
 
-async def test_a_vanished_socket_of_ours_is_made_and_registered_anew(tmp_path: Path) -> None:
+async def test_a_removed_socket_is_created_and_registered_again(tmp_path: Path) -> None:
     async with registered(tmp_path) as (kubelet, seat):
         (tmp_path / "plugin.sock").unlink()
         await until(lambda: len(kubelet.registrations) == 2 and kubelet.allocatable(RESOURCE) == 3)
@@ -183,7 +183,7 @@ async def test_the_pause_lets_the_kubelet_finish_with_the_old_stream_first(tmp_p
         assert asyncio.get_running_loop().time() - begun >= 0.3
 
 
-async def test_a_refusal_is_told_in_the_kubelets_words_and_tried_again(tmp_path: Path) -> None:
+async def test_a_failed_registration_is_logged_and_retried(tmp_path: Path) -> None:
     with capture_logs() as logs:
         async with fake_kubelet(tmp_path) as kubelet, registrar(tmp_path) as seat:
             kubelet.refuse = "requested API version is not supported"
@@ -213,7 +213,7 @@ async def test_a_stream_that_ends_before_its_first_list_is_not_waited_for(tmp_pa
         await asyncio.wait_for(seat.registrar._opened(endpoint), 5)
 
 
-async def test_refusals_are_met_with_pauses_that_grow_to_a_limit(tmp_path: Path) -> None:
+async def test_pauses_between_registrations_grow_to_a_limit(tmp_path: Path) -> None:
     waits = RegistrationBackoff(first_s=0.05, most_s=0.15)
     begun = asyncio.get_running_loop().time()
     async with fake_kubelet(tmp_path) as kubelet:
@@ -224,7 +224,7 @@ async def test_refusals_are_met_with_pauses_that_grow_to_a_limit(tmp_path: Path)
             assert seat.registrar._pause_s == waits.most_s
 
 
-async def test_a_new_kubelet_and_a_registration_that_held_make_the_pause_short_again(tmp_path: Path) -> None:
+async def test_a_new_kubelet_or_a_long_registration_resets_the_pause(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path) as kubelet, registrar(tmp_path) as seat:
         kubelet.refuse = "no"
         await until(lambda: seat.registrar._pause_s == QUICK.most_s)
@@ -243,7 +243,7 @@ async def test_a_new_kubelet_and_a_registration_that_held_make_the_pause_short_a
         assert seat.registrar._pause_s == QUICK.first_s
 
 
-async def test_at_the_end_the_socket_is_gone_and_the_plugin_told(tmp_path: Path) -> None:
+async def test_at_the_end_the_socket_is_gone_and_the_plugin_unregistered(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path) as kubelet:
         async with registrar(tmp_path) as seat:
             await until(lambda: seat.shelf.up)
@@ -274,7 +274,7 @@ async def test_a_missing_folder_is_an_error_at_the_start(tmp_path: Path) -> None
         await seat.registrar.run()
 
 
-async def test_a_folder_that_is_made_anew_is_used_again(tmp_path: Path) -> None:
+async def test_a_recreated_directory_is_used_again(tmp_path: Path) -> None:
     folder = tmp_path / "device-plugins"
     folder.mkdir()
     async with registrar(folder) as seat:

@@ -1,7 +1,7 @@
-"""The node agent's books against a kubelet, a scheduler and pods that do what they like.
+"""The agent's allocations under arbitrary actions of kubelet, scheduler and pods.
 
-Pods are admitted in any order, twins are taken for each other, some come without a card, kubelet and
-agent forget, cards are lost and found, refused pods linger.
+Pods are admitted in any order, twins are mistaken for each other, some have no annotations, kubelet and
+agent lose their state, GPUs disappear and return, rejected pods stay in the API.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from gpushare.scheduling.book import Reservation, reserved_shares
 from tests.property.node_of_pods import NodeOfPods
 
 
-def no_card_is_over_its_size(node: NodeOfPods) -> None:
+def no_gpu_exceeds_its_size(node: NodeOfPods) -> None:
     mem, core = Counter[str](), Counter[str]()
     for pod in node.pods.values():
         for uuid, (units, percent) in pod.used.items():
@@ -25,40 +25,40 @@ def no_card_is_over_its_size(node: NodeOfPods) -> None:
     assert all(percent <= CORE_PER_CARD for percent in core.values()), core
 
 
-def a_pod_is_on_as_many_cards_as_it_asked_for_and_on_no_other(node: NodeOfPods) -> None:
+def a_pod_is_on_as_many_gpus_as_it_requested(node: NodeOfPods) -> None:
     for pod in node.pods.values():
-        places = {frozenset(told) for told in pod.told.values()}
+        places = {frozenset(allocated) for allocated in pod.allocated.values()}
         assert len(places) <= 1 or len({len(p) for p in places}) > 1
 
 
-def once_joined_the_agent_knows_who_got_what(node: NodeOfPods) -> None:
+def once_joined_the_agent_knows_every_allocation(node: NodeOfPods) -> None:
     joined = join(node.agent, node.checkpoint())
     for pod in node.pods.values():
-        for name, told in pod.told.items():
-            assert dict(joined.by_container[pod.uid, name].cards) == told
+        for name, allocated in pod.allocated.items():
+            assert dict(joined.by_container[pod.uid, name].cards) == allocated
 
 
-def the_extender_reads_the_truth_or_nothing(node: NodeOfPods) -> None:
-    """A pod lies where it is, or on every card; never only where it is not."""
+def the_extender_never_reads_wrong_gpus(node: NodeOfPods) -> None:
+    """The extender sees a pod on its GPUs or on every GPU, never on other GPUs only."""
     node.agent = join(node.agent, node.checkpoint())
     view = node.extenders_view()
     for pod in node.pods.values():
         t = node.agent.gpu_pods[pod.uid]
-        told = {uuid for cards in pod.told.values() for uuid in cards}
-        if not told or told & node.lost or t.demand is None:
+        allocated = {uuid for cards in pod.allocated.values() for uuid in cards}
+        if not allocated or allocated & node.lost or t.demand is None:
             continue
         seen = reserved_shares(Reservation(pod.uid, pod.uid, t.demand, t.claim if t.pod.seal else None), view)
-        assert seen is None or {node.uuid_of(index) for index, _ in seen} == told
+        assert seen is None or {node.uuid_of(index) for index, _ in seen} == allocated
 
 
 @given(data=st.data())
-def test_whatever_comes_no_card_is_over_its_size_and_the_books_tell_the_truth(data: st.DataObject) -> None:
+def test_no_gpu_exceeds_its_size_and_the_state_is_correct_after_any_actions(data: st.DataObject) -> None:
     node = NodeOfPods()
     often = (*[node.bind] * 4, *[node.allocate] * 5, node.delete, node.delete, node.look)
     steps = (*often, *often, node.restart_agent, node.lose_checkpoint, node.reboot)
     for step in data.draw(st.lists(st.sampled_from(range(len(steps))), min_size=20, max_size=60)):
         steps[step](data)
-        no_card_is_over_its_size(node)
-        a_pod_is_on_as_many_cards_as_it_asked_for_and_on_no_other(node)
-        once_joined_the_agent_knows_who_got_what(node)
-        the_extender_reads_the_truth_or_nothing(node)
+        no_gpu_exceeds_its_size(node)
+        a_pod_is_on_as_many_gpus_as_it_requested(node)
+        once_joined_the_agent_knows_every_allocation(node)
+        the_extender_never_reads_wrong_gpus(node)
