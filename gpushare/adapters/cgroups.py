@@ -10,10 +10,9 @@ Knows the names that kubelets and container runtimes give to groups with both dr
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from gpushare.model.containers import ContainerRef
 
 _CONTROLLERS: Final = ("", "memory", "pids")
 """Version 2 has one tree; in version 1 any controller that kubelets fill tells as much as another."""
@@ -22,6 +21,14 @@ _UID: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12
 """A pod's UID; one that the kubelet made up for a static pod has no dashes."""
 _CONTAINER: Final = re.compile(r"(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?")
 """``<id>``, or ``cri-containerd-<id>.scope``, ``docker-<id>.scope``, ``crio-<id>.scope``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRef:
+    """The pod, by the kubelet's UID, and the container that a process runs in; its id may be unknown."""
+
+    pod_uid: str
+    container_id: str = ""
 
 
 class Cgroups:

@@ -43,7 +43,7 @@ def plugin_main() -> None:
 
 def inspect_main() -> None:
     """``kubectl inspect gpushare …`` and ``kubectl inspect cgpu …``."""
-    from gpushare.cli.inspect import command
+    from gpushare.cli.inspect import command  # noqa: PLC0415 - not needed by the other entry point
 
     click.echo(complete(command, sys.argv[1:]))
 
@@ -57,8 +57,8 @@ _PATIENCE_S: Final = 3.0
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Nodes with cards."""
     del parameter
-    from gpushare.cli.cluster import NODES, objects_of
-    from gpushare.cli.records import read_node
+    from gpushare.cli.cluster import NODES, objects_of  # noqa: PLC0415 - slow to load, for completion only
+    from gpushare.cli.records import read_node  # noqa: PLC0415 - as above
 
     found = objects_of(map(read_node, _listed(context, NODES, {})), ()).nodes
     cards = (RESOURCE_MEM, RESOURCE_WHOLE_GPU)
@@ -69,8 +69,8 @@ def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -
 def pods(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Pods that hold cards, of the namespace where one is given."""
     del parameter
-    from gpushare.cli.cluster import PODS, RUNNING, objects_of
-    from gpushare.cli.records import read_pod
+    from gpushare.cli.cluster import PODS, RUNNING, objects_of  # noqa: PLC0415 - as above
+    from gpushare.cli.records import read_pod  # noqa: PLC0415 - as above
 
     namespace = context.params.get("namespace")
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PODS
@@ -85,9 +85,9 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 
 def _listed(context: click.Context, path: str, query: dict[str, str]) -> "list[msgspec.Raw]":
     """A list of the cluster that the flags so far say; empty where it cannot be had soon."""
-    from gpushare.adapters.kube.client import KubeClient
-    from gpushare.adapters.kube.config import load_access
-    from gpushare.cli.cluster import ApiSource, listed
+    from gpushare.adapters.kube.client import KubeClient  # noqa: PLC0415 - as above
+    from gpushare.adapters.kube.config import load_access  # noqa: PLC0415 - as above
+    from gpushare.cli.cluster import ApiSource, listed  # noqa: PLC0415 - as above
 
     source = ApiSource(context.params.get("kubeconfig"), context.params.get("context"))
 

@@ -142,7 +142,7 @@ def text_of(nodes: Nodes, layout: Layout, output: str | None) -> str:
 def _written(content: dict[str, Any], output: str) -> str:
     if output == "json":
         return json.dumps(content, indent=2) + "\n"
-    import yaml
+    import yaml  # noqa: PLC0415 - only this format needs it
 
     text: str = yaml.safe_dump(content, sort_keys=False)
     return f"---\n{text}"

@@ -13,6 +13,6 @@ from gpushare.cli.options import Flags, display_options
 @display_options
 def command(*, details: bool, **flags: Any) -> None:
     """Show the GPU memory of all sharing nodes, or of NODE, and who holds it."""
-    from gpushare.cli import display
+    from gpushare.cli import display  # noqa: PLC0415 - slow to load, and --help does without
 
     display.inspect(Flags(**flags), details=details)

@@ -20,6 +20,6 @@ def command(*, pod: str | None, namespace: str | None, **flags: Any) -> None:
 
     Of a POD that isolation does not hold it says why.
     """
-    from gpushare.cli import display
+    from gpushare.cli import display  # noqa: PLC0415 - slow to load, and --help does without
 
     display.limits(Flags(**flags), pod=pod, namespace=namespace)

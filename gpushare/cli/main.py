@@ -31,6 +31,6 @@ def kubectl_main() -> None:
 
 def inspect_main() -> None:
     """``kubectl inspect gpushare`` and ``kubectl inspect cgpu``."""
-    from gpushare.cli.inspect import command
+    from gpushare.cli.inspect import command  # noqa: PLC0415 - not needed by the other entry point
 
     run(command)

@@ -80,7 +80,7 @@ def _tls(flags: dict[str, Any]) -> Tls | None:
 def _dump(content: dict[str, object], output: str) -> str:
     if output == "json":
         return json.dumps(content, indent=2) + "\n"
-    import yaml
+    import yaml  # noqa: PLC0415 - slow to load, and JSON does without
 
     text: str = yaml.safe_dump(content, sort_keys=False)
     return text

@@ -108,7 +108,7 @@ def running(manifest: str) -> frozenset[str]:
 
 def parse(text: str, path: str) -> Object:
     """YAML that must be a mapping. Raises ConfigError that names ``path``."""
-    import yaml
+    import yaml  # noqa: PLC0415 - slow to load, and --help does without
 
     try:
         document = yaml.safe_load(text)

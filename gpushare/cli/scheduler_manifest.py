@@ -280,7 +280,7 @@ def _read_pod(node: NodeFiles) -> tuple[str, Object]:
 
 
 def _dump(pod: Object) -> str:
-    import yaml
+    import yaml  # noqa: PLC0415 - as above
 
     text: str = yaml.safe_dump(pod, sort_keys=False)
     return text

@@ -25,8 +25,8 @@ def as_json(table: Table) -> str:
 
 def coloured(table: Table) -> str:
     """For a terminal, as wide as it is."""
-    from rich.console import Console
-    from rich.table import Table as RichTable
+    from rich.console import Console  # noqa: PLC0415 - what is piped does without
+    from rich.table import Table as RichTable  # noqa: PLC0415 - as said
 
     if not table.rows:
         return _EMPTY

@@ -27,7 +27,7 @@ def command() -> None:
 @display_options
 def node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **flags: Any) -> None:
     """Show the cards of all nodes, or of NODE."""
-    from gpushare.cli import display
+    from gpushare.cli import display  # noqa: PLC0415 - slow to load, and --help does without
 
     given = Flags(**flags)
     if use or metric:
@@ -46,6 +46,6 @@ def node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **flag
 @connection_options
 def pod(*, pod: str | None, namespace: str | None, metric: str | None, **flags: Any) -> None:
     """Show what the pods of all namespaces, or POD, do on their cards."""
-    from gpushare.cli import display
+    from gpushare.cli import display  # noqa: PLC0415 - slow to load, and --help does without
 
     display.use_of_pods(Flags(**flags), pod=pod, namespace=namespace, metric=metric)

@@ -175,7 +175,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 @_option("v", type=int, default=0, hidden=True, help="Verbosity as the original has it: 8 and more is debug.")
 def command(**flags: Any) -> None:
     """Give each container of this node its card: serve the kubelet's device plugin API."""
-    from gpushare.deviceplugin.daemon import run
+    from gpushare.deviceplugin.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
 
     run_daemon("device-plugin", lambda: settings_of(flags, os.environ), run)
 

@@ -45,7 +45,7 @@ from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 @daemon_options(EXPORTER_PORT)
 def command(**flags: Any) -> None:
     """Show what the cards of this node, and the containers on them, do."""
-    from gpushare.exporter.daemon import run
+    from gpushare.exporter.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
 
     run_daemon("exporter", lambda: settings_of(flags), run)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from gpushare.adapters.cgroups import containers_of
+from gpushare.adapters.cgroups import ContainerRef, containers_of
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
@@ -30,7 +30,6 @@ from gpushare.exporter.snapshot import (
     SOURCES,
     Snapshot,
 )
-from gpushare.model.containers import ContainerRef
 from gpushare.model.objects import Node, node_of
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import Readings

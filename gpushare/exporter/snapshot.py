@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from gpushare.adapters.cgroups import ContainerRef
 from gpushare.exporter.regions import IsolationState
-from gpushare.model.containers import ContainerRef
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.objects import Node
 from gpushare.model.own_node import NodePod

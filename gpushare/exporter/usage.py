@@ -8,9 +8,9 @@ known, and nothing is said of it.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from gpushare.adapters.cgroups import ContainerRef
 from gpushare.exporter.allocations import CardAllocation, ContainerName, allocations, container_of
 from gpushare.exporter.snapshot import Snapshot
-from gpushare.model.containers import ContainerRef
 from gpushare.model.own_node import NodePod
 from gpushare.model.readings import CardReading, ProcessReading
 

@@ -120,9 +120,9 @@ class _PortOrDefault(click.ParamType[int]):
 @click.option("--client-ca", help="CA that clients must be signed by.")
 def command(**flags: Any) -> None:
     """Answer kube-scheduler: filter, prioritize, preempt, bind, inspect."""
-    import uvloop
+    import uvloop  # noqa: PLC0415 - --help must load neither this nor the Kubernetes client
 
-    from gpushare.extender.daemon import run
+    from gpushare.extender.daemon import run  # noqa: PLC0415 - as above
 
     run_daemon("extender", lambda: settings_of(flags, os.environ), run, loop=uvloop.new_event_loop)
 

@@ -67,7 +67,7 @@ def install_command(**flags: Any) -> None:
     if flags["wait"]:
         _stay("isolation install", flags)
         return
-    from gpushare.installer.install import install
+    from gpushare.installer.install import install  # noqa: PLC0415 - --help does without structlog
 
     _log(flags)
     click.echo(install(flags["package"], flags["folder"]))
@@ -88,8 +88,8 @@ def uninstall_command(**flags: Any) -> None:
     if flags["wait"]:
         _stay("isolation uninstall", {**flags, "package": None})
         return
-    from gpushare.installer.install import prune, withdraw
-    from gpushare.isolation.versions import in_use
+    from gpushare.installer.install import prune, withdraw  # noqa: PLC0415 - as above
+    from gpushare.isolation.versions import in_use  # noqa: PLC0415 - as above
 
     _log(flags)
     withdraw(flags["folder"])
@@ -103,7 +103,7 @@ def uninstall_command(**flags: Any) -> None:
 @_node_options
 def status(folder: Path, record: Path) -> None:
     """Show the versions that are there, and why each stays."""
-    from gpushare.isolation.versions import current, found, holds, in_use
+    from gpushare.isolation.versions import current, found, holds, in_use  # noqa: PLC0415 - as above
 
     versions = found(folder)
     kept = holds(versions, current(folder), in_use(record))
@@ -114,7 +114,7 @@ def status(folder: Path, record: Path) -> None:
 
 
 def _stay(name: str, flags: Mapping[str, Any]) -> None:
-    from gpushare.installer.daemon import run
+    from gpushare.installer.daemon import run  # noqa: PLC0415 - as above
 
     run_daemon(name, lambda: settings_of(flags), run)
 
@@ -133,6 +133,6 @@ def settings_of(flags: Mapping[str, Any]) -> InstallerSettings:
 
 
 def _log(flags: Mapping[str, Any]) -> None:
-    from gpushare.runtime.logs import configure
+    from gpushare.runtime.logs import configure  # noqa: PLC0415 - as above
 
     configure(flags["log_level"])

@@ -47,7 +47,7 @@ from gpushare.runtime.flags import LISTENING_PORT, PORT, SECONDS, daemon_options
 @daemon_options(METRICS_API_OPS_PORT)
 def command(**flags: Any) -> None:
     """Serve custom.metrics.k8s.io: what cards, nodes and pods do, to autoscalers."""
-    from gpushare.metricsapi.daemon import run
+    from gpushare.metricsapi.daemon import run  # noqa: PLC0415 - --help must not load the Kubernetes client
 
     run_daemon("metrics-api", lambda: settings_of(flags), run)
 

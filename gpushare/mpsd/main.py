@@ -27,7 +27,7 @@ _PATH: Final = click.Path(path_type=Path)
 @daemon_options(MPS_PORT, asks_api=False)
 def command(**flags: Any) -> None:
     """Keep an MPS control daemon up for each card of this node. Its end is that of all CUDA programs."""
-    from gpushare.mpsd.daemon import run
+    from gpushare.mpsd.daemon import run  # noqa: PLC0415 - --help does without structlog
 
     run_daemon("mps", lambda: settings_of(flags), run)
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from gpushare.adapters.cgroups import ContainerRef
 from gpushare.deviceplugin.core.pacing import Seen
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import Region
-from gpushare.model.containers import ContainerRef
 from gpushare.model.counting import MUCH_BYTES, is_much
 from gpushare.model.readings import ProcessReading
 

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.cgroups import Cgroups, containers_of, parse_container
-from gpushare.model.containers import ContainerRef
+from gpushare.adapters.cgroups import Cgroups, ContainerRef, containers_of, parse_container
 
 UID = "0e5a7e0c-6f4f-4a53-9a53-0a2a8a4cbf6c"
 PLACES = {

@@ -6,6 +6,7 @@ Card ``i`` is a T4 of 15079 MiB in 14 units with the UUID ``GPU-i``; pods are in
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpushare.adapters.cgroups import ContainerRef
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.exporter.regions import IsolationState, LimitedContainer
 from gpushare.exporter.series import series_of
@@ -16,7 +17,6 @@ from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region
 from gpushare.model.annotations import even_shares
 from gpushare.model.cards import Card
-from gpushare.model.containers import ContainerRef
 from gpushare.model.demand import ContainerDemand, Demand, demand_of
 from gpushare.model.devices import ContainerDevices, long_id
 from gpushare.model.modes import Mode

@@ -3,6 +3,7 @@ from collections.abc import Iterable, Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare.adapters.cgroups import ContainerRef
 from gpushare.deviceplugin.core.uncounted import (
     Finding,
     Owner,
@@ -15,7 +16,6 @@ from gpushare.deviceplugin.core.uncounted import (
 from gpushare.isolation.files import NOTHING
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region
-from gpushare.model.containers import ContainerRef
 from gpushare.model.counting import MUCH_BYTES
 from gpushare.model.readings import ProcessReading
 
