@@ -29,7 +29,7 @@ def test_the_victims_are_enough(ledger: Ledger, who: PodRequest, proposed: list[
 
 
 @given(crowded(), preemptors(), proposals)
-def test_a_node_is_left_out_only_where_evicting_every_lower_pod_is_not_enough(
+def test_a_node_is_omitted_only_where_evicting_every_lower_pod_is_not_enough(
     ledger: Ledger, who: PodRequest, proposed: list[str]
 ) -> None:
     book = ledger.books["n0"]
@@ -55,7 +55,7 @@ def test_a_choice_that_is_enough_is_kept_as_it_is(
 
 
 @given(crowded(), preemptors(), proposals)
-def test_of_our_own_choice_nobody_is_spare_and_nobody_is_too_important(
+def test_no_chosen_victim_is_unnecessary_or_too_important(
     ledger: Ledger, who: PodRequest, proposed: list[str]
 ) -> None:
     book = ledger.books["n0"]
