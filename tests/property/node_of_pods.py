@@ -32,7 +32,7 @@ SIZES = (8, 6)
 
 @dataclass
 class Pod:
-    """A pod as the kubelet runs it: what each container was told, card UUID → units."""
+    """A pod as the kubelet runs it: what was allocated to each container, GPU UUID → units."""
 
     uid: str
     demand: Demand
@@ -90,7 +90,7 @@ class NodeOfPods:
     # --- what happens -----------------------------------------------------------------------
 
     def bind(self, data: st.DataObject) -> None:
-        """A pod comes to the node: by the extender where it finds a place, or past it."""
+        """A pod comes to the node: through the extender if it fits, or without it."""
         demand = data.draw(demands())
         how = data.draw(st.sampled_from(("extender", "extender", "nobody", "forged")))
         self.clock += 1

@@ -1,4 +1,4 @@
-"""Preempt, in any cluster: its victims are enough, none is spare, and nobody important is among them."""
+"""Preempt, in any cluster: the victims are enough, all necessary, and of lower priority."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ proposals = st.lists(st.sampled_from(("p0", "p1", "p2", "p3", "stranger")), uniq
 
 
 def fits(book: Book, who: PodRequest, gone: frozenset[str]) -> bool:
-    """Whether the pod has room once these, and all that are being deleted, are gone."""
+    """Whether the pod fits once these and all terminating pods are gone."""
     going = frozenset(r.uid for r in book.reservations.values() if r.terminating)
     return not isinstance(place(without(book, going | gone), who), Rejection)
 

@@ -72,7 +72,7 @@ def test_an_explanation_is_given_exactly_where_no_node_fits(ledger: Ledger, who:
 
 
 def unlike(book: Book, index: int, wanted: Demand) -> bool:
-    """Whether somebody who uses the card is not the one user whom the demand runs as."""
+    """Whether a user on the GPU differs from the demand's only user."""
     assert book.node is not None
     others: set[int | None] = set()
     for reservation in book.reservations.values():
@@ -166,7 +166,7 @@ def could_all_be_in(book: Book, waiting: list[Nominee]) -> bool:
 def test_units_for_nominees_of_no_lower_priority_are_never_taken(
     ledger: Ledger, units: int, priority: int, wish: str | None
 ) -> None:
-    """Those that have room once the terminating pods are gone still have it with the seeker in."""
+    """The nominees that fit once the terminating pods are gone still fit with the pod placed."""
     book = ledger.books["n0"]
     who = PodRequest("seeker", demand(units), priority, wish)
     found = place(book, who)
@@ -194,7 +194,7 @@ def test_a_lone_nominee_is_placed_once_its_units_are_free_whatever_pods_came_bet
 
 
 def place_all(book: Book, nominees: list[Nominee]) -> list[Nominee]:
-    """The nominees that get room, the highest priority first, as the scheduler will place them."""
+    """The nominees that fit, the highest priority first, as the scheduler will place them."""
     placed = []
     for nominee in sorted(nominees, key=lambda n: (-n.priority, n.uid)):
         found = place(

@@ -39,7 +39,7 @@ def once_joined_the_agent_knows_who_got_what(node: NodeOfPods) -> None:
 
 
 def the_extender_reads_the_truth_or_nothing(node: NodeOfPods) -> None:
-    """A pod lies where it is, or on every card; never only where it is not."""
+    """A pod counts against its own GPUs or against all GPUs, never only against others."""
     node.agent = join(node.agent, node.checkpoint())
     view = node.extenders_view()
     for pod in node.pods.values():

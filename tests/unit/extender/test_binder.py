@@ -1,4 +1,4 @@
-"""Binds against a fake API server: what is reserved, posted, kept, released and told."""
+"""Binds against a fake API server: what is reserved, posted, kept, released and reported."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The live state: junk in lists of unhealthy cards, and waking whoever waits for a pod."""
+"""The live state: invalid entries in lists of unhealthy GPUs, and waking tasks that wait for a pod."""
 
 import asyncio
 

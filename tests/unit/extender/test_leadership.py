@@ -88,7 +88,7 @@ async def turns(count: int = 20) -> None:
 
 
 async def rounds(api: FakeApi, seconds: float) -> None:
-    """As many looks at the Lease as need that long."""
+    """As many reads of the Lease as take that long."""
     enough = api.lease_requests + seconds / QUICK.retry_s
     await until(lambda: api.lease_requests > enough, within_s=10)
 
@@ -111,7 +111,7 @@ UNHELD = LeaseRecord("", "", 0, "", 0, "v")
 async def test_a_lease_that_tells_nothing_is_waited_for_in_full_and_caught_up_with(
     lease: LeaseRecord | None,
 ) -> None:
-    """It may have been deleted under a holder, or somebody may bind without one."""
+    """It may have been deleted while it was held, or another replica may bind without one."""
     api, catch_up = FakeApi(lease=lease), open_gate()
     began = time.monotonic()
     async with running(api, catch_up, QUICK) as leadership:
@@ -134,7 +134,7 @@ async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
 async def running_after_scouting(
     api: FakeApi, catch_up: CatchUp, change: Callable[[], None]
 ) -> AsyncIterator[Leadership]:
-    """A replica that looks at the Lease first; then the Lease changes; then it takes part."""
+    """A replica that reads the Lease first; then the Lease changes; then it takes part."""
     leadership = candidate(api, catch_up, ONCE)
     await leadership.observe_lease()
     change()
@@ -331,7 +331,7 @@ async def test_a_lease_of_another_ends_it_for_good() -> None:
 
 
 async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
-    """Whoever hears nothing does not know whether another holds the Lease by now."""
+    """Without an answer a replica does not know whether another replica holds the Lease."""
     catch_up = open_gate()
     async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)

@@ -23,7 +23,7 @@ BOUND = pod("a", 4, at="n", card=0)
 
 @dataclass
 class Kept:
-    """One bind of unknown outcome: pod ``a`` holds 4 of 14 units on node ``n``."""
+    """One unclear bind: pod ``a`` reserves 4 of 14 units on node ``n``."""
 
     api: FakeApi
     cluster: Cluster

@@ -78,7 +78,7 @@ def test_a_pod_that_requests_nothing_fits_on_a_full_card_but_not_on_an_unschedul
 
 
 def test_an_overcommitted_card_gets_nothing_however_little_is_asked() -> None:
-    """The original counted without a sign: over-commit made a card look empty."""
+    """The Aliyun extender counts unsigned: an over-committed GPU looks empty there."""
     ledger = cluster(node("n", T4, T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
     assert placed(ledger, pod_request(1)) == ((1, Amount(1)),)
     ledger = cluster(node("n", T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])

@@ -1,4 +1,4 @@
-"""The ledger: who holds what, through every order of events that a cluster can come up with."""
+"""The ledger: reservations after events in any order."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Whom to evict so that a pod of higher priority gets room on one card."""
+"""Which pods to evict so that a pod of higher priority fits on one GPU."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What was worked out of books is used as long as it holds, and no longer."""
+"""Cached results are used as long as they are valid, and no longer."""
 
 from gpushare.scheduling.events import Confirmed, NodeGone, PodGone, Reserved
 from gpushare.scheduling.ledger import Ledger, apply
