@@ -49,7 +49,7 @@ PLUGIN_NVML_UP: Final = Metric("gpushare_device_plugin_nvml_up", "gauge", "1 whi
 PLUGIN_WRITES: Final = Metric(
     "gpushare_device_plugin_api_writes",
     "counter",
-    "Writes to the Kubernetes API by kind of object and result (ok, error; for events also dropped).",
+    "Writes to the Kubernetes API by kind of object and result (ok, error).",
     ("kind", "result"),
 )
 PLUGIN_UNPUBLISHED: Final = Metric(
