@@ -1,4 +1,4 @@
-"""What the daemons need from the outside world, as protocols. Adapters implement them.
+"""Protocols of the external systems that the daemons use. Adapters implement them.
 
 No implementation and no decision belongs here.
 """
@@ -12,12 +12,12 @@ from gpushare.model.objects import Pod
 from gpushare.model.readings import ProcessReading, Readings
 
 Fence = Callable[[], str | None]
-"""Says why something must not begin now, None where it may."""
+"""Returns why an operation must not start now; None if it may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event about an object, as users read it in ``kubectl describe``."""
+    """A Kubernetes Event about an object, as ``kubectl describe`` shows it."""
 
     kind: str
     namespace: str
@@ -29,18 +29,18 @@ class Event:
 
 
 def pod_event(pod: Pod, reason: str, text: str, *, warning: bool = False) -> Event:
-    """A note about a pod."""
+    """An event about a pod."""
     return Event("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning)
 
 
 def node_event(node: str, reason: str, text: str) -> Event:
-    """A warning about a node. Its UID is its name, as kubelet's own events have it."""
+    """A warning about a node. Its UID is its name, as in the events of the kubelet."""
     return Event("Node", "", node, node, reason, text, warning=True)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """A coordination Lease. ``version`` is the resourceVersion of this reading, ``uid`` the object's."""
+    """A coordination Lease. ``version`` is the resourceVersion that was read, ``uid`` the object's UID."""
 
     holder: str
     address: str
@@ -53,70 +53,70 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key in a Secret, and when the Secret was created, as the API writes times."""
+    """A key in a Secret, and the creation time of the Secret, as the API writes times."""
 
     key: bytes
     created: str
 
 
 class KubeApi(Protocol):
-    """The API server. Every method raises ApiError where it does not succeed."""
+    """The API server, for the extender. Every method raises ApiError if it does not succeed."""
 
     async def bind(
         self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float, fence: Fence
     ) -> None:
         """POST a Binding with the pod's UID: sets node and annotations in one write.
 
-        ``fence`` is asked at the last moment; where it refuses nothing is sent (``ApiError.unsent``).
+        ``fence`` is called last; if it returns a reason, nothing is sent (``ApiError.unsent``).
         """
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
-        """The pod as etcd has it now (quorum read); None where there is none."""
+        """The pod in etcd (quorum read); None if there is none."""
 
     async def write_event(self, event: Event) -> None:
         """Write an event."""
 
     async def read_lease(self) -> LeaseRecord | None:
-        """The extender's Lease; None where there is none yet."""
+        """The extender's Lease; None if there is none yet."""
 
     async def read_key(self) -> StoredKey | None:
-        """The key for seals; None where there is none yet."""
+        """The key of the seals; None if there is none yet."""
 
     async def create_key(self, key: bytes) -> StoredKey:
-        """Store a new key; 409 if another replica was first."""
+        """Store a new key; 409 if another replica stored one first."""
 
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
-        """Create the Lease (no version) or replace that version of it; 409 if somebody was first.
+        """Create the Lease (no version) or replace that version of it; 409 if another replica wrote first.
 
-        A version that was deleted meanwhile is created anew, with another UID.
+        If the Lease was deleted meanwhile, it is created again with another UID.
         """
 
 
 class InventoryDriver(Protocol):
-    """The driver. Every method raises GpuError where the driver refuses or does not answer in time."""
+    """The driver. Every method raises GpuError if the driver fails or does not answer in time."""
 
     async def inventory(self) -> Inventory:
-        """All cards, read afresh."""
+        """All GPUs, read from the driver."""
 
     async def ailing(self) -> Mapping[str, str]:
-        """The cards that do not answer as they should: UUID → what is wrong."""
+        """The unhealthy GPUs: UUID → problem."""
 
     def faults(self) -> AsyncIterator[Fault]:
-        """XID errors as the driver reports them. Ends where the driver has no such reports."""
+        """XID errors as the driver reports them. Ends if the driver does not support such reports."""
 
 
 class MeterDriver(Protocol):
-    """The driver, for those who watch the cards. Raises GpuError as ``InventoryDriver`` does."""
+    """The driver, for measuring GPUs. Raises GpuError like ``InventoryDriver``."""
 
     async def readings(self) -> Readings:
-        """What all cards and the processes on them do now."""
+        """Current readings of all GPUs and their processes."""
 
 
 class ProcessDriver(Protocol):
-    """The driver, for pacing: which processes use a GPU. Raises GpuError as ``InventoryDriver`` does."""
+    """The driver, for compute shares: the processes on GPUs. Raises GpuError like ``InventoryDriver``."""
 
     async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
-        """By UUID of each card that lists them, its processes and what they do now."""
+        """Processes by GPU UUID, for the GPUs that list them."""
 
 
 class AgentDriver(InventoryDriver, ProcessDriver, Protocol):
@@ -124,10 +124,10 @@ class AgentDriver(InventoryDriver, ProcessDriver, Protocol):
 
 
 class ModeDriver(Protocol):
-    """The driver, for those who say who may use a card. Raises GpuError as ``InventoryDriver`` does."""
+    """The driver, for setting compute modes. Raises GpuError like ``InventoryDriver``."""
 
     async def set_exclusive(self, uuid: str, *, exclusive: bool) -> None:
-        """Let one process alone use the card, or any number of them."""
+        """Let one process use the GPU exclusively, or any number of processes."""
 
 
 class MpsDriver(InventoryDriver, ModeDriver, Protocol):
@@ -135,16 +135,16 @@ class MpsDriver(InventoryDriver, ModeDriver, Protocol):
 
 
 class NodeApi(Protocol):
-    """The API server, for the agent of one node. Every method raises ApiError where it does not succeed."""
+    """The API server, for the agent of one node. Every method raises ApiError if it does not succeed."""
 
     async def patch_node(self, patch: Mapping[str, Any]) -> None:
         """Merge into the agent's node: metadata and status, through the status subresource."""
 
     async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
-        """Merge annotations into a pod; 404 if it is gone, or if its name belongs to another UID by now."""
+        """Merge annotations into a pod; 404 if it is gone, or if its name has another UID now."""
 
     async def write_unhealthy(self, indices: str) -> None:
-        """Write the list of unhealthy cards of the node, ``0,2``; create it if there is none yet."""
+        """Write the list of unhealthy GPUs of the node, such as ``0,2``; create it if there is none yet."""
 
     async def node_names(self) -> tuple[str, ...]:
         """The names of all nodes."""

@@ -20,7 +20,7 @@ _PORT_VARIABLE = "PORT"
 
 
 class _PortOrDefault(click.ParamType[int]):
-    """The original's PORT: a variable that is not an integer selects the default. A flag must be a port."""
+    """A PORT that is no integer selects the default, as in the Aliyun extender; a flag must be valid."""
 
     name = "port"
 
@@ -36,7 +36,7 @@ class _PortOrDefault(click.ParamType[int]):
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--host", default="0.0.0.0", help="Address for the scheduler's requests.")  # noqa: S104 - as the original
+@click.option("--host", default="0.0.0.0", help="Address for the scheduler's requests.")  # noqa: S104 - as in Aliyun's
 @click.option(
     "--port",
     envvar=_PORT_VARIABLE,
@@ -57,9 +57,7 @@ class _PortOrDefault(click.ParamType[int]):
     help="host:port where other replicas reach this one.  [default: POD_IP or the host's name, and the port]",
 )
 @click.option("--lease-namespace", default=SYSTEM_NAMESPACE, help="Namespace of the Lease.")
-@click.option(
-    "--lease-name", default=EXTENDER_NAME, help="Name of the Lease that the replica which binds holds."
-)
+@click.option("--lease-name", default=EXTENDER_NAME, help="Name of the leader's Lease.")
 @click.option(
     "--lease-duration",
     type=float,
@@ -73,13 +71,13 @@ class _PortOrDefault(click.ParamType[int]):
     help="Seconds after a renewal during which this replica may bind.",
 )
 @click.option(
-    "--retry-period", type=float, default=_LEASE.retry_s, help="Seconds between looks at the Lease."
+    "--retry-period", type=float, default=_LEASE.retry_s, help="Seconds between reads of the Lease."
 )
 @click.option(
     "--allow-without-lease",
     is_flag=True,
-    help="Bind without the Lease where the API server refuses it (403) from the start. For a single replica: "
-    "nothing keeps another one from binding too.",
+    help="Bind without the Lease if the API server forbids it (403) from the start. For a single replica: "
+    "nothing prevents another one from binding too.",
 )
 @click.option(
     "--bind-timeout",
@@ -97,21 +95,21 @@ class _PortOrDefault(click.ParamType[int]):
     "--events-per-second",
     type=click.FloatRange(min=0.1),
     default=20.0,
-    help="Pod events written per second at most.",
+    help="The maximum of events written per second.",
 )
 @click.option(
     "--shortlist",
     type=click.IntRange(min=0),
     default=0,
     metavar="NODES",
-    help="How many of the nodes that fit the scheduler is told at most, the best ones; 0 tells all.",
+    help="Return at most this many of the nodes that fit, those with the highest scores; 0 returns all.",
 )
 @click.option(
     "--cgpu-pods-per-card",
     type=click.IntRange(min=0),
     default=CGPU_PODS,
     metavar="PODS",
-    help="How many pods one card of a node of mode cgpu takes at most; 0 for any number.",
+    help="The maximum of pods on one GPU of a node in mode cgpu; 0 for any number.",
 )
 @click.option(
     "--tls-cert", help="Certificate; with --tls-key and --client-ca the scheduler's port speaks mutual TLS."
@@ -156,7 +154,7 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
 
 
 def _check(durations: LeaseDurations) -> None:
-    """The order of the durations is what makes two binders impossible."""
+    """Two replicas can never bind at the same time only if the durations are in this order."""
     if not 0 < durations.post_s < durations.renew_deadline_s < durations.lease_s:
         raise ConfigError(
             "durations must rise: 0 < --bind-timeout < --renew-deadline < --lease-duration; "
@@ -170,9 +168,9 @@ def _check(durations: LeaseDurations) -> None:
 
 
 def _tls(cert: str | None, key: str | None, client_ca: str | None) -> TlsFiles | None:
-    given = [path for path in (cert, key, client_ca) if path]
-    if not given:
+    set_paths = [path for path in (cert, key, client_ca) if path]
+    if not set_paths:
         return None
     if cert and key and client_ca:
         return TlsFiles(cert, key, client_ca)
-    raise ConfigError("--tls-cert, --tls-key and --client-ca go together: give all three or none")
+    raise ConfigError("--tls-cert, --tls-key and --client-ca belong together: set all three or none")

@@ -1,8 +1,7 @@
-"""The annotations that publish a placement: written at bind, read at start-up and by the tools.
+"""The annotations that publish a placement: written by the bind, read at start and by the command line.
 
-Reading is strict where the answer is believed (``claim_of``): every annotation that is there must
-agree with the others and with the pod's own limits, or the claim is void. The *shares* of a pod
-are ``((card index, Share), …)`` in index order.
+``claim_of`` is strict, because its result is trusted: all annotations must agree with each other and with the
+pod's limits. The *shares* of a pod are ``((GPU index, Amount), …)`` in index order.
 """
 
 from collections import Counter
@@ -29,12 +28,12 @@ _decode_assigned = msgspec.json.Decoder(dict[str, dict[str, dict[str, int]]]).de
 
 
 def even_shares(demand: Demand, cards: tuple[int, ...]) -> Shares:
-    """The demand spread over the chosen cards."""
+    """The shares of a demand on the chosen GPUs."""
     return tuple((index, demand.per_card) for index in sorted(cards))
 
 
 def bind_annotations(demand: Demand, shares: Shares, card_units: int, now_ns: int) -> dict[str, str]:
-    """What the Binding carries into the pod. ``card_units`` is the size of the lowest card."""
+    """The annotations of a Binding. ``card_units`` are the units of the GPU with the lowest index."""
     cards = [index for index, _ in shares]
     annotations = {
         ANN_IDX: str(cards[0]),
@@ -50,11 +49,11 @@ def bind_annotations(demand: Demand, shares: Shares, card_units: int, now_ns: in
 
 
 def _allocation(demand: Demand, cards: list[int], resource: str) -> str:
-    """Container index → card → amount.
+    """JSON: container index → GPU index → amount.
 
-    One entry after the last container holds what init containers and sidecars reserve beyond the
-    regular containers, so that the entries of a card always add up to the pod's reservation. Containers
-    that take nothing are left out, unless none takes anything: the cards would be lost with them.
+    An entry after the last container has the amount that init containers and sidecars reserve beyond the
+    regular containers, so that the entries of a GPU add up to the pod's reservation. Containers with the
+    amount 0 are omitted, unless all have it, because the GPUs would be omitted with them.
     """
     amounts = [_amount(c, resource) for c in demand.containers if c.kind is ContainerKind.MAIN]
     beyond: int = getattr(demand, resource) - sum(amounts)
@@ -71,7 +70,7 @@ def _amount(container: ContainerDemand, resource: str) -> int:
 
 
 def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
-    """The cards that a bound pod's annotations name; None where they are absent, odd or at odds."""
+    """The shares in a bound pod's annotations; None if they are absent, invalid or inconsistent."""
     index = parse_small(annotations.get(ANN_IDX))
     if index is None or annotations.get(ANN_POD) != str(demand.mem):
         return None
@@ -88,7 +87,7 @@ def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
 
 
 def parse_allocation(text: str) -> dict[int, int] | None:
-    """Units per card, summed over the containers, or None where the text is not an allocation."""
+    """Units per GPU, summed over the containers; None if the text is not an allocation."""
     try:
         per_container = _decode_json(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -110,7 +109,7 @@ def _add_cards(total: Counter[int], cards: Mapping[str, int]) -> bool:
 
 
 def parse_assigned(text: str) -> dict[str, dict[int, int]] | None:
-    """The node agent's word: pod UID → card → units; None where the text cannot be read."""
+    """The node agent's allocations: pod UID → GPU index → units; None if the text is invalid."""
     try:
         pods = _decode_assigned(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -125,5 +124,5 @@ def parse_assigned(text: str) -> dict[str, dict[int, int]] | None:
 
 
 def shares_from_units(per_card: Mapping[int, int], core: int = 0) -> Shares:
-    """Shares for units that somebody else decided; ``core`` percent is spread evenly."""
+    """Shares for the given units per GPU; ``core`` percent is divided evenly."""
     return tuple((index, Amount(units, core // len(per_card))) for index, units in sorted(per_card.items()))

@@ -1,8 +1,8 @@
-"""What a pod asks for: units of GPU memory and core percent, per container, per card and in all.
+"""What a pod requests: units of GPU memory and percent of compute, per container, per GPU and in total.
 
-Amounts come from the containers' *limits* and nowhere else. The sum follows Kubernetes' own rule
-for pods (KEP-753): the larger of what runs together at the end (containers and sidecars) and what
-each plain init container needs while it runs (itself and the sidecars declared before it).
+The values come only from the containers' *limits*. The total follows the rule of Kubernetes for pods
+(KEP-753): the larger of the sum of containers and sidecars, and of each init container plus the sidecars
+declared before it.
 """
 
 from collections.abc import Iterable
@@ -14,18 +14,18 @@ from gpushare.contract import CORE_PER_CARD, CORE_STEP, LABEL_CARDS_PER_POD, RES
 from gpushare.model.quantity import parse_small
 
 Users = frozenset[int | None]
-"""Unix UIDs; None stands for one that is not known."""
+"""Unix UIDs; None stands for an unknown one."""
 
 
 class Amount(NamedTuple):
-    """An amount on one card: memory in units, compute in percent of the card."""
+    """An amount on one GPU: memory in units, compute in percent of the GPU."""
 
     mem: int
     core: int = 0
 
 
 class ContainerKind(StrEnum):
-    """How a container takes part in the pod's life."""
+    """How a container takes part in the pod's lifecycle."""
 
     MAIN = "container"
     SIDECAR = "sidecar"
@@ -36,7 +36,7 @@ class ContainerKind(StrEnum):
 class ContainerDemand:
     """The limits of one container, in declaration order within its pod's list.
 
-    ``user`` is the Unix UID that its pod has it run as; None where the image decides.
+    ``user`` is the Unix UID from the security context; None if the image decides.
     """
 
     name: str
@@ -48,9 +48,9 @@ class ContainerDemand:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A sound request. ``containers`` holds init containers and sidecars first, as declared.
+    """A valid request. ``containers`` lists init containers and sidecars first, as declared.
 
-    ``users`` are those of the containers that use a card.
+    ``users`` are the users of the containers that use a GPU.
     """
 
     containers: tuple[ContainerDemand, ...]
@@ -61,15 +61,15 @@ class Demand:
 
     @property
     def per_card(self) -> Amount:
-        """What the pod takes on each of its cards."""
+        """The amount that the pod reserves on each of its GPUs."""
         return Amount(self.mem // self.cards, self.core // self.cards)
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Something that cannot be understood, said for the person who wrote it.
+    """An invalid value, with the problem as text for its author.
 
-    ``at_least`` is what a pod takes all the same once it runs, as far as its limits can be read.
+    ``at_least`` is the demand that a pod with invalid limits has nevertheless when it runs; None if unknown.
     """
 
     problem: str
@@ -79,7 +79,7 @@ class Malformed:
 def demand_of(containers: Iterable[ContainerDemand], cards_label: str | None = None) -> Demand | Malformed:
     """The demand of a pod from its containers, init containers and sidecars first, as declared.
 
-    ``cards_label`` is the value of the pod label ``aliyun.com/gpu-count``, None where it is absent.
+    ``cards_label`` is the value of the pod label ``aliyun.com/gpu-count``, None if absent.
     """
     listed = tuple(containers)
     cards = 1 if cards_label is None else parse_small(cards_label)
@@ -95,7 +95,7 @@ def demand_of(containers: Iterable[ContainerDemand], cards_label: str | None = N
 
 
 def _peak(containers: tuple[ContainerDemand, ...], resource: str) -> int:
-    """Σ containers + Σ sidecars, or a plain init container + the sidecars before it, if larger."""
+    """Σ containers + Σ sidecars, or an init container + the sidecars before it, if larger."""
     together = peak = 0
     for container in containers:
         amount = max(0, getattr(container, resource))

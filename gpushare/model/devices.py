@@ -1,8 +1,8 @@
-"""Devices as the kubelet knows them: the IDs that device plugins make up, and who holds them.
+"""Devices of the kubelet: the IDs that device plugins define, and the devices of containers.
 
-IDs of units carry the card's UUID as the original's do (``<UUID>-_-<n>``); where such a list is too long
-they carry the card's index (``<index>-<n>``). NVIDIA's plugin calls a whole card by its UUID, with
-``::<n>`` behind it where the card is time-sliced, and a MIG device by a UUID of its own (``MIG-…``).
+The ID of a unit is ``<UUID>-_-<n>``, as in the Aliyun plugin, or ``<index>-<n>`` if a list of such IDs is too
+long. NVIDIA's plugin uses the UUID of a whole GPU, followed by ``::<n>`` if the GPU is time-sliced, and the
+UUID of a MIG device (``MIG-…``).
 """
 
 import re
@@ -21,7 +21,7 @@ _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class ContainerDevices:
-    """The devices of one resource that one container holds."""
+    """The devices of one resource that are allocated to one container."""
 
     namespace: str
     pod: str
@@ -31,7 +31,7 @@ class ContainerDevices:
 
 
 def long_id(card: Card, number: int) -> str:
-    """``<UUID>-_-<n>``, as the original writes it."""
+    """``<UUID>-_-<n>``, as in the Aliyun plugin."""
     return f"{card.uuid}{_LONG}{number}"
 
 
@@ -41,27 +41,27 @@ def short_id(card: Card, number: int) -> str:
 
 
 def gpu_of_unit(identifier: str) -> str:
-    """What an ID of a unit, of either form, calls its card: a UUID or an index."""
+    """The UUID or the index of the GPU in the ID of a unit, in either format."""
     uuid, mark, _ = identifier.rpartition(_LONG)
     return uuid if mark else identifier.partition(_SHORT)[0]
 
 
 def unit_number(identifier: str) -> int:
-    """The number at the end of an ID of a unit; 0 where there is none."""
+    """The number in the ID of a unit; 0 if it has none."""
     return parse_small(identifier.rpartition(_SHORT)[2]) or 0
 
 
 def uuid_of_gpu(identifier: str) -> str:
-    """The UUID in an ID of NVIDIA's plugin."""
+    """The UUID in a device ID of NVIDIA's plugin."""
     return identifier.partition(_REPLICA)[0]
 
 
 def is_gpu_uuid(name: str) -> bool:
-    """Whether this is the UUID of some card."""
+    """Whether this is the UUID of a GPU."""
     return _UUID.fullmatch(name) is not None
 
 
 def is_whole_gpu_resource(resource: str) -> bool:
-    """Whether NVIDIA's plugin gives out cards or MIG devices under this name of a resource."""
+    """Whether NVIDIA's plugin allocates whole GPUs or MIG devices of this resource."""
     named = (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU)
     return resource in named or resource.startswith(RESOURCE_MIG_PREFIX)

@@ -1,6 +1,6 @@
-"""Cards as their driver describes them, before anything is decided about sharing them.
+"""GPUs as the driver describes them, independent of sharing.
 
-Adapters fill these in. What the driver does not say is None: never a zero and never a guess.
+Adapters fill these in. A value that the driver does not report is None, never zero and never a guess.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One physical card. ``mib`` is what can be given out of it: total without the driver's reserve.
+    """One physical GPU. ``mib`` is the memory that can be allocated: total without the driver's reserve.
 
     ``index`` is NVML's, ``minor`` the number in ``/dev/nvidia<minor>``, ``pci`` the full bus id.
     """
@@ -27,7 +27,7 @@ class Gpu:
 
 
 class Link(StrEnum):
-    """How two cards reach each other, nearest first."""
+    """The connection of two GPUs, nearest first."""
 
     NVLINK = "nvlink"
     BOARD = "same board"
@@ -40,9 +40,9 @@ class Link(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All cards of a machine. ``links`` maps two card indices, the lower first, to their best link.
+    """All GPUs of a machine. ``links`` maps two GPU indices, the lower first, to their best link.
 
-    ``unreadable`` names the cards that the driver knows and cannot describe, with its reason.
+    ``unreadable`` maps the indices of GPUs that the driver cannot describe to its reason.
     """
 
     driver: str
@@ -54,7 +54,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something the driver reported. ``uuid`` is None where it did not say which card."""
+    """An XID error that the driver reported. ``uuid`` is None if the driver did not report the GPU."""
 
     uuid: str | None
     xid: int

@@ -1,6 +1,6 @@
-"""Pods and nodes as the scheduling core sees them: trimmed, parsed, immutable.
+"""Pods and nodes as the scheduling core uses them: reduced, parsed, immutable.
 
-Adapters make these from API objects. Nothing here knows the API's JSON.
+Adapters build them from API objects.
 """
 
 from collections.abc import Mapping
@@ -25,17 +25,17 @@ from gpushare.model.quantity import parse_quantity
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 _MAX_CARDS: Final = 1024
-"""More than any machine has: a count beyond it is a mistake, and must not become that many objects."""
+"""More GPUs than any machine has; a larger count is an error and must not create as many objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that asks for GPU memory, or tried to.
+    """A pod with a GPU memory limit, valid or not.
 
-    ``claim`` is where its annotations say that it is, None where they say nothing sound; ``mode`` the mode
-    of its node when it was bound, None where that is not known. ``unschedulable`` is the scheduler's last
-    message about a pod that it could not place. ``seal`` is the proof of claim and mode, and ``created``
-    the time of creation, as the API writes them.
+    ``claim`` are the GPUs and amounts in its bind annotations, None if absent or invalid; ``mode`` is the
+    node's mode when it was bound, None if unknown. ``unschedulable`` is the scheduler's last message about a
+    pod that it could not place. ``seal`` is the signature of claim and mode; ``created`` is the creation
+    time, as the API writes it.
     """
 
     uid: str
@@ -61,19 +61,20 @@ class Pod:
 
     @property
     def managed(self) -> bool:
-        """Whether a container names a resource of ours, if only with the amount 0.
+        """Whether a container names a gpushare resource, even with the amount 0.
 
-        That is what makes kube-scheduler send a pod to the extender.
+        kube-scheduler sends such pods to the extender.
         """
         return isinstance(self.demand, Malformed) or bool(self.demand.containers)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node and its cards.
+    """A node and its GPUs.
 
-    ``closed`` says why nothing can be placed there, None where it can. ``multi_user``: whether its MPS
-    servers serve several users at once. ``pods_per_card`` is how many pods one card takes, 0 for any number.
+    ``closed`` is the reason why the node takes no pods, None if it does. ``multi_user``: whether its MPS
+    servers serve several users at once. ``pods_per_card`` is the maximum of pods on one GPU, 0 for any
+    number.
     """
 
     name: str
@@ -87,12 +88,12 @@ class Node:
 
     @property
     def one_user(self) -> bool:
-        """Whether all pods on a card must have the same user."""
+        """Whether all pods on a GPU must have the same user."""
         return self.mode is Mode.MPS and not self.multi_user
 
     @property
     def core_per_card(self) -> int:
-        """Percent of compute that a card of this node has to give; 0 where it is not divided."""
+        """Percent of compute that can be reserved on a GPU; 0 if the mode does not divide compute."""
         return CORE_PER_CARD if self.mode in WITH_CORE else 0
 
 
@@ -105,16 +106,16 @@ def node_of(
     assigned_text: str | None = None,
     multi_user: bool = False,
 ) -> Node:
-    """A node from the parts of its API object that matter here; never raises."""
+    """A node from the relevant parts of its API object. Never raises: problems become ``closed``."""
     mode, closed = mode_of(labels)
     found = _cards(capacity, cards_text)
-    word = parse_assigned(assigned_text) if assigned_text is not None else {}
+    assigned = parse_assigned(assigned_text) if assigned_text is not None else {}
     if isinstance(found, Malformed):
         closed = closed or found.problem
-    if word is None:
+    if assigned is None:
         closed = closed or f"its annotation {ANN_ASSIGNED_NODE} cannot be read"
     cards = () if isinstance(found, Malformed) else found
-    return Node(name, cards, mode, labels.get(LABEL_PLACEMENT), closed, word or {}, multi_user)
+    return Node(name, cards, mode, labels.get(LABEL_PLACEMENT), closed, assigned or {}, multi_user)
 
 
 def _cards(capacity: Mapping[str, object], text: str | None) -> tuple[Card, ...] | Malformed:

@@ -20,14 +20,14 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _MAX_INT64: Final = 2**63 - 1
 _MAX_LENGTH: Final = 64
-_MAX_EXPONENT: Final = 100  # outweighs the digits and the cap: beyond it nothing changes
+_MAX_EXPONENT: Final = 100  # larger exponents give the same result, given the length limit and the cap
 _SMALL_DIGITS: Final = 5
 
 
 def parse_quantity(text: object) -> int:
-    """The whole number that a quantity stands for, rounded up as Go's ``Value()`` does.
+    """The whole number of a quantity, rounded up as by Go's ``Value()``.
 
-    Accepts what JSON may hold, a string or an integer. Raises InvalidRequest for anything else.
+    Accepts a string or an integer. Raises InvalidRequest for anything else.
     """
     if isinstance(text, int) and not isinstance(text, bool):
         return _clamp(Fraction(text))
@@ -45,7 +45,7 @@ def parse_small(text: str | None) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> int:
-    """Remembered: a cluster's pods say few different amounts, again and again."""
+    """Cached: the pods of a cluster have few different amounts."""
     match = _PATTERN.fullmatch(text)
     if match is None or not (match["whole"] or match["part"]):
         raise InvalidRequest(f"quantity {text!r} is not a Kubernetes quantity such as 4 or 10G")

@@ -1,7 +1,7 @@
-"""What cards and processes on them do at one moment, as the driver tells it.
+"""Readings of GPUs and their processes at one moment, as the driver reports them.
 
-Adapters fill these in. What the driver does not say is None: never a zero and never a guess. Numbers keep
-the driver's units, which their names tell; whoever shows them converts.
+Adapters fill these in. A value that the driver does not report is None, never zero and never a guess. Numbers
+keep the driver's units, which their names contain; callers convert them for display.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a process takes of a card's time, in percent: its multiprocessors, and its memory."""
+    """Utilization of a GPU by a process, in percent of time: of its SMs, and of its memory."""
 
     sm: int
     memory: int
@@ -22,7 +22,7 @@ IDLE = Load(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ProcessReading:
-    """A process on a card, by the host's pid."""
+    """A process on a GPU, by the host's pid."""
 
     pid: int
     used_bytes: int | None = None
@@ -31,11 +31,11 @@ class ProcessReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardReading:
-    """One card. ``total_bytes`` and ``used_bytes`` leave out the driver's reserve where it tells it.
+    """One GPU. ``total_bytes`` and ``used_bytes`` exclude the driver's reserve if the driver reports it.
 
-    ``processes`` is None where the card does not list them; ``xids`` counts the XID errors by number
-    since the reader began, ``last_xid`` is 0 before the first, and both are None where none is reported.
-    ECC errors are those since the driver was loaded (volatile) and those of the card's life.
+    ``processes`` is None if the GPU does not list them; ``xids`` counts the XID errors by number
+    since the reader began, ``last_xid`` is 0 before the first, and both are None if the driver reports none.
+    ECC errors are those since the driver was loaded (volatile) and those of the GPU's lifetime.
     """
 
     index: int
@@ -75,7 +75,7 @@ class CardReading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """All cards of a machine. ``unreadable`` names those that do not answer, with the driver's reason."""
+    """All GPUs of a machine. ``unreadable`` maps the indices of those that fail to the driver's reason."""
 
     cards: tuple[CardReading, ...]
     unreadable: Mapping[int, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""Label selectors, as kubectl's ``-l`` has them.
+"""Label selectors in the syntax of kubectl's ``-l``.
 
-Matched here and not by the API server, so that a watch sees an object that loses its label go.
+They are matched here and not by the API server, so that a watch reports an object that loses its label.
 """
 
 import re
@@ -21,9 +21,9 @@ _COMMA_OUTSIDE_PARENTHESES: Final = re.compile(r",(?![^()]*\))")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition: the label has one of ``values``, or where that is None any value; or it has not.
+    """One condition: the label has one of ``values`` (None: any value), or the opposite if not ``wanted``.
 
-    A label that is absent has no value, so what is not wanted of it is not there.
+    An absent label has no value, so it meets every condition that is not ``wanted``.
     """
 
     key: str
@@ -39,7 +39,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Conditions that must all hold; without any, everything is selected."""
+    """Conditions that must all be met; without any, everything is selected."""
 
     terms: tuple[Term, ...] = ()
 
@@ -52,7 +52,7 @@ EVERYTHING: Final = Selector()
 
 
 def parse_selector(text: str) -> Selector:
-    """``a=b,c!=d,e in (f,g),h,!i``: all must hold. Raises InvalidRequest."""
+    """A selector such as ``a=b,c!=d,e in (f,g),h,!i``. Raises InvalidRequest."""
     parts = _COMMA_OUTSIDE_PARENTHESES.split(text) if text.strip() else []
     return Selector(tuple(_term(part.strip()) for part in parts))
 

@@ -84,15 +84,15 @@ def notebooks() -> Story:
         "S0: TensorFlow notebooks share one T4 (15079 MiB, 14 units)",
         [SimNode("cn-zhangjiakou.192.168.3.184", [T4], "192.168.3.184", {"cgpu": "true"})],
         [
-            Step("three notebooks of 4 GiB", 3, "---\n".join(_event_queue(s) for s in ("", "-2", "-3"))),
-            Step("a fourth one does not fit", 3, _event_queue("-4"), waiting=["tf-notebook-4-"]),
+            Step("three notebooks of 4 GiB", 3, "---\n".join(_notebook(s) for s in ("", "-2", "-3"))),
+            Step("a fourth one does not fit", 3, _notebook("-4"), waiting=["tf-notebook-4-"]),
         ],
         ["kubectl gpushare top node -s", "kubectl gpushare top node -s -d", "kubectl inspect cgpu"],
         inside=["kubectl get pods", "kubectl exec deploy/tf-notebook -- env | grep -e ALIYUN -e NVIDIA"],
     )
 
 
-def _event_queue(suffix: str) -> str:
+def _notebook(suffix: str) -> str:
     return manifest("tf-notebook", suffix=suffix)
 
 

@@ -19,7 +19,7 @@ async def played(story: Story) -> dict[str, str]:
         return told | {"limits": str(await limits(bed)), "events": str(await pod_events(bed))}
 
 
-async def test_s0_each_event_queue_may_use_4308_mib_as_in_the_source() -> None:
+async def test_s0_each_notebook_may_use_4308_mib_as_in_the_source() -> None:
     told = await played(notebooks())
     assert told["limits"].count("4308 MiB") == 3
     assert "12/14 (GiB) (85%)" in told["kubectl gpushare top node -s"]

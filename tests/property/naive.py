@@ -1,4 +1,4 @@
-"""The books as a slow clerk keeps them: facts about pods and nodes, and everything recounted when asked.
+"""A naive model of the ledger: facts about pods and nodes, from which everything is recomputed.
 
 Written from the design's sentences, not from the ledger's code; the ledger must agree with it.
 """
@@ -13,7 +13,7 @@ from gpushare.model.objects import Node, Pod
 
 @dataclass(frozen=True)
 class Held:
-    """A pod that holds units on a node."""
+    """A pod that reserves units on a node."""
 
     node: str
     demand: Demand
@@ -24,7 +24,7 @@ class Held:
 
 @dataclass
 class Clerk:
-    """What is known. ``nodes`` holds those that exist now."""
+    """The known facts. ``nodes`` are those that exist now."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     unhealthy: dict[str, frozenset[int]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Clerk:
         self.waiting.pop(uid, None)
 
     def lies_on(self, uid: str) -> set[int]:
-        """The cards that a pod counts on: the agent's word, else the claim; all of them if in doubt.
+        """The GPUs that a pod counts against: node annotation first, then the claim; all of them if in doubt.
 
         A pod that asks for zero is given no card, so it counts on none.
         """
@@ -100,7 +100,7 @@ class Clerk:
         return [h for uid, h in self.held.items() if h.node == name and index in self.lies_on(uid)]
 
     def is_open(self, name: str, index: int) -> bool:
-        """Whether a card takes pods: in health, promised no more than it has, of one mode, not too full.
+        """Whether a GPU takes pods: healthy, not over-committed, of one mode, below the maximum of pods.
 
         A card that a pod has as a whole GPU takes none.
         """

@@ -91,7 +91,7 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
 
 @st.composite
 def bound_pods(draw: st.DrawFn, uid: str, names: tuple[str, ...]) -> Pod:
-    """A pod on a node; where it lies is known, unknown or wrong."""
+    """A pod on a node; its GPUs are known, unknown or wrong."""
     wanted = draw(small_demands())
     cards = tuple(range(wanted.cards)) if draw(st.booleans()) else tuple(range(1, 1 + wanted.cards))
     return pod(
@@ -161,7 +161,7 @@ def crowding_pods(draw: st.DrawFn, uid: str, cards: tuple[int, ...]) -> Pod:
 
 @st.composite
 def crowded(draw: st.DrawFn) -> Ledger:
-    """One open node whose cards are mostly taken by pods of every priority."""
+    """One schedulable node with GPUs that are mostly reserved by pods of every priority."""
     sizes = draw(st.lists(st.integers(6, 12), min_size=1, max_size=3))
     cards = tuple(range(len(sizes)))
     return cluster(

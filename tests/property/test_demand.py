@@ -47,7 +47,7 @@ def test_a_pod_takes_the_most_that_its_containers_hold_at_any_moment(
 
 
 @given(containers(any_amounts), labels)
-def test_a_request_is_sound_or_says_why_not(listed: tuple[ContainerDemand, ...], label: str | None) -> None:
+def test_a_request_is_valid_or_has_a_problem(listed: tuple[ContainerDemand, ...], label: str | None) -> None:
     found = demand_of(listed, label)
     assert isinstance(found, Demand) == is_sound(listed, label)
     if isinstance(found, Malformed):
@@ -65,7 +65,7 @@ def test_the_parts_of_all_cards_are_the_whole(listed: tuple[ContainerDemand, ...
 
 
 @given(containers(any_amounts), labels)
-def test_a_refused_pod_is_never_thought_smaller_than_its_limits(
+def test_a_rejected_pod_is_never_thought_smaller_than_its_limits(
     listed: tuple[ContainerDemand, ...], label: str | None
 ) -> None:
     found = demand_of(listed, label)

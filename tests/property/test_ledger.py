@@ -362,7 +362,7 @@ class HostileCluster(HonestCluster):
 
     @invariant()
     def no_card_is_promised_more_than_it_has(self) -> None:
-        """Others promise here; but what is promised beyond a card is found, and the card closed."""
+        """Other writers reserve here too, but an over-committed GPU is found and is unschedulable."""
         assert set(overcommitted(self.ledger)) == {
             (name, card.index)
             for name, node in self.clerk.nodes.items()

@@ -1,4 +1,4 @@
-"""Preempt, in any cluster: its victims are enough, none is spare, and nobody important is among them."""
+"""Preempt, in any cluster: the victims are enough, all necessary, and of lower priority."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ proposals = st.lists(st.sampled_from(("p0", "p1", "p2", "p3", "stranger")), uniq
 
 
 def fits(book: Book, who: PodRequest, gone: frozenset[str]) -> bool:
-    """Whether the pod has room once these, and all that are being deleted, are gone."""
+    """Whether the pod fits once these and all terminating pods are gone."""
     going = frozenset(r.uid for r in book.reservations.values() if r.terminating)
     return not isinstance(place(without(book, going | gone), who), Rejection)
 
@@ -29,7 +29,7 @@ def test_the_victims_are_enough(ledger: Ledger, who: PodRequest, proposed: list[
 
 
 @given(crowded(), preemptors(), proposals)
-def test_a_node_is_left_out_only_where_evicting_every_lower_pod_is_not_enough(
+def test_a_node_is_omitted_only_where_evicting_every_lower_pod_is_not_enough(
     ledger: Ledger, who: PodRequest, proposed: list[str]
 ) -> None:
     book = ledger.books["n0"]
@@ -55,7 +55,7 @@ def test_a_choice_that_is_enough_is_kept_as_it_is(
 
 
 @given(crowded(), preemptors(), proposals)
-def test_of_our_own_choice_nobody_is_spare_and_nobody_is_too_important(
+def test_no_chosen_victim_is_unnecessary_or_too_important(
     ledger: Ledger, who: PodRequest, proposed: list[str]
 ) -> None:
     book = ledger.books["n0"]

@@ -28,7 +28,7 @@ ASKED = (*NODES, "unknown")
 
 
 @given(ledgers(), pod_requests())
-def test_filter_says_of_every_node_what_bind_would_say(ledger: Ledger, who: PodRequest) -> None:
+def test_filter_agrees_with_bind_on_every_node(ledger: Ledger, who: PodRequest) -> None:
     outcome = filter_nodes(ledger, who, ASKED)
     for name in NODES:
         found = place(ledger.books[name], who)
@@ -40,7 +40,7 @@ def test_filter_says_of_every_node_what_bind_would_say(ledger: Ledger, who: PodR
 
 
 @given(ledgers(), pod_requests(), st.integers(1, len(NODES)))
-def test_a_shortlist_names_the_best_nodes_and_refuses_no_other(
+def test_a_shortlist_names_the_best_nodes_and_rejects_no_other(
     ledger: Ledger, who: PodRequest, most: int
 ) -> None:
     whole = filter_nodes(ledger, who, ASKED)
@@ -72,7 +72,7 @@ def test_an_explanation_is_given_exactly_where_no_node_fits(ledger: Ledger, who:
 
 
 def unlike(book: Book, index: int, wanted: Demand) -> bool:
-    """Whether somebody who uses the card is not the one user whom the demand runs as."""
+    """Whether a user on the GPU differs from the demand's only user."""
     assert book.node is not None
     others: set[int | None] = set()
     for reservation in book.reservations.values():
@@ -83,7 +83,7 @@ def unlike(book: Book, index: int, wanted: Demand) -> bool:
 
 
 @given(ledgers(nominees=0), pod_requests())
-def test_a_pod_is_placed_exactly_where_enough_cards_have_room(ledger: Ledger, who: PodRequest) -> None:
+def test_a_pod_is_placed_exactly_where_enough_gpus_fit(ledger: Ledger, who: PodRequest) -> None:
     part = who.demand.per_card
     for name in NODES:
         book = ledger.books[name]
@@ -163,10 +163,10 @@ def could_all_be_in(book: Book, waiting: list[Nominee]) -> bool:
 
 
 @given(waited_for(), st.integers(1, 8), st.integers(0, 3), st.sampled_from(PLACEMENTS))
-def test_room_for_nominees_of_no_lower_priority_is_never_taken_away(
+def test_units_for_nominees_of_no_lower_priority_are_never_taken(
     ledger: Ledger, units: int, priority: int, wish: str | None
 ) -> None:
-    """Those that have room once the terminating pods are gone still have it with the seeker in."""
+    """The nominees that fit once the terminating pods are gone still fit with the pod placed."""
     book = ledger.books["n0"]
     who = PodRequest("seeker", demand(units), priority, wish)
     found = place(book, who)
@@ -178,7 +178,7 @@ def test_room_for_nominees_of_no_lower_priority_is_never_taken_away(
 
 
 @given(waited_for(), st.integers(1, 8), st.sampled_from(PLACEMENTS))
-def test_a_lone_nominee_is_placed_once_its_room_is_clear_whoever_came_between(
+def test_a_lone_nominee_is_placed_once_its_units_are_free_whatever_pods_came_between(
     ledger: Ledger, units: int, wish: str | None
 ) -> None:
     book = ledger.books["n0"]
@@ -194,7 +194,7 @@ def test_a_lone_nominee_is_placed_once_its_room_is_clear_whoever_came_between(
 
 
 def place_all(book: Book, nominees: list[Nominee]) -> list[Nominee]:
-    """The nominees that get room, the highest priority first, as the scheduler will place them."""
+    """The nominees that fit, the highest priority first, as the scheduler will place them."""
     placed = []
     for nominee in sorted(nominees, key=lambda n: (-n.priority, n.uid)):
         found = place(

@@ -1,4 +1,4 @@
-"""Binds against a fake API server: what is reserved, posted, kept, released and told."""
+"""Binds against a fake API server: what is reserved, posted, kept, released and reported."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -104,7 +104,7 @@ async def test_a_bind_posts_once_with_all_annotations_and_takes_the_units() -> N
         assert r.free() == [10, 14]
 
 
-async def test_a_bind_with_a_key_carries_a_seal_that_is_believed() -> None:
+async def test_a_bind_with_a_key_carries_a_seal_that_is_accepted() -> None:
     async with rig(node("n", 14, 14), pod("a", 4)) as r:
         r.cluster.sealer = Sealer(b"k" * 32)
         await r.bind("a")
@@ -114,7 +114,7 @@ async def test_a_bind_with_a_key_carries_a_seal_that_is_believed() -> None:
         assert (found.claim, found.mode) == (((0, Amount(4)),), Mode.SHARE)
 
 
-async def test_a_second_attempt_says_the_mode_of_the_first() -> None:
+async def test_a_second_attempt_repeats_the_mode_of_the_first() -> None:
     async with rig(node("n", 14, 14), pod("a", 4)) as r:
         r.api.script.append(fail(silence()))
         await r.bind("a")
@@ -188,7 +188,7 @@ async def test_a_fence_that_closes_while_a_connection_is_made_keeps_the_post_bac
         assert r.free() == [14]
 
 
-async def test_the_fence_holds_back_a_second_attempt_and_keeps_its_reservation() -> None:
+async def test_the_fence_delays_a_second_attempt_and_keeps_its_reservation() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script.append(fail(silence()))
         await r.bind("a")
@@ -199,7 +199,7 @@ async def test_the_fence_holds_back_a_second_attempt_and_keeps_its_reservation()
 
 
 @pytest.mark.parametrize("at", [None, "n", "m"], ids=["pending", "bound-there", "bound-elsewhere"])
-async def test_a_pod_that_asks_for_nothing_of_ours_is_refused_by_name_and_changes_nothing(
+async def test_a_pod_that_requests_no_gpushare_resource_is_rejected_by_name_and_changes_nothing(
     at: str | None,
 ) -> None:
     async with rig(node("n", 14, mode=Mode.CGPU, pods_per_card=1), pod("a", 4)) as r:
@@ -216,14 +216,14 @@ async def test_a_pod_that_asks_for_nothing_of_ours_is_refused_by_name_and_change
         assert await r.bind("a") == BindResult()
 
 
-async def test_a_pod_that_asks_for_zero_is_bound_as_filter_let_it_pass_and_takes_no_card() -> None:
+async def test_a_pod_that_requests_zero_is_bound_as_filter_let_it_pass_and_takes_no_card() -> None:
     async with rig(node("n", 14, mode=Mode.CGPU, pods_per_card=1), pod("a", 4), pod("zero", 0)) as r:
         assert await r.bind("zero") == BindResult()
         assert await r.bind("a") == BindResult()
         assert [post.pod.uid for post in r.api.posts] == ["zero", "a"]
 
 
-async def test_a_malformed_pod_is_refused_with_its_problem_and_told() -> None:
+async def test_a_malformed_pod_is_rejected_with_its_problem_and_reported() -> None:
     async with rig(node("n", 14), pod("a", Malformed("limit is -4"))) as r:
         assert await r.bind("a") == BindResult("limit is -4", "malformed")
         assert [(n.reason, n.text, n.warning) for n in r.notes] == [
@@ -232,7 +232,7 @@ async def test_a_malformed_pod_is_refused_with_its_problem_and_told() -> None:
         assert r.api.posts == []
 
 
-async def test_a_pod_that_fits_nowhere_on_the_node_is_told_the_numbers() -> None:
+async def test_a_pod_that_fits_nowhere_on_the_node_gets_the_numbers() -> None:
     async with rig(node("n", 14), pod("a", 12, at="n", card=0), pod("b", 4)) as r:
         outcome = await r.bind("b")
         assert outcome.reason == "no_fit"
@@ -254,7 +254,7 @@ async def test_a_pod_that_cannot_be_read_is_an_error_and_reserves_nothing() -> N
         assert r.free() == [14]
 
 
-async def test_a_pod_of_another_uid_is_refused_in_the_originals_words() -> None:
+async def test_a_pod_of_another_uid_is_rejected_with_the_text_of_the_aliyun_extender() -> None:
     async with rig(node("n", 14)) as r:
         r.api.has(pod("new", 4, name="web"))
         assert await r.bind("old", name="web") == BindResult(
@@ -268,7 +268,7 @@ async def test_a_pod_of_another_uid_is_refused_in_the_originals_words() -> None:
 @pytest.mark.parametrize(
     ("status", "reason"), [(403, "api_403"), (404, "not_found"), (422, "api_422"), (429, "api_429")]
 )
-async def test_a_clear_refusal_releases_the_units(status: int, reason: str) -> None:
+async def test_a_clear_rejection_releases_the_units(status: int, reason: str) -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script.append(fail(refused(status, "because")))
         assert await r.bind("a") == BindResult("binding pod default/a to node n: because", reason)
@@ -277,7 +277,7 @@ async def test_a_clear_refusal_releases_the_units(status: int, reason: str) -> N
         assert r.notes == []
 
 
-async def test_a_refusal_of_a_second_attempt_does_not_release_what_the_first_may_still_take() -> None:
+async def test_a_rejection_of_a_second_attempt_does_not_release_what_the_first_may_still_take() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script += [fail(silence()), fail(refused(403))]
         await r.bind("a")
@@ -312,7 +312,7 @@ async def test_a_second_attempt_on_the_same_node_posts_the_same_cards_again() ->
         assert not r.unclear
 
 
-async def test_an_unclear_bind_blocks_another_node_and_says_for_how_long() -> None:
+async def test_an_unclear_bind_blocks_another_node_with_the_remaining_time() -> None:
     async with rig(node("n", 14), node("m", 14), pod("a", 4)) as r:
         r.api.script.append(fail(silence()))
         await r.bind("a", "n")
@@ -361,7 +361,7 @@ async def test_a_conflict_with_our_own_earlier_post_is_a_success() -> None:
         assert r.free() == [10]
 
 
-async def test_a_conflict_with_somebody_else_counts_the_pod_where_it_is() -> None:
+async def test_a_conflict_with_another_writer_counts_the_pod_where_it_is() -> None:
     async with rig(node("n", 14), node("m", 14), pod("a", 4)) as r:
 
         async def other_was_first(api: FakeApi, _: object) -> None:
@@ -417,7 +417,7 @@ async def test_calls_for_the_same_pod_and_node_join() -> None:
         assert len(r.api.posts) == 1
 
 
-async def test_another_node_is_refused_while_a_bind_is_under_way() -> None:
+async def test_another_node_is_rejected_while_a_bind_is_under_way() -> None:
     async with rig(node("n", 14), node("m", 14), pod("a", 4)) as r:
         gate = asyncio.Event()
         r.api.script.append(gated(gate))
@@ -457,7 +457,7 @@ async def test_draining_waits_for_every_post() -> None:
         assert [await call for call in calls] == [BindResult()] * 2
 
 
-async def test_a_pod_that_goes_while_its_bind_is_under_way_holds_nothing() -> None:
+async def test_a_pod_that_goes_while_its_bind_is_under_way_reserves_nothing() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         gate = asyncio.Event()
         r.api.script.append(gated(gate, carry_out))
@@ -482,7 +482,7 @@ async def test_a_crash_costs_one_bind_and_keeps_its_units() -> None:
         assert await r.bind("b") == BindResult()
 
 
-async def test_a_crash_of_a_bind_whose_pod_the_watch_has_not_shown_is_watched_over_too() -> None:
+async def test_a_crash_of_a_bind_whose_pod_the_watch_has_not_shown_is_tracked_too() -> None:
     async with rig(node("n", 14)) as r:
         r.api.has(pod("a", 4))
         r.api.script.append(fail(RuntimeError("a defect")))

@@ -1,4 +1,4 @@
-"""The live state: junk in lists of unhealthy cards, and waking whoever waits for a pod."""
+"""The live state: invalid entries in lists of unhealthy GPUs, and waking tasks that wait for a pod."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ def test_a_list_for_a_node_that_comes_later_counts_then() -> None:
     assert usable(cluster) == [0, 1]
 
 
-async def test_everybody_who_waits_for_a_pod_is_woken_by_any_word_of_it() -> None:
+async def test_every_task_that_waits_for_a_pod_is_woken_by_any_change_of_it() -> None:
     cluster = Cluster()
     waits = [asyncio.create_task(cluster.next_change(uid)) for uid in ("a", "a", "b")]
     await asyncio.sleep(0)

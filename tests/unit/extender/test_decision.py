@@ -48,5 +48,5 @@ def test_a_pod_that_is_where_it_is_wanted_is_bound() -> None:
         (ApiError("kept back", unsent=True), "fenced"),
     ],
 )
-def test_the_reason_of_a_refusal_is_a_class_for_metrics(error: ApiError, reason: str) -> None:
+def test_the_reason_of_a_rejection_is_a_class_for_metrics(error: ApiError, reason: str) -> None:
     assert reason_of(error) == reason

@@ -88,7 +88,7 @@ async def turns(count: int = 20) -> None:
 
 
 async def rounds(api: FakeApi, seconds: float) -> None:
-    """As many looks at the Lease as need that long."""
+    """As many reads of the Lease as take that long."""
     enough = api.lease_requests + seconds / QUICK.retry_s
     await until(lambda: api.lease_requests > enough, within_s=10)
 
@@ -111,7 +111,7 @@ UNHELD = LeaseRecord("", "", 0, "", 0, "v")
 async def test_a_lease_that_tells_nothing_is_waited_for_in_full_and_caught_up_with(
     lease: LeaseRecord | None,
 ) -> None:
-    """It may have been deleted under a holder, or somebody may bind without one."""
+    """It may have been deleted while it was held, or another replica may bind without one."""
     api, catch_up = FakeApi(lease=lease), open_gate()
     began = time.monotonic()
     async with running(api, catch_up, QUICK) as leadership:
@@ -134,7 +134,7 @@ async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
 async def running_after_scouting(
     api: FakeApi, catch_up: CatchUp, change: Callable[[], None]
 ) -> AsyncIterator[Leadership]:
-    """A replica that looks at the Lease first; then the Lease changes; then it takes part."""
+    """A replica that reads the Lease first; then the Lease changes; then it takes part."""
     leadership = candidate(api, catch_up, ONCE)
     await leadership.observe_lease()
     change()
@@ -212,7 +212,7 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
 # --- a Lease that the API server refuses ---------------------------------------------------------
 
 
-async def test_without_the_right_to_the_lease_nobody_binds_and_both_ways_out_are_named() -> None:
+async def test_without_the_right_to_the_lease_no_replica_binds_and_both_ways_out_are_named() -> None:
     api = FakeApi(lease_verbs=())
     async with running(api) as leadership:
         await until(lambda: leadership.degraded)
@@ -220,7 +220,7 @@ async def test_without_the_right_to_the_lease_nobody_binds_and_both_ways_out_are
         assert leadership.fence() == leadership.degraded == refusal
 
 
-async def test_a_refusal_does_not_make_a_follower_bind() -> None:
+async def test_a_rejection_does_not_make_a_follower_bind() -> None:
     api = FakeApi(lease=OTHER)
     async with running(api, durations=FAST) as leadership:
         await until(lambda: leadership.holder)
@@ -235,7 +235,7 @@ async def test_a_refusal_does_not_make_a_follower_bind() -> None:
 
 
 @pytest.mark.parametrize("by_flag", [False, True])
-async def test_a_holder_that_is_refused_its_lease_binds_until_its_deadline_and_goes_on_after_it(
+async def test_a_holder_that_is_rejected_its_lease_binds_until_its_deadline_and_goes_on_after_it(
     *,
     by_flag: bool,
 ) -> None:
@@ -265,7 +265,7 @@ async def test_a_right_to_read_the_lease_is_not_enough_to_bind() -> None:
         )
 
 
-async def test_a_refusal_is_said_once() -> None:
+async def test_a_rejection_is_logged_once() -> None:
     api = FakeApi(lease_errors=deque([refused(403, "no")] * 5))
     with capture_logs() as logs:
         async with running(api, durations=FAST):
@@ -331,7 +331,7 @@ async def test_a_lease_of_another_ends_it_for_good() -> None:
 
 
 async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
-    """Whoever hears nothing does not know whether another holds the Lease by now."""
+    """Without an answer a replica does not know whether another replica holds the Lease."""
     catch_up = open_gate()
     async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)
@@ -345,7 +345,7 @@ async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
         assert catch_up.begun == 2
 
 
-async def test_it_goes_on_for_as_long_as_it_is_refused() -> None:
+async def test_it_goes_on_for_as_long_as_it_is_rejected() -> None:
     catch_up = open_gate()
     async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)
@@ -357,7 +357,7 @@ async def test_it_goes_on_for_as_long_as_it_is_refused() -> None:
 # --- outages, races, the end ---------------------------------------------------------------------
 
 
-async def test_whoever_loses_the_race_for_the_lease_does_not_lead() -> None:
+async def test_a_replica_that_loses_the_race_for_the_lease_does_not_lead() -> None:
     api = FakeApi(lease_errors=deque([None, refused(409)]))
     async with running(api) as leadership:
         await until(lambda: not api.lease_errors)
@@ -402,7 +402,9 @@ async def test_a_holder_whose_lease_was_taken_steps_down() -> None:
         assert leadership.fence() == NOT_HELD
 
 
-async def test_a_lease_that_another_held_meanwhile_and_gave_back_is_led_only_after_a_catch_up() -> None:
+async def test_a_lease_that_another_replica_held_meanwhile_and_released_is_led_only_after_a_catch_up() -> (
+    None
+):
     """The other's binds may not have come through our watch."""
     api, catch_up = FakeApi(lease=FREE), open_gate()
     async with running(api, catch_up, FAST) as leadership:
@@ -417,7 +419,7 @@ async def test_a_lease_that_another_held_meanwhile_and_gave_back_is_led_only_aft
         await until(lambda: leadership.leads)
 
 
-async def test_a_lease_that_was_given_back_is_led_at_once() -> None:
+async def test_a_lease_that_was_released_is_led_at_once() -> None:
     api = FakeApi(lease=replace(OTHER, holder=""))
     async with running(api) as leadership:
         await until(lambda: leadership.leads, within_s=1)
@@ -467,7 +469,7 @@ async def test_a_renewal_is_no_transition() -> None:
         assert api.lease.transitions == FREE.transitions + 1
 
 
-async def test_at_an_end_with_no_bind_under_way_the_lease_is_given_back() -> None:
+async def test_at_an_end_with_no_bind_under_way_the_lease_is_released() -> None:
     api = FakeApi(lease=FREE)
     async with running(api) as leadership:
         await until(lambda: leadership.leads)
@@ -526,7 +528,7 @@ async def bind_beside_a_job_that_crashes(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("error", [refused(409), silence()])
-async def test_a_lease_that_cannot_be_given_back_does_not_keep_the_daemon(error: ApiError) -> None:
+async def test_a_lease_that_cannot_be_released_does_not_keep_the_daemon(error: ApiError) -> None:
     api = FakeApi(lease=FREE)
     async with running(api) as leadership:
         await until(lambda: leadership.leads)

@@ -70,7 +70,7 @@ def test_ones_own_lease_is_renewed_however_old_it_is(now: float) -> None:
     assert decide(Observation(record("me"), 0.0), "me", now) is LeaseAction.RENEW
 
 
-def test_a_lease_that_was_given_back_is_taken_at_once() -> None:
+def test_a_lease_that_was_released_is_taken_at_once() -> None:
     assert decide(Observation(record(""), 100.0), "me", 100.0) is LeaseAction.TAKE
 
 
@@ -107,7 +107,7 @@ def test_a_lease_that_tells_nothing_of_who_could_be_binding_is_waited_for_in_ful
     assert binds_from(Observation(found, 0.0), TERMS, 4.0) == 4.0 + TERMS.take_over_s
 
 
-def test_after_a_lease_that_was_given_back_one_may_bind_at_once() -> None:
+def test_after_a_lease_that_was_released_one_may_bind_at_once() -> None:
     assert binds_from(Observation(record(""), 0.0), TERMS, 4.0) == 4.0
 
 
@@ -152,7 +152,7 @@ def test_a_lease_of_another_uid_is_another_lease() -> None:
     ],
     ids=["free", "free-again", "held", "never-held", "absent"],
 )
-def test_only_a_lease_that_stayed_given_back_proves_that_nobody_has_bound(
+def test_only_a_lease_that_stayed_released_proves_that_no_replica_has_bound(
     first: LeaseRecord | None, taken: LeaseRecord | None, *, unchanged: bool
 ) -> None:
     assert unchanged_since_release(Observation(first, 0.0), Observation(taken, 9.0)) is unchanged
@@ -169,7 +169,7 @@ def test_only_a_lease_that_stayed_given_back_proves_that_nobody_has_bound(
     ],
     ids=["by-choice", "without-the-flag", "seen-absent", "seen-held"],
 )
-def test_a_replica_goes_alone_only_by_choice_and_if_it_has_never_read_the_lease(
+def test_a_replica_binds_without_a_lease_only_if_configured_and_if_it_has_never_read_the_lease(
     observation: Observation | None, *, allowed: bool, without_lease: bool
 ) -> None:
     assert may_bind_without_lease(observation, allowed=allowed) is without_lease
@@ -401,7 +401,7 @@ def test_no_replica_may_bind_while_a_post_of_another_could_be_under_way(
 
 @settings(max_examples=5 * settings().max_examples)
 @given(quarters, schedules)
-def test_the_lives_of_a_replica_that_may_go_alone_do_not_overlap_either(
+def test_the_lives_of_a_replica_that_may_bind_without_a_lease_do_not_overlap_either(
     offset: float, schedule: list[Step]
 ) -> None:
     world = World([offset], by_flag=True)
@@ -442,7 +442,7 @@ def test_the_simulation_lets_a_replica_bind_that_found_no_lease() -> None:
     assert (found[0], found[-1]) == ((0, 20.0, 22.0), (0, 24.0, 31.0))
 
 
-def test_the_simulation_lets_a_replica_bind_alone_and_then_with_a_lease() -> None:
+def test_the_simulation_lets_a_replica_bind_without_a_lease_and_then_with_a_lease() -> None:
     schedule = [(0, "refuse", 0.0), *renewals(0, 12), (0, "grant", 0.0), *renewals(0, 12)]
     found = windows(World([0.0], by_flag=True), schedule)
     assert (found[0], found[2], found[-1]) == ((0, 20.0, 22.0), (0, 24.0, 26.0), (0, 48.0, 55.0))

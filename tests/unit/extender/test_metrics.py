@@ -20,7 +20,7 @@ def test_pods_without_a_node_wait() -> None:
     assert shown(pod("a", 6), pod("b", 4), pod("c", 2, at="n")) == (2, 4)
 
 
-def test_a_pod_of_several_cards_asks_each_for_its_part() -> None:
+def test_a_pod_of_several_cards_requests_its_part_of_each() -> None:
     assert shown(pod("a", demand(6, cards=3))) == (1, 2)
 
 
@@ -28,5 +28,5 @@ def test_a_pod_that_ends_waits_for_nothing() -> None:
     assert shown(pod("a", finished=True), pod("b", terminating=True)) == (0, None)
 
 
-def test_pods_that_ask_for_no_units_or_for_nonsense_are_no_concern() -> None:
+def test_pods_that_request_no_units_or_for_nonsense_are_no_concern() -> None:
     assert shown(pod("a", 0), pod("b", Malformed("nonsense"))) == (0, None)

@@ -11,7 +11,7 @@ from gpushare.runtime.http import Request, Response
 
 
 class ServiceFake:
-    """A fake service that says what it was asked."""
+    """A fake service that returns its arguments."""
 
     def answer(self, verb: str, body: bytes) -> bytes:
         return f"{verb} {body.decode()}".encode()

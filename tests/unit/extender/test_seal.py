@@ -24,7 +24,7 @@ def bound(*, card: int = 0, created: str = LATER, sealer: Sealer = SEALER, mode:
     return replace(plain, seal=sealer.seal("a", "n", plain.claim, mode))
 
 
-def test_a_sealed_claim_is_believed() -> None:
+def test_a_sealed_claim_is_accepted() -> None:
     assert SEALER.checked(bound()) == bound()
 
 
@@ -39,12 +39,12 @@ def test_only_the_claim_is_taken_from_a_pod_whose_seal_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("mode", sorted(SHARING))
-def test_a_sealed_mode_is_believed(mode: Mode) -> None:
+def test_a_sealed_mode_is_accepted(mode: Mode) -> None:
     assert SEALER.checked(bound(mode=mode)) == bound(mode=mode)
 
 
 @pytest.mark.parametrize("said", [None, Mode.CGPU])
-def test_the_seal_knows_the_mode_whatever_the_annotation_says(said: Mode | None) -> None:
+def test_the_seal_knows_the_mode_regardless_of_the_annotation(said: Mode | None) -> None:
     assert SEALER.checked(replace(bound(mode=Mode.SHARE), mode=said)) == bound(mode=Mode.SHARE)
 
 
@@ -61,7 +61,7 @@ def test_a_mode_without_a_sound_seal_is_not_known(seal: str | None) -> None:
     assert (found.claim, found.mode) == (None, None)
 
 
-def test_the_cards_of_a_pod_whose_mode_is_not_sealed_are_believed_and_its_mode_is_not() -> None:
+def test_the_cards_of_a_pod_whose_mode_is_not_sealed_are_accepted_and_its_mode_is_not() -> None:
     found = SEALER.checked(replace(bound(), mode=Mode.SHARE))
     assert found == bound()
 
@@ -72,7 +72,7 @@ def test_pods_older_than_the_key_keep_their_mode_without_a_seal() -> None:
 
 
 @pytest.mark.parametrize("stolen", [{"node": "m"}, {"uid": "b"}])
-def test_a_seal_holds_for_one_pod_on_one_node(stolen: dict[str, str]) -> None:
+def test_a_seal_is_valid_for_one_pod_on_one_node(stolen: dict[str, str]) -> None:
     assert SEALER.checked(replace(bound(), **stolen)).claim is None  # type: ignore[arg-type]
 
 
@@ -89,7 +89,7 @@ def test_a_seal_that_is_no_ascii_is_none_and_no_crash() -> None:
     assert SEALER.checked(replace(bound(), seal="sealé")).claim is None
 
 
-def test_pods_older_than_the_key_are_believed_without_a_seal() -> None:
+def test_pods_older_than_the_key_are_accepted_without_a_seal() -> None:
     old = replace(bound(created="2025-12-31T23:59:59Z"), seal=None)
     assert SEALER.checked(old).claim == old.claim
 
@@ -98,13 +98,13 @@ def test_a_pod_as_old_as_the_key_needs_a_seal() -> None:
     assert SEALER.checked(replace(bound(created=KEY_MADE), seal=None)).claim is None
 
 
-def test_without_a_key_every_claim_is_believed_and_nothing_is_sealed() -> None:
+def test_without_a_key_every_claim_is_accepted_and_nothing_is_sealed() -> None:
     unsealed = replace(bound(), seal=None)
     assert Sealer().checked(unsealed) == unsealed
     assert Sealer().seal("a", "n", even_shares(demand(4), (0,))) is None
 
 
-def test_a_pod_that_is_not_bound_is_left_alone() -> None:
+def test_a_pod_that_is_not_bound_is_unchanged() -> None:
     pending = replace(pod("a", 4), created=LATER)
     assert SEALER.checked(pending) is pending
 

@@ -23,7 +23,7 @@ BOUND = pod("a", 4, at="n", card=0)
 
 @dataclass
 class Kept:
-    """One bind of unknown outcome: pod ``a`` holds 4 of 14 units on node ``n``."""
+    """One unclear bind: pod ``a`` reserves 4 of 14 units on node ``n``."""
 
     api: FakeApi
     cluster: Cluster
@@ -144,20 +144,20 @@ async def test_a_pod_that_etcd_shows_bound_is_taken_in_before_the_watch_shows_it
         assert k.free == [10]
 
 
-async def test_a_refusal_of_the_only_post_releases_an_unbound_pod() -> None:
+async def test_a_rejection_of_the_only_post_releases_an_unbound_pod() -> None:
     async with kept() as k:
         k.unclear.resolve("a")
         await k.unclear.check(POD, refused=True)
         assert k.free == [14]
 
 
-async def test_a_refusal_does_not_release_what_an_earlier_post_may_still_take() -> None:
+async def test_a_rejection_does_not_release_what_an_earlier_post_may_still_take() -> None:
     async with kept() as k:
         await k.unclear.check(POD, refused=True)
         assert k.free == [10]
 
 
-async def test_without_a_refusal_or_a_deadline_a_look_releases_nothing() -> None:
+async def test_without_a_rejection_or_a_deadline_a_check_releases_nothing() -> None:
     """The pod's POST may be under way right now."""
     async with kept() as k:
         k.unclear.resolve("a")

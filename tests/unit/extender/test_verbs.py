@@ -70,7 +70,7 @@ def test_a_filter_answer_byte_for_byte() -> None:
     )
 
 
-def test_with_no_hopeless_node_that_map_is_null() -> None:
+def test_with_no_unresolvable_node_that_map_is_null() -> None:
     found = answer(filter_verb, body(Pod=wire_pod(), NodeNames=["m"]))
     assert found == {
         "Nodes": None,
@@ -85,7 +85,7 @@ def test_no_node_fits_is_an_empty_list_and_no_null() -> None:
     assert answer(filter_verb, body(Pod=wire_pod(), NodeNames=["n"]))["NodeNames"] == []
 
 
-def test_of_the_nodes_that_fit_a_shortlist_names_the_best_and_refuses_no_other() -> None:
+def test_of_the_nodes_that_fit_a_shortlist_names_the_best_and_rejects_no_other() -> None:
     request = body(Pod=wire_pod(2), NodeNames=["m", "n", "small", "gone"])
     found = answer(partial(filter_verb, most=2), request)
     assert set(found["NodeNames"]) == {"n", "small"}
@@ -114,14 +114,14 @@ def test_keys_that_we_do_not_know_are_passed_over() -> None:
     assert found["NodeNames"] == ["m"]
 
 
-def test_a_malformed_pod_fits_nowhere_and_each_node_says_why() -> None:
+def test_a_malformed_pod_fits_nowhere_and_each_node_has_the_reason() -> None:
     found = answer(filter_verb, body(Pod=wire_pod(-4), NodeNames=["m", "n"]))
     problem = "container main: limit aliyun.com/gpu-mem=-4 is negative"
     assert found["NodeNames"] == []
     assert found["FailedAndUnresolvableNodes"] == found["FailedNodes"] == {"m": problem, "n": problem}
 
 
-def test_a_pod_that_asks_for_nothing_passes_wherever_cards_are_shared() -> None:
+def test_a_pod_that_requests_nothing_passes_wherever_cards_are_shared() -> None:
     plain = {"metadata": {"name": "web", "namespace": "ns", "uid": "p"}, "spec": {"containers": []}}
     found = answer(filter_verb, body(Pod=plain, NodeNames=["m", "n", "gone"]))
     assert found["NodeNames"] == ["m", "n"]
@@ -168,7 +168,7 @@ def test_what_cannot_be_read_is_answered_with_what_is_wrong(request_body: bytes,
 # --- prioritize ----------------------------------------------------------------------------------
 
 
-def test_scores_are_counted_from_the_lowest_which_is_left_out() -> None:
+def test_scores_are_counted_from_the_lowest_which_is_omitted() -> None:
     ledger = cluster(node("e", 14), node("h", 14), node("f", 14), pod("x", 6, at="h", card=0),
                      pod("y", 10, at="f", card=0))  # fmt: skip
     found, error, _ = prioritize_verb(body(Pod=wire_pod(), NodeNames=["e", "h", "f"]), ledger)
@@ -231,7 +231,7 @@ def test_a_pod_larger_than_any_card_has_no_victims() -> None:
 
 
 @pytest.mark.parametrize("request_body", [b"", b"{}", b"7", body(Pod=wire_pod("x"), NodeNameToVictims={})])
-def test_a_preempt_that_cannot_be_read_evicts_nobody(request_body: bytes) -> None:
+def test_a_preempt_that_cannot_be_read_evicts_no_pod(request_body: bytes) -> None:
     found, error, _ = preempt_verb(request_body, FULL)
     assert found == b'{"NodeNameToMetaVictims":{}}'
     assert error

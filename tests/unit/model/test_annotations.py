@@ -44,7 +44,7 @@ def test_bind_writes_what_the_original_pair_reads() -> None:
     }
 
 
-def test_every_container_is_told_its_part() -> None:
+def test_every_container_gets_its_part() -> None:
     assert allocation(of(main(3), main(0), main(4)), 1) == {"0": {"1": 3}, "2": {"1": 4}}
 
 
@@ -63,7 +63,7 @@ def test_what_goes_beyond_the_containers_is_one_entry_after_them() -> None:
     }
 
 
-def test_compute_is_written_only_where_it_was_asked_for() -> None:
+def test_compute_is_written_only_where_it_was_requested() -> None:
     assert contract.ANN_CORE_ALLOCATION not in written(demand(4), 0)
     assert json.loads(written(demand(4, core=30), 2)[contract.ANN_CORE_ALLOCATION]) == {"0": {"2": 30}}
 
@@ -152,7 +152,7 @@ def test_a_pod_on_several_cards_must_name_all_of_them_with_equal_parts(text: str
     assert claim_of(written(wanted, 0, 1) | {contract.ANN_ALLOCATION: text}, wanted) is None
 
 
-def test_compute_in_the_annotations_of_a_pod_that_asked_for_none_voids_the_claim() -> None:
+def test_compute_in_the_annotations_of_a_pod_that_requested_none_voids_the_claim() -> None:
     annotations = written(demand(8), 0) | {contract.ANN_CORE_ALLOCATION: '{"0":{"0":20}}'}
     assert claim_of(annotations, demand(8)) is None
 
@@ -191,7 +191,7 @@ def test_what_is_no_allocation_is_none(text: str) -> None:
     assert parse_assigned(f'{{"uid":{text}}}') is None
 
 
-def test_the_agents_word_adds_up_over_the_containers_of_each_pod() -> None:
+def test_the_agents_annotation_adds_up_over_the_containers_of_each_pod() -> None:
     assert parse_assigned('{"a":{"main":{"0":3},"side":{"0":1}},"b":{"main":{"1":2,"2":2}}}') == {
         "a": {0: 4},
         "b": {1: 2, 2: 2},
@@ -199,11 +199,11 @@ def test_the_agents_word_adds_up_over_the_containers_of_each_pod() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", '{"a":{"0":4}}', '{"a":{"main":{"zero":4}}}', "\ud800"])
-def test_one_entry_that_cannot_be_read_voids_the_whole_word(text: str) -> None:
+def test_one_entry_that_cannot_be_read_voids_the_whole_annotation(text: str) -> None:
     assert parse_assigned(text) is None
 
 
-def test_an_empty_word_says_nothing_about_anybody() -> None:
+def test_an_empty_assignment_affects_no_pod() -> None:
     assert parse_assigned("{}") == {}
 
 
@@ -214,7 +214,5 @@ def test_an_empty_word_says_nothing_about_anybody() -> None:
         ({2: 4, 0: 4}, 20, ((0, Amount(4, 10)), (2, Amount(4, 10)))),
     ],
 )
-def test_units_that_somebody_else_decided_become_shares(
-    units: dict[int, int], core: int, shares: Shares
-) -> None:
+def test_units_that_are_given_become_shares(units: dict[int, int], core: int, shares: Shares) -> None:
     assert shares_from_units(units, core) == shares

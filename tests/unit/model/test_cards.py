@@ -61,19 +61,19 @@ def test_what_is_written_is_read_back() -> None:
         ("null", "array"),
     ],
 )
-def test_a_list_that_is_not_sound_is_refused_with_what_is_wrong(text: str, says: str) -> None:
+def test_a_list_that_is_invalid_is_rejected_with_what_is_wrong(text: str, says: str) -> None:
     assert says in problem(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "[", "junk", "[{]", '[{"index":0,"units":' + "9" * 5000 + "}]", "\ud800"]
 )
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_what_is_no_json_is_rejected(text: str) -> None:
     assert problem(text)
 
 
 @pytest.mark.parametrize("nest", ["[", '{"a":'])
-def test_text_nested_without_end_is_refused_like_other_junk(nest: str) -> None:
+def test_text_nested_without_end_is_rejected_like_other_junk(nest: str) -> None:
     assert problem('[{"index":0,"units":14,"x":' + nest * 100_000)
 
 
@@ -93,7 +93,7 @@ def test_an_entry_that_is_no_index_names_no_card_and_above_all_not_card_0() -> N
     assert parse_indices("2,GPU-1,-1,0x0") == (frozenset({2}), ("GPU-1", "-1", "0x0"))
 
 
-def test_a_reader_that_does_not_know_whole_gpu_pods_finds_the_card_closed() -> None:
+def test_a_reader_that_does_not_know_whole_gpu_pods_finds_the_card_unschedulable() -> None:
     @dataclass(frozen=True)
     class Older:
         index: int

@@ -20,7 +20,7 @@ def test_containers_of_a_pod_add_up() -> None:
     assert asked(main(3), main(4)).mem == 7
 
 
-def test_a_pod_that_names_no_amount_asks_for_nothing() -> None:
+def test_a_pod_that_names_no_amount_requests_nothing() -> None:
     nothing = asked(main(0))
     assert (nothing.mem, nothing.core, nothing.cards) == (0, 0, 1)
 
@@ -73,7 +73,7 @@ def test_the_label_spreads_the_pod_evenly() -> None:
 
 
 @pytest.mark.parametrize("label", ["0", "-1", "", "two", "1.5", "100000", " 2"])
-def test_a_label_that_is_no_number_of_cards_is_refused_and_repeated(label: str) -> None:
+def test_a_label_that_is_no_number_of_cards_is_rejected_and_repeated(label: str) -> None:
     found = refused(main(8), cards=label)
     assert f"label aliyun.com/gpu-count={label!r} is not a number of cards" in found.problem
 
@@ -83,7 +83,7 @@ def test_a_container_that_cannot_be_spread_evenly_is_named() -> None:
     assert found.problem == "container b: limit aliyun.com/gpu-mem=3 cannot be spread evenly over 2 cards"
 
 
-def test_two_odd_containers_are_refused_though_their_sum_is_even() -> None:
+def test_two_odd_containers_are_rejected_though_their_sum_is_even() -> None:
     assert refused(main(3), main(3), cards="2")
 
 
@@ -97,12 +97,12 @@ def test_compute_that_cannot_be_spread_is_named() -> None:
     assert "sidecar side: limit aliyun.com/gpu-core.percentage=25 cannot be spread evenly" in found.problem
 
 
-def test_a_negative_amount_is_refused() -> None:
+def test_a_negative_amount_is_rejected() -> None:
     assert refused(main(-1, name="a")).problem == "container a: limit aliyun.com/gpu-mem=-1 is negative"
     assert "gpu-core.percentage=-5 is negative" in refused(main(4, -5)).problem
 
 
-def test_compute_without_memory_is_refused() -> None:
+def test_compute_without_memory_is_rejected() -> None:
     found = refused(main(4, 10), main(0, 10, name="b"))
     assert found.problem == (
         "container b: asks for aliyun.com/gpu-core.percentage without aliyun.com/gpu-mem on the same card"
@@ -128,7 +128,7 @@ def test_a_card_has_100_percent_of_compute_and_no_more() -> None:
     assert asked(main(8, 200), cards="2").per_card.core == 100
 
 
-def test_a_refused_pod_still_takes_what_its_limits_say_once_it_runs() -> None:
+def test_a_rejected_pod_still_takes_its_limits_once_it_runs() -> None:
     found = refused(main(8), main(3), cards="2")
     assert found.at_least is not None
     assert (found.at_least.mem, found.at_least.cards) == (11, 1)

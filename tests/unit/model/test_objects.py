@@ -62,7 +62,7 @@ def test_units_without_a_number_of_cards_close_the_node_instead_of_guessing_a_si
 
 
 @pytest.mark.parametrize("count", ["1E", "1000000000", 10**12])
-def test_a_count_that_no_machine_has_closes_the_node_and_fills_no_memory(count: object) -> None:
+def test_a_count_that_no_machine_has_excludes_the_node_and_fills_no_memory(count: object) -> None:
     found = read({"aliyun.com/gpu-mem": "28E", "aliyun.com/gpu-count": count})
     assert found.cards == ()
     assert "aliyun.com/gpu-count=1000000000" in why(found)
@@ -70,14 +70,14 @@ def test_a_count_that_no_machine_has_closes_the_node_and_fills_no_memory(count: 
 
 @pytest.mark.parametrize("key", ["aliyun.com/gpu-mem", "aliyun.com/gpu-count"])
 @pytest.mark.parametrize("value", ["a lot", "", None, 14.5, True, ["14"]])
-def test_capacity_that_cannot_be_read_closes_the_node(key: str, value: object) -> None:
+def test_capacity_that_cannot_be_read_excludes_the_node(key: str, value: object) -> None:
     found = read(T4_PAIR | {key: value})
     assert found.cards == ()
     assert why(found).startswith("capacity: quantity ")
 
 
 @pytest.mark.parametrize("text", ["", "junk", '[{"index":0}]', '[{"index":0,"units":-1}]', "{}"])
-def test_a_list_of_cards_that_cannot_be_read_closes_the_node_instead_of_falling_back(text: str) -> None:
+def test_a_list_of_cards_that_cannot_be_read_excludes_the_node_instead_of_falling_back(text: str) -> None:
     found = read(cards=text)
     assert found.cards == ()
     assert why(found).startswith("annotation gpushare.io/cards: ")
@@ -97,7 +97,7 @@ def test_these_modes_share(mode: str) -> None:
     assert (found.mode, found.closed) == (Mode(mode), None)
 
 
-def test_acks_older_label_asks_for_isolation_unless_the_later_one_speaks() -> None:
+def test_acks_older_label_requests_isolation_unless_the_later_one_speaks() -> None:
     assert labelled({"cgpu": "true"}).mode is Mode.CGPU
     assert labelled({"gpushare": "true"}).mode is Mode.SHARE
     assert labelled({"cgpu": "true", LABEL_MODE: "share"}).mode is Mode.SHARE
@@ -109,7 +109,7 @@ def test_these_modes_give_out_whole_cards(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["", "Share", "vgpu"])
-def test_an_unknown_mode_closes_the_node_and_is_repeated(mode: str) -> None:
+def test_an_unknown_mode_excludes_the_node_and_is_repeated(mode: str) -> None:
     found = why(labelled({LABEL_MODE: mode}))
     assert found.startswith(f"label ack.node.gpu.schedule={mode!r} is not one of default, topology, share")
 
@@ -142,19 +142,19 @@ def test_the_placement_label_is_carried() -> None:
     assert read().placement is None
 
 
-def test_the_agents_word_is_carried() -> None:
+def test_the_agents_annotation_is_carried() -> None:
     found = node_of("n", capacity=T4_PAIR, assigned_text='{"a":{"main":{"1":4}}}')
     assert (found.assigned, found.closed) == ({"a": {1: 4}}, None)
 
 
 @pytest.mark.parametrize("text", ["", "junk", "[]", '{"a":{"main":{"x":4}}}'])
-def test_a_word_that_cannot_be_read_closes_the_node(text: str) -> None:
+def test_an_assignment_that_cannot_be_read_excludes_the_node(text: str) -> None:
     found = node_of("n", capacity=T4_PAIR, assigned_text=text)
     assert found.assigned == {}
     assert why(found) == "its annotation gpushare.io/assigned cannot be read"
 
 
-def test_the_label_is_told_before_a_malformed_annotation() -> None:
+def test_the_label_is_reported_before_a_malformed_annotation() -> None:
     found = node_of("n", capacity=T4_PAIR, labels={"gpushare": "false"}, cards_text="junk")
     assert why(found) == "label gpushare=false"
     found = node_of("n", capacity=T4_PAIR, labels={"gpushare": "false"}, assigned_text="junk")

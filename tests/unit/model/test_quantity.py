@@ -52,7 +52,7 @@ LARGEST = 2**63 - 1
         ("9223372036854775807", LARGEST),
     ],
 )
-def test_a_quantity_is_worth_what_go_says(text: str, value: int) -> None:
+def test_a_quantity_is_worth_the_value_of_go(text: str, value: int) -> None:
     assert parse_quantity(text) == value
 
 
@@ -70,7 +70,7 @@ def test_many_digits_and_a_large_exponent_still_cancel_out(text: str, value: int
 
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "8Ei", "10E", "1e30", "1e99999999", "9" * 64])
-def test_more_than_an_int64_holds_is_capped_and_never_wraps(text: str) -> None:
+def test_more_than_an_int64_is_capped_and_never_wraps(text: str) -> None:
     assert parse_quantity(text) == LARGEST
     assert parse_quantity(f"-{text}"[:64]) == -LARGEST
 
@@ -116,19 +116,19 @@ def test_a_number_of_json_stands_for_itself(number: int, value: int) -> None:
         "four",
     ],
 )
-def test_junk_is_refused_and_the_refusal_repeats_it(text: str) -> None:
+def test_junk_is_rejected_and_the_rejection_repeats_it(text: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse_quantity(text)
     assert repr(text) in str(refusal.value)
 
 
 @pytest.mark.parametrize("value", [None, True, False, 4.0, [4], {"mem": 4}])
-def test_what_is_neither_text_nor_a_whole_number_is_refused(value: object) -> None:
+def test_what_is_neither_text_nor_a_whole_number_is_rejected(value: object) -> None:
     with pytest.raises(InvalidRequest, match="quantity"):
         parse_quantity(value)
 
 
-def test_a_refusal_does_not_repeat_a_megabyte() -> None:
+def test_a_rejection_does_not_repeat_a_megabyte() -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse_quantity("9" * 2**20)
     assert len(str(refusal.value)) < 200

@@ -24,7 +24,7 @@ LABELS = {"gpushare": "true", "zone": "b", "node-role.kubernetes.io/master": ""}
         "node-role.kubernetes.io/master=",
     ],
 )
-def test_a_selector_that_holds(text: str) -> None:
+def test_a_selector_that_matches(text: str) -> None:
     assert parse_selector(text)(LABELS)
 
 
@@ -45,6 +45,6 @@ def test_a_selector_that_does_not_hold(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["=true", "a=b=c", "a in b", "a in (b", "a,,b", "a>1", "a b", ","])
-def test_what_is_no_selector_is_refused(text: str) -> None:
+def test_what_is_no_selector_is_rejected(text: str) -> None:
     with pytest.raises(InvalidRequest, match="selector"):
         parse_selector(text)

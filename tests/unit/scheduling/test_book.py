@@ -17,22 +17,22 @@ def usage(units: int, free: int, *, core: int = 0, open_: bool = True) -> CardUs
     return CardUsage(card, Amount(free, core), Amount(units, core), open_)
 
 
-def test_a_card_holds_what_it_has_free_and_no_unit_more() -> None:
+def test_a_gpu_takes_what_it_has_free_and_no_unit_more() -> None:
     assert usage(T4, 4).fits(Amount(4))
     assert not usage(T4, 4).fits(Amount(5))
 
 
-def test_a_card_holds_only_what_it_has_of_both_memory_and_compute() -> None:
+def test_a_gpu_takes_only_what_it_has_of_both_memory_and_compute() -> None:
     assert usage(T4, 4, core=30).fits(Amount(4, 30))
     assert not usage(T4, 4, core=30).fits(Amount(4, 35))
     assert not usage(T4, 4).fits(Amount(4, 5))
 
 
-def test_a_closed_card_holds_nothing_not_even_nothing() -> None:
+def test_an_unschedulable_gpu_takes_nothing_not_even_zero_units() -> None:
     assert not usage(T4, 4, open_=False).fits(Amount(0))
 
 
-def test_an_overcommitted_card_is_closed_and_its_debt_is_a_negative_number() -> None:
+def test_an_overcommitted_card_is_unschedulable_and_its_debt_is_a_negative_number() -> None:
     book = book_of(node("n", T4, T4), pod("a", 10, at="n", card=0), pod("b", 10, at="n", card=0))
     assert book.usages[0].free == Amount(-6)
     assert not book.usages[0].schedulable
@@ -58,7 +58,7 @@ def test_widest_is_the_most_that_fits_without_a_closer_look() -> None:
     assert book_of(node("n", T4), pod("a", T4, at="n", card=0)).fits_up_to == 0
 
 
-def test_a_closed_card_is_not_wide() -> None:
+def test_an_unschedulable_gpu_is_not_wide() -> None:
     assert book_of(node("n", T4, 8, broken=(0,))).fits_up_to == 8
     assert book_of(node("n", T4, broken=(0,))).fits_up_to == -1
 
@@ -77,20 +77,20 @@ def test_largest_is_the_size_of_the_largest_card_whatever_is_free() -> None:
     assert book_of(node("n")).largest == -1
 
 
-def test_the_best_card_is_told_in_words() -> None:
+def test_the_best_card_is_described() -> None:
     assert (
         book_of(node("n", T4, T4), pod("a", 4, at="n", card=0)).summary == "at most 14 of 14 free on card 1"
     )
     assert book_of(node("n", T4, T4)).summary == "at most 14 of 14 free on card 0"
 
 
-def test_closed_cards_are_told_with_it() -> None:
+def test_unschedulable_gpus_are_reported_with_it() -> None:
     book = book_of(node("n", T4, 8, T4, broken=(0, 2)))
     assert book.summary == "at most 8 of 8 free on card 1 (closed: card 0,2)"
     assert book_of(node("n", T4, broken=(0,))).summary == "no card is usable (closed: card 0)"
 
 
-def test_a_card_with_pods_of_another_mode_is_closed_until_they_are_gone() -> None:
+def test_a_card_with_pods_of_another_mode_is_unschedulable_until_they_are_gone() -> None:
     things = node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.SHARE)
     book = book_of(*things)
     assert [usage.schedulable for usage in book.usages] == [False, True]
@@ -109,12 +109,12 @@ def test_pods_of_the_nodes_own_mode_and_of_an_unknown_one_close_nothing() -> Non
     assert all(usage.schedulable for usage in book.usages)
 
 
-def test_a_pod_of_another_mode_whose_card_is_not_known_closes_every_card() -> None:
+def test_a_pod_of_another_mode_whose_card_is_not_known_excludes_every_gpu() -> None:
     book = book_of(node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", mode=Mode.MPS))
     assert book.summary == "no card is usable (closed: card 0,1 until pods of mode mps are gone)"
 
 
-def test_all_modes_that_a_card_waits_for_are_told() -> None:
+def test_all_modes_that_a_card_waits_for_are_reported() -> None:
     modes = {"a": Mode.MPS, "b": Mode.SHARE, "c": Mode.CGPU}
     book = book_of(
         node("n", T4, mode=Mode.CGPU), *(pod(uid, 2, at="n", card=0, mode=m) for uid, m in modes.items())
@@ -122,7 +122,7 @@ def test_all_modes_that_a_card_waits_for_are_told() -> None:
     assert book.summary.endswith("(closed: card 0 until pods of mode mps and share are gone)")
 
 
-def test_a_card_with_as_many_pods_as_it_may_hold_is_closed_with_the_numbers() -> None:
+def test_a_card_with_as_many_pods_as_it_may_take_is_unschedulable_with_the_numbers() -> None:
     things = node("n", T4, T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "ab")
     book = book_of(*things)
     assert [usage.schedulable for usage in book.usages] == [False, True]
@@ -131,7 +131,7 @@ def test_a_card_with_as_many_pods_as_it_may_hold_is_closed_with_the_numbers() ->
     assert book.overcommitted == ()
 
 
-def test_more_pods_than_a_card_may_hold_are_told_as_they_are() -> None:
+def test_more_pods_than_a_gpu_may_take_are_reported_as_they_are() -> None:
     book = book_of(node("n", T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "abc"))
     assert book.summary == "no card is usable (closed: card 0 with 3 of 2 pods)"
 
@@ -143,7 +143,7 @@ def test_a_pod_of_zero_units_is_on_no_card(card: int | None) -> None:
     assert [usage.schedulable for usage in book.usages] == [True]
 
 
-def test_an_unhealthy_card_is_told_as_one_whoever_is_on_it() -> None:
+def test_an_unhealthy_card_is_reported_as_unhealthy_whatever_pods_it_has() -> None:
     book = book_of(
         node("n", T4, T4, mode=Mode.CGPU, broken=(0,)),
         pod("a", 4, at="n", card=0, mode=Mode.SHARE),
@@ -188,7 +188,7 @@ def test_where_a_reservation_lies_is_unknown_rather_than_guessed() -> None:
     assert reserved_shares(lies, node("n", T4, assigned={"a": {0: 3}})) is None
 
 
-def test_a_card_in_use_as_a_whole_gpu_has_nothing_free_and_says_until_when() -> None:
+def test_a_card_in_use_as_a_whole_gpu_has_nothing_free_and_reports_until_when() -> None:
     book = book_of(node("n", T4, T4, whole={0: ("default/app-3g-v1-0",)}))
     first, second = book.usages
     assert (first.free, first.schedulable, second.free) == (Amount(0), False, Amount(T4))

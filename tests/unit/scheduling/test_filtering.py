@@ -57,14 +57,14 @@ def test_a_pod_larger_than_any_card_fits_nowhere() -> None:
     }
 
 
-def test_a_pod_as_large_as_the_card_waits_for_it_and_is_not_hopeless() -> None:
+def test_a_pod_as_large_as_the_card_waits_for_it_and_is_not_unresolvable() -> None:
     ledger = cluster(node("n", T4), pod("p", 1, at="n", card=0))
     assert filter_nodes(ledger, pod_request(T4), ["n"]).failed == {
         "n": "Insufficient GPU Memory in one device: asked 14, at most 13 of 14 free on card 0"
     }
 
 
-def test_a_node_that_nobody_has_seen_is_not_found() -> None:
+def test_a_node_that_was_never_seen_is_not_found() -> None:
     assert filter_nodes(cluster(), pod_request(4), ["a"]).failed == {"a": 'node "a" not found'}
 
 
@@ -74,7 +74,7 @@ def test_a_node_that_is_known_by_its_pods_only_is_not_found() -> None:
     }
 
 
-def test_hopeless_nodes_are_told_apart_from_full_ones() -> None:
+def test_unresolvable_nodes_are_distinguished_from_full_ones() -> None:
     ledger = cluster(
         node("none"), node("closed", T4, closed="why"), node("full", T4), pod("p", T4, at="full", card=0)
     )
@@ -83,7 +83,7 @@ def test_hopeless_nodes_are_told_apart_from_full_ones() -> None:
     assert set(outcome.failed) == {"full"}
 
 
-def test_a_pod_that_asks_for_nothing_passes_where_a_card_is_open() -> None:
+def test_a_pod_that_requests_nothing_passes_where_a_card_is_open() -> None:
     ledger = cluster(node("full", T4), node("broken", T4, broken=(0,)), pod("p", T4, at="full", card=0))
     outcome = filter_nodes(ledger, pod_request(0), ["full", "broken"])
     assert outcome.passed == ["full"]
@@ -96,7 +96,7 @@ def test_filter_changes_nothing() -> None:
     assert ledger == picture()
 
 
-def test_room_held_for_a_nominee_is_no_room_for_others() -> None:
+def test_units_reserved_for_a_nominee_are_not_free_for_others() -> None:
     ledger = cluster(node("n", T4), pod("nominee", 12, priority=10, nominated="n"))
     assert "held for a pod that preempts" in filter_nodes(ledger, pod_request(4), ["n"]).failed["n"]
     assert filter_nodes(ledger, pod_request(2), ["n"]).passed == ["n"]
@@ -139,7 +139,7 @@ def test_spread_prefers_the_node_that_is_left_with_most() -> None:
     assert scores == [1, 4, 8]
 
 
-def test_the_pods_wish_decides_the_ranking_too() -> None:
+def test_the_pods_policy_decides_the_ranking_too() -> None:
     ledger = on_nodes("binpack", full=20, empty=99)
     wish = pod_request(20, placement="spread")
     assert score(ledger, wish, "full") < score(ledger, wish, "empty")
@@ -188,7 +188,7 @@ def test_a_score_is_not_remembered_for_another_user() -> None:
     assert [score(ledger, pod_request(wanted), "n") for wanted in asked] == [6, 0, 0]
 
 
-def test_filter_says_the_same_before_and_after_the_scores_are_known() -> None:
+def test_filter_returns_the_same_before_and_after_the_scores_are_known() -> None:
     ledger = cluster(
         *(node(name, T4, mode=Mode.MPS) for name in ("n", "m")),
         pod("p", demand(4, user=2000), at="m", card=0),
@@ -199,7 +199,7 @@ def test_filter_says_the_same_before_and_after_the_scores_are_known() -> None:
     assert before.passed == ["n"]
 
 
-def test_a_nominee_scores_by_its_own_room() -> None:
+def test_a_nominee_scores_by_its_own_units() -> None:
     ledger = cluster(node("n", 100), pod("nominee", 60, priority=10, nominated="n"))
     assert score(ledger, pod_request(60), "n") == 0
     assert score(ledger, pod_request(60, uid="nominee", priority=10), "n") > 0
@@ -215,6 +215,6 @@ def test_prioritize_changes_nothing() -> None:
     assert ledger == on_nodes("spread", full=20)
 
 
-def test_a_pod_that_goes_makes_room_at_once() -> None:
+def test_a_pod_that_goes_frees_its_units_at_once() -> None:
     ledger = picture()
     assert filter_nodes(apply(ledger, PodGone("c")), pod_request(8138), ["N2"]).passed == ["N2"]

@@ -48,7 +48,7 @@ def test_a_pod_may_fill_a_card_to_the_last_unit() -> None:
     assert placed(cluster(node("n", T4), pod("a", 4, at="n", card=0)), pod_request(10)) == ((0, Amount(10)),)
 
 
-def test_free_units_on_different_cards_are_no_room() -> None:
+def test_free_units_on_different_cards_do_not_fit() -> None:
     """Node N2 of the source documents: 8138 MiB free in all, 4069 on each card."""
     ledger = cluster(node("n", V16, V16), pod("a", 12_207, at="n", card=0), pod("b", 12_207, at="n", card=1))
     refusal = refused(ledger, pod_request(8138))
@@ -64,21 +64,21 @@ def test_a_pod_larger_than_any_card_fits_nowhere_and_eviction_does_not_help() ->
     )
 
 
-def test_a_refusal_names_the_cards_that_are_closed() -> None:
+def test_a_rejection_names_the_cards_that_are_unschedulable() -> None:
     ledger = cluster(node("n", T4, T4, broken=(1,)), pod("a", 12, at="n", card=0))
     assert refused(ledger, pod_request(4)).text.endswith(
         "asked 4, at most 2 of 14 free on card 0 (closed: card 1)"
     )
 
 
-def test_a_pod_that_asks_for_nothing_fits_on_a_full_card_but_not_on_a_closed_one() -> None:
+def test_a_pod_that_requests_nothing_fits_on_a_full_card_but_not_on_an_unschedulable_one() -> None:
     full = cluster(node("n", T4), pod("a", T4, at="n", card=0))
     assert placed(full, pod_request(0)) == ((0, Amount(0)),)
     assert refused(apply(full, UnhealthySeen("n", frozenset({0}))), pod_request(0))
 
 
 def test_an_overcommitted_card_gets_nothing_however_little_is_asked() -> None:
-    """The original counted without a sign: over-commit made a card look empty."""
+    """The Aliyun extender counts unsigned: an over-committed GPU looks empty there."""
     ledger = cluster(node("n", T4, T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
     assert placed(ledger, pod_request(1)) == ((1, Amount(1)),)
     ledger = cluster(node("n", T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
@@ -91,7 +91,7 @@ def test_a_pod_of_unknown_card_blocks_its_units_on_every_card() -> None:
     assert placed(ledger, pod_request(4))
 
 
-def test_a_pods_wish_decides_the_card() -> None:
+def test_a_pods_policy_decides_the_card() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n", card=0))
     assert placed(ledger, pod_request(4)) == ((0, Amount(4)),)
     assert placed(ledger, pod_request(4, placement="spread")) == ((1, Amount(4)),)
@@ -105,13 +105,13 @@ def test_an_unknown_node_may_yet_appear() -> None:
     assert refused(ledger, pod_request(4)) == Rejection('node "n" not found')
 
 
-def test_a_node_without_cards_is_told_as_the_original_does() -> None:
+def test_a_node_without_cards_is_reported_as_the_aliyun_extender_does() -> None:
     assert refused(cluster(node("n")), pod_request(4)) == Rejection(
         "The node n is not for GPU share, need skip", unresolvable=True
     )
 
 
-def test_a_closed_node_is_told_with_its_reason() -> None:
+def test_a_closed_node_is_reported_with_its_reason() -> None:
     ledger = cluster(node("n", T4, closed="label gpushare=false"))
     assert refused(ledger, pod_request(4)) == Rejection(
         "The node n is not for GPU share, need skip: label gpushare=false", unresolvable=True
@@ -128,7 +128,7 @@ def test_compute_is_not_to_be_had_where_it_is_not_divided(mode: Mode) -> None:
     )
 
 
-def test_a_core_mem_node_takes_only_pods_that_ask_for_compute() -> None:
+def test_a_core_mem_node_takes_only_pods_that_request_compute() -> None:
     ledger = cluster(node("n", T4, mode=Mode.CORE_MEM))
     assert refused(ledger, pod_request(4)) == Rejection(
         "node mode core_mem takes only pods that ask for aliyun.com/gpu-core.percentage", unresolvable=True
@@ -175,7 +175,7 @@ def test_a_pod_goes_to_a_card_without_pods_of_another_mode() -> None:
     assert placed(cluster(*RELABELLED), pod_request(4)) == ((1, Amount(4)),)
 
 
-def test_a_pod_for_which_only_a_card_of_another_mode_has_room_is_told_so_and_may_preempt() -> None:
+def test_a_pod_for_which_only_a_gpu_of_another_mode_fits_is_reported_and_may_preempt() -> None:
     ledger = cluster(*RELABELLED, pod("b", 10, at="n", card=1, mode=Mode.CGPU))
     assert refused(ledger, pod_request(6)) == Rejection(
         "Insufficient GPU Memory in one device: asked 6, at most 4 of 14 free on card 1"
@@ -195,7 +195,7 @@ def test_a_pod_that_we_bind_is_of_the_mode_that_the_node_has_then() -> None:
     assert "card 0 until pods of mode share are gone" in refused(ledger, pod_request(4)).text
 
 
-def test_room_is_held_for_a_nominee_once_the_pods_of_another_mode_have_gone() -> None:
+def test_units_are_reserved_for_a_nominee_once_the_pods_of_another_mode_have_gone() -> None:
     ledger = cluster(
         node("n", T4, T4, mode=Mode.CGPU),
         pod("old", 4, at="n", card=0, mode=Mode.SHARE, terminating=True),
@@ -243,7 +243,7 @@ def test_pods_of_one_user_share_a_card_and_those_of_another_get_one_of_their_own
     assert placed(ledger, pod_request(demand(4, user=OTHER))) == ((1, Amount(4)),)
 
 
-def test_where_every_card_serves_somebody_else_the_refusal_names_them() -> None:
+def test_where_every_card_serves_another_user_the_rejection_names_them() -> None:
     ledger = cluster(
         node("n", T4, T4, T4, mode=Mode.MPS),
         pod("a", 4, at="n", card=0),
@@ -262,7 +262,7 @@ def test_a_pod_of_unknown_card_keeps_other_users_from_every_card() -> None:
     assert placed(ledger, pod_request(4))
 
 
-def test_a_pod_whose_user_the_image_decides_is_refused_with_the_way_out() -> None:
+def test_a_pod_whose_user_the_image_decides_is_rejected_with_the_way_out() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS))
     assert refused(ledger, pod_request(demand(4, user=None))) == Rejection(
         "node mode mps serves one user on a card, and that of container main is not known:"
@@ -271,7 +271,7 @@ def test_a_pod_whose_user_the_image_decides_is_refused_with_the_way_out() -> Non
     )
 
 
-def test_a_pod_whose_containers_run_as_several_users_is_refused_by_their_names() -> None:
+def test_a_pod_whose_containers_run_as_several_users_is_rejected_by_their_names() -> None:
     listed = main(2), main(2, name="side", user=OTHER), main(0, name="idle", user=None)
     assert refused(cluster(node("n", T4, mode=Mode.MPS)), pod_request(sound(demand_of(listed)))) == Rejection(
         "node mode mps serves one user on a card, and the pod's containers run as several"
@@ -292,13 +292,13 @@ def test_elsewhere_users_share_cards(place_: Node) -> None:
     assert placed(ledger, pod_request(demand(4, user=None)))
 
 
-def test_room_is_held_for_a_nominee_against_other_users_too() -> None:
+def test_units_are_reserved_for_a_nominee_against_other_users_too() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS), pod("nominee", 4, priority=10, nominated="n"))
     assert "held for a pod that preempts" in refused(ledger, pod_request(demand(4, user=OTHER))).text
     assert placed(ledger, pod_request(4))
 
 
-def test_a_nominee_that_the_node_takes_no_more_holds_nothing() -> None:
+def test_a_nominee_that_the_node_takes_no_more_reserves_nothing() -> None:
     nominee = pod("nominee", demand(T4, user=None), priority=10, nominated="n")
     assert placed(cluster(node("n", T4, mode=Mode.MPS), nominee), pod_request(T4))
 
@@ -311,20 +311,20 @@ def test_a_pod_on_several_cards_gets_equal_parts() -> None:
     assert placed(ledger, pod_request(demand(8, cards=2))) == ((1, Amount(4)), (2, Amount(4)))
 
 
-def test_all_its_cards_must_have_room() -> None:
+def test_all_its_cards_must_fit() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
     assert refused(ledger, pod_request(demand(8, cards=2))) == Rejection(
         "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, at most 14 of 14 free on card 1"
     )
 
 
-def test_more_cards_than_the_node_has_are_hopeless() -> None:
+def test_more_cards_than_the_node_has_are_unresolvable() -> None:
     assert refused(cluster(node("n", T4)), pod_request(demand(8, cards=2))) == Rejection(
         "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, the node has 1", unresolvable=True
     )
 
 
-def test_a_pod_may_ask_for_more_than_one_card_has_if_its_parts_fit() -> None:
+def test_a_pod_may_request_more_than_one_card_has_if_its_parts_fit() -> None:
     assert placed(cluster(node("n", T4, T4)), pod_request(demand(28, cards=2))) == (
         (0, Amount(14)),
         (1, Amount(14)),
@@ -346,7 +346,7 @@ def waiting(units: int | Demand = 10, priority: int = 10) -> Ledger:
     )
 
 
-def test_room_that_is_free_now_is_held_for_a_nominee_that_will_need_it() -> None:
+def test_units_that_are_free_now_are_reserved_for_a_nominee_that_will_need_them() -> None:
     ledger = cluster(node("n", T4), pod("nominee", 12, priority=10, nominated="n"))
     assert refused(ledger, pod_request(4)).text == (
         "Insufficient GPU Memory in one device: asked 4, at most 14 of 14 free on card 0;"
@@ -397,25 +397,25 @@ def test_two_nominees_are_placed_one_after_the_other_the_higher_first() -> None:
     assert placed(ledger, pod_request(10, priority=6)) == ((1, Amount(10)),)
 
 
-def test_room_is_held_on_the_card_that_the_nominees_own_wish_will_choose() -> None:
+def test_units_are_reserved_on_the_gpu_that_the_nominees_policy_chooses() -> None:
     things = node("n", T4, T4), pod("a", 4, at="n", card=0)
     for wish, left in (("binpack", 1), ("spread", 0)):
         nominee = pod("nominee", 8, priority=10, nominated="n", placement=wish)
         assert placed(cluster(*things, nominee), pod_request(7)) == ((left, Amount(7)),)
 
 
-def test_a_nominee_that_will_not_fit_here_after_all_holds_nothing() -> None:
+def test_a_nominee_that_will_not_fit_here_after_all_reserves_nothing() -> None:
     assert placed(cluster(node("n", T4), pod("nominee", 15, priority=10, nominated="n")), pod_request(T4))
 
 
-def test_a_nominee_that_has_its_place_already_holds_no_second_one() -> None:
+def test_a_nominee_that_has_its_place_already_reserves_no_second_one() -> None:
     ledger = cluster(node("n", T4, T4), pod("nominee", 12, priority=10, nominated="n"))
     ledger = reserved(ledger, pod("nominee", 12, priority=10), "n")
     assert "nominee" in ledger.books["n"].nominees
     assert placed(ledger, pod_request(4)) == ((1, Amount(4)),)
 
 
-def test_a_nominee_for_several_cards_holds_room_on_all_of_them() -> None:
+def test_a_nominee_for_several_cards_reserves_units_on_all_of_them() -> None:
     ledger = cluster(node("n", T4, T4), pod("nominee", demand(24, cards=2), priority=10, nominated="n"))
     assert refused(ledger, pod_request(3))
     assert placed(ledger, pod_request(2))
@@ -428,7 +428,7 @@ def test_a_pod_request_for_several_cards_leaves_the_nominee_its_card() -> None:
     assert placed(cluster(node("n", T4, T4, T4), nominee), wanted) == ((1, Amount(4)), (2, Amount(4)))
 
 
-def test_a_nominee_holds_compute_as_well() -> None:
+def test_a_nominee_reserves_compute_as_well() -> None:
     nominee = pod("nominee", demand(2, core=70), priority=10, nominated="n")
     ledger = cluster(node("n", T4, mode=Mode.MPS), nominee)
     assert refused(ledger, pod_request(demand(2, core=35)))

@@ -42,7 +42,7 @@ def test_nodes_and_pods_are_sorted_by_name() -> None:
     assert [found["name"] for found in nodes[0]["devs"][0]["pods"]] == ["x", "y", "z"]
 
 
-def test_cards_of_different_size_are_told_as_they_are() -> None:
+def test_cards_of_different_size_are_reported_as_they_are() -> None:
     (found,) = inspect(cluster(node("n", 22, 11)))["nodes"]
     assert (found["totalGPU"], [dev["totalGPU"] for dev in found["devs"]]) == (33, [22, 11])
 
@@ -86,7 +86,7 @@ def test_one_node_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("name", ["unknown", "gone", ""])
-def test_a_node_that_is_not_there_is_told_so(name: str) -> None:
+def test_a_node_that_is_not_there_is_reported(name: str) -> None:
     ledger = apply(cluster(node("gone", T4), pod("a", 4, at="gone", card=0)), NodeGone("gone"))
     assert inspect(ledger, name) == {"nodes": [], "error": f'node "{name}" not found'}
 
@@ -98,11 +98,11 @@ def full(name: str, left: int) -> tuple[object, object]:
     return node(name, T4), pod(f"on-{name}", T4 - left, at=name, card=0)
 
 
-def test_a_pod_that_has_room_somewhere_needs_no_explanation() -> None:
+def test_a_pod_that_fits_somewhere_needs_no_explanation() -> None:
     assert explain(cluster(node("a", 2), node("b", T4)), pod_request(4)) is None
 
 
-def test_the_nodes_with_most_room_are_told_first_and_no_more_than_three() -> None:
+def test_the_nodes_with_the_most_free_units_are_reported_first_and_no_more_than_three() -> None:
     things = [
         thing for name, left in zip("abcde", (1, 3, 0, 2, 0), strict=True) for thing in full(name, left)
     ]
@@ -114,7 +114,7 @@ def test_the_nodes_with_most_room_are_told_first_and_no_more_than_three() -> Non
     )
 
 
-def test_hopeless_nodes_come_last_however_empty_they_are() -> None:
+def test_unresolvable_nodes_come_last_however_empty_they_are() -> None:
     ledger = cluster(
         *(node(name, 99, closed="label gpushare=false") for name in ("a", "b", "c")),
         node("d", T4),
@@ -126,7 +126,7 @@ def test_hopeless_nodes_come_last_however_empty_they_are() -> None:
     assert text.endswith("; and 1 more nodes")
 
 
-def test_room_on_a_node_that_is_not_among_the_emptiest_is_found_as_well() -> None:
+def test_free_units_on_a_node_that_is_not_among_the_emptiest_are_found() -> None:
     """Three empty nodes do not divide compute; the fourth, nearly full, does."""
     wanted = demand(2, core=10)
     ledger = cluster(
@@ -145,7 +145,7 @@ def test_a_pod_on_several_cards_is_explained_by_one_card() -> None:
     )
 
 
-def test_a_cluster_without_shared_cards_is_told_so() -> None:
+def test_a_cluster_without_shared_cards_is_reported() -> None:
     ledger = cluster(node("none"), pod("a", 4, at="gone", card=0))
     assert explain(ledger, pod_request(4)) == "asked 4 of aliyun.com/gpu-mem, and no node shares its cards"
 

@@ -1,4 +1,4 @@
-"""The ledger: who holds what, through every order of events that a cluster can come up with."""
+"""The ledger: reservations after events in any order."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_three_pods_of_4_on_the_t4_of_the_source_documents_leave_2() -> None:
     assert free(ledger, "n") == [2]
 
 
-def test_a_reservation_holds_its_units_before_the_api_has_answered() -> None:
+def test_a_reservation_reserves_its_units_before_the_api_has_answered() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("a", 4), "n")
     assert free(ledger, "n") == [10]
     assert not reservation_is_settled(ledger, "a")
@@ -72,17 +72,17 @@ def test_what_the_api_has_shown_bound_cannot_be_taken_back(settled_by: Event) ->
     assert apply(ledger, Released("a")) == ledger
 
 
-def test_a_pod_that_is_gone_holds_nothing() -> None:
+def test_a_pod_that_is_gone_reserves_nothing() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     assert apply(ledger, PodGone("a")) == cluster(node("n", T4))
 
 
-def test_a_finished_pod_holds_nothing() -> None:
+def test_a_finished_pod_reserves_nothing() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     assert seen(ledger, pod("a", 4, at="n", card=0, finished=True)) == cluster(node("n", T4))
 
 
-def test_a_pod_that_is_being_deleted_holds_its_units_until_it_is_gone() -> None:
+def test_a_pod_that_is_being_deleted_reserves_its_units_until_it_is_gone() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     ledger = seen(ledger, pod("a", 4, at="n", card=0, terminating=True))
     assert free(ledger, "n") == [10]
@@ -95,7 +95,7 @@ def test_a_reservation_of_a_pod_that_is_being_deleted_stays_as_well() -> None:
 
 
 @pytest.mark.parametrize("event", [PodGone("x"), Released("x"), Confirmed("x")])
-def test_news_of_a_pod_that_nobody_knows_changes_nothing(event: Event) -> None:
+def test_news_of_a_pod_that_is_unknown_changes_nothing(event: Event) -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     assert apply(ledger, event) == ledger
     assert apply(EMPTY_LEDGER, event) == EMPTY_LEDGER
@@ -166,7 +166,7 @@ def test_a_pod_once_seen_without_a_mode_closes_no_card_by_an_edit() -> None:
     assert seen(ledger, pod("a", 4, at="n", card=0, mode=Mode.MPS)).books["n"].usages[0].schedulable
 
 
-def test_of_a_bind_without_a_clear_answer_the_api_has_the_word() -> None:
+def test_of_a_bind_without_a_clear_answer_the_api_decides() -> None:
     ledger = reserved(cluster(node("n", T4, T4)), pod("a", 4), "n")
     assert free(ledger, "n") == [10, 14]
     assert free(seen(ledger, pod("a", 4, at="n", card=1)), "n") == [14, 10]
@@ -205,7 +205,7 @@ def test_a_pod_of_unknown_cards_counts_its_part_of_one_card_on_every_card() -> N
     assert free(cluster(node("n", T4, T4, T4), pod("a", demand(8, cards=2), at="n")), "n") == [10, 10, 10]
 
 
-def test_a_pod_that_was_refused_but_runs_all_the_same_counts_on_every_card() -> None:
+def test_a_pod_that_was_rejected_but_runs_all_the_same_counts_on_every_card() -> None:
     odd = demand_of([main(8), main(3)], "2")
     assert isinstance(odd, Malformed)
     assert free(cluster(node("n", T4, T4), pod("a", odd, at="n")), "n") == [3, 3]
@@ -219,25 +219,25 @@ def test_a_pod_whose_limits_cannot_be_read_at_all_reserves_nothing() -> None:
 # --- the agent's word -----------------------------------------------------------------------------
 
 
-def test_the_agents_word_outranks_the_claim() -> None:
+def test_the_agents_annotation_outranks_the_claim() -> None:
     bound = pod("a", 4, at="n", card=0)
     assert free(cluster(node("n", T4, T4, assigned={"a": {1: 4}}), bound), "n") == [14, 10]
 
 
-def test_the_agents_word_finds_a_pod_of_unknown_card() -> None:
+def test_the_agents_annotation_finds_a_pod_of_unknown_card() -> None:
     bound = pod("a", 4, at="n")
     assert free(cluster(node("n", T4, T4, assigned={"a": {1: 4}}), bound), "n") == [14, 10]
 
 
 @pytest.mark.parametrize("word", [{1: 3}, {1: 5}, {0: 4, 1: 4}, {2: 4}, {}])
-def test_a_word_that_disagrees_with_the_limits_or_the_cards_counts_on_every_card(
+def test_an_assignment_that_disagrees_with_the_limits_or_the_cards_counts_on_every_card(
     word: dict[int, int],
 ) -> None:
     bound = pod("a", 4, at="n", card=0)
     assert free(cluster(node("n", T4, T4, assigned={"a": word}), bound), "n") == [10, 10]
 
 
-def test_a_word_about_one_pod_says_nothing_about_another() -> None:
+def test_an_assignment_of_one_pod_does_not_affect_another() -> None:
     ledger = cluster(node("n", T4, T4, assigned={"b": {1: 4}}), pod("a", 4, at="n", card=0))
     assert free(ledger, "n") == [10, 14]
 
@@ -248,7 +248,7 @@ def test_twins_that_the_agent_swapped_are_swapped_in_one_step() -> None:
     assert free(seen(ledger, node("n", T4, T4, assigned={"a": {1: 4}, "b": {0: 4}})), "n") == [10, 10]
 
 
-def test_a_word_on_several_cards_counts_on_each_of_them() -> None:
+def test_an_assignment_on_several_cards_counts_on_each_of_them() -> None:
     bound = pod("a", demand(8, core=20, cards=2), at="n", card=(0, 1))
     assert free(cluster(node("n", T4, T4, T4, assigned={"a": {0: 4, 2: 4}}), bound), "n") == [10, 14, 10]
 
@@ -276,7 +276,7 @@ def test_a_pod_that_goes_while_its_node_is_away_is_forgotten() -> None:
     assert apply(ledger, NodeGone("n"), PodGone("a")) == EMPTY_LEDGER
 
 
-def test_a_card_that_was_replaced_by_a_smaller_one_is_overcommitted_and_closed() -> None:
+def test_a_card_that_was_replaced_by_a_smaller_one_is_overcommitted_and_unschedulable() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 10, at="n", card=0), node("n", 8, T4))
     assert free(ledger, "n") == [-2, 14]
     assert list(overcommitted(ledger)) == [("n", 0)]
@@ -289,7 +289,7 @@ def test_two_writers_that_met_on_one_card_are_found() -> None:
     assert list(overcommitted(seen(ledger, pod("b", 8, at="n", card=0)))) == [("n", 0)]
 
 
-def test_an_unhealthy_card_is_closed_and_keeps_its_pods() -> None:
+def test_an_unhealthy_card_is_unschedulable_and_keeps_its_pods() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n", card=1))
     ledger = apply(ledger, UnhealthySeen("n", frozenset({1})))
     assert [usage.schedulable for usage in ledger.books["n"].usages] == [True, False]
@@ -302,7 +302,7 @@ def test_an_unhealthy_card_is_closed_and_keeps_its_pods() -> None:
     ]
 
 
-def test_a_card_that_the_agent_calls_unhealthy_is_closed() -> None:
+def test_a_card_that_the_agent_calls_unhealthy_is_unschedulable() -> None:
     ledger = cluster(node("n", T4, T4, broken=(0,)))
     assert [usage.schedulable for usage in ledger.books["n"].usages] == [False, True]
 

@@ -9,7 +9,7 @@ from tests.support.builders import T4, V16, cluster, demand, node, pod
 
 
 def on_cards(placement: str | None, *free_units: int, size: int = T4) -> Ledger:
-    """A node whose cards have so many units free."""
+    """A node with GPUs that have these free units."""
     pods = [
         pod(f"on-{card}", size - units, at="n", card=card)
         for card, units in enumerate(free_units)

@@ -1,4 +1,4 @@
-"""Whom to evict so that a pod of higher priority gets room on one card."""
+"""Which pods to evict so that a pod of higher priority fits on one GPU."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_too_small_a_choice_is_replaced_by_one_that_is_enough() -> None:
     assert victims_on(ledger.books["n"], pod_request(10, priority=HIGH), ("b",)) == ("a", "b")
 
 
-def test_pods_that_ask_for_no_gpu_stay_among_the_victims() -> None:
+def test_pods_that_request_no_gpu_stay_among_the_victims() -> None:
     """The scheduler wants their CPU or memory; we know nothing of that."""
     ledger = cluster(node("n", T4, T4), *[pod(uid, 12, at="n", card=card) for card, uid in enumerate("ab")])
     found = victims_on(ledger.books["n"], pod_request(8, priority=HIGH), ("cpu-hog",))
@@ -56,7 +56,7 @@ def test_pods_that_ask_for_no_gpu_stay_among_the_victims() -> None:
 
 
 @pytest.mark.parametrize("priority", [HIGH, HIGH + 1])
-def test_nobody_of_equal_or_higher_priority_is_evicted(priority: int) -> None:
+def test_no_pod_of_equal_or_higher_priority_is_evicted(priority: int) -> None:
     ledger = cluster(node("n", T4), pod("a", 12, at="n", card=0, priority=priority))
     assert preempt(ledger, pod_request(8, priority=HIGH), {"n": ["stranger"]}) == {}
 
@@ -179,12 +179,12 @@ def test_a_pod_of_unknown_card_goes_before_a_more_important_one_whose_card_is_kn
         node("n", 20, broken=(0,)),
     ],
 )
-def test_where_eviction_does_not_help_the_node_is_left_out(place: object) -> None:
+def test_where_eviction_does_not_help_the_node_is_omitted(place: object) -> None:
     ledger = cluster(place, pod("a", 4, at="n", card=0))  # type: ignore[arg-type]
     assert preempt(ledger, pod_request(15, priority=HIGH), {"n": ["a"]}) == {}
 
 
-def test_a_closed_card_is_not_cleared() -> None:
+def test_an_unschedulable_gpu_is_not_cleared() -> None:
     ledger = cluster(
         node("n", T4, T4), pod("a", 12, at="n", card=0), pod("b", 12, at="n", card=1, priority=5)
     )
@@ -200,7 +200,7 @@ def test_nodes_are_judged_one_by_one() -> None:
     assert preempt(ledger, pod_request(8, priority=HIGH), asked) == {"n": ("a",), "m": ("b",)}
 
 
-def test_a_nominee_that_waits_for_the_same_card_is_left_its_room() -> None:
+def test_a_nominee_that_waits_for_the_same_card_keeps_its_units() -> None:
     ledger = cluster(
         node("n", T4, T4),
         pod("a", T4, at="n", card=0),
@@ -210,7 +210,7 @@ def test_a_nominee_that_waits_for_the_same_card_is_left_its_room() -> None:
     assert victims_on(ledger.books["n"], pod_request(12, priority=HIGH), ("going",)) == ("a",)
 
 
-def test_a_node_where_nobody_need_go_is_left_out() -> None:
+def test_a_node_that_needs_no_eviction_is_omitted() -> None:
     """Evicting the pod would let a nominee in; and kube-scheduler fails over a node without victims."""
     ledger = cluster(
         node("n", T4), pod("a", 1, at="n", card=0), pod("nominee", T4, priority=HIGH, nominated="n")
@@ -321,7 +321,7 @@ def test_of_too_many_pods_on_a_card_one_has_to_go() -> None:
     assert victims_on(ledger.books["n"], pod_request(4, priority=HIGH), ("x",)) == ("x", "a")
 
 
-def test_a_pod_of_unknown_user_makes_nobody_go_on_an_mps_node() -> None:
+def test_a_pod_of_unknown_user_evicts_no_pod_on_an_mps_node() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS), pod("a", T4, at="n", card=0))
     assert victims_on(ledger.books["n"], pod_request(demand(4, user=None), priority=HIGH), ("a",)) is None
 

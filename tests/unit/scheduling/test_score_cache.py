@@ -1,4 +1,4 @@
-"""What was worked out of books is used as long as it holds, and no longer."""
+"""Cached results are used as long as they are valid, and no longer."""
 
 from gpushare.scheduling.events import Confirmed, NodeGone, PodGone, Reserved
 from gpushare.scheduling.ledger import Ledger, apply
@@ -38,7 +38,7 @@ def test_of_a_node_that_is_gone_nothing_stays() -> None:
     assert fits_up_to(apply(ledger, NodeGone("a"))) == {"b": 14}
 
 
-def test_an_older_ledger_that_is_asked_again_begins_anew() -> None:
+def test_an_older_ledger_that_is_asked_again_starts_empty() -> None:
     ledger = two_nodes()
     ledger.score_cache.scores("4").update(a=9, b=3)
     apply(ledger, PodGone("p"))
@@ -46,7 +46,7 @@ def test_an_older_ledger_that_is_asked_again_begins_anew() -> None:
     assert fits_up_to(ledger) == {"a": 4, "b": 14}
 
 
-def test_of_too_many_demands_those_asked_for_longest_ago_are_forgotten() -> None:
+def test_of_too_many_demands_those_least_recently_used_are_forgotten() -> None:
     score_cache = ScoreCache()
     for number in range(64):
         score_cache.scores(str(number))["a"] = number
