@@ -98,7 +98,7 @@ class InventoryDriver(Protocol):
     async def inventory(self) -> Inventory:
         """All cards, read afresh."""
 
-    async def ailing(self) -> Mapping[str, str]:
+    async def unhealthy(self) -> Mapping[str, str]:
         """The cards that do not answer as they should: UUID → what is wrong."""
 
     def faults(self) -> AsyncIterator[Fault]:

@@ -41,13 +41,13 @@ class Pages:
 
     async def get(self, url: str) -> bytes:
         """The body of a 200 answer. Raises SourceError for anything else."""
-        return await self._ask("GET", url)
+        return await self._request("GET", url)
 
     async def post(self, url: str, form: Mapping[str, str]) -> bytes:
         """The body of the answer to a form. Raises SourceError for anything but 200."""
-        return await self._ask("POST", url, form)
+        return await self._request("POST", url, form)
 
-    async def _ask(self, method: str, url: str, form: Mapping[str, str] | None = None) -> bytes:
+    async def _request(self, method: str, url: str, form: Mapping[str, str] | None = None) -> bytes:
         if self._session is None:
             raise SourceError("the client is not open")
         try:

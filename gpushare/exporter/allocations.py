@@ -36,9 +36,9 @@ class ContainerName:
 class CardAllocation:
     """What a container was given of one card. ``core`` is a part of its compute, 0 where not divided."""
 
-    holder: ContainerName
+    container: ContainerName
     uuid: str
-    given_bytes: int
+    allocated_bytes: int
     core: float = 0.0
 
 
@@ -47,17 +47,17 @@ def allocations(snapshot: Snapshot) -> Iterator[CardAllocation]:
     cards = snapshot.readings.cards if snapshot.readings else ()
     by_name = {**{str(card.index): card for card in cards}, **{card.uuid: card for card in cards}}
     node_pods = {(each.namespace, each.name): each for each in snapshot.node_pods or ()}
-    for held in _held(snapshot):
-        node_pod = node_pods.get((held.namespace, held.pod))
+    for devices in _allocated_devices(snapshot):
+        node_pod = node_pods.get((devices.namespace, devices.pod))
         if node_pod and node_pod.finished:
             continue
-        if held.resource == RESOURCE_WHOLE_GPU:
-            yield from _whole_cards(held, by_name)
-        elif held.resource == RESOURCE_MEM and snapshot.node:
-            yield from _shares(held, node_pod.gpu_pod if node_pod else None, snapshot.node, by_name)
+        if devices.resource == RESOURCE_WHOLE_GPU:
+            yield from _whole_cards(devices, by_name)
+        elif devices.resource == RESOURCE_MEM and snapshot.node:
+            yield from _shares(devices, node_pod.gpu_pod if node_pod else None, snapshot.node, by_name)
 
 
-def _held(snapshot: Snapshot) -> Iterable[ContainerDevices]:
+def _allocated_devices(snapshot: Snapshot) -> Iterable[ContainerDevices]:
     """What the kubelet tells; without its word, containers that run, with IDs that nobody knows."""
     if snapshot.devices is not None:
         return snapshot.devices
@@ -70,25 +70,27 @@ def _held(snapshot: Snapshot) -> Iterable[ContainerDevices]:
     )
 
 
-def _whole_cards(held: ContainerDevices, cards: Mapping[str, CardReading]) -> Iterator[CardAllocation]:
-    for name in sorted({whole_card_named(each) for each in held.ids}):
+def _whole_cards(devices: ContainerDevices, cards: Mapping[str, CardReading]) -> Iterator[CardAllocation]:
+    for name in sorted({whole_card_named(each) for each in devices.ids}):
         if card := cards.get(name):
-            yield CardAllocation(_holder(held), card.uuid, card.total_bytes)
+            yield CardAllocation(_container_name(devices), card.uuid, card.total_bytes)
 
 
 def _shares(
-    held: ContainerDevices, gpu_pod: GpuPod | None, node: Node, cards: Mapping[str, CardReading]
+    devices: ContainerDevices, gpu_pod: GpuPod | None, node: Node, cards: Mapping[str, CardReading]
 ) -> Iterator[CardAllocation]:
-    units = _told(held.container, gpu_pod, node) or _units_by_ids(held.ids, node)
-    demand = _demand(held.container, gpu_pod)
+    units = _annotated_units(devices.container, gpu_pod, node) or _units_by_ids(devices.ids, node)
+    demand = _demand(devices.container, gpu_pod)
     core = demand.core / len(units) / CORE_PER_CARD if demand and node.core_per_card and units else 0.0
     for card in node.cards:
         reading = cards.get(card.uuid or str(card.index))
         if reading and card.index in units:
-            yield CardAllocation(_holder(held), reading.uuid, _bytes(card, units[card.index], reading), core)
+            yield CardAllocation(
+                _container_name(devices), reading.uuid, _bytes(card, units[card.index], reading), core
+            )
 
 
-def _told(container: str, gpu_pod: GpuPod | None, node: Node) -> dict[int, int]:
+def _annotated_units(container: str, gpu_pod: GpuPod | None, node: Node) -> dict[int, int]:
     """Units by card's index, as the node or else the pod tells its cards; empty where neither does."""
     demand = _demand(container, gpu_pod)
     if gpu_pod is None or demand is None:
@@ -123,8 +125,8 @@ def _bytes(card: Card, units: int, reading: CardReading) -> int:
     return share_mib(card.mib or reading.total_bytes // _MIB, units, card.units) * _MIB
 
 
-def _holder(held: ContainerDevices) -> ContainerName:
-    return ContainerName(held.namespace, held.pod, held.container)
+def _container_name(devices: ContainerDevices) -> ContainerName:
+    return ContainerName(devices.namespace, devices.pod, devices.container)
 
 
 def container_of(node_pod: NodePod, container_id: str) -> ContainerName:

@@ -28,40 +28,40 @@ class CardLimitUse:
     ``pids`` are its processes, as they call themselves.
     """
 
-    holder: ContainerName
+    container: ContainerName
     card: CardReading
     limit_bytes: int
     use: CardUse | None
     pids: frozenset[int]
 
 
-def shares_of(snapshot: Snapshot) -> Iterator[CardLimitUse]:
+def limit_uses(snapshot: Snapshot) -> Iterator[CardLimitUse]:
     """Every container that is held, on every card that it is held on; none while no card is read."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
     node_pods = {each.uid: each for each in snapshot.node_pods or () if not each.finished}
-    for held in snapshot.isolation.held if snapshot.isolation else ():
-        if node_pod := node_pods.get(held.owner.uid):
-            holder = ContainerName(node_pod.namespace, node_pod.name, held.owner.container)
-            yield from _shares(held, holder, cards)
+    for limited in snapshot.isolation.containers if snapshot.isolation else ():
+        if node_pod := node_pods.get(limited.owner.uid):
+            container = ContainerName(node_pod.namespace, node_pod.name, limited.owner.container)
+            yield from _shares(limited, container, cards)
 
 
 def _shares(
-    held: LimitedContainer, holder: ContainerName, cards: Mapping[str, CardReading]
+    limited: LimitedContainer, container: ContainerName, cards: Mapping[str, CardReading]
 ) -> Iterator[CardLimitUse]:
-    pids = frozenset(each.pid for each in held.region.processes) if held.region else frozenset[int]()
-    for limit in held.limits:
+    pids = frozenset(each.pid for each in limited.region.processes) if limited.region else frozenset[int]()
+    for limit in limited.limits:
         if card := cards.get(limit.uuid):
-            yield CardLimitUse(holder, card, limit.limit_mib * _MIB, _use(held, limit), pids)
+            yield CardLimitUse(container, card, limit.limit_mib * _MIB, _use(limited, limit), pids)
 
 
-def _use(held: LimitedContainer, limit: CardLimit) -> CardUse | None:
-    if held.region is None:
+def _use(limited: LimitedContainer, limit: CardLimit) -> CardUse | None:
+    if limited.region is None:
         return None
     unused = CardUse(limit.uuid, limit.limit_mib * _MIB, 0, 0, 0)
-    return next((each for each in held.region.cards if each.uuid == limit.uuid), unused)
+    return next((each for each in limited.region.cards if each.uuid == limit.uuid), unused)
 
 
-def unheld_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> dict[str, int]:
+def unlimited_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> dict[str, int]:
     """By UUID of each card that somebody is held on: processes on it that no region knows.
 
     Those of which that cannot be said are left out: of pods that the API does not show, of containers
@@ -69,23 +69,23 @@ def unheld_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> dict
     """
     if not (snapshot.readings and snapshot.isolation):
         return {}
-    if snapshot.homes is None or snapshot.node_pods is None:
+    if snapshot.containers_by_pid is None or snapshot.node_pods is None:
         return {}
-    owners = owners_of(snapshot.homes, snapshot.node_pods)
-    held = {(share.holder, share.card.uuid): share for share in shares}
-    counts = {share.card.uuid: 0 for share in held.values()}
+    owners = owners_of(snapshot.containers_by_pid, snapshot.node_pods)
+    limited = {(share.container, share.card.uuid): share for share in shares}
+    counts = {share.card.uuid: 0 for share in limited.values()}
     for card in snapshot.readings.cards:
         for process in card.processes or ():
             owner, inner = owners.get(process.pid), snapshot.isolation.inner_pids.get(process.pid)
             if card.uuid in counts and owner and inner:
-                counts[card.uuid] += _unheld(owner, inner, held.get((owner, card.uuid)))
+                counts[card.uuid] += _is_unlimited(owner, inner, limited.get((owner, card.uuid)))
     return counts
 
 
-def _unheld(owner: ContainerName, inner: int, share: CardLimitUse | None) -> bool:
-    nameless = bool(owner.pod) and not owner.container
+def _is_unlimited(owner: ContainerName, inner: int, share: CardLimitUse | None) -> bool:
+    unnamed = bool(owner.pod) and not owner.container
     # The servers of MPS, which work for the containers.
-    serves = (owner.namespace, owner.container) == (SYSTEM_NAMESPACE, MPS_NAME)
-    if nameless or serves or (share and share.use is None):
+    is_mps_server = (owner.namespace, owner.container) == (SYSTEM_NAMESPACE, MPS_NAME)
+    if unnamed or is_mps_server or (share and share.use is None):
         return False
     return share is None or inner not in share.pids

@@ -4,29 +4,29 @@ from gpushare.exporter.allocations import ContainerName
 from gpushare.model.readings import CardReading
 
 
-def dcgm_labels(node: str, card: CardReading) -> tuple[str, ...]:
+def dcgm_card_labels(node: str, card: CardReading) -> tuple[str, ...]:
     """A card by the sources' labels."""
     return node, card.uuid, str(card.index), _device(card), card.model
 
 
-def own_labels(node: str, card: CardReading) -> tuple[str, ...]:
+def own_card_labels(node: str, card: CardReading) -> tuple[str, ...]:
     """A card by ours."""
     return node, str(card.index), card.uuid
 
 
-def dcgm_holder(node: str, card: CardReading, holder: ContainerName) -> tuple[str, ...]:
+def dcgm_container_labels(node: str, card: CardReading, container: ContainerName) -> tuple[str, ...]:
     """A container on a card by the sources' labels."""
-    return node, *names_of(holder), *dcgm_labels(node, card)[1:]
+    return node, *container_labels(container), *dcgm_card_labels(node, card)[1:]
 
 
-def own_holder(node: str, card: CardReading, holder: ContainerName) -> tuple[str, ...]:
+def own_container_labels(node: str, card: CardReading, container: ContainerName) -> tuple[str, ...]:
     """A container on a card by ours."""
-    return node, *names_of(holder), *own_labels(node, card)[1:]
+    return node, *container_labels(container), *own_card_labels(node, card)[1:]
 
 
-def names_of(holder: ContainerName) -> tuple[str, ...]:
+def container_labels(container: ContainerName) -> tuple[str, ...]:
     """A container."""
-    return holder.namespace, holder.pod, holder.container
+    return container.namespace, container.pod, container.container
 
 
 def _device(card: CardReading) -> str:

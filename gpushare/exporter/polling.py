@@ -22,17 +22,17 @@ class PolledSource:
         self._deadline_s = deadline_s
         self._down = False
 
-    async def ask(self, question: Awaitable[T]) -> T | None:
+    async def read(self, question: Awaitable[T]) -> T | None:
         """The answer; None where it does not come in time, or is an error."""
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self._deadline_s):
                 answer = await question
         except TimeoutError:
-            self._lose(f"no answer within {self._deadline_s:g} s")
+            self._log_down(f"no answer within {self._deadline_s:g} s")
             return None
         except GpuShareError as error:
-            self._lose(str(error))
+            self._log_down(str(error))
             return None
         finally:
             self.took_s = time.monotonic() - begun
@@ -41,7 +41,7 @@ class PolledSource:
         self._down = False
         return answer
 
-    def _lose(self, reason: str) -> None:
+    def _log_down(self, reason: str) -> None:
         if not self._down:
             log.warning("source_down", source=self._name, reason=reason)
         self._down = True

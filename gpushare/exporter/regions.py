@@ -33,14 +33,16 @@ class IsolationState:
     ``inner_pids`` are what processes on cards call themselves, by the host's pids; empty where none is held.
     """
 
-    held: tuple[LimitedContainer, ...] = ()
+    containers: tuple[LimitedContainer, ...] = ()
     inner_pids: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def unreadable(self) -> dict[str, str]:
         """Why limits or regions cannot be read or believed, by pod UID and container."""
         return {
-            f"{each.owner.uid}/{each.owner.container}": each.problem for each in self.held if each.problem
+            f"{each.owner.uid}/{each.owner.container}": each.problem
+            for each in self.containers
+            if each.problem
         }
 
 
@@ -49,19 +51,19 @@ def isolation_of(state: Path, pids: Iterable[int], proc: Path) -> IsolationState
 
     Raises SourceError.
     """
-    found = (_held(state / name, owner) for name, owner in _folders(state))
-    held = tuple(each for each in found if each)
-    return IsolationState(held, inner_pids(pids, proc) if held else {})
+    found = (_limited_container(state / name, owner) for name, owner in _folders(state))
+    containers = tuple(each for each in found if each)
+    return IsolationState(containers, inner_pids(pids, proc) if containers else {})
 
 
-def _held(link: Path, owner: Owner) -> LimitedContainer | None:
+def _limited_container(link: Path, owner: Owner) -> LimitedContainer | None:
     """What is in the place that the link names; None where the node agent has just taken it away."""
     limits: tuple[CardLimit, ...] = ()
     try:
         # The agent may turn the link to another place at any moment.
-        place = link.resolve(strict=True)
-        limits = limits_at(place / LIMIT)
-        return LimitedContainer(owner, limits, region_at(place / REGION, limits))
+        directory = link.resolve(strict=True)
+        limits = limits_at(directory / LIMIT)
+        return LimitedContainer(owner, limits, region_at(directory / REGION, limits))
     except FileNotFoundError:
         return None
     except (OSError, InvalidRequest, SourceError) as error:

@@ -79,27 +79,27 @@ class Sampler:
     async def read(self) -> Snapshot:
         """Ask every source once."""
         readings, devices = await asyncio.gather(
-            self._sources[NVML].ask(self._meters.readings()),
-            self._sources[POD_RESOURCES].ask(self._kubelet.list()),
+            self._sources[NVML].read(self._meters.readings()),
+            self._sources[POD_RESOURCES].read(self._kubelet.list()),
         )
         if readings:
-            self._tell_unreadable("card", readings.unreadable)
+            self._log_unreadable("card", readings.unreadable)
         pids, proc = _pids(readings), self._settings.proc
-        homes, isolation = await asyncio.gather(
-            self._sources[CGROUPS].ask(asyncio.to_thread(_homes, pids, proc)),
-            self._sources[ISOLATION].ask(
+        containers_by_pid, isolation = await asyncio.gather(
+            self._sources[CGROUPS].read(asyncio.to_thread(_containers_by_pid, pids, proc)),
+            self._sources[ISOLATION].read(
                 asyncio.to_thread(isolation_of, self._settings.isolation_state, pids, proc)
             ),
         )
         if isolation:
-            self._tell_unreadable("region", isolation.unreadable)
+            self._log_unreadable("region", isolation.unreadable)
         return Snapshot(
             self._settings.node,
             readings=readings,
-            homes=homes,
+            containers_by_pid=containers_by_pid,
             devices=devices,
-            node_pods=await self._sources[PODS].ask(self._latest(self._pods)),
-            node=await self._sources[NODE].ask(self._own()),
+            node_pods=await self._sources[PODS].read(self._latest(self._pods)),
+            node=await self._sources[NODE].read(self._own_node()),
             isolation=isolation,
             took_s={name: source.took_s for name, source in self._sources.items()},
             at=time.time(),
@@ -111,14 +111,14 @@ class Sampler:
             raise ApiError("the API server does not tell, or could not be followed for too long")
         return found
 
-    async def _own(self) -> Node:
+    async def _own_node(self) -> Node:
         """Raises ConfigError where the cluster has no node of that name."""
         found = await self._latest(self._node)
         if not found:
             raise ConfigError(f"NODE_NAME={self._settings.node!r}: no such node in the cluster")
         return _node_of(found[0])
 
-    def _tell_unreadable(self, what: str, unreadable: Mapping[Any, str]) -> None:
+    def _log_unreadable(self, what: str, unreadable: Mapping[Any, str]) -> None:
         """Each once, until its reason is another."""
         event, before = f"{what}_unreadable", self._unreadable.get(what, {})
         for name, reason in unreadable.items():
@@ -132,15 +132,15 @@ def _pids(readings: Readings | None) -> frozenset[int]:
     return frozenset(process.pid for card in cards for process in card.processes or ())
 
 
-def _homes(pids: frozenset[int], proc: Path) -> dict[int, ContainerRef | None]:
+def _containers_by_pid(pids: frozenset[int], proc: Path) -> dict[int, ContainerRef | None]:
     """Raises ConfigError where the processes of this machine cannot be seen."""
-    homes = containers_of(pids, proc)
-    if pids and not homes:
+    containers_by_pid = containers_of(pids, proc)
+    if pids and not containers_by_pid:
         raise ConfigError(
             f"none of the {len(pids)} processes that NVML names is in {proc}: "
             "this pod needs hostPID: true, or --proc-root must be the host's /proc"
         )
-    return homes
+    return containers_by_pid
 
 
 def _node_of(facts: OwnNode) -> Node:

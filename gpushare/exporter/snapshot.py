@@ -33,7 +33,7 @@ class Snapshot:
 
     node_name: str
     readings: Readings | None = None
-    homes: Mapping[int, ContainerRef | None] | None = None
+    containers_by_pid: Mapping[int, ContainerRef | None] | None = None
     devices: tuple[ContainerDevices, ...] | None = None
     node_pods: tuple[NodePod, ...] | None = None
     node: Node | None = None

@@ -22,13 +22,13 @@ class Authorizer:
     def __init__(self, review: Review, metrics: ApiMetrics) -> None:
         self._review = review
         self._metrics = metrics
-        self._recent: FetchCache[tuple[Caller, Attributes], bool] = FetchCache(self._ask, _KEEP_S)
+        self._recent: FetchCache[tuple[Caller, Attributes], bool] = FetchCache(self._fetch_verdict, _KEEP_S)
 
     async def allowed(self, caller: Caller, attributes: Attributes) -> bool:
         """The verdict. Raises ApiError where there is none."""
         return await self._recent.get((caller, attributes))
 
-    async def _ask(self, what: tuple[Caller, Attributes]) -> bool:
+    async def _fetch_verdict(self, what: tuple[Caller, Attributes]) -> bool:
         try:
             verdict = await self._review(review_spec(*what))
         except ApiError:

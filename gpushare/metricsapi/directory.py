@@ -26,22 +26,22 @@ class CountingMirror(Mirror[T]):
         client: KubeClient,
         resource: Resource[T],
         metrics: ApiMetrics,
-        told: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(client, resource)
         self._metrics = metrics
-        self._told = told
+        self._updated = on_change
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
         """Tell of it too."""
         super().changed(batch)
-        self._told()
+        self._updated()
 
     def synced(self, resource: str) -> None:
         """Count it, and tell of it: the list may be empty."""
         super().synced(resource)
         self._metrics.synced.labels(resource).set(1)
-        self._told()
+        self._updated()
 
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """Count it."""
@@ -54,26 +54,26 @@ class Directory(CountingMirror[DirectoryEntry]):
 
     def __init__(self, client: KubeClient, resource: Resource[DirectoryEntry], metrics: ApiMetrics) -> None:
         super().__init__(client, resource, metrics)
-        self._places: dict[str, dict[str, DirectoryEntry]] = {}
+        self._by_namespace: dict[str, dict[str, DirectoryEntry]] = {}
 
     def keep(self, key: str, value: DirectoryEntry) -> None:
         """Enter it in its namespace too."""
         super().keep(key, value)
-        self._places.setdefault(value.namespace, {})[value.name] = value
+        self._by_namespace.setdefault(value.namespace, {})[value.name] = value
 
     def forget(self, key: str) -> None:
         """Take it out of its namespace too, and the namespace with its last object."""
         gone = self.objects.get(key)
         super().forget(key)
         if gone:
-            place = self._places[gone.namespace]
-            place.pop(gone.name)
-            if not place:
-                self._places.pop(gone.namespace)
+            entries = self._by_namespace[gone.namespace]
+            entries.pop(gone.name)
+            if not entries:
+                self._by_namespace.pop(gone.namespace)
 
     def of(self, namespace: str) -> Mapping[str, DirectoryEntry]:
         """The objects of a namespace by name."""
-        return self._places.get(namespace, {})
+        return self._by_namespace.get(namespace, {})
 
 
 def exporter_urls(pods: Iterable[DirectoryEntry], selector: Selector, port: int) -> list[str]:

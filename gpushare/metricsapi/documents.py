@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
-from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, ObjectKind
 from gpushare.runtime.http import Response
 
 Object = dict[str, Any]
@@ -51,21 +51,21 @@ def failure(status: HTTPStatus, message: str) -> Response:
     return answer(document, status)
 
 
-def value_list(version: str, question: MetricQuery, values: Mapping[str, MetricValue]) -> Object:
+def value_list(version: str, query: MetricQuery, values: Mapping[str, MetricValue]) -> Object:
     """The values by name of their objects, in that order."""
     return {
         "kind": _VALUES,
         "apiVersion": f"{METRICS_API_GROUP}/{version}",
         "metadata": {},
-        "items": [_item(version, question, name, values[name]) for name in sorted(values)],
+        "items": [_item(version, query, name, values[name]) for name in sorted(values)],
     }
 
 
-def _item(version: str, question: MetricQuery, name: str, value: MetricValue) -> Object:
-    metric = question.offer.name
+def _item(version: str, query: MetricQuery, name: str, value: MetricValue) -> Object:
+    metric = query.definition.name
     named = {"metricName": metric} if version == _OLD else {"metric": {"name": metric, "selector": None}}
-    place = {"namespace": question.namespace} if question.kind is ObjectKind.PODS else {}
-    described = {"kind": _KINDS[question.kind], **place, "name": name, "apiVersion": "/v1"}
+    entries = {"namespace": query.namespace} if query.kind is ObjectKind.PODS else {}
+    described = {"kind": _KINDS[query.kind], **entries, "name": name, "apiVersion": "/v1"}
     return {
         "describedObject": described,
         **named,
@@ -97,7 +97,11 @@ def resource_list(version: str) -> Object:
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{METRICS_API_GROUP}/{version}",
-        "resources": [_resource(kind, offer.name) for offer in OFFERS.values() for kind in offer.kinds],
+        "resources": [
+            _resource(kind, definition.name)
+            for definition in DEFINITIONS.values()
+            for kind in definition.kinds
+        ],
     }
 
 

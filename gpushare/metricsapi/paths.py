@@ -55,12 +55,14 @@ def metric_request_of(path: str) -> MetricRequest | None:
 def attributes_of(method: str, path: str) -> Attributes:
     """What has to be allowed: the same that the API server itself asks before it passes the request on."""
     verb = method.lower()
-    ask = metric_request_of(path)
-    if ask is None:
+    target = metric_request_of(path)
+    if target is None:
         return Attributes(verb, path)
-    if ask.kind is ObjectKind.NAMESPACES:
-        return Attributes(verb, "", ask.version, ask.namespace, _NAMESPACE_METRICS, "", ask.metric)
-    return Attributes(verb, "", ask.version, ask.namespace, ask.kind.value, ask.metric, ask.name)
+    if target.kind is ObjectKind.NAMESPACES:
+        return Attributes(verb, "", target.version, target.namespace, _NAMESPACE_METRICS, "", target.metric)
+    return Attributes(
+        verb, "", target.version, target.namespace, target.kind.value, target.metric, target.name
+    )
 
 
 def _split(path: str) -> tuple[str, list[str]]:

@@ -62,9 +62,9 @@ def _plain(combine: Combine, *metrics: Metric) -> tuple[MetricDefinition, ...]:
     return tuple(MetricDefinition(metric, metric, combine) for metric in metrics)
 
 
-OFFERS: Final[Mapping[str, MetricDefinition]] = {
-    offer.name: offer
-    for offer in (
+DEFINITIONS: Final[Mapping[str, MetricDefinition]] = {
+    definition.name: definition
+    for definition in (
         *_plain(
             "avg",
             names.DCGM_GPU_UTIL,
@@ -102,7 +102,7 @@ class MetricQuery:
     ``namespace`` is empty for nodes; a namespace is its own. ``selector`` is about the series' labels.
     """
 
-    offer: MetricDefinition
+    definition: MetricDefinition
     kind: ObjectKind
     namespace: str = ""
     name: str = ""
@@ -124,8 +124,8 @@ def name_label(metric: Metric, kind: ObjectKind) -> str:
 
 def definition_of(name: str, kind: ObjectKind) -> MetricDefinition | str:
     """What is offered under that name for such objects, or the names that are."""
-    offer = OFFERS.get(name)
-    if offer and kind in offer.kinds:
-        return offer
-    known = [each.name for each in OFFERS.values() if kind in each.kinds]
+    definition = DEFINITIONS.get(name)
+    if definition and kind in definition.kinds:
+        return definition
+    known = [each.name for each in DEFINITIONS.values() if kind in each.kinds]
     return ", ".join(get_close_matches(name, known) or known)

@@ -12,7 +12,7 @@ from gpushare.errors import InvalidRequest, SourceError
 from gpushare.metricsapi.cache import FetchCache
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.promql import promql, values_of
-from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue
 from gpushare.metricsapi.values import ExporterReadings
 from gpushare.monitoring.catalogue import SNAPSHOT_AT
 from gpushare.monitoring.page import MetricSample, samples
@@ -20,7 +20,7 @@ from gpushare.monitoring.page import MetricSample, samples
 log = structlog.get_logger()
 
 _WANTED: Final = frozenset(
-    [SNAPSHOT_AT.name, *(metric.name for offer in OFFERS.values() for metric in offer.sources)]
+    [SNAPSHOT_AT.name, *(metric.name for definition in DEFINITIONS.values() for metric in definition.sources)]
 )
 _MOST_AT_ONCE: Final = 32
 
@@ -28,7 +28,7 @@ _MOST_AT_ONCE: Final = 32
 class ValueSource(Protocol):
     """Whoever knows values."""
 
-    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
+    async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
         """Name of an object → its number. Raises SourceError where nobody answers."""
 
 
@@ -48,27 +48,27 @@ class Exporters:
         self._recent: FetchCache[None, ExporterReadings] = FetchCache(lambda _: self._scrape_all(), keep_s)
         self._silent: frozenset[str] = frozenset()
 
-    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
+    async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
         """From the last scrape."""
-        return (await self._recent.get(None)).values(question)
+        return (await self._recent.get(None)).values(query)
 
     async def _scrape_all(self) -> ExporterReadings:
         urls = self._find()
         if not urls:
             raise SourceError("no pod of the exporter runs: see its namespace and labels")
         read = await asyncio.gather(*map(self._scrape, urls), return_exceptions=True)
-        book, problems = ExporterReadings(), {}
+        readings, problems = ExporterReadings(), {}
         for url, page in zip(urls, read, strict=True):
             if isinstance(page, SourceError):
                 problems[url] = page
             elif isinstance(page, BaseException):
                 raise page
             else:
-                book.add(page, _read_at(page))
-        self._tell(problems)
+                readings.add(page, _read_at(page))
+        self._log_silent(problems)
         if len(problems) == len(urls):
             raise SourceError(f"no exporter answers; {next(iter(problems.values()))}")
-        return book
+        return readings
 
     async def _scrape(self, url: str) -> list[MetricSample]:
         async with self._gate:
@@ -80,7 +80,7 @@ class Exporters:
                 except (InvalidRequest, UnicodeDecodeError) as error:
                     raise SourceError(f"{url}: {error}") from error
 
-    def _tell(self, problems: Mapping[str, SourceError]) -> None:
+    def _log_silent(self, problems: Mapping[str, SourceError]) -> None:
         for url in problems.keys() - self._silent:
             log.warning("exporter_silent", url=url, reason=str(problems[url]))
         self._silent = frozenset(problems)
@@ -104,9 +104,9 @@ class Prometheus:
         self._metrics = metrics
         self._recent: FetchCache[str, bytes] = FetchCache(self._query, keep_s)
 
-    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
+    async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
         """The answer to the question's query."""
-        return values_of(await self._recent.get(promql(question)), question)
+        return values_of(await self._recent.get(promql(query)), query)
 
     async def _query(self, text: str) -> bytes:
         with self._metrics.source_read():

@@ -17,7 +17,7 @@ class Reading:
     at: float
 
 
-Shelf = dict[str, list[Reading]]
+NamespaceReadings = dict[str, list[Reading]]
 """Namespace → readings; those of no namespace under an empty name."""
 
 
@@ -25,43 +25,43 @@ Shelf = dict[str, list[Reading]]
 class ExporterReadings:
     """What all exporters showed: metric → namespace → readings."""
 
-    shelves: dict[str, Shelf] = field(default_factory=dict)
+    by_metric: dict[str, NamespaceReadings] = field(default_factory=dict)
 
     def add(self, page: Iterable[MetricSample], at: float) -> None:
         """Enter the samples of one exporter, read at that moment."""
         for sample in filter(_is_number, page):
             namespace = sample.labels.get("NamespaceName") or sample.labels.get("namespace", "")
-            shelf = self.shelves.setdefault(sample.metric, {})
-            shelf.setdefault(namespace, []).append(Reading(sample, at))
+            by_namespace = self.by_metric.setdefault(sample.metric, {})
+            by_namespace.setdefault(namespace, []).append(Reading(sample, at))
 
-    def values(self, question: MetricQuery) -> dict[str, MetricValue]:
+    def values(self, query: MetricQuery) -> dict[str, MetricValue]:
         """Name of an object → its number; without objects of which nothing is known."""
-        offer = question.offer
-        found = self._combined(offer.read, question, offer.combine)
-        if offer.over is None:
+        definition = query.definition
+        found = self._combined(definition.read, query, definition.combine)
+        if definition.over is None:
             return found
-        whole = self._combined(offer.over, question, "sum")
+        whole = self._combined(definition.over, query, "sum")
         return {
             name: MetricValue(value.number / whole[name].number, value.at)
             for name, value in found.items()
             if name in whole and whole[name].number
         }
 
-    def _combined(self, metric: Metric, question: MetricQuery, combine: Combine) -> dict[str, MetricValue]:
-        label = name_label(metric, question.kind)
+    def _combined(self, metric: Metric, query: MetricQuery, combine: Combine) -> dict[str, MetricValue]:
+        label = name_label(metric, query.kind)
         groups: dict[str, list[Reading]] = {}
-        for reading in self._shown(metric, question):
+        for reading in self._shown(metric, query):
             name = reading.sample.labels.get(label, "")
-            if name and question.name in ("", name) and question.selector(reading.sample.labels):
+            if name and query.name in ("", name) and query.selector(reading.sample.labels):
                 groups.setdefault(name, []).append(reading)
         return {name: _value(readings, combine) for name, readings in groups.items()}
 
-    def _shown(self, metric: Metric, question: MetricQuery) -> Iterator[Reading]:
-        shelves: Mapping[str, list[Reading]] = self.shelves.get(metric.name, {})
-        if question.kind is not ObjectKind.NODES:
-            yield from shelves.get(question.namespace, ())
+    def _shown(self, metric: Metric, query: MetricQuery) -> Iterator[Reading]:
+        by_metric: Mapping[str, list[Reading]] = self.by_metric.get(metric.name, {})
+        if query.kind is not ObjectKind.NODES:
+            yield from by_metric.get(query.namespace, ())
             return
-        for readings in shelves.values():
+        for readings in by_metric.values():
             yield from readings
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpushare.errors import ConfigError
 
 
-async def _nobody() -> None:
+async def _anonymous() -> None:
     return None
 
 
@@ -20,7 +20,7 @@ class ApiAccess:
     """A URL, paths of PEM files, and the value of the Authorization header, asked for at each request."""
 
     host: str
-    authorization: Callable[[], Awaitable[str | None]] = _nobody
+    authorization: Callable[[], Awaitable[str | None]] = _anonymous
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None

@@ -81,7 +81,7 @@ class KubeClient:
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_TIMEOUT_S, timeout_s))
         data = None if body is None else _Body(_encode(body), fence)
         async with self._response(method, path, timeout, query, data, content_type) as response:
-            with _translated(self.host, method, path):
+            with _api_errors(self.host, method, path):
                 return await response.read()
 
     async def stream(
@@ -94,7 +94,7 @@ class KubeClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=silence_s)
         async with self._response("GET", path, timeout, query) as response:
             yield b""
-            with _translated(self.host, "GET", path):
+            with _api_errors(self.host, "GET", path):
                 async for chunk in response.content.iter_any():
                     yield chunk
 
@@ -103,25 +103,25 @@ class KubeClient:
         self,
         method: str,
         path: str,
-        patience: aiohttp.ClientTimeout,
+        deadlines: aiohttp.ClientTimeout,
         query: Mapping[str, str] | None,
         body: "_Body | None" = None,
         content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        with _translated(self.host, method, path):
+        with _api_errors(self.host, method, path):
             response = await self._opened().request(
                 method,
                 url,
                 headers=await self._headers(content_type),
                 data=body,
-                timeout=patience,
+                timeout=deadlines,
                 proxy=self._access.proxy,
                 server_hostname=self._access.tls_server_name,
             )
         try:
             if not response.ok:
-                with _translated(self.host, method, path):
+                with _api_errors(self.host, method, path):
                     text = await response.read()
                 raise _refused(response, text, method, path)
             yield response
@@ -186,7 +186,7 @@ class _Body(aiohttp.BytesPayload):
         await super().write_with_length(writer, content_length)
 
 
-class _translated:  # noqa: N801 - reads as a statement
+class _api_errors:  # noqa: N801 - reads as a statement
     """Turns what the transport raises into ApiError without a status: nobody knows what happened."""
 
     def __init__(self, host: str, method: str, path: str) -> None:

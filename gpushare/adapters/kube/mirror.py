@@ -21,7 +21,7 @@ class Mirror(Generic[T]):
     def __init__(self, client: KubeClient, resource: Resource[T]) -> None:
         self.listed = asyncio.Event()
         self.objects: dict[str, T] = {}
-        self._trouble: str | None = None
+        self._last_error: str | None = None
         self._follower: Follower[T] = Follower(client, resource, self)
         self.run = self._follower.run
 
@@ -49,11 +49,11 @@ class Mirror(Generic[T]):
     def synced(self, resource: str) -> None:
         """The list has been taken in."""
         log.info("listed", resource=resource)
-        self._trouble = None
+        self._last_error = None
         self.listed.set()
 
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """The API refuses, or does not answer; what is known stays, until it is stale."""
-        if self._trouble != str(error):
+        if self._last_error != str(error):
             log.warning("watch_restarted", resource=resource, reason=str(error), retry_s=retry_in_s)
-        self._trouble = str(error)
+        self._last_error = str(error)

@@ -56,7 +56,7 @@ class _Token:
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path = path
         self._clock = clock
-        self._told = ""
+        self._last_error = ""
         self._read()
 
     async def header(self) -> str:
@@ -71,8 +71,8 @@ class _Token:
     def _renew(self) -> None:
         try:
             self._read()
-            self._told = ""
+            self._last_error = ""
         except ConfigError as error:
-            if self._told != str(error):
+            if self._last_error != str(error):
                 log.warning("token_not_renewed", reason=str(error))
-            self._told = str(error)
+            self._last_error = str(error)

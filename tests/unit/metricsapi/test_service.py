@@ -221,7 +221,7 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
 async def test_a_half_written_certificate_is_not_served(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         (tmp_path / "tls.crt").write_text("half")
-        await until(lambda: scene.door._trouble is not None)
+        await until(lambda: scene.door._last_error is not None)
         assert await scene.ask("/healthz") == (200, "ok")
 
 
@@ -236,6 +236,6 @@ async def test_a_front_proxy_of_another_authority_takes_over(tmp_path: Path) -> 
 
 async def test_a_config_map_that_is_broken_later_changes_nothing(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
-        scene.door.learn({})
+        scene.door.update({})
         assert scene.door.problem is None
         assert (await scene.ask(API))[0] == 200

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from gpushare.adapters.pages import Pages
 from gpushare.errors import SourceError
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, ObjectKind
 from gpushare.metricsapi.sources import Exporters, Prometheus
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
-QUESTION = MetricQuery(OFFERS[SM], ObjectKind.PODS, "a")
+QUESTION = MetricQuery(DEFINITIONS[SM], ObjectKind.PODS, "a")
 
 
 def page(pod: str, number: float, at: float = 100) -> str:
