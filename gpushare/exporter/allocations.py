@@ -1,9 +1,9 @@
-"""Which container was given how much of which card.
+"""Allocations of GPUs to containers.
 
-Amounts come from the pod's own limits. Cards come from the node's word (``gpushare.io/assigned``), else
-from the pod's annotations, else from the device IDs that the kubelet chose: the kubelet may have taken
-IDs of another card than the one that the container was then given. Where the kubelet does not tell who
-holds devices, containers that run have what their pods' annotations say.
+Amounts come from the pod's limits. GPUs come from the node annotation (``gpushare.io/assigned``) first, then
+from the pod's annotations, then from the device IDs that the kubelet chose: those may belong to another GPU
+than the one that the node agent allocated. If the kubelet does not report devices, running containers have
+what their pods' annotations state.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ContainerName:
-    """A container, by the names that people know it by; all empty for what runs in no pod."""
+    """A container by its names; all empty for processes outside pods."""
 
     namespace: str = ""
     pod: str = ""
@@ -34,7 +34,7 @@ class ContainerName:
 
 @dataclass(frozen=True, slots=True)
 class CardAllocation:
-    """What a container was given of one card. ``core`` is a part of its compute, 0 where not divided."""
+    """A container's allocation on one GPU. ``core`` is its fraction of compute, 0 if not divided."""
 
     container: ContainerName
     uuid: str
@@ -43,7 +43,7 @@ class CardAllocation:
 
 
 def allocations(snapshot: Snapshot) -> Iterator[CardAllocation]:
-    """Every container with every card that it was given something of; none while no card is read."""
+    """Yield the allocations of all containers on all GPUs; none while no GPU is read."""
     cards = snapshot.readings.cards if snapshot.readings else ()
     by_name = {**{str(card.index): card for card in cards}, **{card.uuid: card for card in cards}}
     node_pods = {(each.namespace, each.name): each for each in snapshot.node_pods or ()}
@@ -58,7 +58,7 @@ def allocations(snapshot: Snapshot) -> Iterator[CardAllocation]:
 
 
 def _allocated_devices(snapshot: Snapshot) -> Iterable[ContainerDevices]:
-    """What the kubelet tells; without its word, containers that run, with IDs that nobody knows."""
+    """Return the devices from the kubelet; without it, the running containers without device IDs."""
     if snapshot.devices is not None:
         return snapshot.devices
     return (
@@ -91,7 +91,7 @@ def _shares(
 
 
 def _annotated_units(container: str, gpu_pod: GpuPod | None, node: Node) -> dict[int, int]:
-    """Units by card's index, as the node or else the pod tells its cards; empty where neither does."""
+    """Return units by GPU index from the node's or else the pod's annotations; empty without either."""
     demand = _demand(container, gpu_pod)
     if gpu_pod is None or demand is None:
         return {}
@@ -100,13 +100,13 @@ def _annotated_units(container: str, gpu_pod: GpuPod | None, node: Node) -> dict
 
 
 def _demand(container: str, gpu_pod: GpuPod | None) -> ContainerDemand | None:
-    """The container's limits. One name is one container: an init container has no namesake."""
+    """Return the container's limits. Names are unique across containers and init containers."""
     listed = gpu_pod.demand.containers if gpu_pod and gpu_pod.demand else ()
     return next((each for each in listed if each.name == container and _counts(each, gpu_pod)), None)
 
 
 def _counts(demand: ContainerDemand, gpu_pod: GpuPod | None) -> bool:
-    """A plain init container has its share only while it runs."""
+    """Return whether the container has its allocation now: plain init containers only while they run."""
     return demand.kind is not ContainerKind.INIT or bool(gpu_pod and demand.name in gpu_pod.running)
 
 
@@ -121,7 +121,7 @@ def _units_by_ids(ids: Iterable[str], node: Node) -> dict[int, int]:
 
 
 def _bytes(card: Card, units: int, reading: CardReading) -> int:
-    """Of the size that the node tells, or the driver where the original's plugin runs, which tells none."""
+    """Return the bytes of the units; the size is the driver's if the node has none (Aliyun plugin)."""
     return share_mib(card.mib or reading.total_bytes // _MIB, units, card.units) * _MIB
 
 
@@ -130,5 +130,5 @@ def _container_name(devices: ContainerDevices) -> ContainerName:
 
 
 def container_of(node_pod: NodePod, container_id: str) -> ContainerName:
-    """Whom a container's processes belong to; without a container's name while the API does not tell it."""
+    """Return the names of a container by ID; without its own name until the API reports it."""
     return ContainerName(node_pod.namespace, node_pod.name, node_pod.containers.get(container_id, ""))

@@ -1,4 +1,4 @@
-"""Series of isolation: what containers are held to, and where the library and the driver differ. Pure."""
+"""Series of isolation: enforced limits, and differences between library and driver. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -19,13 +19,13 @@ _COUNTED: Final = (
 
 
 def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
-    """Nothing where no container is held; of one whose region cannot be believed, only its limit."""
+    """Yield the series of containers with limits; only the limit if the region is invalid."""
     node = snapshot.node_name
     shares = [(own_container_labels(node, each.card, each.container), each) for each in limit_uses(snapshot)]
     yield Series(names.CONTAINER_LIMIT, [(label, share.limit_bytes) for label, share in shares])
     for metric, field in _COUNTED:
         yield Series(metric, [(label, getattr(share.use, field)) for label, share in shares if share.use])
-    seen = _seen(usage.uses)
+    seen = _driver_bytes(usage.uses)
     beyond = [
         (label, reported - share.use.used)
         for label, share in shares
@@ -41,8 +41,8 @@ def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
     )
 
 
-def _seen(uses: Iterable[Use]) -> dict[tuple[ContainerName, str], int | None]:
-    """What the driver tells by container and card; None where it does not of one process."""
+def _driver_bytes(uses: Iterable[Use]) -> dict[tuple[ContainerName, str], int | None]:
+    """Return the driver's bytes by container and GPU; None if unknown for one of its processes."""
     seen: dict[tuple[ContainerName, str], int | None] = {}
     for use in uses:
         key = use.container, use.card.uuid

@@ -1,8 +1,8 @@
-"""What isolation says of containers, beside what the driver says of the same. Pure.
+"""Limits and counted memory of containers, for comparison with the driver's readings. Pure.
 
-The library counts what programs ask for; the driver tells what it gave. A little lies between the two:
-contexts are counted by a guess, and code and buffers of the driver are not counted. Much between them is
-a program that goes past the library, or a region that was written by hand.
+The library counts requested memory, the driver reports allocated memory. Small differences are normal:
+contexts are estimated, code and buffers of the driver are not counted. Large ones mean that a
+program bypasses the library, or that a region was tampered with.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,9 +23,9 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CardLimitUse:
-    """One card of a container that is held. ``use`` is what its region says, None where that is not known.
+    """A container's limit on one GPU. ``use`` comes from its region, None if unknown.
 
-    ``pids`` are its processes, as they call themselves.
+    ``pids`` are the processes in its region, by their PIDs inside the container.
     """
 
     container: ContainerName
@@ -36,7 +36,7 @@ class CardLimitUse:
 
 
 def limit_uses(snapshot: Snapshot) -> Iterator[CardLimitUse]:
-    """Every container that is held, on every card that it is held on; none while no card is read."""
+    """Yield the limits of all containers on all GPUs; none while no GPU is read."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
     node_pods = {each.uid: each for each in snapshot.node_pods or () if not each.finished}
     for limited in snapshot.isolation.containers if snapshot.isolation else ():
@@ -62,10 +62,10 @@ def _use(limited: LimitedContainer, limit: CardLimit) -> CardUse | None:
 
 
 def unlimited_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> dict[str, int]:
-    """By UUID of each card that somebody is held on: processes on it that no region knows.
+    """Return the number of processes without a limit by UUID of each GPU with limits.
 
-    Those of which that cannot be said are left out: of pods that the API does not show, of containers
-    whose region cannot be believed, and those that have ended meanwhile.
+    Left out, because unknown: processes of pods that the API does not list, of containers with an invalid
+    region, and those that have ended.
     """
     if not (snapshot.readings and snapshot.isolation):
         return {}
@@ -84,7 +84,7 @@ def unlimited_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> d
 
 def _is_unlimited(owner: ContainerName, inner: int, share: CardLimitUse | None) -> bool:
     unnamed = bool(owner.pod) and not owner.container
-    # The servers of MPS, which work for the containers.
+    # MPS servers work on behalf of the containers.
     is_mps_server = (owner.namespace, owner.container) == (SYSTEM_NAMESPACE, MPS_NAME)
     if unnamed or is_mps_server or (share and share.use is None):
         return False

@@ -1,6 +1,6 @@
-"""Reading everything once per interval: each source with its deadline, one snapshot at the end.
+"""The sampler: reads all sources once per interval, each with a deadline, into one snapshot.
 
-A source that fails or stays silent costs what only it knows, this time; the others go on.
+A source that fails or times out is missing from this snapshot; the others are unaffected.
 """
 
 import asyncio
@@ -57,13 +57,13 @@ class Sampler:
 
     @property
     def age_s(self) -> float:
-        """How old the last snapshot is, or for how long the first one is waited for."""
+        """Return the age of the last snapshot, or the time since the start without one."""
         return time.monotonic() - self._read_at
 
     async def run(self, shown: Callable[[], None]) -> None:
-        """Read until cancelled; ``shown`` is called with each new snapshot."""
+        """Read until cancelled; call ``shown`` after each new snapshot."""
         with suppress(TimeoutError):
-            # What the cards do is shown soon even where the API server is away.
+            # GPU metrics must appear soon even if the API server is unavailable.
             async with asyncio.timeout(self._settings.deadline_s):
                 await asyncio.gather(self._pods.listed.wait(), self._node.listed.wait())
         while True:
@@ -72,12 +72,12 @@ class Sampler:
                 self.snapshot = await self.read()
                 self._read_at = begun
                 shown()
-            except Exception:  # a defect costs one round; where it costs all, the probe fails
+            except Exception:  # a defect costs one round; if all fail, the liveness probe does too
                 log.exception("round_failed")
             await asyncio.sleep(max(0.0, begun + self._settings.interval_s - time.monotonic()))
 
     async def read(self) -> Snapshot:
-        """Ask every source once."""
+        """Read every source once."""
         readings, devices = await asyncio.gather(
             self._sources[NVML].read(self._meters.readings()),
             self._sources[POD_RESOURCES].read(self._kubelet.list()),
@@ -108,18 +108,18 @@ class Sampler:
     async def _latest(self, mirror: Mirror[T]) -> tuple[T, ...]:
         found = mirror.latest(self._settings.stale_s)
         if found is None:
-            raise ApiError("the API server does not tell, or could not be followed for too long")
+            raise ApiError("not listed yet, or the watch of the API server was lost for too long")
         return found
 
     async def _own_node(self) -> Node:
-        """Raises ConfigError where the cluster has no node of that name."""
+        """Return the node. Raises ConfigError if the cluster has no node of that name."""
         found = await self._latest(self._node)
         if not found:
             raise ConfigError(f"NODE_NAME={self._settings.node!r}: no such node in the cluster")
         return _node_of(found[0])
 
     def _log_unreadable(self, what: str, unreadable: Mapping[Any, str]) -> None:
-        """Each once, until its reason is another."""
+        """Log each problem once, until its reason changes."""
         event, before = f"{what}_unreadable", self._unreadable.get(what, {})
         for name, reason in unreadable.items():
             if before.get(name) != reason:
@@ -133,11 +133,11 @@ def _pids(readings: Readings | None) -> frozenset[int]:
 
 
 def _containers_by_pid(pids: frozenset[int], proc: Path) -> dict[int, ContainerRef | None]:
-    """Raises ConfigError where the processes of this machine cannot be seen."""
+    """Return the container of each process. Raises ConfigError if no process is visible."""
     containers_by_pid = containers_of(pids, proc)
     if pids and not containers_by_pid:
         raise ConfigError(
-            f"none of the {len(pids)} processes that NVML names is in {proc}: "
+            f"none of the {len(pids)} processes that NVML lists is in {proc}: "
             "this pod needs hostPID: true, or --proc-root must be the host's /proc"
         )
     return containers_by_pid

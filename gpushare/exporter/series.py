@@ -1,6 +1,6 @@
-"""From a snapshot to series: which number becomes which metric, in which unit. Pure.
+"""Conversion of a snapshot to series: fields, metrics and units. Pure.
 
-A number that was not told is a series that is not there.
+Unknown values have no series.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,7 +103,7 @@ _KINDS: Final = (
 
 
 def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]:
-    """All series of a snapshot, but those of metrics of which nothing is known."""
+    """Return all series of a snapshot; metrics without known values are left out."""
     cards = snapshot.readings.cards if snapshot.readings else ()
     usage = node_usage(snapshot, each_process=each_process)
     found = [
@@ -171,7 +171,7 @@ def _containers(usage: NodeUsage, node: str, *, each_process: bool) -> Iterator[
 
 
 def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[Series]:
-    """In the sources' names process by process, where that is wanted; in ours by container."""
+    """Yield the DCGM series, by process if requested, and ours by container."""
     sm, used = names.DCGM_PROCESS_SM_UTIL, names.DCGM_PROCESS_MEM_USED
     if each_process:
         sm, used = (replace(each, labels=(*each.labels, names.PID_LABEL)) for each in (sm, used))
@@ -192,7 +192,7 @@ def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[Ser
 
 
 def _summed(uses: Iterable[Use], node: str, field: str, convert: _Convert) -> list[Point]:
-    """By container and card; without those of which one process does not tell."""
+    """Sum by container and GPU; containers with an unknown value of a process are left out."""
     sums: dict[tuple[str, ...], float | None] = {}
     for use in uses:
         label = own_container_labels(node, use.card, use.container)
@@ -202,7 +202,7 @@ def _summed(uses: Iterable[Use], node: str, field: str, convert: _Convert) -> li
 
 
 def _attached(usage: NodeUsage) -> Iterator[Series]:
-    """What cAdvisor told of the accelerators attached to a container: the whole card, whoever uses it."""
+    """Yield cAdvisor's series of the GPUs attached to a container: values of the whole GPU."""
     for metric, field in (
         (names.CADVISOR_TOTAL, "total_bytes"),
         (names.CADVISOR_USED, "used_bytes"),

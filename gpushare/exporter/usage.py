@@ -1,8 +1,7 @@
-"""What each container does on each card: processes, by the container that they run in.
+"""GPU usage of containers, from the processes on each GPU.
 
-A container that was given something of a card and has no process on it is idle, and told so: an
-autoscaler needs the zero. Where a source is missing by which processes are told apart, nobody's use is
-known, and nothing is said of it.
+A container with an allocation but without processes is idle and reported as 0, because autoscalers need the
+zero. If a source that attributes processes to containers is missing, usage is unknown and not reported.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from gpushare.model.readings import CardReading, ProcessReading
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Processes of one container on one card, or one of them. ``pid`` is 0 for all of them together."""
+    """Usage of one GPU by a container's processes, or by one of them (``pid``; 0 for the sum)."""
 
     card: CardReading
     container: ContainerName
@@ -28,14 +27,14 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """All that is known of containers and cards at one moment."""
+    """Allocations and usage of a node at one moment."""
 
     allocated: tuple[tuple[CardReading, CardAllocation], ...]
     uses: tuple[Use, ...]
 
 
 def node_usage(snapshot: Snapshot, *, each_process: bool = False) -> NodeUsage:
-    """Who was given what, and who uses what; with ``each_process`` process by process."""
+    """Return allocations and usage; usage by process with ``each_process``."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
     allocated = tuple((cards[each.uuid], each) for each in _once(allocations(snapshot)))
     if snapshot.node_pods is None or snapshot.containers_by_pid is None:
@@ -54,7 +53,7 @@ def node_usage(snapshot: Snapshot, *, each_process: bool = False) -> NodeUsage:
 
 
 def _once(found: Iterable[CardAllocation]) -> Iterable[CardAllocation]:
-    """One for each container and card: who was given a card twice, as a share and whole, has it whole."""
+    """Return one allocation per container and GPU: the largest, e.g. a whole GPU over units of it."""
     largest: dict[tuple[ContainerName, str], CardAllocation] = {}
     for each in found:
         key = each.container, each.uuid
@@ -66,7 +65,7 @@ def _once(found: Iterable[CardAllocation]) -> Iterable[CardAllocation]:
 def owners_of(
     containers_by_pid: Mapping[int, ContainerRef | None], node_pods: Iterable[NodePod]
 ) -> dict[int, ContainerName]:
-    """Whose each process is; without those whose pod is not known, any more or yet."""
+    """Return the container of each process; processes of unknown pods are left out."""
     by_uid = {each.uid: each for each in node_pods}
     return {
         pid: container_of(by_uid[ref.pod_uid], ref.container_id) if ref else ContainerName()
