@@ -1,4 +1,4 @@
-"""What was fetched a moment ago is not fetched again; one fetch at a time for each key."""
+"""A cache with expiry, and at most one fetch at a time for each key."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ class _Fetch(Generic[T]):
 
 
 class FetchCache(Generic[K, T]):
-    """Keeps answers, and errors too, for ``keep_s`` seconds after they came."""
+    """Caches results and errors for ``keep_s`` seconds."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class FetchCache(Generic[K, T]):
         self._fetches: dict[K, _Fetch[T]] = {}
 
     async def get(self, key: K) -> T:
-        """The answer. Who is cancelled while it waits does not disturb the others."""
+        """Return the result. Cancelling one caller does not affect the others."""
         held = self._fetches.get(key)
         if held is None or self._is_old(held):
             held = self._begin(key)
@@ -44,7 +44,7 @@ class FetchCache(Generic[K, T]):
         def done(task: asyncio.Task[T]) -> None:
             fetch.done_at = self._clock()
             if not task.cancelled():
-                task.exception()  # looked at, so that nobody misses it
+                task.exception()  # retrieved, so that asyncio does not log it
 
         fetch.task.add_done_callback(done)
         return fetch

@@ -1,4 +1,4 @@
-"""From a question to PromQL, and from Prometheus' answer to numbers. Pure.
+"""Conversion of queries to PromQL, and of Prometheus' responses to values. Pure.
 
 The query: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
 """
@@ -34,7 +34,7 @@ _decode = msgspec.json.Decoder(_Reply).decode
 
 
 def promql(query: MetricQuery) -> str:
-    """The query whose answer has one series for each object, named by one label."""
+    """Return the PromQL query with one series per object, identified by one label."""
     definition = query.definition
     text = _combined(definition.read, query, definition.combine)
     return f"{text} / {_combined(definition.over, query, 'sum')}" if definition.over else text
@@ -52,7 +52,7 @@ def _combined(metric: Metric, query: MetricQuery, combine: Combine) -> str:
 
 
 def _matcher(term: Term) -> str:
-    """A label that is absent is an empty one to Prometheus."""
+    """Return a matcher; to Prometheus, an absent label is an empty one."""
     if term.values is None:
         return f'{term.key}{"!=" if term.wanted else "="}""'
     sign = "=~" if term.wanted else "!~"
@@ -60,15 +60,15 @@ def _matcher(term: Term) -> str:
 
 
 def values_of(body: bytes, query: MetricQuery) -> dict[str, MetricValue]:
-    """Name of an object → its number. Raises SourceError for an answer that is none."""
+    """Return values by object name. Raises SourceError for an invalid response."""
     label = name_label(query.definition.read, query.kind)
     try:
         reply = _decode(body)
         found = {each.metric.get(label, ""): _value(*each.value) for each in reply.data.result}
     except (msgspec.DecodeError, ValueError) as error:
-        raise SourceError(f"the answer of Prometheus cannot be read: {error}") from error
+        raise SourceError(f"the response of Prometheus cannot be read: {error}") from error
     if reply.status != "success":
-        raise SourceError(f"Prometheus refuses the query: {reply.error}")
+        raise SourceError(f"Prometheus rejected the query: {reply.error}")
     return {name: value for name, value in found.items() if name and math.isfinite(value.number)}
 
 

@@ -31,7 +31,7 @@ from gpushare.runtime.http import Coming, Request, Response, text_response
 log = structlog.get_logger()
 
 _OPEN: Final = ("/healthz", "/livez", "/readyz")
-"""What anybody may ask, as with every API server."""
+"""Open to all clients, as on every API server."""
 _DISCOVERY: Final = {
     "/apis": documents.group_list(),
     f"/apis/{METRICS_API_GROUP}": documents.group(),
@@ -42,7 +42,7 @@ _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class MetricsService:
-    """``front`` tells how the API server shows itself, None while that is not known."""
+    """``front`` returns the API server's front proxy, None while it is unknown."""
 
     front: Callable[[], FrontProxy | None]
     access: Authorizer
@@ -52,7 +52,7 @@ class MetricsService:
     metrics: ApiMetrics
 
     def handle(self, request: Request) -> Response | Coming:
-        """The answer to one request."""
+        """Handle one request."""
         if request.path in _OPEN:
             return text_response("ok")
         return self._timed(request)
@@ -85,7 +85,9 @@ class MetricsService:
     async def _refusal(self, request: Request) -> Response | None:
         front = self.front()
         if front is None:
-            return failure(HTTPStatus.SERVICE_UNAVAILABLE, "the API server has not told its front proxy yet")
+            return failure(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the front proxy of the API server is not known yet"
+            )
         caller = caller_of(request.peer, request.headers, front)
         if isinstance(caller, str):
             log.warning("stranger_refused", path=request.path, reason=caller)
@@ -94,7 +96,7 @@ class MetricsService:
             if await self.access.allowed(caller, attributes_of(request.method, request.path)):
                 return None
         except ApiError as error:
-            return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"nobody says whether this is allowed: {error}")
+            return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"the access review failed: {error}")
         what = f"{request.method.lower()} {request.path}"
         return failure(HTTPStatus.FORBIDDEN, f"user {caller.user!r} may not {what}: no role of its allows it")
 
@@ -127,7 +129,7 @@ class MetricsService:
         return documents.answer(documents.value_list(target.version, query, values))
 
     def _chosen(self, query: MetricQuery, selector: Selector) -> frozenset[str]:
-        """The names of the objects that are meant and there. A namespace is there where its pods are."""
+        """Return the names of selected objects that exist. A namespace exists if it has pods."""
         if query.kind is ObjectKind.NAMESPACES:
             return frozenset([query.name] if self.pods.of(query.namespace) else [])
         directory = self.pods if query.kind is ObjectKind.PODS else self.nodes
@@ -140,7 +142,7 @@ class MetricsService:
 def _selector(
     parameters: Mapping[str, list[str]], key: str, label: re.Pattern[str] | None = None
 ) -> Selector:
-    """The selector of a query. Raises InvalidRequest, with the parameter's name."""
+    """Parse a selector parameter. Raises InvalidRequest with the parameter's name."""
     text = ",".join(parameters.get(key, ()))
     try:
         selector = parse_selector(text)

@@ -1,4 +1,4 @@
-"""Where values come from: straight from the exporters, or from Prometheus."""
+"""Sources of values: scrapes of the exporters, or Prometheus."""
 
 import asyncio
 import time
@@ -26,16 +26,16 @@ _MOST_AT_ONCE: Final = 32
 
 
 class ValueSource(Protocol):
-    """Whoever knows values."""
+    """Provides values for queries."""
 
     async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
-        """Name of an object → its number. Raises SourceError where nobody answers."""
+        """Return values by object name. Raises SourceError if the source fails."""
 
 
 class Exporters:
-    """Scrapes all exporters when it is asked, and not again for some seconds.
+    """Scrapes all exporters on demand and caches the readings for some seconds.
 
-    One that does not answer costs the values of its node; an HPA then assumes what changes least.
+    If one fails, the values of its node are missing; an HPA then makes the most conservative change.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Exporters:
         self._silent: frozenset[str] = frozenset()
 
     async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
-        """From the last scrape."""
+        """Return values from the last scrape."""
         return (await self._recent.get(None)).values(query)
 
     async def _scrape_all(self) -> ExporterReadings:
@@ -67,7 +67,7 @@ class Exporters:
                 readings.add(page, _read_at(page))
         self._log_silent(problems)
         if len(problems) == len(urls):
-            raise SourceError(f"no exporter answers; {next(iter(problems.values()))}")
+            raise SourceError(f"no exporter responds; {next(iter(problems.values()))}")
         return readings
 
     async def _scrape(self, url: str) -> list[MetricSample]:
@@ -75,7 +75,7 @@ class Exporters:
             with self._metrics.source_read():
                 page = await self._pages.get(url)
                 try:
-                    # In a thread, so that requests are answered meanwhile.
+                    # In a thread, so that other requests are not blocked.
                     return await asyncio.to_thread(_samples, page)
                 except (InvalidRequest, UnicodeDecodeError) as error:
                     raise SourceError(f"{url}: {error}") from error
@@ -91,12 +91,12 @@ def _samples(page: bytes) -> list[MetricSample]:
 
 
 def _read_at(page: Iterable[MetricSample]) -> float:
-    """When the exporter read its cards; where it does not say, this moment."""
+    """Return the time of the exporter's snapshot, else the current time."""
     return next((each.number for each in page if each.metric == SNAPSHOT_AT.name), time.time())
 
 
 class Prometheus:
-    """Asks Prometheus, and the same not again for some seconds."""
+    """Queries Prometheus and caches the responses for some seconds."""
 
     def __init__(self, pages: Pages, url: str, metrics: ApiMetrics, *, keep_s: float) -> None:
         self._pages = pages
@@ -105,7 +105,7 @@ class Prometheus:
         self._recent: FetchCache[str, bytes] = FetchCache(self._query, keep_s)
 
     async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
-        """The answer to the question's query."""
+        """Return values from Prometheus."""
         return values_of(await self._recent.get(promql(query)), query)
 
     async def _query(self, text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""From samples to the numbers that are asked for: selected, grouped by object, combined. Pure."""
+"""Evaluation of queries on samples: select, group by object, combine. Pure."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,31 +11,31 @@ from gpushare.monitoring.page import MetricSample
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A sample and when it was so, in seconds since 1970."""
+    """A sample and its time in seconds since 1970."""
 
     sample: MetricSample
     at: float
 
 
 NamespaceReadings = dict[str, list[Reading]]
-"""Namespace → readings; those of no namespace under an empty name."""
+"""Readings by namespace; empty for readings without one."""
 
 
 @dataclass(slots=True)
 class ExporterReadings:
-    """What all exporters showed: metric → namespace → readings."""
+    """Readings of all exporters by metric and namespace."""
 
     by_metric: dict[str, NamespaceReadings] = field(default_factory=dict)
 
     def add(self, page: Iterable[MetricSample], at: float) -> None:
-        """Enter the samples of one exporter, read at that moment."""
+        """Add the samples of one exporter, read at time ``at``."""
         for sample in filter(_is_number, page):
             namespace = sample.labels.get("NamespaceName") or sample.labels.get("namespace", "")
             by_namespace = self.by_metric.setdefault(sample.metric, {})
             by_namespace.setdefault(namespace, []).append(Reading(sample, at))
 
     def values(self, query: MetricQuery) -> dict[str, MetricValue]:
-        """Name of an object → its number; without objects of which nothing is known."""
+        """Return values by object name; objects without readings are left out."""
         definition = query.definition
         found = self._combined(definition.read, query, definition.combine)
         if definition.over is None:

@@ -1,6 +1,6 @@
-"""What the command lines of all daemons share: their common flags, and the way out.
+"""Common command-line flags of all daemons, and their exit codes.
 
-What does not belong here: what a single daemon can be told.
+Flags of a single daemon do not belong here.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PORT: Final = click.IntRange(1, 65535)
 LISTENING_PORT: Final = click.IntRange(0, 65535)
-"""0 takes a free port."""
+"""0 selects a free port."""
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
 _LEVELS: Final = ("debug", "info", "warn", "error")
 _FAILED: Final = 1
 _WRONG_SETTINGS: Final = 2
-"""What click ends with for a flag that it does not take."""
+"""The exit code of click for invalid flags."""
 
 
 class _Settings(Protocol):
@@ -33,9 +33,9 @@ S = TypeVar("S", bound=_Settings)
 
 
 def daemon_options(ops_port: int, *, log_level: str = "info", asks_api: bool = True) -> Callable[[F], F]:
-    """Give a command the flags of every daemon, with its own defaults.
+    """Add the common flags to a command, with its defaults.
 
-    ``asks_api``: whether it talks to the API server, and so may need a kubeconfig.
+    ``asks_api``: whether it uses the API server and so may need a kubeconfig.
     """
     access = click.option(
         "--kubeconfig", envvar="KUBECONFIG", help="A kubeconfig; where it is absent, the service account."
@@ -74,9 +74,9 @@ def run_daemon(
     *,
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> None:
-    """Run a daemon to its end, on asyncio's own event loop where ``loop`` makes no other.
+    """Run a daemon, on asyncio's event loop unless ``loop`` creates another.
 
-    What goes wrong is one line and exit code 1, or 2 where it is the settings.
+    Errors are printed as one line; the exit code is 2 for invalid settings, else 1.
     """
     from gpushare.runtime.logs import configure  # noqa: PLC0415 - --help does without structlog
 

@@ -1,8 +1,8 @@
-"""A small HTTP/1.1 server for a port whose every call is paid for once per pod.
+"""A small, fast HTTP/1.1 server for ports on the scheduling path.
 
-Knows connections and their order, not paths. A handler that can answer at once does so inside the
-read, without a task; one that has to wait returns a coroutine. Each answer leaves in one write with a
-Content-Length, and pipelined requests are answered in their order.
+It handles connections and ordering, not paths. A handler that need not wait responds inside the read, without
+a task; otherwise it returns a coroutine. Each response is one write with a Content-Length; pipelined requests
+are answered in order.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _GRACE_S: Final = 5.0
 
 
 class HttpServer:
-    """Serves one handler. Of a body larger than ``max_body`` bytes nothing is kept."""
+    """Serves one handler. Bodies larger than ``max_body`` bytes are discarded."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class HttpServer:
         self._stop.set()
 
     async def serve(self, listener: socket.socket) -> None:
-        """Serve until ``stop``; then take no more requests and let those under way end."""
+        """Serve until ``stop``; then accept no more requests and finish those in progress."""
         server = await asyncio.get_running_loop().create_server(
             lambda: _Connection(self), sock=listener, ssl=self._tls
         )
@@ -83,7 +83,7 @@ class HttpServer:
             connection.transport.close()
 
     async def _sweep(self) -> None:
-        """Drop connections that say nothing, be it between requests or inside one."""
+        """Drop silent connections, between requests or within one."""
         while True:
             await asyncio.sleep(self._keep_alive_s / 10)
             silent_since = time.monotonic() - self._keep_alive_s
@@ -113,7 +113,7 @@ class _Connection(asyncio.Protocol):
         self._peer = common_name(transport.get_extra_info("peercert"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """What is under way goes on: the caller is gone, the effects of its request are not."""
+        """Requests in progress continue: the client is gone, the effects of its request are not."""
         self._ended = True
         self._waiting.clear()
         self._server.connections.discard(self)
@@ -126,13 +126,13 @@ class _Connection(asyncio.Protocol):
         self._advance()
 
     def finish(self) -> None:
-        """End after the answer under way, at once where there is none."""
+        """Close after the response in progress, at once if there is none."""
         self._ended = True
         if self._task is None:
             self.transport.close()
 
     def drop_if_silent(self, silent_since: float) -> None:
-        """End a connection that has nothing under way and was not heard of."""
+        """Abort an idle connection without recent data."""
         if self._task is None and self._heard_at < silent_since:
             self.transport.abort()
 
@@ -190,7 +190,7 @@ class _Connection(asyncio.Protocol):
         self._waiting.append(Request(method, path, message.headers, body, keep_alive, query, self._peer))
 
     def _advance(self) -> None:
-        """Answer what waits, in its order, while nothing is under way and the client reads."""
+        """Handle waiting requests in order, while none is in progress and the client reads."""
         while self._waiting and self._task is None and not self._clogged and not self._ended:
             what = self._waiting.popleft()
             if isinstance(what, Response):

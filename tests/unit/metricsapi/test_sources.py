@@ -100,7 +100,7 @@ async def test_one_silent_exporter_costs_its_own_values(broken: str | int | None
 async def test_no_exporter_that_answers_is_an_error() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": 503}
-        with pytest.raises(SourceError, match=r"no exporter answers; .*/n: HTTP 503"):
+        with pytest.raises(SourceError, match=r"no exporter responds; .*/n: HTTP 503"):
             await exporters(made, pages).values(QUESTION)
 
 
