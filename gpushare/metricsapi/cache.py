@@ -32,13 +32,13 @@ class FetchCache(Generic[K, T]):
 
     async def get(self, key: K) -> T:
         """Return the result. Cancelling one caller does not affect the others."""
-        held = self._fetches.get(key)
-        if held is None or self._is_old(held):
-            held = self._begin(key)
-        return await asyncio.shield(held.task)
+        cached = self._fetches.get(key)
+        if cached is None or self._is_old(cached):
+            cached = self._begin(key)
+        return await asyncio.shield(cached.task)
 
     def _begin(self, key: K) -> _Fetch[T]:
-        self._fetches = {each: held for each, held in self._fetches.items() if not self._is_old(held)}
+        self._fetches = {each: cached for each, cached in self._fetches.items() if not self._is_old(cached)}
         fetch = self._fetches[key] = _Fetch(asyncio.get_running_loop().create_task(self._fetch(key)))
 
         def done(task: asyncio.Task[T]) -> None:
@@ -49,5 +49,5 @@ class FetchCache(Generic[K, T]):
         fetch.task.add_done_callback(done)
         return fetch
 
-    def _is_old(self, held: _Fetch[T]) -> bool:
-        return self._clock() - held.done_at >= self._keep_s
+    def _is_old(self, cached: _Fetch[T]) -> bool:
+        return self._clock() - cached.done_at >= self._keep_s
