@@ -98,7 +98,7 @@ class InventoryDriver(Protocol):
     async def inventory(self) -> Inventory:
         """All GPUs, read from the driver."""
 
-    async def ailing(self) -> Mapping[str, str]:
+    async def unhealthy(self) -> Mapping[str, str]:
         """The unhealthy GPUs: UUID → problem."""
 
     def faults(self) -> AsyncIterator[Fault]:

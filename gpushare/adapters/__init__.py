@@ -1,1 +1,1 @@
-"""All I/O, one package per outside world. Adapters implement the protocols of ``gpushare.ports``."""
+"""All I/O, one package per external system. Adapters implement the protocols of ``gpushare.ports``."""

@@ -1,4 +1,4 @@
-"""Files that must survive a crash: read whole, replaced whole."""
+"""Crash-safe files: read and replaced as a whole."""
 
 import os
 from contextlib import suppress
@@ -10,7 +10,7 @@ _PRIVATE = 0o700
 
 
 def read_file(path: Path) -> bytes | None:
-    """The content, None where there is no such file. Raises ConfigError where it cannot be read."""
+    """Return the content, None if the file does not exist. Raises ConfigError if it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -20,10 +20,10 @@ def read_file(path: Path) -> bytes | None:
 
 
 def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
-    """Put the content in place of the file, all or nothing, on the disk when this returns.
+    """Replace the file atomically; the content is on disk when this returns.
 
-    ``mode`` is its permissions, by default what the process gives new files. Missing folders are made,
-    for their owner only. Raises ConfigError where that fails.
+    ``mode`` sets its permissions, by default those of the umask. Missing folders are created with mode 0700.
+    Raises ConfigError on failure.
     """
     draft = path.with_name(f".{path.name}.draft")
     try:
@@ -43,7 +43,7 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
 
 
 def remove_file(path: Path) -> bool:
-    """Remove a file, off the disk when this returns; False where there is none. Raises ConfigError."""
+    """Remove the file durably; return False if it does not exist. Raises ConfigError."""
     try:
         path.unlink()
         _sync_folder(path.parent)
@@ -55,7 +55,7 @@ def remove_file(path: Path) -> bool:
 
 
 def rename_file(path: Path, target: Path) -> None:
-    """Move a file within its folder. Raises ConfigError where that fails."""
+    """Rename a file within its folder. Raises ConfigError on failure."""
     try:
         path.replace(target)
         _sync_folder(path.parent)
@@ -64,7 +64,7 @@ def rename_file(path: Path, target: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A rename is on the disk once its folder is."""
+    """Flush the folder: only then is a rename durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

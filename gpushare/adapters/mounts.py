@@ -1,22 +1,22 @@
-"""Mounts of processes of this machine: what of the node a container has at one of its paths."""
+"""Mounts of processes: the source on the node of a path in a container."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 
 class MountSource(NamedTuple):
-    """What is mounted: a path within a filesystem, and the device of that filesystem, ``major:minor``."""
+    """A mount source: a path within a filesystem, and the filesystem's device, ``major:minor``."""
 
     device: str
     path: str
 
 
 def source_of(inside: str, pid: int, proc: Path) -> MountSource | None:
-    """What a process has mounted at that path, as it sees it; None where it has nothing, or has ended.
+    """Return the mount at path ``inside`` of a process; None if there is none or the process has ended.
 
     ``proc`` is a ``/proc`` that shows the host's processes. The fields of a line are those of Linux
     Documentation/filesystems/proc.rst, 3.5: the third is the device, the fourth the root of the mount, the
-    fifth where it is mounted. Where several lie on each other the first counts: it was there first.
+    fifth the mount point. Of several mounts on one path, the first counts: it is the oldest.
     """
     try:
         text = (proc / str(pid) / "mountinfo").read_text(errors="replace")

@@ -1,4 +1,4 @@
-"""Plain HTTP to exporters and to Prometheus: a page, or the answer to a form, with a deadline."""
+"""HTTP client for exporters and Prometheus, with a deadline and a size limit."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -17,7 +17,7 @@ _MAX_ERROR_TEXT: Final = 300
 
 
 class Pages:
-    """A client for other services' pages. Use as an async context manager."""
+    """HTTP client. Use as an async context manager."""
 
     def __init__(self, *, timeout_s: float) -> None:
         self._timeout = aiohttp.ClientTimeout(
@@ -40,14 +40,14 @@ class Pages:
             await self._session.close()
 
     async def get(self, url: str) -> bytes:
-        """The body of a 200 answer. Raises SourceError for anything else."""
-        return await self._ask("GET", url)
+        """Return the body of a 200 response. Raises SourceError for anything else."""
+        return await self._request("GET", url)
 
     async def post(self, url: str, form: Mapping[str, str]) -> bytes:
-        """The body of the answer to a form. Raises SourceError for anything but 200."""
-        return await self._ask("POST", url, form)
+        """POST a form and return the body of a 200 response. Raises SourceError for anything else."""
+        return await self._request("POST", url, form)
 
-    async def _ask(self, method: str, url: str, form: Mapping[str, str] | None = None) -> bytes:
+    async def _request(self, method: str, url: str, form: Mapping[str, str] | None = None) -> bytes:
         if self._session is None:
             raise SourceError("the client is not open")
         try:

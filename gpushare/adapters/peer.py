@@ -1,4 +1,4 @@
-"""HTTP to another replica of the extender: a bind passed on to the one that may bind."""
+"""HTTP client for other extender replicas: followers forward binds to the leader."""
 
 import ssl
 from types import TracebackType
@@ -9,11 +9,11 @@ import aiohttp
 from gpushare.errors import ApiError
 
 FORWARDED_HEADER: Final = "X-Gpushare-Forwarded"
-"""Marks a bind that another replica passed on, so that it is never passed on twice."""
+"""Marks a forwarded bind, so that it is never forwarded twice."""
 
 
 class Peers:
-    """A client for other replicas. Use as an async context manager."""
+    """HTTP client. Use as an async context manager."""
 
     def __init__(self, tls: ssl.SSLContext | None = None, *, timeout_s: float = 4.0) -> None:
         self._scheme = "https" if tls else "http"
@@ -32,7 +32,7 @@ class Peers:
             await self._session.close()
 
     async def post(self, address: str, path: str, body: bytes) -> bytes:
-        """The body of the peer's 200 answer. Raises ApiError for anything else."""
+        """POST and return the body of the peer's 2xx response. Raises ApiError for anything else."""
         if self._session is None:
             raise ApiError("peer client is not open")
         url = f"{self._scheme}://{address}{path}"

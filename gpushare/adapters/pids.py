@@ -1,4 +1,4 @@
-"""Processes of this machine: where they can be seen, what they are called, and what they call themselves."""
+"""Processes of the host: visibility, command names, and PIDs in their own PID namespaces."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _HOSTS: Final = "pid:[4026531836]"
 
 
 def hosts_proc(proc: Path = Path("/proc")) -> Path | None:
-    """A ``/proc`` that shows the host's processes; None where this process is in a namespace of its own."""
+    """Return ``proc`` if it shows the host's processes; None if this process has its own PID namespace."""
     try:
         return proc if str((proc / "self" / "ns" / "pid").readlink()) == _HOSTS else None
     except OSError:
@@ -20,7 +20,7 @@ def hosts_proc(proc: Path = Path("/proc")) -> Path | None:
 
 
 def inner_pids(pids: Iterable[int], proc: Path) -> dict[int, int]:
-    """What processes call themselves; processes that have ended are left out.
+    """Return the PIDs in the innermost namespaces by host PID; ended processes are left out.
 
     ``proc`` is a ``/proc`` that shows the host's processes.
     """
@@ -29,7 +29,7 @@ def inner_pids(pids: Iterable[int], proc: Path) -> dict[int, int]:
 
 
 def command_of(pid: int, proc: Path) -> str:
-    """What a process is called; "?" where that cannot be read. A process can give itself any name."""
+    """Return a process's command name, "?" if unreadable. Processes can choose any name."""
     try:
         name = (proc / str(pid) / "comm").read_text(errors="replace").removesuffix("\n")
     except OSError:

@@ -1,6 +1,6 @@
-"""What a host shows of a static pod: its processes, the answers of its URLs, its last log lines.
+"""Observable state of a static pod on its host: processes, health URLs, last log lines.
 
-What does not belong here: waiting, and what the manifest says (``model.static_pod``, ``model.pod_health``).
+Waiting and the manifest (``kubescheduler.static_pod``, ``kubescheduler.health``) do not belong here.
 """
 
 import ssl
@@ -12,23 +12,23 @@ from typing import Final
 from urllib.parse import urlsplit
 
 _START_TIME: Final = 19
-"""Of /proc/PID/stat, counted from behind the program's name, which may have blanks (proc(5))."""
+"""Field of /proc/PID/stat after the program's name, which may contain blanks (proc(5))."""
 _LINES: Final = 5
 _HTTPS_PORT: Final = 443
 _HTTP_PORT: Final = 80
 
 
 def processes(program: str, words: Sequence[str], proc: Path = Path("/proc")) -> frozenset[str]:
-    """The processes of a program whose command line ends in these words, as ``PID@START``.
+    """Return the processes of a program with a command line that ends in ``words``, as ``PID@START``.
 
-    The start is in ticks since boot, so that no later process is taken for an earlier one.
+    The start is in ticks since boot, so that a reused PID is a different process.
     """
     found = ((folder.name, _start(folder, program, words)) for folder in proc.glob("[0-9]*"))
     return frozenset(f"{pid}@{start}" for pid, start in found if start)
 
 
 def _start(folder: Path, program: str, words: Sequence[str]) -> str:
-    """Empty for another process, for one that has ended, and for one that nobody has waited for yet."""
+    """Return the start time; empty for other programs, ended processes and zombies."""
     command = _text(folder / "cmdline").removesuffix("\0").split("\0")
     if Path(command[0]).name != program or command[len(command) - len(words) :] != list(words):
         return ""
@@ -37,7 +37,7 @@ def _start(folder: Path, program: str, words: Sequence[str]) -> str:
 
 
 def unverified() -> ssl.SSLContext:
-    """For servers whose certificate nobody has signed, such as kube-scheduler's on loopback."""
+    """Return a context for servers with a self-signed certificate, such as kube-scheduler on loopback."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -45,9 +45,9 @@ def unverified() -> ssl.SSLContext:
 
 
 def problem_of(url: str, tls: ssl.SSLContext, *, timeout_s: float, server_name: str | None = None) -> str:
-    """Why a GET of the URL is not answered with 200; empty where it is. Proxies are not used.
+    """Return why a GET of the URL does not return 200; empty if it does. Proxies are not used.
 
-    ``server_name`` is the name in the server's certificate, where the URL has another.
+    ``server_name`` is the name in the server's certificate if it differs from the URL's host.
     """
     parts = urlsplit(url)
     secure = parts.scheme == "https"
@@ -68,7 +68,7 @@ def problem_of(url: str, tls: ssl.SSLContext, *, timeout_s: float, server_name: 
 
 
 def last_log_lines(pods: Path, pod: str) -> list[str]:
-    """The end of the newest log of a static pod, without the columns that the container runtime adds.
+    """Return the last lines of a static pod's newest log, without the columns of the container runtime.
 
     ``pods`` is the kubelet's folder of logs, ``pod`` is ``<namespace>_<name>``.
     """
@@ -77,7 +77,7 @@ def last_log_lines(pods: Path, pod: str) -> list[str]:
 
 
 def _changed(path: Path) -> float:
-    """Zero for a link to nothing, or a file that was removed meanwhile."""
+    """Return the modification time; 0 for a dangling link or a removed file."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -85,13 +85,13 @@ def _changed(path: Path) -> float:
 
 
 def _message(line: str) -> str:
-    """Of ``2026-01-01T00:00:00.0Z stderr F message``."""
+    """Return the message of ``2026-01-01T00:00:00.0Z stderr F message``."""
     stream, _, rest = line.partition(" ")[2].partition(" ")
     return rest.partition(" ")[2] if stream in ("stdout", "stderr") else line
 
 
 def _text(path: Path) -> str:
-    """Empty where it cannot be read: processes and logs come and go."""
+    """Return the content; empty if it cannot be read, as processes and logs come and go."""
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -1,5 +1,5 @@
-"""The exporter of a node: what its cards, and the containers on them, do.
+"""The exporter: metrics of a node's GPUs and of the containers on them.
 
-``snapshot``, ``holdings``, ``usage`` and ``series`` are pure: what was read goes in, series come out.
-``sampling`` reads, ``collector`` shows the last snapshot; a scrape touches no driver.
+``snapshot``, ``allocations``, ``usage`` and ``series`` are pure: they turn a snapshot into series.
+``sampling`` reads the sources, ``exposition`` renders the last snapshot; a scrape calls no driver.
 """

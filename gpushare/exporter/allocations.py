@@ -1,9 +1,9 @@
-"""Which container was given how much of which card.
+"""Allocations of GPUs to containers.
 
-Amounts come from the pod's own limits. Cards come from the node's word (``gpushare.io/assigned``), else
-from the pod's annotations, else from the device IDs that the kubelet chose: the kubelet may have taken
-IDs of another card than the one that the container was then given. Where the kubelet does not tell who
-holds devices, containers that run have what their pods' annotations say.
+Amounts come from the pod's limits. GPUs come from the node annotation (``gpushare.io/assigned``) first, then
+from the pod's annotations, then from the device IDs that the kubelet chose: those may belong to another GPU
+than the one that the node agent allocated. If the kubelet does not report devices, running containers have
+what their pods' annotations state.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ContainerName:
-    """A container, by the names that people know it by; all empty for what runs in no pod."""
+    """A container by its names; all empty for processes outside pods."""
 
     namespace: str = ""
     pod: str = ""
@@ -34,31 +34,31 @@ class ContainerName:
 
 @dataclass(frozen=True, slots=True)
 class CardAllocation:
-    """What a container was given of one card. ``core`` is a part of its compute, 0 where not divided."""
+    """A container's allocation on one GPU. ``core`` is its fraction of compute, 0 if not divided."""
 
-    holder: ContainerName
+    container: ContainerName
     uuid: str
-    given_bytes: int
+    allocated_bytes: int
     core: float = 0.0
 
 
 def allocations(snapshot: Snapshot) -> Iterator[CardAllocation]:
-    """Every container with every card that it was given something of; none while no card is read."""
+    """Yield the allocations of all containers on all GPUs; none while no GPU is read."""
     cards = snapshot.readings.cards if snapshot.readings else ()
     by_name = {**{str(card.index): card for card in cards}, **{card.uuid: card for card in cards}}
     node_pods = {(each.namespace, each.name): each for each in snapshot.node_pods or ()}
-    for held in _held(snapshot):
-        node_pod = node_pods.get((held.namespace, held.pod))
+    for devices in _allocated_devices(snapshot):
+        node_pod = node_pods.get((devices.namespace, devices.pod))
         if node_pod and node_pod.finished:
             continue
-        if held.resource == RESOURCE_WHOLE_GPU:
-            yield from _whole_cards(held, by_name)
-        elif held.resource == RESOURCE_MEM and snapshot.node:
-            yield from _shares(held, node_pod.gpu_pod if node_pod else None, snapshot.node, by_name)
+        if devices.resource == RESOURCE_WHOLE_GPU:
+            yield from _whole_cards(devices, by_name)
+        elif devices.resource == RESOURCE_MEM and snapshot.node:
+            yield from _shares(devices, node_pod.gpu_pod if node_pod else None, snapshot.node, by_name)
 
 
-def _held(snapshot: Snapshot) -> Iterable[ContainerDevices]:
-    """What the kubelet tells; without its word, containers that run, with IDs that nobody knows."""
+def _allocated_devices(snapshot: Snapshot) -> Iterable[ContainerDevices]:
+    """Return the devices from the kubelet; without it, the running containers without device IDs."""
     if snapshot.devices is not None:
         return snapshot.devices
     return (
@@ -70,26 +70,28 @@ def _held(snapshot: Snapshot) -> Iterable[ContainerDevices]:
     )
 
 
-def _whole_cards(held: ContainerDevices, cards: Mapping[str, CardReading]) -> Iterator[CardAllocation]:
-    for name in sorted({uuid_of_gpu(each) for each in held.ids}):
+def _whole_cards(devices: ContainerDevices, cards: Mapping[str, CardReading]) -> Iterator[CardAllocation]:
+    for name in sorted({uuid_of_gpu(each) for each in devices.ids}):
         if card := cards.get(name):
-            yield CardAllocation(_holder(held), card.uuid, card.total_bytes)
+            yield CardAllocation(_container_name(devices), card.uuid, card.total_bytes)
 
 
 def _shares(
-    held: ContainerDevices, gpu_pod: GpuPod | None, node: Node, cards: Mapping[str, CardReading]
+    devices: ContainerDevices, gpu_pod: GpuPod | None, node: Node, cards: Mapping[str, CardReading]
 ) -> Iterator[CardAllocation]:
-    units = _told(held.container, gpu_pod, node) or _units_by_ids(held.ids, node)
-    demand = _demand(held.container, gpu_pod)
+    units = _annotated_units(devices.container, gpu_pod, node) or _units_by_ids(devices.ids, node)
+    demand = _demand(devices.container, gpu_pod)
     core = demand.core / len(units) / CORE_PER_CARD if demand and node.core_per_card and units else 0.0
     for card in node.cards:
         reading = cards.get(card.uuid or str(card.index))
         if reading and card.index in units:
-            yield CardAllocation(_holder(held), reading.uuid, _bytes(card, units[card.index], reading), core)
+            yield CardAllocation(
+                _container_name(devices), reading.uuid, _bytes(card, units[card.index], reading), core
+            )
 
 
-def _told(container: str, gpu_pod: GpuPod | None, node: Node) -> dict[int, int]:
-    """Units by card's index, as the node or else the pod tells its cards; empty where neither does."""
+def _annotated_units(container: str, gpu_pod: GpuPod | None, node: Node) -> dict[int, int]:
+    """Return units by GPU index from the node's or else the pod's annotations; empty without either."""
     demand = _demand(container, gpu_pod)
     if gpu_pod is None or demand is None:
         return {}
@@ -98,13 +100,13 @@ def _told(container: str, gpu_pod: GpuPod | None, node: Node) -> dict[int, int]:
 
 
 def _demand(container: str, gpu_pod: GpuPod | None) -> ContainerDemand | None:
-    """The container's limits. One name is one container: an init container has no namesake."""
+    """Return the container's limits. Names are unique across containers and init containers."""
     listed = gpu_pod.demand.containers if gpu_pod and gpu_pod.demand else ()
     return next((each for each in listed if each.name == container and _counts(each, gpu_pod)), None)
 
 
 def _counts(demand: ContainerDemand, gpu_pod: GpuPod | None) -> bool:
-    """A plain init container has its share only while it runs."""
+    """Return whether the container has its allocation now: plain init containers only while they run."""
     return demand.kind is not ContainerKind.INIT or bool(gpu_pod and demand.name in gpu_pod.running)
 
 
@@ -119,14 +121,14 @@ def _units_by_ids(ids: Iterable[str], node: Node) -> dict[int, int]:
 
 
 def _bytes(card: Card, units: int, reading: CardReading) -> int:
-    """Of the size that the node tells, or the driver where the original's plugin runs, which tells none."""
+    """Return the bytes of the units; the size is the driver's if the node has none (Aliyun plugin)."""
     return share_mib(card.mib or reading.total_bytes // _MIB, units, card.units) * _MIB
 
 
-def _holder(held: ContainerDevices) -> ContainerName:
-    return ContainerName(held.namespace, held.pod, held.container)
+def _container_name(devices: ContainerDevices) -> ContainerName:
+    return ContainerName(devices.namespace, devices.pod, devices.container)
 
 
 def container_of(node_pod: NodePod, container_id: str) -> ContainerName:
-    """Whom a container's processes belong to; without a container's name while the API does not tell it."""
+    """Return the names of a container by ID; without its own name until the API reports it."""
     return ContainerName(node_pod.namespace, node_pod.name, node_pod.containers.get(container_id, ""))

@@ -1,6 +1,6 @@
-"""What a scrape gets: the last snapshot, rendered. Nothing is read here, so nothing can be waited for.
+"""Rendering of the last snapshot for scrapes, without reading any source.
 
-A format that was asked for is rendered again with each new snapshot, before the next scrape comes.
+Formats that were requested before are rendered for each new snapshot ahead of the next scrape.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,13 +15,13 @@ from gpushare.exporter.snapshot import Snapshot
 from gpushare.monitoring.families import family
 
 _MOST_FORMATS: Final = 4
-"""More than all scrapers together ask for; whoever makes up others has each rendered afresh."""
+"""More than real scrapers request; further formats are rendered on each request."""
 
 _Encode = Callable[[Any], bytes]
 
 
 class Exposition:
-    """Renders the sampler's snapshots; one older than ``stale_s`` seconds counts as nothing read."""
+    """Renders the sampler's snapshots; one older than ``stale_s`` seconds counts as empty."""
 
     def __init__(self, sampler: Sampler, node: str, stale_s: float, *, each_process: bool) -> None:
         self._sampler = sampler
@@ -33,11 +33,11 @@ class Exposition:
         self._pages: dict[str, tuple[_Encode, bytes]] = {}
 
     def collect(self) -> Iterator[Family]:
-        """All families of the snapshot that was taken last, as encoders ask for them."""
+        """Return all families of the current snapshot, for the encoders."""
         return iter(self._families)
 
     def __call__(self, accept: str) -> tuple[bytes, str]:
-        """The page for an Accept header, and its content type."""
+        """Return the page for an Accept header, and its content type."""
         if self._taken is not self._current:
             self._take()
         encode, content_type = choose_encoder(accept)
@@ -47,7 +47,7 @@ class Exposition:
         return page[1], content_type
 
     def prepare(self) -> None:
-        """Render what was asked for since the last snapshot."""
+        """Render the formats that were requested for the last snapshot."""
         asked = self._pages
         self._take()
         self._pages = {content_type: (encode, encode(self)) for content_type, (encode, _) in asked.items()}

@@ -1,11 +1,11 @@
-"""Series of isolation: what containers are held to, and where the library and the driver differ. Pure."""
+"""Series of isolation: enforced limits, and differences between library and driver. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gpushare.exporter.allocations import ContainerName
-from gpushare.exporter.isolation_use import shares_of, unheld_processes
-from gpushare.exporter.labels import own_holder, own_labels
+from gpushare.exporter.isolation_use import limit_uses, unlimited_processes
+from gpushare.exporter.labels import own_card_labels, own_container_labels
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.exporter.usage import NodeUsage, Use
 from gpushare.monitoring import catalogue as names
@@ -18,34 +18,34 @@ _COUNTED: Final = (
 )
 
 
-def limits(snapshot: Snapshot, books: NodeUsage) -> Iterator[Series]:
-    """Nothing where no container is held; of one whose region cannot be believed, only its limit."""
+def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
+    """Yield the series of containers with limits; only the limit if the region is invalid."""
     node = snapshot.node_name
-    shares = [(own_holder(node, each.card, each.holder), each) for each in shares_of(snapshot)]
+    shares = [(own_container_labels(node, each.card, each.container), each) for each in limit_uses(snapshot)]
     yield Series(names.CONTAINER_LIMIT, [(label, share.limit_bytes) for label, share in shares])
     for metric, field in _COUNTED:
         yield Series(metric, [(label, getattr(share.use, field)) for label, share in shares if share.use])
-    seen = _seen(books.uses)
+    seen = _driver_bytes(usage.uses)
     beyond = [
-        (label, told - share.use.used)
+        (label, reported - share.use.used)
         for label, share in shares
-        if share.use and (told := seen.get((share.holder, share.card.uuid))) is not None
+        if share.use and (reported := seen.get((share.container, share.card.uuid))) is not None
     ]
     yield Series(names.CONTAINER_UNCOUNTED, [(label, max(0, each)) for label, each in beyond])
     yield Series(names.CONTAINER_UNSEEN, [(label, max(0, -each)) for label, each in beyond])
-    unheld = unheld_processes(snapshot, [share for _, share in shares])
+    unlimited = unlimited_processes(snapshot, [share for _, share in shares])
     cards = snapshot.readings.cards if snapshot.readings else ()
     yield Series(
         names.CARD_UNHELD,
-        [(own_labels(node, card), unheld[card.uuid]) for card in cards if card.uuid in unheld],
+        [(own_card_labels(node, card), unlimited[card.uuid]) for card in cards if card.uuid in unlimited],
     )
 
 
-def _seen(uses: Iterable[Use]) -> dict[tuple[ContainerName, str], int | None]:
-    """What the driver tells by container and card; None where it does not of one process."""
+def _driver_bytes(uses: Iterable[Use]) -> dict[tuple[ContainerName, str], int | None]:
+    """Return the driver's bytes by container and GPU; None if unknown for one of its processes."""
     seen: dict[tuple[ContainerName, str], int | None] = {}
     for use in uses:
-        key = use.holder, use.card.uuid
+        key = use.container, use.card.uuid
         before = seen.get(key, 0)
         seen[key] = None if before is None or use.used_bytes is None else before + use.used_bytes
     return seen

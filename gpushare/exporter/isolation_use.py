@@ -1,8 +1,8 @@
-"""What isolation says of containers, beside what the driver says of the same. Pure.
+"""Limits and counted memory of containers, for comparison with the driver's readings. Pure.
 
-The library counts what programs ask for; the driver tells what it gave. A little lies between the two:
-contexts are counted by a guess, and code and buffers of the driver are not counted. Much between them is
-a program that goes past the library, or a region that was written by hand.
+The library counts requested memory, the driver reports allocated memory. Small differences are normal:
+contexts are estimated, code and buffers of the driver are not counted. Large ones mean that a
+program bypasses the library, or that a region was tampered with.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,69 +23,69 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CardLimitUse:
-    """One card of a container that is held. ``use`` is what its region says, None where that is not known.
+    """A container's limit on one GPU. ``use`` comes from its region, None if unknown.
 
-    ``pids`` are its processes, as they call themselves.
+    ``pids`` are the processes in its region, by their PIDs inside the container.
     """
 
-    holder: ContainerName
+    container: ContainerName
     card: CardReading
     limit_bytes: int
     use: CardUse | None
     pids: frozenset[int]
 
 
-def shares_of(snapshot: Snapshot) -> Iterator[CardLimitUse]:
-    """Every container that is held, on every card that it is held on; none while no card is read."""
+def limit_uses(snapshot: Snapshot) -> Iterator[CardLimitUse]:
+    """Yield the limits of all containers on all GPUs; none while no GPU is read."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
     node_pods = {each.uid: each for each in snapshot.node_pods or () if not each.finished}
-    for held in snapshot.isolation.held if snapshot.isolation else ():
-        if node_pod := node_pods.get(held.owner.uid):
-            holder = ContainerName(node_pod.namespace, node_pod.name, held.owner.container)
-            yield from _shares(held, holder, cards)
+    for limited in snapshot.isolation.containers if snapshot.isolation else ():
+        if node_pod := node_pods.get(limited.owner.uid):
+            container = ContainerName(node_pod.namespace, node_pod.name, limited.owner.container)
+            yield from _shares(limited, container, cards)
 
 
 def _shares(
-    held: LimitedContainer, holder: ContainerName, cards: Mapping[str, CardReading]
+    limited: LimitedContainer, container: ContainerName, cards: Mapping[str, CardReading]
 ) -> Iterator[CardLimitUse]:
-    pids = frozenset(each.pid for each in held.region.processes) if held.region else frozenset[int]()
-    for limit in held.limits:
+    pids = frozenset(each.pid for each in limited.region.processes) if limited.region else frozenset[int]()
+    for limit in limited.limits:
         if card := cards.get(limit.uuid):
-            yield CardLimitUse(holder, card, limit.limit_mib * _MIB, _use(held, limit), pids)
+            yield CardLimitUse(container, card, limit.limit_mib * _MIB, _use(limited, limit), pids)
 
 
-def _use(held: LimitedContainer, limit: CardLimit) -> CardUse | None:
-    if held.region is None:
+def _use(limited: LimitedContainer, limit: CardLimit) -> CardUse | None:
+    if limited.region is None:
         return None
     unused = CardUse(limit.uuid, limit.limit_mib * _MIB, 0, 0, 0)
-    return next((each for each in held.region.cards if each.uuid == limit.uuid), unused)
+    return next((each for each in limited.region.cards if each.uuid == limit.uuid), unused)
 
 
-def unheld_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> dict[str, int]:
-    """By UUID of each card that somebody is held on: processes on it that no region knows.
+def unlimited_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> dict[str, int]:
+    """Return the number of processes without a limit by UUID of each GPU with limits.
 
-    Those of which that cannot be said are left out: of pods that the API does not show, of containers
-    whose region cannot be believed, and those that have ended meanwhile.
+    Left out, because unknown: processes of pods that the API does not list, of containers with an invalid
+    region, and those that have ended.
     """
     if not (snapshot.readings and snapshot.isolation):
         return {}
-    if snapshot.homes is None or snapshot.node_pods is None:
+    if snapshot.containers_by_pid is None or snapshot.node_pods is None:
         return {}
-    owners = owners_of(snapshot.homes, snapshot.node_pods)
-    held = {(share.holder, share.card.uuid): share for share in shares}
-    counts = {share.card.uuid: 0 for share in held.values()}
+    owners = owners_of(snapshot.containers_by_pid, snapshot.node_pods)
+    limited = {(share.container, share.card.uuid): share for share in shares}
+    counts = {share.card.uuid: 0 for share in limited.values()}
     for card in snapshot.readings.cards:
         for process in card.processes or ():
             owner, inner = owners.get(process.pid), snapshot.isolation.inner_pids.get(process.pid)
             if card.uuid in counts and owner and inner:
-                counts[card.uuid] += _unheld(owner, inner, held.get((owner, card.uuid)))
+                counts[card.uuid] += _is_unlimited(owner, inner, limited.get((owner, card.uuid)))
     return counts
 
 
-def _unheld(owner: ContainerName, inner: int, share: CardLimitUse | None) -> bool:
-    nameless = bool(owner.pod) and not owner.container
-    # The servers of MPS, which work for the containers.
-    serves = (owner.namespace, owner.container) == (SYSTEM_NAMESPACE, MPS_NAME)
-    if nameless or serves or (share and share.use is None):
+def _is_unlimited(owner: ContainerName, inner: int, share: CardLimitUse | None) -> bool:
+    unnamed = bool(owner.pod) and not owner.container
+    # MPS servers work on behalf of the containers.
+    is_mps_server = (owner.namespace, owner.container) == (SYSTEM_NAMESPACE, MPS_NAME)
+    if unnamed or is_mps_server or (share and share.use is None):
         return False
     return share is None or inner not in share.pids

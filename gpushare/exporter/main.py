@@ -1,4 +1,4 @@
-"""``gpushare exporter``: flags and environment to settings, errors to exit codes."""
+"""``gpushare exporter``: command line and settings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,54 +14,57 @@ from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 @click.option("--node-name", envvar="NODE_NAME", help="Name of this node; NODE_NAME in the manifests.")
-@click.option("--interval-seconds", type=SECONDS, default=15.0, help="How often everything is read.")
-@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="How long one source may take.")
+@click.option("--interval-seconds", type=SECONDS, default=15.0, help="Interval between readings.")
+@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one source.")
 @click.option(
-    "--stale-seconds", type=SECONDS, default=60.0, help="How old what is shown may be; older is not shown."
+    "--stale-seconds",
+    type=SECONDS,
+    default=60.0,
+    help="Maximum age of a snapshot; older ones are not exported.",
 )
 @click.option(
     "--process-ids",
     is_flag=True,
-    help="Show DCGM_CUSTOM_PROCESS_* process by process, with a label pid: many series that come and go.",
+    help="Export DCGM_CUSTOM_PROCESS_* for each process, with a label pid: many short-lived series.",
 )
 @click.option(
     "--pod-resources-socket",
     type=click.Path(path_type=Path),
     default=Path(POD_RESOURCES_SOCKET),
-    help="The kubelet's socket that tells who holds which devices.",
+    help="The kubelet's PodResources socket.",
 )
 @click.option(
     "--proc-root",
     type=click.Path(path_type=Path),
     default=Path("/proc"),
-    help="Where the host's processes can be seen; /proc with hostPID.",
+    help="The host's /proc; /proc with hostPID.",
 )
 @click.option(
     "--isolation-state",
     type=click.Path(path_type=Path),
     default=Path(ISOLATION_STATE),
-    help="Where the limits and regions of containers are; there need be none.",
+    help="Folder of the limits and regions of containers; may be missing.",
 )
 @daemon_options(EXPORTER_PORT)
 def command(**flags: Any) -> None:
-    """Show what the cards of this node, and the containers on them, do."""
+    """Export metrics of this node's GPUs and of the containers on them."""
     from gpushare.exporter.daemon import run
 
     run_daemon("exporter", lambda: settings_of(flags), run)
 
 
 def settings_of(flags: Mapping[str, Any]) -> ExporterSettings:
-    """Settings from parsed flags. Raises ConfigError for what cannot work."""
+    """Settings from parsed flags. Raises ConfigError for invalid settings."""
     if not flags["node_name"]:
         raise ConfigError(
-            "NODE_NAME is not set: take it from spec.nodeName in the manifest, or use --node-name"
+            "NODE_NAME is not set: set it from spec.nodeName in the manifest, or use --node-name"
         )
     interval_s, deadline_s, stale_s = (flags[f"{name}_seconds"] for name in ("interval", "deadline", "stale"))
     slowest_s = interval_s + 2 * deadline_s
     if not 0 < slowest_s < stale_s:
         raise ConfigError(
-            f"--stale-seconds={stale_s:g} must be more than --interval-seconds and twice --deadline-seconds "
-            f"together, {slowest_s:g}: one slow round would make all series vanish"
+            f"--stale-seconds={stale_s:g} must exceed --interval-seconds plus twice --deadline-seconds "
+            f"({slowest_s:g}): otherwise one slow round removes all series"
         )
     return ExporterSettings(
         node=flags["node_name"],

@@ -1,4 +1,4 @@
-"""One source: a question with a deadline, asked again and again, whose silence is told once."""
+"""Repeated reads of one source with a deadline; each outage is logged once."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class PolledSource:
-    """``took_s`` is how long the last answer, or the wait for it, took."""
+    """``took_s`` is the duration of the last read."""
 
     def __init__(self, name: str, deadline_s: float) -> None:
         self._name = name
@@ -22,17 +22,17 @@ class PolledSource:
         self._deadline_s = deadline_s
         self._down = False
 
-    async def ask(self, question: Awaitable[T]) -> T | None:
-        """The answer; None where it does not come in time, or is an error."""
+    async def read(self, reading: Awaitable[T]) -> T | None:
+        """Return the result; None on timeout or error."""
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self._deadline_s):
-                answer = await question
+                answer = await reading
         except TimeoutError:
-            self._lose(f"no answer within {self._deadline_s:g} s")
+            self._log_down(f"no response within {self._deadline_s:g} s")
             return None
         except GpuShareError as error:
-            self._lose(str(error))
+            self._log_down(str(error))
             return None
         finally:
             self.took_s = time.monotonic() - begun
@@ -41,7 +41,7 @@ class PolledSource:
         self._down = False
         return answer
 
-    def _lose(self, reason: str) -> None:
+    def _log_down(self, reason: str) -> None:
         if not self._down:
             log.warning("source_down", source=self._name, reason=reason)
         self._down = True

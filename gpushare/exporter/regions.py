@@ -1,7 +1,6 @@
-"""What isolation has on this node: the limit and the region of each container that it holds.
+"""Containers with enforced limits on this node: limit file and region of each.
 
-What belongs here: which containers there are. What does not: reading their files
-(``gpushare.isolation.files``), and what becomes of it (``held``).
+Parsing the files belongs in ``gpushare.isolation.files``, evaluation in ``isolation_use``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +17,7 @@ from gpushare.isolation.region import Region
 
 @dataclass(frozen=True, slots=True)
 class LimitedContainer:
-    """A container that is held to ``limits``. ``region`` is None where it has a ``problem``."""
+    """A container with ``limits``. ``region`` is None if it has a ``problem``."""
 
     owner: Owner
     limits: tuple[CardLimit, ...]
@@ -28,40 +27,42 @@ class LimitedContainer:
 
 @dataclass(frozen=True, slots=True)
 class IsolationState:
-    """All containers that are held.
+    """All containers with enforced limits.
 
-    ``inner_pids`` are what processes on cards call themselves, by the host's pids; empty where none is held.
+    ``inner_pids`` maps host PIDs of GPU processes to PIDs in their namespaces; empty without containers.
     """
 
-    held: tuple[LimitedContainer, ...] = ()
+    containers: tuple[LimitedContainer, ...] = ()
     inner_pids: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """Why limits or regions cannot be read or believed, by pod UID and container."""
+        """Return the problems of limit files and regions by ``<pod UID>/<container>``."""
         return {
-            f"{each.owner.uid}/{each.owner.container}": each.problem for each in self.held if each.problem
+            f"{each.owner.uid}/{each.owner.container}": each.problem
+            for each in self.containers
+            if each.problem
         }
 
 
 def isolation_of(state: Path, pids: Iterable[int], proc: Path) -> IsolationState:
-    """Everything under ``state``, and these processes; nothing where there is no such folder.
+    """Read all containers under ``state``, and the inner PIDs; empty if the folder does not exist.
 
     Raises SourceError.
     """
-    found = (_held(state / name, owner) for name, owner in _folders(state))
-    held = tuple(each for each in found if each)
-    return IsolationState(held, inner_pids(pids, proc) if held else {})
+    found = (_limited_container(state / name, owner) for name, owner in _folders(state))
+    containers = tuple(each for each in found if each)
+    return IsolationState(containers, inner_pids(pids, proc) if containers else {})
 
 
-def _held(link: Path, owner: Owner) -> LimitedContainer | None:
-    """What is in the place that the link names; None where the node agent has just taken it away."""
+def _limited_container(link: Path, owner: Owner) -> LimitedContainer | None:
+    """Read the container directory behind the link; None if the node agent has just removed it."""
     limits: tuple[CardLimit, ...] = ()
     try:
-        # The agent may turn the link to another place at any moment.
-        place = link.resolve(strict=True)
-        limits = limits_at(place / LIMIT)
-        return LimitedContainer(owner, limits, region_at(place / REGION, limits))
+        # The node agent may repoint the link at any moment.
+        directory = link.resolve(strict=True)
+        limits = limits_at(directory / LIMIT)
+        return LimitedContainer(owner, limits, region_at(directory / REGION, limits))
     except FileNotFoundError:
         return None
     except (OSError, InvalidRequest, SourceError) as error:

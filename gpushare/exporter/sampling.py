@@ -1,6 +1,6 @@
-"""Reading everything once per interval: each source with its deadline, one snapshot at the end.
+"""The sampler: reads all sources once per interval, each with a deadline, into one snapshot.
 
-A source that fails or stays silent costs what only it knows, this time; the others go on.
+A source that fails or times out is missing from this snapshot; the others are unaffected.
 """
 
 import asyncio
@@ -57,13 +57,13 @@ class Sampler:
 
     @property
     def age_s(self) -> float:
-        """How old the last snapshot is, or for how long the first one is waited for."""
+        """Return the age of the last snapshot, or the time since the start without one."""
         return time.monotonic() - self._read_at
 
     async def run(self, shown: Callable[[], None]) -> None:
-        """Read until cancelled; ``shown`` is called with each new snapshot."""
+        """Read until cancelled; call ``shown`` after each new snapshot."""
         with suppress(TimeoutError):
-            # What the cards do is shown soon even where the API server is away.
+            # GPU metrics must appear soon even if the API server is unavailable.
             async with asyncio.timeout(self._settings.deadline_s):
                 await asyncio.gather(self._pods.listed.wait(), self._node.listed.wait())
         while True:
@@ -72,34 +72,34 @@ class Sampler:
                 self.snapshot = await self.read()
                 self._read_at = begun
                 shown()
-            except Exception:  # a defect costs one round; where it costs all, the probe fails
+            except Exception:  # a defect costs one round; if all fail, the liveness probe does too
                 log.exception("round_failed")
             await asyncio.sleep(max(0.0, begun + self._settings.interval_s - time.monotonic()))
 
     async def read(self) -> Snapshot:
-        """Ask every source once."""
+        """Read every source once."""
         readings, devices = await asyncio.gather(
-            self._sources[NVML].ask(self._meters.readings()),
-            self._sources[POD_RESOURCES].ask(self._kubelet.list()),
+            self._sources[NVML].read(self._meters.readings()),
+            self._sources[POD_RESOURCES].read(self._kubelet.list()),
         )
         if readings:
-            self._tell_unreadable("card", readings.unreadable)
+            self._log_unreadable("card", readings.unreadable)
         pids, proc = _pids(readings), self._settings.proc
-        homes, isolation = await asyncio.gather(
-            self._sources[CGROUPS].ask(asyncio.to_thread(_homes, pids, proc)),
-            self._sources[ISOLATION].ask(
+        containers_by_pid, isolation = await asyncio.gather(
+            self._sources[CGROUPS].read(asyncio.to_thread(_containers_by_pid, pids, proc)),
+            self._sources[ISOLATION].read(
                 asyncio.to_thread(isolation_of, self._settings.isolation_state, pids, proc)
             ),
         )
         if isolation:
-            self._tell_unreadable("region", isolation.unreadable)
+            self._log_unreadable("region", isolation.unreadable)
         return Snapshot(
             self._settings.node,
             readings=readings,
-            homes=homes,
+            containers_by_pid=containers_by_pid,
             devices=devices,
-            node_pods=await self._sources[PODS].ask(self._latest(self._pods)),
-            node=await self._sources[NODE].ask(self._own()),
+            node_pods=await self._sources[PODS].read(self._latest(self._pods)),
+            node=await self._sources[NODE].read(self._own_node()),
             isolation=isolation,
             took_s={name: source.took_s for name, source in self._sources.items()},
             at=time.time(),
@@ -108,18 +108,18 @@ class Sampler:
     async def _latest(self, mirror: Mirror[T]) -> tuple[T, ...]:
         found = mirror.latest(self._settings.stale_s)
         if found is None:
-            raise ApiError("the API server does not tell, or could not be followed for too long")
+            raise ApiError("not listed yet, or the watch of the API server was lost for too long")
         return found
 
-    async def _own(self) -> Node:
-        """Raises ConfigError where the cluster has no node of that name."""
+    async def _own_node(self) -> Node:
+        """Return the node. Raises ConfigError if the cluster has no node of that name."""
         found = await self._latest(self._node)
         if not found:
             raise ConfigError(f"NODE_NAME={self._settings.node!r}: no such node in the cluster")
         return _node_of(found[0])
 
-    def _tell_unreadable(self, what: str, unreadable: Mapping[Any, str]) -> None:
-        """Each once, until its reason is another."""
+    def _log_unreadable(self, what: str, unreadable: Mapping[Any, str]) -> None:
+        """Log each problem once, until its reason changes."""
         event, before = f"{what}_unreadable", self._unreadable.get(what, {})
         for name, reason in unreadable.items():
             if before.get(name) != reason:
@@ -132,15 +132,15 @@ def _pids(readings: Readings | None) -> frozenset[int]:
     return frozenset(process.pid for card in cards for process in card.processes or ())
 
 
-def _homes(pids: frozenset[int], proc: Path) -> dict[int, ContainerRef | None]:
-    """Raises ConfigError where the processes of this machine cannot be seen."""
-    homes = containers_of(pids, proc)
-    if pids and not homes:
+def _containers_by_pid(pids: frozenset[int], proc: Path) -> dict[int, ContainerRef | None]:
+    """Return the container of each process. Raises ConfigError if no process is visible."""
+    containers_by_pid = containers_of(pids, proc)
+    if pids and not containers_by_pid:
         raise ConfigError(
-            f"none of the {len(pids)} processes that NVML names is in {proc}: "
+            f"none of the {len(pids)} processes that NVML lists is in {proc}: "
             "this pod needs hostPID: true, or --proc-root must be the host's /proc"
         )
-    return homes
+    return containers_by_pid
 
 
 def _node_of(facts: OwnNode) -> Node:

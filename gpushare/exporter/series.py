@@ -1,6 +1,6 @@
-"""From a snapshot to series: which number becomes which metric, in which unit. Pure.
+"""Conversion of a snapshot to series: fields, metrics and units. Pure.
 
-A number that was not told is a series that is not there.
+Unknown values have no series.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,7 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 from gpushare.exporter.isolation_series import limits
-from gpushare.exporter.labels import dcgm_holder, dcgm_labels, names_of, own_holder, own_labels
+from gpushare.exporter.labels import (
+    container_labels,
+    dcgm_card_labels,
+    dcgm_container_labels,
+    own_card_labels,
+    own_container_labels,
+)
 from gpushare.exporter.snapshot import CGROUPS, ISOLATION, NODE, NVML, POD_RESOURCES, PODS, Snapshot
 from gpushare.exporter.usage import NodeUsage, Use, node_usage
 from gpushare.model.readings import CardReading
@@ -97,13 +103,13 @@ _KINDS: Final = (
 
 
 def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]:
-    """All series of a snapshot, but those of metrics of which nothing is known."""
+    """Return all series of a snapshot; metrics without known values are left out."""
     cards = snapshot.readings.cards if snapshot.readings else ()
-    books = node_usage(snapshot, each_process=each_process)
+    usage = node_usage(snapshot, each_process=each_process)
     found = [
         *_cards(cards, snapshot.node_name),
-        *_containers(books, snapshot.node_name, each_process=each_process),
-        *limits(snapshot, books),
+        *_containers(usage, snapshot.node_name, each_process=each_process),
+        *limits(snapshot, usage),
         *_sources(snapshot),
     ]
     return [each for each in found if each.points]
@@ -113,17 +119,21 @@ def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]
 
 
 def _cards(cards: Sequence[CardReading], node: str) -> Iterator[Series]:
-    for table, labels in ((_DEVICE, dcgm_labels), (_OWN, own_labels)):
+    for table, labels in ((_DEVICE, dcgm_card_labels), (_OWN, own_card_labels)):
         for metric, field, convert in table:
-            told = ((labels(node, card), getattr(card, field)) for card in cards)
-            yield Series(metric, [(values, convert(told)) for values, told in told if told is not None])
-    yield Series(names.CARD_INFO, [((*own_labels(node, card), card.model, card.pci), 1) for card in cards])
+            reported = ((labels(node, card), getattr(card, field)) for card in cards)
+            yield Series(
+                metric, [(values, convert(reported)) for values, reported in reported if reported is not None]
+            )
+    yield Series(
+        names.CARD_INFO, [((*own_card_labels(node, card), card.model, card.pci), 1) for card in cards]
+    )
     for metric, kinds in _KINDS:
         yield Series(metric, list(_by_kind(cards, node, kinds)))
     yield Series(
         names.CARD_XIDS,
         [
-            ((*own_labels(node, card), str(xid)), count)
+            ((*own_card_labels(node, card), str(xid)), count)
             for card in cards
             for xid, count in sorted((card.xids or {}).items())
         ],
@@ -135,59 +145,72 @@ def _by_kind(cards: Iterable[CardReading], node: str, kinds: Iterable[tuple[str,
         for kind, field in kinds:
             count = getattr(card, field)
             if count is not None:
-                yield (*own_labels(node, card), kind), count
+                yield (*own_card_labels(node, card), kind), count
 
 
 # --- containers ---------------------------------------------------------------------------------
 
 
-def _containers(books: NodeUsage, node: str, *, each_process: bool) -> Iterator[Series]:
-    given = [(card, held, dcgm_holder(node, card, held.holder)) for card, held in books.held]
-    own = [(held, own_holder(node, card, held.holder)) for card, held in books.held]
-    yield Series(names.DCGM_CONTAINER_MEM_ALLOCATED, [(label, _mib(h.given_bytes)) for _, h, label in given])
-    yield Series(names.DCGM_CONTAINER_CP_ALLOCATED, [(label, h.core) for _, h, label in given])
-    yield Series(names.CONTAINER_ALLOCATED, [(label, h.given_bytes) for h, label in own])
+def _containers(usage: NodeUsage, node: str, *, each_process: bool) -> Iterator[Series]:
+    dcgm = [
+        (card, allocation, dcgm_container_labels(node, card, allocation.container))
+        for card, allocation in usage.allocated
+    ]
+    own = [
+        (allocation, own_container_labels(node, card, allocation.container))
+        for card, allocation in usage.allocated
+    ]
+    yield Series(
+        names.DCGM_CONTAINER_MEM_ALLOCATED, [(label, _mib(h.allocated_bytes)) for _, h, label in dcgm]
+    )
+    yield Series(names.DCGM_CONTAINER_CP_ALLOCATED, [(label, h.core) for _, h, label in dcgm])
+    yield Series(names.CONTAINER_ALLOCATED, [(label, h.allocated_bytes) for h, label in own])
     yield Series(names.CONTAINER_CORE, [(label, h.core) for h, label in own])
-    yield from _used(books.uses, node, each_process=each_process)
-    yield from _attached(books)
+    yield from _used(usage.uses, node, each_process=each_process)
+    yield from _attached(usage)
 
 
 def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[Series]:
-    """In the sources' names process by process, where that is wanted; in ours by container."""
+    """Yield the DCGM series, by process if requested, and ours by container."""
     sm, used = names.DCGM_PROCESS_SM_UTIL, names.DCGM_PROCESS_MEM_USED
     if each_process:
         sm, used = (replace(each, labels=(*each.labels, names.PID_LABEL)) for each in (sm, used))
     labels = [
-        (*dcgm_holder(node, use.card, use.holder), *([str(use.pid or "")] if each_process else ()))
+        (
+            *dcgm_container_labels(node, use.card, use.container),
+            *([str(use.pid or "")] if each_process else ()),
+        )
         for use in uses
     ]
-    told = list(zip(labels, uses, strict=True))
-    yield Series(sm, [(label, use.sm_percent) for label, use in told if use.sm_percent is not None])
-    yield Series(used, [(label, _mib(use.used_bytes)) for label, use in told if use.used_bytes is not None])
+    reported = list(zip(labels, uses, strict=True))
+    yield Series(sm, [(label, use.sm_percent) for label, use in reported if use.sm_percent is not None])
+    yield Series(
+        used, [(label, _mib(use.used_bytes)) for label, use in reported if use.used_bytes is not None]
+    )
     yield Series(names.CONTAINER_UTILIZATION, _summed(uses, node, "sm_percent", _hundredth))
     yield Series(names.CONTAINER_USED, _summed(uses, node, "used_bytes", _same))
 
 
 def _summed(uses: Iterable[Use], node: str, field: str, convert: _Convert) -> list[Point]:
-    """By container and card; without those of which one process does not tell."""
+    """Sum by container and GPU; containers with an unknown value of a process are left out."""
     sums: dict[tuple[str, ...], float | None] = {}
     for use in uses:
-        label = own_holder(node, use.card, use.holder)
+        label = own_container_labels(node, use.card, use.container)
         before, value = sums.get(label, 0), getattr(use, field)
         sums[label] = None if before is None or value is None else before + value
     return [(label, convert(total)) for label, total in sums.items() if total is not None]
 
 
-def _attached(books: NodeUsage) -> Iterator[Series]:
-    """What cAdvisor told of the accelerators attached to a container: the whole card, whoever uses it."""
+def _attached(usage: NodeUsage) -> Iterator[Series]:
+    """Yield cAdvisor's series of the GPUs attached to a container: values of the whole GPU."""
     for metric, field in (
         (names.CADVISOR_TOTAL, "total_bytes"),
         (names.CADVISOR_USED, "used_bytes"),
         (names.CADVISOR_DUTY_CYCLE, "gpu_percent"),
     ):
         points = [
-            ((*names_of(held.holder), _MAKE, card.model, card.uuid), value)
-            for card, held in books.held
+            ((*container_labels(allocation.container), _MAKE, card.model, card.uuid), value)
+            for card, allocation in usage.allocated
             if (value := getattr(card, field)) is not None
         ]
         yield Series(metric, points)
@@ -199,7 +222,7 @@ def _attached(books: NodeUsage) -> Iterator[Series]:
 def _sources(snapshot: Snapshot) -> Iterator[Series]:
     sources = {
         NVML: snapshot.readings,
-        CGROUPS: snapshot.homes,
+        CGROUPS: snapshot.containers_by_pid,
         POD_RESOURCES: snapshot.devices,
         PODS: snapshot.node_pods,
         NODE: snapshot.node,

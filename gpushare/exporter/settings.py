@@ -1,4 +1,4 @@
-"""The exporter's settings: what can be set, its unit, its default and why."""
+"""The exporter's settings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,12 +6,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ExporterSettings:
-    """Made by the command line (``main``); every field has a flag or an environment variable.
+    """Created by the command line (``main``); every field has a flag or an environment variable.
 
-    ``interval_s`` is how often everything is read, ``deadline_s`` how long one source may take, and
-    ``stale_s`` how old what is shown may be. ``each_process`` shows processes with their pids.
-    ``pod_resources`` is the kubelet's socket of that API, ``proc`` where the host's processes are seen, and
-    ``isolation_state`` the folder of the limits and regions of containers.
+    ``interval_s`` is the interval between readings, ``deadline_s`` the timeout of one source, ``stale_s`` the
+    maximum age of a snapshot. ``each_process`` exports processes with their PIDs. ``pod_resources`` is the
+    kubelet's socket, ``proc`` the host's ``/proc``, ``isolation_state`` the folder of limits and regions.
     """
 
     node: str

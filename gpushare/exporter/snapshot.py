@@ -1,4 +1,4 @@
-"""Everything that was read in one round, as one value. A source that did not answer is None."""
+"""All readings of one round as one value. Sources that failed are None."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,22 +17,22 @@ PODS: Final = "pods"
 NODE: Final = "node"
 ISOLATION: Final = "isolation"
 SOURCES: Final = (NVML, CGROUPS, POD_RESOURCES, PODS, NODE, ISOLATION)
-"""What a snapshot is made of, as metrics and logs name it."""
+"""Names of the sources in metrics and logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One round on a node.
 
-    ``readings``: cards and their processes. ``homes``: where those processes run, None for one in no pod.
-    ``devices``: what the kubelet gave to whom. ``residents``: the node's pods. ``node``: the node's own
-    annotations. ``isolation``: which containers are held, and what their regions say. ``took_s``: how long
-    each source took, by name. ``at``: when, in seconds since 1970.
+    ``readings``: GPUs and their processes. ``containers_by_pid``: the container of each process, None outside
+    pods. ``devices``: the kubelet's device allocations. ``node_pods``: the node's pods. ``node``: the node's
+    annotations. ``isolation``: containers with limits and their regions. ``took_s``: duration of each source
+    by name. ``at``: time of the snapshot in seconds since 1970.
     """
 
     node_name: str
     readings: Readings | None = None
-    homes: Mapping[int, ContainerRef | None] | None = None
+    containers_by_pid: Mapping[int, ContainerRef | None] | None = None
     devices: tuple[ContainerDevices, ...] | None = None
     node_pods: tuple[NodePod, ...] | None = None
     node: Node | None = None

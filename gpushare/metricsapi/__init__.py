@@ -1,5 +1,5 @@
-"""The metrics API: what the exporters show, in the words of custom.metrics.k8s.io, so that an HPA reads it.
+"""The metrics API: serves the exporters' metrics as custom.metrics.k8s.io to HPAs.
 
-``offers``, ``paths``, ``values``, ``promql``, ``exposition``, ``documents`` and ``identity`` are pure;
-``exporters`` and ``prometheus`` fetch, ``service`` answers, ``daemon`` puts all together.
+``queries``, ``paths``, ``values``, ``promql``, ``documents`` and ``identity`` are pure; ``sources`` fetches
+values, ``service`` handles requests, ``daemon`` wires all parts.
 """

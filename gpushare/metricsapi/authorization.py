@@ -1,4 +1,4 @@
-"""Whether a client may read what it asks for: the API server's word, kept for a moment."""
+"""Authorization of clients with SubjectAccessReviews, cached briefly."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -11,24 +11,24 @@ from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.paths import Attributes
 
 _KEEP_S: Final = 10.0
-"""As long as API servers keep verdicts by default; an error is asked about again as soon."""
+"""API servers cache reviews as long by default; errors are cached too."""
 
 Review = Callable[[Mapping[str, Any]], Awaitable[bool]]
 
 
 class Authorizer:
-    """``review`` asks the API server, with the spec of a SubjectAccessReview."""
+    """``review`` posts the spec of a SubjectAccessReview to the API server."""
 
     def __init__(self, review: Review, metrics: ApiMetrics) -> None:
         self._review = review
         self._metrics = metrics
-        self._recent: FetchCache[tuple[Caller, Attributes], bool] = FetchCache(self._ask, _KEEP_S)
+        self._recent: FetchCache[tuple[Caller, Attributes], bool] = FetchCache(self._fetch_verdict, _KEEP_S)
 
     async def allowed(self, caller: Caller, attributes: Attributes) -> bool:
-        """The verdict. Raises ApiError where there is none."""
+        """Return whether the request is allowed. Raises ApiError if the review fails."""
         return await self._recent.get((caller, attributes))
 
-    async def _ask(self, what: tuple[Caller, Attributes]) -> bool:
+    async def _fetch_verdict(self, what: tuple[Caller, Attributes]) -> bool:
         try:
             verdict = await self._review(review_spec(*what))
         except ApiError:
@@ -39,7 +39,7 @@ class Authorizer:
 
 
 def review_spec(caller: Caller, attributes: Attributes) -> dict[str, Any]:
-    """The spec of the SubjectAccessReview."""
+    """Return the spec of the SubjectAccessReview."""
     who = {
         "user": caller.user,
         "uid": caller.uid,

@@ -1,4 +1,4 @@
-"""What was fetched a moment ago is not fetched again; one fetch at a time for each key."""
+"""A cache with expiry, and at most one fetch at a time for each key."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ class _Fetch(Generic[T]):
 
 
 class FetchCache(Generic[K, T]):
-    """Keeps answers, and errors too, for ``keep_s`` seconds after they came."""
+    """Caches results and errors for ``keep_s`` seconds."""
 
     def __init__(
         self,
@@ -31,23 +31,23 @@ class FetchCache(Generic[K, T]):
         self._fetches: dict[K, _Fetch[T]] = {}
 
     async def get(self, key: K) -> T:
-        """The answer. Who is cancelled while it waits does not disturb the others."""
-        held = self._fetches.get(key)
-        if held is None or self._is_old(held):
-            held = self._begin(key)
-        return await asyncio.shield(held.task)
+        """Return the result. Cancelling one caller does not affect the others."""
+        cached = self._fetches.get(key)
+        if cached is None or self._is_old(cached):
+            cached = self._begin(key)
+        return await asyncio.shield(cached.task)
 
     def _begin(self, key: K) -> _Fetch[T]:
-        self._fetches = {each: held for each, held in self._fetches.items() if not self._is_old(held)}
+        self._fetches = {each: cached for each, cached in self._fetches.items() if not self._is_old(cached)}
         fetch = self._fetches[key] = _Fetch(asyncio.get_running_loop().create_task(self._fetch(key)))
 
         def done(task: asyncio.Task[T]) -> None:
             fetch.done_at = self._clock()
             if not task.cancelled():
-                task.exception()  # looked at, so that nobody misses it
+                task.exception()  # retrieved, so that asyncio does not log it
 
         fetch.task.add_done_callback(done)
         return fetch
 
-    def _is_old(self, held: _Fetch[T]) -> bool:
-        return self._clock() - held.done_at >= self._keep_s
+    def _is_old(self, cached: _Fetch[T]) -> bool:
+        return self._clock() - cached.done_at >= self._keep_s

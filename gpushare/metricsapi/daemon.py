@@ -65,7 +65,7 @@ class MetricsApiDaemon:
         )
         self.server = HttpServer(service.handle, max_body=_MAX_BODY_BYTES, tls=door.tls)
         self._config = CountingMirror(
-            client, AUTHENTICATION, self.metrics, lambda: door.learn(self._config.objects)
+            client, AUTHENTICATION, self.metrics, lambda: door.update(self._config.objects)
         )
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:

@@ -1,6 +1,6 @@
-"""Who exists: pods and nodes with their labels as the API server shows them, and where exporters are.
+"""Caches of pods and nodes with their labels, and the URLs of exporters.
 
-Listeners of watches; what they know is read by requests at once.
+Watches keep them current; requests read them without waiting.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,32 +19,32 @@ T = TypeVar("T")
 
 
 class CountingMirror(Mirror[T]):
-    """A mirror that counts its troubles. ``told`` is called after changes."""
+    """A mirror with metrics. ``on_change`` is called after changes."""
 
     def __init__(
         self,
         client: KubeClient,
         resource: Resource[T],
         metrics: ApiMetrics,
-        told: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(client, resource)
         self._metrics = metrics
-        self._told = told
+        self._updated = on_change
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
-        """Tell of it too."""
+        """Apply the changes and call ``on_change``."""
         super().changed(batch)
-        self._told()
+        self._updated()
 
     def synced(self, resource: str) -> None:
-        """Count it, and tell of it: the list may be empty."""
+        """Set the metric and call ``on_change``: the list may be empty."""
         super().synced(resource)
         self._metrics.synced.labels(resource).set(1)
-        self._told()
+        self._updated()
 
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
-        """Count it."""
+        """Count the restart."""
         super().failed(resource, error, retry_in_s)
         self._metrics.watch_restarts.labels(resource).inc()
 
@@ -54,30 +54,30 @@ class Directory(CountingMirror[DirectoryEntry]):
 
     def __init__(self, client: KubeClient, resource: Resource[DirectoryEntry], metrics: ApiMetrics) -> None:
         super().__init__(client, resource, metrics)
-        self._places: dict[str, dict[str, DirectoryEntry]] = {}
+        self._by_namespace: dict[str, dict[str, DirectoryEntry]] = {}
 
     def keep(self, key: str, value: DirectoryEntry) -> None:
-        """Enter it in its namespace too."""
+        """Store an object, also by namespace."""
         super().keep(key, value)
-        self._places.setdefault(value.namespace, {})[value.name] = value
+        self._by_namespace.setdefault(value.namespace, {})[value.name] = value
 
     def forget(self, key: str) -> None:
-        """Take it out of its namespace too, and the namespace with its last object."""
+        """Remove an object, and its namespace with the last object."""
         gone = self.objects.get(key)
         super().forget(key)
         if gone:
-            place = self._places[gone.namespace]
-            place.pop(gone.name)
-            if not place:
-                self._places.pop(gone.namespace)
+            entries = self._by_namespace[gone.namespace]
+            entries.pop(gone.name)
+            if not entries:
+                self._by_namespace.pop(gone.namespace)
 
     def of(self, namespace: str) -> Mapping[str, DirectoryEntry]:
-        """The objects of a namespace by name."""
-        return self._places.get(namespace, {})
+        """Return the objects of a namespace by name."""
+        return self._by_namespace.get(namespace, {})
 
 
 def exporter_urls(pods: Iterable[DirectoryEntry], selector: Selector, port: int) -> list[str]:
-    """Where exporters show their metrics: one for each node, for two of one node would count twice."""
+    """Return the metrics URLs of exporters, one per node: two on one node would count twice."""
     by_node = {pod.node: pod.address for pod in pods if pod.running and pod.address and selector(pod.labels)}
     return [f"http://{_host(address)}:{port}/metrics" for address in by_node.values()]
 

@@ -1,4 +1,4 @@
-"""The API's JSON: lists of values, discovery, errors. Pure.
+"""JSON documents of the API: value lists, discovery, errors. Pure.
 
 The types: ``k8s.io/metrics/pkg/apis/custom_metrics`` (v1beta1 and v1beta2) and ``Status``, ``APIGroup`` and
 ``APIResourceList`` of ``k8s.io/apimachinery``.
@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
-from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, ObjectKind
 from gpushare.runtime.http import Response
 
 Object = dict[str, Any]
@@ -33,12 +33,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def answer(document: Object, status: int = HTTPStatus.OK) -> Response:
-    """The document as an HTTP answer."""
+    """Return the document as an HTTP response."""
     return Response(_encode(document), int(status))
 
 
 def failure(status: HTTPStatus, message: str) -> Response:
-    """A Status object, which clients show as the error."""
+    """Return a Status object, which clients show as the error."""
     document = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -51,21 +51,21 @@ def failure(status: HTTPStatus, message: str) -> Response:
     return answer(document, status)
 
 
-def value_list(version: str, question: MetricQuery, values: Mapping[str, MetricValue]) -> Object:
-    """The values by name of their objects, in that order."""
+def value_list(version: str, query: MetricQuery, values: Mapping[str, MetricValue]) -> Object:
+    """Return a MetricValueList, sorted by object name."""
     return {
         "kind": _VALUES,
         "apiVersion": f"{METRICS_API_GROUP}/{version}",
         "metadata": {},
-        "items": [_item(version, question, name, values[name]) for name in sorted(values)],
+        "items": [_item(version, query, name, values[name]) for name in sorted(values)],
     }
 
 
-def _item(version: str, question: MetricQuery, name: str, value: MetricValue) -> Object:
-    metric = question.offer.name
+def _item(version: str, query: MetricQuery, name: str, value: MetricValue) -> Object:
+    metric = query.definition.name
     named = {"metricName": metric} if version == _OLD else {"metric": {"name": metric, "selector": None}}
-    place = {"namespace": question.namespace} if question.kind is ObjectKind.PODS else {}
-    described = {"kind": _KINDS[question.kind], **place, "name": name, "apiVersion": "/v1"}
+    entries = {"namespace": query.namespace} if query.kind is ObjectKind.PODS else {}
+    described = {"kind": _KINDS[query.kind], **entries, "name": name, "apiVersion": "/v1"}
     return {
         "describedObject": described,
         **named,
@@ -77,12 +77,12 @@ def _item(version: str, question: MetricQuery, name: str, value: MetricValue) ->
 
 @lru_cache(maxsize=64)
 def _time(second: int) -> str:
-    """Kept, because all pods of a node were read in the same second."""
+    """Format the timestamp; cached because all pods of a node share it."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def quantity(number: float) -> str:
-    """A Kubernetes quantity, to the thousandth: ``23``, ``850m``."""
+    """Return a Kubernetes quantity with three decimals: ``23``, ``850m``."""
     thousandths = round(number * 1000)
     whole, rest = divmod(thousandths, 1000)
     return f"{thousandths}m" if rest else str(whole)
@@ -92,12 +92,16 @@ def quantity(number: float) -> str:
 
 
 def resource_list(version: str) -> Object:
-    """Every metric for every kind of object."""
+    """Return the APIResourceList: every metric for every kind of object."""
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{METRICS_API_GROUP}/{version}",
-        "resources": [_resource(kind, offer.name) for offer in OFFERS.values() for kind in offer.kinds],
+        "resources": [
+            _resource(kind, definition.name)
+            for definition in DEFINITIONS.values()
+            for kind in definition.kinds
+        ],
     }
 
 
@@ -112,7 +116,7 @@ def _resource(kind: ObjectKind, metric: str) -> Object:
 
 
 def group() -> Object:
-    """The API group with its versions, the preferred one first."""
+    """Return the APIGroup with its versions, the preferred one first."""
     versions = [
         {"groupVersion": f"{METRICS_API_GROUP}/{each}", "version": each} for each in METRICS_API_VERSIONS
     ]
@@ -126,5 +130,5 @@ def group() -> Object:
 
 
 def group_list() -> Object:
-    """All API groups that are served here: one."""
+    """Return the APIGroupList with this single group."""
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]}

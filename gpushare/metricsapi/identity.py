@@ -1,7 +1,7 @@
-"""Who asks: what the API server tells of its client, where it is the API server that tells it.
+"""Identity of clients, from the headers of the API server's front proxy.
 
-The protocol: https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer. TLS has checked
-that the certificate is of the front proxy's authority before a request comes here.
+The protocol: https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer. TLS has already
+verified the front proxy's certificate against its CA.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,9 +23,9 @@ _CA: Final = f"{_PREFIX}client-ca-file"
 
 @dataclass(frozen=True, slots=True)
 class FrontProxy:
-    """How the API server shows itself, and names its clients. ``ca`` is PEM; headers are in lower case.
+    """The front proxy's CA (PEM), allowed common names and header names (lower case).
 
-    No ``allowed`` names mean that any certificate of the authority will do.
+    If ``allowed`` is empty, any certificate of the CA is accepted.
     """
 
     ca: str
@@ -38,7 +38,7 @@ class FrontProxy:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A client of the API server, as a SubjectAccessReview names it."""
+    """A client of the API server, with the fields of a SubjectAccessReview."""
 
     user: str
     uid: str = ""
@@ -47,7 +47,7 @@ class Caller:
 
 
 def front_proxy_of(data: Mapping[str, str]) -> FrontProxy:
-    """From the data of the API server's ConfigMap. Raises InvalidRequest for what does not say enough."""
+    """Parse the API server's ConfigMap. Raises InvalidRequest if it is incomplete."""
     if not data.get(_CA):
         raise InvalidRequest(
             f"ConfigMap {AUTHENTICATION_CONFIG} has no {_CA}: the API server has no aggregation layer, "
@@ -64,7 +64,7 @@ def front_proxy_of(data: Mapping[str, str]) -> FrontProxy:
 
 
 def caller_of(peer: str, headers: Mapping[bytes, bytes], front: FrontProxy) -> Caller | str:
-    """Whom a request is for, or why that is not to be believed. ``peer`` is the certificate's name."""
+    """Return the caller, or why it is not trusted. ``peer`` is the certificate's common name."""
     if not peer:
         return "no client certificate of the front proxy: ask the API server"
     if front.allowed and peer not in front.allowed:

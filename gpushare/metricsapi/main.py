@@ -1,4 +1,4 @@
-"""``gpushare metrics-api``: flags and environment to settings, errors to exit codes."""
+"""``gpushare metrics-api``: command line and settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,32 +28,32 @@ from gpushare.runtime.flags import LISTENING_PORT, PORT, SECONDS, daemon_options
     default=METRICS_API_PORT,
     help="Port for the API server's requests; 0 takes a free one.",
 )
-@click.option("--tls-cert", help="Certificate of this server; read again when it changes.")
-@click.option("--tls-key", help="Key of the certificate.")
+@click.option("--tls-cert", help="Certificate of this server; reloaded when it changes.")
+@click.option("--tls-key", help="Private key of the certificate.")
 @click.option(
     "--source",
     type=click.Choice(["exporters", "prometheus"]),
     default="exporters",
-    help="Where values come from: scraped here, or asked of Prometheus.",
+    help="Source of the values: scrapes of exporters, or Prometheus.",
 )
-@click.option("--prometheus-url", envvar="PROMETHEUS_URL", help="Where Prometheus is, `http://host:9090`.")
+@click.option("--prometheus-url", envvar="PROMETHEUS_URL", help="URL of Prometheus, `http://host:9090`.")
 @click.option("--exporter-namespace", default=SYSTEM_NAMESPACE, help="Namespace of the exporter's pods.")
 @click.option(
     "--exporter-selector", default=f"component={EXPORTER_NAME}", help="Labels of the exporter's pods."
 )
-@click.option("--exporter-port", type=PORT, default=EXPORTER_PORT, help="Their port for metrics.")
-@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="How long one scrape or query may take.")
-@click.option("--keep-seconds", type=SECONDS, default=5.0, help="How long what was read is used.")
+@click.option("--exporter-port", type=PORT, default=EXPORTER_PORT, help="Metrics port of the exporters.")
+@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one scrape or query.")
+@click.option("--keep-seconds", type=SECONDS, default=5.0, help="How long values are cached.")
 @daemon_options(METRICS_API_OPS_PORT)
 def command(**flags: Any) -> None:
-    """Serve custom.metrics.k8s.io: what cards, nodes and pods do, to autoscalers."""
+    """Serve GPU metrics of nodes and pods as custom.metrics.k8s.io for autoscalers."""
     from gpushare.metricsapi.daemon import run
 
     run_daemon("metrics-api", lambda: settings_of(flags), run)
 
 
 def settings_of(flags: Mapping[str, Any]) -> MetricsApiSettings:
-    """Settings from parsed flags. Raises ConfigError for what cannot work."""
+    """Settings from parsed flags. Raises ConfigError for invalid settings."""
     if not (flags["tls_cert"] and flags["tls_key"]):
         raise ConfigError("--tls-cert and --tls-key are needed: the API server speaks TLS only")
     _check_prometheus(flags["source"], flags["prometheus_url"])

@@ -1,4 +1,4 @@
-"""The daemon's own metrics, on a registry of their own. Names come from the catalogue."""
+"""The daemon's metrics on a separate registry. Names come from the catalogue."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class ApiMetrics:
-    """All families."""
+    """All metrics of ``catalogue.METRICS_API``."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
@@ -27,7 +27,7 @@ class ApiMetrics:
 
     @contextmanager
     def source_read(self) -> Iterator[None]:
-        """Counts a scrape or a query by how it ends."""
+        """Count a scrape or query by result."""
         try:
             yield
         except SourceError:

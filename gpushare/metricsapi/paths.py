@@ -1,4 +1,4 @@
-"""From a request's path to what it is about, as API servers read paths.
+"""Parsing of request paths into metric requests and attributes.
 
 The protocol: https://github.com/kubernetes/design-proposals-archive/blob/main/instrumentation/custom-metrics-api.md
 """
@@ -12,12 +12,12 @@ from gpushare.metricsapi.queries import ObjectKind
 ALL: Final = "*"
 _ROOT: Final = "apis"
 _NAMESPACE_METRICS: Final = "metrics"
-"""Where an object would be: the metric is one of the namespace itself."""
+"""Pseudo-resource of metrics of a namespace itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a request does, in the words of a SubjectAccessReview; ``path`` where it is about no resource."""
+    """Attributes of a request for a SubjectAccessReview; ``path`` only for non-resource requests."""
 
     verb: str
     path: str = ""
@@ -40,7 +40,7 @@ class MetricRequest:
 
 
 def metric_request_of(path: str) -> MetricRequest | None:
-    """The metric that a path asks for; None for any other path."""
+    """Parse a metric path; None for any other path."""
     version, rest = _split(path)
     match rest:
         case ["namespaces", namespace, "metrics", metric]:
@@ -53,18 +53,20 @@ def metric_request_of(path: str) -> MetricRequest | None:
 
 
 def attributes_of(method: str, path: str) -> Attributes:
-    """What has to be allowed: the same that the API server itself asks before it passes the request on."""
+    """Return the attributes to authorize: the same as the API server checks before it proxies."""
     verb = method.lower()
-    ask = metric_request_of(path)
-    if ask is None:
+    target = metric_request_of(path)
+    if target is None:
         return Attributes(verb, path)
-    if ask.kind is ObjectKind.NAMESPACES:
-        return Attributes(verb, "", ask.version, ask.namespace, _NAMESPACE_METRICS, "", ask.metric)
-    return Attributes(verb, "", ask.version, ask.namespace, ask.kind.value, ask.metric, ask.name)
+    if target.kind is ObjectKind.NAMESPACES:
+        return Attributes(verb, "", target.version, target.namespace, _NAMESPACE_METRICS, "", target.metric)
+    return Attributes(
+        verb, "", target.version, target.namespace, target.kind.value, target.metric, target.name
+    )
 
 
 def _split(path: str) -> tuple[str, list[str]]:
-    """The version and the parts after it; both empty where that is not of this API or has empty parts."""
+    """Return the version and the parts after it; both empty if the path is not of this API."""
     parts = path.strip("/").split("/")
     served = parts[:2] == [_ROOT, METRICS_API_GROUP] and parts[2:3] and parts[2] in METRICS_API_VERSIONS
     return (parts[2], parts[3:]) if served and all(parts) else ("", [])

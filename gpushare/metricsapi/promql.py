@@ -1,4 +1,4 @@
-"""From a question to PromQL, and from Prometheus' answer to numbers. Pure.
+"""Conversion of queries to PromQL, and of Prometheus' responses to values. Pure.
 
 The query: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
 """
@@ -33,43 +33,43 @@ class _Reply(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Reply).decode
 
 
-def promql(question: MetricQuery) -> str:
-    """The query whose answer has one series for each object, named by one label."""
-    offer = question.offer
-    text = _combined(offer.read, question, offer.combine)
-    return f"{text} / {_combined(offer.over, question, 'sum')}" if offer.over else text
+def promql(query: MetricQuery) -> str:
+    """Return the PromQL query with one series per object, identified by one label."""
+    definition = query.definition
+    text = _combined(definition.read, query, definition.combine)
+    return f"{text} / {_combined(definition.over, query, 'sum')}" if definition.over else text
 
 
-def _combined(metric: Metric, question: MetricQuery, combine: Combine) -> str:
-    label = name_label(metric, question.kind)
+def _combined(metric: Metric, query: MetricQuery, combine: Combine) -> str:
+    label = name_label(metric, query.kind)
     matchers = [
-        f"{label}={json.dumps(question.name)}" if question.name else f'{label}!=""',
-        *(_matcher(term) for term in question.selector.terms),
+        f"{label}={json.dumps(query.name)}" if query.name else f'{label}!=""',
+        *(_matcher(term) for term in query.selector.terms),
     ]
-    if question.kind is ObjectKind.PODS:
-        matchers.insert(0, f"{name_label(metric, ObjectKind.NAMESPACES)}={json.dumps(question.namespace)}")
+    if query.kind is ObjectKind.PODS:
+        matchers.insert(0, f"{name_label(metric, ObjectKind.NAMESPACES)}={json.dumps(query.namespace)}")
     return f"{combine}({metric.name}{{{','.join(matchers)}}}) by ({label})"
 
 
 def _matcher(term: Term) -> str:
-    """A label that is absent is an empty one to Prometheus."""
+    """Return a matcher; to Prometheus, an absent label is an empty one."""
     if term.values is None:
         return f'{term.key}{"!=" if term.wanted else "="}""'
     sign = "=~" if term.wanted else "!~"
     return f"{term.key}{sign}{json.dumps('|'.join(map(re.escape, sorted(term.values))))}"
 
 
-def values_of(body: bytes, question: MetricQuery) -> dict[str, MetricValue]:
-    """Name of an object → its number. Raises SourceError for an answer that is none."""
-    label = name_label(question.offer.read, question.kind)
+def values_of(body: bytes, query: MetricQuery) -> dict[str, MetricValue]:
+    """Return values by object name. Raises SourceError for an invalid response."""
+    label = name_label(query.definition.read, query.kind)
     try:
         reply = _decode(body)
-        told = {each.metric.get(label, ""): _value(*each.value) for each in reply.data.result}
+        found = {each.metric.get(label, ""): _value(*each.value) for each in reply.data.result}
     except (msgspec.DecodeError, ValueError) as error:
-        raise SourceError(f"the answer of Prometheus cannot be read: {error}") from error
+        raise SourceError(f"the response of Prometheus cannot be read: {error}") from error
     if reply.status != "success":
-        raise SourceError(f"Prometheus refuses the query: {reply.error}")
-    return {name: value for name, value in told.items() if name and math.isfinite(value.number)}
+        raise SourceError(f"Prometheus rejected the query: {reply.error}")
+    return {name: value for name, value in found.items() if name and math.isfinite(value.number)}
 
 
 def _value(at: float, number: str) -> MetricValue:

@@ -1,7 +1,7 @@
-"""What can be asked for: which metrics, about which objects, and how several series become one number.
+"""Metrics that can be queried, their kinds of objects, and how several series become one value.
 
-The names of the source documents are combined as the rules of their adapter do: parts of a card's time are
-averaged, amounts are added up. Whether a metric is about pods, nodes or namespaces follows from its labels.
+Series are combined as in the adapter rules of the ACK documentation: utilization is averaged, amounts are
+summed. The labels of a metric determine whether it applies to pods, nodes or namespaces.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Combine = Literal["avg", "sum"]
 
 
 class ObjectKind(StrEnum):
-    """What a metric is about, as the API's paths have it."""
+    """The kind of object that a metric describes, as in the API's paths."""
 
     PODS = "pods"
     NODES = "nodes"
@@ -30,12 +30,12 @@ NAME_LABELS: Final[Mapping[ObjectKind, tuple[str, ...]]] = {
     ObjectKind.NODES: ("NodeName", "node"),
     ObjectKind.NAMESPACES: ("NamespaceName", "namespace"),
 }
-"""The labels that name an object: in the source documents' metrics, and in ours."""
+"""The labels with an object's name: of DCGM metrics, and of ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """A metric as it is asked for. Its number is the combined ``read``, divided by that of ``over``."""
+    """A metric that can be queried. Its value is the combined ``read``, divided by that of ``over``."""
 
     shown: Metric
     read: Metric
@@ -44,17 +44,17 @@ class MetricDefinition:
 
     @property
     def name(self) -> str:
-        """What it is asked for by."""
+        """Return the name in queries."""
         return self.shown.name
 
     @property
     def kinds(self) -> tuple[ObjectKind, ...]:
-        """What it is about."""
+        """Return the kinds of objects that it applies to."""
         return tuple(kind for kind in ObjectKind if name_label(self.shown, kind))
 
     @property
     def sources(self) -> tuple[Metric, ...]:
-        """The exporters' metrics that it is made of."""
+        """Return the exporters' metrics that it is computed from."""
         return (self.read, self.over) if self.over else (self.read,)
 
 
@@ -62,9 +62,9 @@ def _plain(combine: Combine, *metrics: Metric) -> tuple[MetricDefinition, ...]:
     return tuple(MetricDefinition(metric, metric, combine) for metric in metrics)
 
 
-OFFERS: Final[Mapping[str, MetricDefinition]] = {
-    offer.name: offer
-    for offer in (
+DEFINITIONS: Final[Mapping[str, MetricDefinition]] = {
+    definition.name: definition
+    for definition in (
         *_plain(
             "avg",
             names.DCGM_GPU_UTIL,
@@ -97,12 +97,12 @@ OFFERS: Final[Mapping[str, MetricDefinition]] = {
 
 @dataclass(frozen=True, slots=True)
 class MetricQuery:
-    """A metric of objects of a kind: of the one called ``name``, or of all where that is empty.
+    """A query for one metric of the object ``name``, or of all objects of a kind if empty.
 
-    ``namespace`` is empty for nodes; a namespace is its own. ``selector`` is about the series' labels.
+    ``namespace`` is empty for nodes, and the name itself for namespaces. ``selector`` selects series.
     """
 
-    offer: MetricDefinition
+    definition: MetricDefinition
     kind: ObjectKind
     namespace: str = ""
     name: str = ""
@@ -111,21 +111,21 @@ class MetricQuery:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """The number, and when it was so, in seconds since 1970."""
+    """A value and its time in seconds since 1970."""
 
     number: float
     at: float
 
 
 def name_label(metric: Metric, kind: ObjectKind) -> str:
-    """The metric's label with the name of an object of that kind; empty where it has none."""
+    """Return the metric's label with the name of such objects; empty if it has none."""
     return next((label for label in NAME_LABELS[kind] if label in metric.labels), "")
 
 
 def definition_of(name: str, kind: ObjectKind) -> MetricDefinition | str:
-    """What is offered under that name for such objects, or the names that are."""
-    offer = OFFERS.get(name)
-    if offer and kind in offer.kinds:
-        return offer
-    known = [each.name for each in OFFERS.values() if kind in each.kinds]
+    """Return the definition, or similar names (else all) as text if there is none."""
+    definition = DEFINITIONS.get(name)
+    if definition and kind in definition.kinds:
+        return definition
+    known = [each.name for each in DEFINITIONS.values() if kind in each.kinds]
     return ", ".join(get_close_matches(name, known) or known)

@@ -31,7 +31,7 @@ from gpushare.runtime.http import Coming, Request, Response, text_response
 log = structlog.get_logger()
 
 _OPEN: Final = ("/healthz", "/livez", "/readyz")
-"""What anybody may ask, as with every API server."""
+"""Open to all clients, as on every API server."""
 _DISCOVERY: Final = {
     "/apis": documents.group_list(),
     f"/apis/{METRICS_API_GROUP}": documents.group(),
@@ -42,7 +42,7 @@ _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class MetricsService:
-    """``front`` tells how the API server shows itself, None while that is not known."""
+    """``front`` returns the API server's front proxy, None while it is unknown."""
 
     front: Callable[[], FrontProxy | None]
     access: Authorizer
@@ -52,29 +52,29 @@ class MetricsService:
     metrics: ApiMetrics
 
     def handle(self, request: Request) -> Response | Coming:
-        """The answer to one request."""
+        """Handle one request."""
         if request.path in _OPEN:
             return text_response("ok")
         return self._timed(request)
 
     async def _timed(self, request: Request) -> Response:
         begun = time.monotonic()
-        ask = metric_request_of(request.path)
-        kind = ask.kind.value if ask else "other"
-        answer = await self._answer(request, ask)
+        target = metric_request_of(request.path)
+        kind = target.kind.value if target else "other"
+        answer = await self._answer(request, target)
         self.metrics.requests.labels(kind, str(answer.status)).inc()
         self.metrics.latency.labels(kind).observe(time.monotonic() - begun)
         return answer
 
-    async def _answer(self, request: Request, ask: MetricRequest | None) -> Response:
+    async def _answer(self, request: Request, target: MetricRequest | None) -> Response:
         if refusal := await self._refusal(request):
             return refusal
         if request.method != "GET":
             return failure(
                 HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not GET: metrics are only read"
             )
-        if ask:
-            return await self._metric(ask, parse_qs(request.query))
+        if target:
+            return await self._metric(target, parse_qs(request.query))
         document = _DISCOVERY.get(request.path.rstrip("/"))
         if document is None:
             return failure(
@@ -85,7 +85,9 @@ class MetricsService:
     async def _refusal(self, request: Request) -> Response | None:
         front = self.front()
         if front is None:
-            return failure(HTTPStatus.SERVICE_UNAVAILABLE, "the API server has not told its front proxy yet")
+            return failure(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the front proxy of the API server is not known yet"
+            )
         caller = caller_of(request.peer, request.headers, front)
         if isinstance(caller, str):
             log.warning("stranger_refused", path=request.path, reason=caller)
@@ -94,52 +96,54 @@ class MetricsService:
             if await self.access.allowed(caller, attributes_of(request.method, request.path)):
                 return None
         except ApiError as error:
-            return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"nobody says whether this is allowed: {error}")
+            return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"the access review failed: {error}")
         what = f"{request.method.lower()} {request.path}"
         return failure(HTTPStatus.FORBIDDEN, f"user {caller.user!r} may not {what}: no role of its allows it")
 
-    async def _metric(self, ask: MetricRequest, query: Mapping[str, list[str]]) -> Response:
-        offer = definition_of(ask.metric, ask.kind)
-        if isinstance(offer, str):
-            text = f"there is no metric {ask.metric!r} of {ask.kind.value}; there is {offer}"
+    async def _metric(self, target: MetricRequest, parameters: Mapping[str, list[str]]) -> Response:
+        definition = definition_of(target.metric, target.kind)
+        if isinstance(definition, str):
+            text = f"there is no metric {target.metric!r} of {target.kind.value}; there is {definition}"
             return failure(HTTPStatus.NOT_FOUND, text)
         try:
-            objects = _selector(query, "labelSelector")
-            series = _selector(query, "metricLabelSelector", _LABEL)
+            objects = _selector(parameters, "labelSelector")
+            series = _selector(parameters, "metricLabelSelector", _LABEL)
         except InvalidRequest as error:
             return failure(HTTPStatus.BAD_REQUEST, str(error))
-        one = "" if ask.name == ALL else ask.name
-        question = MetricQuery(offer, ask.kind, ask.namespace, one, series)
-        chosen = self._chosen(question, objects)
+        one = "" if target.name == ALL else target.name
+        query = MetricQuery(definition, target.kind, target.namespace, one, series)
+        chosen = self._chosen(query, objects)
         if one and not chosen:
-            return failure(HTTPStatus.NOT_FOUND, f"{ask.kind.value} {one!r} is not there")
-        return await self._values(ask, question, chosen)
+            return failure(HTTPStatus.NOT_FOUND, f"{target.kind.value} {one!r} is not there")
+        return await self._values(target, query, chosen)
 
-    async def _values(self, ask: MetricRequest, question: MetricQuery, chosen: frozenset[str]) -> Response:
+    async def _values(self, target: MetricRequest, query: MetricQuery, chosen: frozenset[str]) -> Response:
         try:
-            told = await self.source.values(question)
+            found = await self.source.values(query)
         except SourceError as error:
-            return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"{ask.metric} cannot be read: {error}")
-        values: dict[str, MetricValue] = {name: value for name, value in told.items() if name in chosen}
-        if question.name and not values:
-            text = f"{ask.kind.value} {question.name!r} has no {ask.metric} now"
+            return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"{target.metric} cannot be read: {error}")
+        values: dict[str, MetricValue] = {name: value for name, value in found.items() if name in chosen}
+        if query.name and not values:
+            text = f"{target.kind.value} {query.name!r} has no {target.metric} now"
             return failure(HTTPStatus.NOT_FOUND, text)
-        return documents.answer(documents.value_list(ask.version, question, values))
+        return documents.answer(documents.value_list(target.version, query, values))
 
-    def _chosen(self, question: MetricQuery, selector: Selector) -> frozenset[str]:
-        """The names of the objects that are meant and there. A namespace is there where its pods are."""
-        if question.kind is ObjectKind.NAMESPACES:
-            return frozenset([question.name] if self.pods.of(question.namespace) else [])
-        directory = self.pods if question.kind is ObjectKind.PODS else self.nodes
-        known = directory.of(question.namespace)
-        if question.name:
-            known = {question.name: known[question.name]} if question.name in known else {}
+    def _chosen(self, query: MetricQuery, selector: Selector) -> frozenset[str]:
+        """Return the names of selected objects that exist. A namespace exists if it has pods."""
+        if query.kind is ObjectKind.NAMESPACES:
+            return frozenset([query.name] if self.pods.of(query.namespace) else [])
+        directory = self.pods if query.kind is ObjectKind.PODS else self.nodes
+        known = directory.of(query.namespace)
+        if query.name:
+            known = {query.name: known[query.name]} if query.name in known else {}
         return frozenset(name for name, entry in known.items() if selector(entry.labels))
 
 
-def _selector(query: Mapping[str, list[str]], key: str, label: re.Pattern[str] | None = None) -> Selector:
-    """The selector of a query. Raises InvalidRequest, with the parameter's name."""
-    text = ",".join(query.get(key, ()))
+def _selector(
+    parameters: Mapping[str, list[str]], key: str, label: re.Pattern[str] | None = None
+) -> Selector:
+    """Parse a selector parameter. Raises InvalidRequest with the parameter's name."""
+    text = ",".join(parameters.get(key, ()))
     try:
         selector = parse_selector(text)
     except InvalidRequest as error:

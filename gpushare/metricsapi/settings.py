@@ -1,4 +1,4 @@
-"""The metrics API's settings: what can be set, its unit, its default and why."""
+"""The metrics API's settings."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,11 +10,11 @@ SourceName = Literal["exporters", "prometheus"]
 
 @dataclass(frozen=True, slots=True)
 class MetricsApiSettings:
-    """Made by the command line (``main``); every field has a flag or an environment variable.
+    """Created by the command line (``main``); every field has a flag or an environment variable.
 
     ``exporters`` are the labels of the exporter's pods in ``exporter_namespace``; ``prometheus_url`` is used
-    with the source ``prometheus`` only. ``deadline_s`` is how long one scrape or query may take, ``keep_s``
-    how long its answer is used.
+    with the source ``prometheus`` only. ``deadline_s`` is the timeout of one scrape or query, ``keep_s`` the
+    lifetime of cached values.
     """
 
     host: str

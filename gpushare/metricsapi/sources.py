@@ -1,4 +1,4 @@
-"""Where values come from: straight from the exporters, or from Prometheus."""
+"""Sources of values: scrapes of the exporters, or Prometheus."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from gpushare.errors import InvalidRequest, SourceError
 from gpushare.metricsapi.cache import FetchCache
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.promql import promql, values_of
-from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue
 from gpushare.metricsapi.values import ExporterReadings
 from gpushare.monitoring.catalogue import SNAPSHOT_AT
 from gpushare.monitoring.page import MetricSample, samples
@@ -20,22 +20,22 @@ from gpushare.monitoring.page import MetricSample, samples
 log = structlog.get_logger()
 
 _WANTED: Final = frozenset(
-    [SNAPSHOT_AT.name, *(metric.name for offer in OFFERS.values() for metric in offer.sources)]
+    [SNAPSHOT_AT.name, *(metric.name for definition in DEFINITIONS.values() for metric in definition.sources)]
 )
 _MOST_AT_ONCE: Final = 32
 
 
 class ValueSource(Protocol):
-    """Whoever knows values."""
+    """Provides values for queries."""
 
-    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
-        """Name of an object → its number. Raises SourceError where nobody answers."""
+    async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
+        """Return values by object name. Raises SourceError if the source fails."""
 
 
 class Exporters:
-    """Scrapes all exporters when it is asked, and not again for some seconds.
+    """Scrapes all exporters on demand and caches the readings for some seconds.
 
-    One that does not answer costs the values of its node; an HPA then assumes what changes least.
+    If one fails, the values of its node are missing; an HPA then makes the most conservative change.
     """
 
     def __init__(
@@ -48,39 +48,39 @@ class Exporters:
         self._recent: FetchCache[None, ExporterReadings] = FetchCache(lambda _: self._scrape_all(), keep_s)
         self._silent: frozenset[str] = frozenset()
 
-    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
-        """From the last scrape."""
-        return (await self._recent.get(None)).values(question)
+    async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
+        """Return values from the last scrape."""
+        return (await self._recent.get(None)).values(query)
 
     async def _scrape_all(self) -> ExporterReadings:
         urls = self._find()
         if not urls:
             raise SourceError("no pod of the exporter runs: see its namespace and labels")
         read = await asyncio.gather(*map(self._scrape, urls), return_exceptions=True)
-        book, problems = ExporterReadings(), {}
+        readings, problems = ExporterReadings(), {}
         for url, page in zip(urls, read, strict=True):
             if isinstance(page, SourceError):
                 problems[url] = page
             elif isinstance(page, BaseException):
                 raise page
             else:
-                book.add(page, _read_at(page))
-        self._tell(problems)
+                readings.add(page, _read_at(page))
+        self._log_silent(problems)
         if len(problems) == len(urls):
-            raise SourceError(f"no exporter answers; {next(iter(problems.values()))}")
-        return book
+            raise SourceError(f"no exporter responds; {next(iter(problems.values()))}")
+        return readings
 
     async def _scrape(self, url: str) -> list[MetricSample]:
         async with self._gate:
             with self._metrics.source_read():
                 page = await self._pages.get(url)
                 try:
-                    # In a thread, so that requests are answered meanwhile.
+                    # In a thread, so that other requests are not blocked.
                     return await asyncio.to_thread(_samples, page)
                 except (InvalidRequest, UnicodeDecodeError) as error:
                     raise SourceError(f"{url}: {error}") from error
 
-    def _tell(self, problems: Mapping[str, SourceError]) -> None:
+    def _log_silent(self, problems: Mapping[str, SourceError]) -> None:
         for url in problems.keys() - self._silent:
             log.warning("exporter_silent", url=url, reason=str(problems[url]))
         self._silent = frozenset(problems)
@@ -91,12 +91,12 @@ def _samples(page: bytes) -> list[MetricSample]:
 
 
 def _read_at(page: Iterable[MetricSample]) -> float:
-    """When the exporter read its cards; where it does not say, this moment."""
+    """Return the time of the exporter's snapshot, else the current time."""
     return next((each.number for each in page if each.metric == SNAPSHOT_AT.name), time.time())
 
 
 class Prometheus:
-    """Asks Prometheus, and the same not again for some seconds."""
+    """Queries Prometheus and caches the responses for some seconds."""
 
     def __init__(self, pages: Pages, url: str, metrics: ApiMetrics, *, keep_s: float) -> None:
         self._pages = pages
@@ -104,9 +104,9 @@ class Prometheus:
         self._metrics = metrics
         self._recent: FetchCache[str, bytes] = FetchCache(self._query, keep_s)
 
-    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
-        """The answer to the question's query."""
-        return values_of(await self._recent.get(promql(question)), question)
+    async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
+        """Return values from Prometheus."""
+        return values_of(await self._recent.get(promql(query)), query)
 
     async def _query(self, text: str) -> bytes:
         with self._metrics.source_read():

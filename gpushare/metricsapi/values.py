@@ -1,4 +1,4 @@
-"""From samples to the numbers that are asked for: selected, grouped by object, combined. Pure."""
+"""Evaluation of queries on samples: select, group by object, combine. Pure."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,57 +11,57 @@ from gpushare.monitoring.page import MetricSample
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A sample and when it was so, in seconds since 1970."""
+    """A sample and its time in seconds since 1970."""
 
     sample: MetricSample
     at: float
 
 
-Shelf = dict[str, list[Reading]]
-"""Namespace → readings; those of no namespace under an empty name."""
+NamespaceReadings = dict[str, list[Reading]]
+"""Readings by namespace; empty for readings without one."""
 
 
 @dataclass(slots=True)
 class ExporterReadings:
-    """What all exporters showed: metric → namespace → readings."""
+    """Readings of all exporters by metric and namespace."""
 
-    shelves: dict[str, Shelf] = field(default_factory=dict)
+    by_metric: dict[str, NamespaceReadings] = field(default_factory=dict)
 
     def add(self, page: Iterable[MetricSample], at: float) -> None:
-        """Enter the samples of one exporter, read at that moment."""
+        """Add the samples of one exporter, read at time ``at``."""
         for sample in filter(_is_number, page):
             namespace = sample.labels.get("NamespaceName") or sample.labels.get("namespace", "")
-            shelf = self.shelves.setdefault(sample.metric, {})
-            shelf.setdefault(namespace, []).append(Reading(sample, at))
+            by_namespace = self.by_metric.setdefault(sample.metric, {})
+            by_namespace.setdefault(namespace, []).append(Reading(sample, at))
 
-    def values(self, question: MetricQuery) -> dict[str, MetricValue]:
-        """Name of an object → its number; without objects of which nothing is known."""
-        offer = question.offer
-        found = self._combined(offer.read, question, offer.combine)
-        if offer.over is None:
+    def values(self, query: MetricQuery) -> dict[str, MetricValue]:
+        """Return values by object name; objects without readings are left out."""
+        definition = query.definition
+        found = self._combined(definition.read, query, definition.combine)
+        if definition.over is None:
             return found
-        whole = self._combined(offer.over, question, "sum")
+        whole = self._combined(definition.over, query, "sum")
         return {
             name: MetricValue(value.number / whole[name].number, value.at)
             for name, value in found.items()
             if name in whole and whole[name].number
         }
 
-    def _combined(self, metric: Metric, question: MetricQuery, combine: Combine) -> dict[str, MetricValue]:
-        label = name_label(metric, question.kind)
+    def _combined(self, metric: Metric, query: MetricQuery, combine: Combine) -> dict[str, MetricValue]:
+        label = name_label(metric, query.kind)
         groups: dict[str, list[Reading]] = {}
-        for reading in self._shown(metric, question):
+        for reading in self._shown(metric, query):
             name = reading.sample.labels.get(label, "")
-            if name and question.name in ("", name) and question.selector(reading.sample.labels):
+            if name and query.name in ("", name) and query.selector(reading.sample.labels):
                 groups.setdefault(name, []).append(reading)
         return {name: _value(readings, combine) for name, readings in groups.items()}
 
-    def _shown(self, metric: Metric, question: MetricQuery) -> Iterator[Reading]:
-        shelves: Mapping[str, list[Reading]] = self.shelves.get(metric.name, {})
-        if question.kind is not ObjectKind.NODES:
-            yield from shelves.get(question.namespace, ())
+    def _shown(self, metric: Metric, query: MetricQuery) -> Iterator[Reading]:
+        by_metric: Mapping[str, list[Reading]] = self.by_metric.get(metric.name, {})
+        if query.kind is not ObjectKind.NODES:
+            yield from by_metric.get(query.namespace, ())
             return
-        for readings in shelves.values():
+        for readings in by_metric.values():
             yield from readings
 
 

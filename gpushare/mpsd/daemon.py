@@ -81,7 +81,7 @@ class ControlDaemons:
         """The cards as they are; returns those whom nobody runs yet."""
         try:
             inventory = await self._driver.inventory()
-            self._well = fit(inventory) - (await self._driver.ailing()).keys()
+            self._well = fit(inventory) - (await self._driver.unhealthy()).keys()
         except GpuError as error:
             if str(error) != self._trouble:
                 log.warning("cards_not_read", reason=str(error))

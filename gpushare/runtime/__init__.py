@@ -1,1 +1,1 @@
-"""Plumbing that every daemon shares: logs, signals, HTTP servers. Nothing about GPUs."""
+"""Infrastructure of all daemons: flags, logs, signals, HTTP servers, TLS. Independent of GPUs."""

@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer. ``headers`` are added to those of every answer."""
+    """One response. ``headers`` are added to the standard headers."""
 
     body: bytes
     status: int = 200
@@ -41,7 +41,7 @@ class Response:
 
 
 def text_response(text: str, status: int = 200, *headers: tuple[str, str]) -> Response:
-    """An answer of plain text."""
+    """Return a plain-text response."""
     return Response(text.encode(), status, "text/plain; charset=utf-8", headers)
 
 
@@ -53,7 +53,7 @@ CRASHED: Final = text_response("Internal Server Error", HTTPStatus.INTERNAL_SERV
 
 
 def head_of(answer: Response, *, last: bool) -> bytes:
-    """Status line and headers. ``last`` tells the client that the connection ends here."""
+    """Encode status line and headers. ``last`` adds ``connection: close``."""
     lines = [
         f"HTTP/1.1 {answer.status} {_PHRASES[answer.status]}",
         f"date: {_date(int(time.time()))}",
@@ -73,12 +73,12 @@ def _date(second: int) -> str:
 
 
 class HeadTooLargeError(Exception):
-    """A request line and headers beyond any measure."""
+    """The request line and headers are too large."""
 
 
 @dataclass(slots=True)
 class Message:
-    """A request as far as it was read. ``size`` counts the body, also where it is no longer kept."""
+    """A partially read request. ``size`` counts the body, even if it is discarded."""
 
     url: bytes = b""
     headers: dict[bytes, bytes] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Message:
     head_size: int = 0
 
     def count_head(self, size: int) -> None:
-        """Note bytes after which the head is not complete yet."""
+        """Count received bytes. Raises HeadTooLargeError while the head is incomplete and too large."""
         self.head_size += size
         if self.in_head and self.head_size > _MAX_HEAD_BYTES:
             raise HeadTooLargeError

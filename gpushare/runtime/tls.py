@@ -1,4 +1,4 @@
-"""TLS contexts for servers and clients that prove themselves to each other."""
+"""TLS contexts for mutual authentication."""
 
 import ssl
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from gpushare.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Paths: our certificate and key, and the CA that the other side must be signed by."""
+    """Paths of our certificate and key, and of the CA of the peers."""
 
     cert: str
     key: str
@@ -18,19 +18,19 @@ class TlsFiles:
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """A server that accepts only clients with a certificate of the CA. Raises ConfigError."""
+    """Return a server context that requires client certificates of the CA. Raises ConfigError."""
     return _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files)
 
 
 def optional_client_context(cert: str, key: str, client_ca: str) -> ssl.SSLContext:
-    """A server whose clients may show a certificate, which then must be of the CA. Raises ConfigError.
+    """Return a server context with optional client certificates of the CA. Raises ConfigError.
 
-    ``cert`` and ``key`` are paths, ``client_ca`` is PEM text; while that is empty, no certificate will do.
+    ``cert`` and ``key`` are paths, ``client_ca`` is PEM text; if empty, no client certificate is valid.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
-    # A resumed session would bring a certificate along that nobody checks again.
+    # A resumed session would carry a client certificate that is not verified again.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     try:
@@ -43,27 +43,27 @@ def optional_client_context(cert: str, key: str, client_ca: str) -> ssl.SSLConte
 
 
 class Renewable:
-    """A server's ``context``: each connection is served by the one that is ``current`` when it begins."""
+    """A replaceable server context: each connection uses the ``current`` one when it starts."""
 
     def __init__(self, first: ssl.SSLContext) -> None:
         self.current = self.context = first
         first.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:  # noqa: ARG002 - ssl's signature
-        """Called for every connection, also for one whose client names no server."""
+        """Select the context; called for every connection, with or without a server name."""
         connection.context = self.current
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str:
-    """The subject's common name in a verified certificate as ``ssl`` shows it; empty where there is none."""
+    """Return the subject's common name of a verified certificate of ``ssl``; empty if absent."""
     parts = certificate.get("subject", ()) if certificate else ()
     return next((value for part in parts for name, value in part if name == "commonName"), "")
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """A client that shows our certificate and trusts only the CA. Raises ConfigError."""
+    """Return a client context with our certificate that trusts only the CA. Raises ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Replicas are addressed by IP; the CA of the extenders signs nothing else.
+    # Replicas are addressed by IP; the CA signs only certificates of extenders.
     context.check_hostname = False
     return _load(context, files)
 

@@ -68,7 +68,7 @@ async def test_it_keeps_its_size_while_no_exporter_answers(scene: Scene, api: Me
 
     async def blind() -> bool:
         found = await condition(scene, "ScalingActive")
-        return bool(found.get("status") == "False" and "no exporter answers" in found["message"])
+        return bool(found.get("status") == "False" and "no exporter responds" in found["message"])
 
     await until(blind, "the HPA to say that it sees nothing", 30, 0.2)
     scene.rest()

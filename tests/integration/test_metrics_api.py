@@ -202,7 +202,7 @@ async def test_the_front_proxys_client_may_read_what_its_roles_allow(scene: Scen
 async def test_while_no_exporter_answers_it_is_unavailable(scene: Scene, pod: str) -> None:
     await scene.process.stop()
     await unavailable(scene)
-    assert "no exporter answers" in str(await refused(scene, PODS))
+    assert "no exporter responds" in str(await refused(scene, PODS))
     await scene.process.start()
     await told(scene, PODS, {pod: "23"})
 

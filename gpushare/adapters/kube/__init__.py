@@ -1,4 +1,4 @@
-"""The Kubernetes API: credentials, requests, our own codec, lists and watches.
+"""The Kubernetes API: credentials, requests, codec, lists and watches.
 
 The only package that imports ``kubernetes``, and only to read a kubeconfig; objects are decoded by the
 msgspec codec in ``wire``.

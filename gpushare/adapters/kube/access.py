@@ -1,6 +1,6 @@
-"""What it takes to speak to one API server: its address, whom to trust, who we are.
+"""Access to an API server: address, TLS files, credentials.
 
-Neither where this comes from (``config``, ``service_account``) nor the requests (``client``).
+Loading them belongs in ``config`` and ``service_account``, requests in ``client``.
 """
 
 import ssl
@@ -11,16 +11,16 @@ from pathlib import Path
 from gpushare.errors import ConfigError
 
 
-async def _nobody() -> None:
+async def _anonymous() -> None:
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiAccess:
-    """A URL, paths of PEM files, and the value of the Authorization header, asked for at each request."""
+    """A URL, paths of PEM files, and a callback for the Authorization header of each request."""
 
     host: str
-    authorization: Callable[[], Awaitable[str | None]] = _nobody
+    authorization: Callable[[], Awaitable[str | None]] = _anonymous
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
@@ -29,7 +29,7 @@ class ApiAccess:
     proxy: str | None = None
 
     def ssl_context(self) -> ssl.SSLContext:
-        """The client's side of TLS, as the files are. Raises ConfigError where they cannot be used."""
+        """Return the client's TLS context. Raises ConfigError if the files are unusable."""
         try:
             context = ssl.create_default_context(cafile=self.ca_file)
             if self.cert_file:
@@ -44,13 +44,13 @@ class ApiAccess:
 
 
 def text_of(path: Path) -> str:
-    """What a file of credentials says. Raises ConfigError where it says nothing or cannot be read."""
+    """Return the content of a credentials file. Raises ConfigError if it is empty or unreadable."""
     try:
         text = path.read_text()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is no text: {error}") from error
+        raise ConfigError(f"{path}: is not text: {error}") from error
     if not text.strip():
         raise ConfigError(f"{path}: is empty")
     return text

@@ -1,7 +1,7 @@
-"""The requests that the agent of a node makes, over ``KubeClient``: patches of its node and its pods.
+"""API requests of the node agent: patches of its node and its pods.
 
-The rights of S3's manifest are enough: the agent runs there with the kubelet's own credentials, which
-may write the status subresources and no more.
+The permissions of the Aliyun plugin's manifest are enough: the kubelet's credentials, which may write only
+status subresources.
 """
 
 from collections.abc import Mapping
@@ -42,11 +42,11 @@ class AgentApi:
         self._pods_part = ""
 
     async def patch_node(self, patch: Mapping[str, Any]) -> None:
-        """PATCH ``nodes/status``: it takes metadata too, in the same write."""
+        """PATCH ``nodes/status``, which also accepts metadata in the same write."""
         await self._patch(f"{_NODES}/{self._node}/status", patch)
 
     async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
-        """PATCH the pod, or its status where only that is allowed."""
+        """PATCH the pod, or its status if only that is allowed."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         body = {"metadata": {"uid": pod.uid, "annotations": dict(annotations)}}
         try:
@@ -60,7 +60,7 @@ class AgentApi:
             log.info("pods_patched_by_other_path", subresource=other, refused=str(error))
 
     async def write_unhealthy(self, indices: str) -> None:
-        """PATCH the ConfigMap, or POST it where there is none; an empty list needs none."""
+        """PATCH the ConfigMap, or POST it if it does not exist and ``indices`` is not empty."""
         name = f"{UNHEALTHY_PREFIX}{self._node}"
         data = {UNHEALTHY_KEY: indices}
         try:
@@ -96,7 +96,7 @@ class AgentApi:
         await self._client.request("PATCH", path, timeout_s=_TIMEOUT_S, body=body, content_type=_MERGE_PATCH)
 
     async def _patch_pod(self, path: str, body: Mapping[str, Any]) -> None:
-        """PATCH with the UID in the body, which the API refuses as invalid where the name has another one."""
+        """PATCH with the UID in the body: the API rejects it as invalid if the pod has another UID."""
         try:
             await self._patch(path, body)
         except ApiError as error:

@@ -1,6 +1,6 @@
-"""What the daemons of one node follow: the pods of the node, and the node itself.
+"""Resources that the daemons of one node watch: its pods, and the node itself.
 
-The kubelet's own list of pods has the same JSON and is read here too.
+The kubelet's ``/pods`` list has the same JSON and is decoded here too.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from gpushare.model.own_node import RESOURCES, GpuPod, NodePod, OwnNode
 from gpushare.model.quantity import parse_quantity
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
-"""On the API's copy of a static pod: the UID of the pod that the kubelet runs."""
+"""Annotation of a mirror pod: the UID of the static pod that the kubelet runs."""
 _MAX_NS_DIGITS: Final = 19
 
 
@@ -73,7 +73,7 @@ class _AgentPodStatus(PodStatus, rename="camel"):
 
 
 class WireGpuPod(WirePod):
-    """A pod with what only the daemons of its node read."""
+    """A pod with the additional fields that the daemons of its node read."""
 
     metadata: _AgentPodMeta = field(default_factory=_AgentPodMeta)
     spec: _AgentPodSpec = field(default_factory=_AgentPodSpec)
@@ -101,21 +101,21 @@ _decode_pods = msgspec.json.Decoder(ListPage[WireGpuPod]).decode
 
 
 def node_pods(node: str) -> Resource[NodePod]:
-    """All pods of a node, by the UID that the API knows."""
+    """Return the resource of all pods of a node, by their UID in the API."""
     return Resource("pods", "/api/v1/pods", WireGpuPod, _node_pod, {"fieldSelector": f"spec.nodeName={node}"})
 
 
 def own_node(node: str) -> Resource[OwnNode]:
-    """One node, by its name."""
+    """Return the resource of one node, by its name."""
     return Resource(
         "nodes", "/api/v1/nodes", WireOwnNode, _own_node, {"fieldSelector": f"metadata.name={node}"}
     )
 
 
 def gpu_pods(body: bytes) -> list[GpuPod]:
-    """The pods of the kubelet's ``/pods``; a static pod has the UID under which the kubelet runs it.
+    """Decode the kubelet's ``/pods``; static pods have the kubelet's UID.
 
-    Raises KubeletError for what is no list of pods.
+    Raises KubeletError if the body is not a list of pods.
     """
     try:
         page = _decode_pods(body)
@@ -160,7 +160,7 @@ def _node_pod(wire: WireGpuPod) -> tuple[str, NodePod]:
 
 
 def _bare(container_id: str) -> str:
-    """The id without the runtime's name, ``containerd://<id>``."""
+    """Return the ID without the runtime prefix, ``containerd://<id>``."""
     return container_id.rpartition("/")[2]
 
 
@@ -170,13 +170,13 @@ def _running(status: _AgentPodStatus) -> frozenset[str]:
 
 
 def _nanoseconds(text: str | None) -> int:
-    """The time that an annotation tells; 0 where it tells none."""
+    """Return the time in an annotation; 0 if absent or malformed."""
     sound = text is not None and text.isascii() and text.isdigit() and len(text) <= _MAX_NS_DIGITS
     return int(text) if text and sound else 0
 
 
 def _picks_devices(container: _AgentContainer) -> bool:
-    """Only its own ``env`` counts: what ``envFrom`` would bring is not in the pod."""
+    """Return whether ``env`` sets the variable; the content of ``envFrom`` is not in the pod."""
     return any(env.name == ENV_VISIBLE_DEVICES for env in container.env or ())
 
 
@@ -194,7 +194,7 @@ def _own_node(wire: WireOwnNode) -> tuple[str, OwnNode]:
 
 
 def _resources(shown: Mapping[str, Any]) -> dict[str, int]:
-    """The resources that matter; one that is no quantity is as good as absent."""
+    """Return the resources that we use; invalid quantities are left out."""
     found = {}
     for name in RESOURCES & shown.keys():
         try:

@@ -1,6 +1,6 @@
-"""One HTTP client for the Kubernetes API: requests with deadlines, errors in our own terms.
+"""HTTP client for the Kubernetes API: requests with deadlines, errors as ApiError.
 
-Knows verbs, paths and status codes, not objects.
+It handles verbs, paths and status codes, not objects.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ _MAX_CONNECTIONS = 256
 _USER_AGENT = f"gpushare/{__version__}"
 _MAX_ERROR_TEXT = 500
 _READ_BUFFER = 2**21
-"""Watch events can be larger than aiohttp's own default."""
+"""Watch events can exceed aiohttp's default."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class _ErrorStatus(msgspec.Struct):
-    """The API's error object, as far as we show it."""
+    """The fields of the API's Status object that we report."""
 
     message: str = ""
     reason: str = ""
@@ -39,7 +39,7 @@ class _ErrorStatus(msgspec.Struct):
 class KubeClient:
     """A connection pool to one API server. Use as an async context manager.
 
-    Raises ConfigError where the files of its TLS cannot be used.
+    Raises ConfigError if its TLS files are unusable.
     """
 
     def __init__(self, access: ApiAccess) -> None:
@@ -72,29 +72,29 @@ class KubeClient:
         content_type: str = "application/json",
         fence: Fence | None = None,
     ) -> bytes:
-        """The body of a 2xx answer. Raises ApiError for any other answer, or for none in time.
+        """Return the body of a 2xx response. Raises ApiError for any other response, or on timeout.
 
-        ``content_type`` is what ``body`` is, for a PATCH ``application/merge-patch+json``. ``fence`` is asked
-        in the moment before the first byte, when the connection stands: a refusal keeps a request with a
-        body from being sent (``ApiError.unsent``).
+        ``content_type`` describes ``body``, e.g. ``application/merge-patch+json`` for a PATCH. ``fence`` is
+        called once the connection is up, right before the first byte: if it refuses, a request with a body
+        is not sent (``ApiError.unsent``).
         """
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_TIMEOUT_S, timeout_s))
         data = None if body is None else _Body(_encode(body), fence)
         async with self._response(method, path, timeout, query, data, content_type) as response:
-            with _translated(self.host, method, path):
+            with _api_errors(self.host, method, path):
                 return await response.read()
 
     async def stream(
         self, path: str, *, silence_s: float, query: Mapping[str, str] | None = None
     ) -> AsyncIterator[bytes]:
-        """The chunks of a long answer, as they come, an empty one first; ends when the server ends it.
+        """Yield the chunks of a streamed response, an empty one first, until the server ends it.
 
-        Raises ApiError where nothing came for ``silence_s`` or the connection broke.
+        Raises ApiError after ``silence_s`` without data or if the connection breaks.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=silence_s)
         async with self._response("GET", path, timeout, query) as response:
             yield b""
-            with _translated(self.host, "GET", path):
+            with _api_errors(self.host, "GET", path):
                 async for chunk in response.content.iter_any():
                     yield chunk
 
@@ -103,36 +103,36 @@ class KubeClient:
         self,
         method: str,
         path: str,
-        patience: aiohttp.ClientTimeout,
+        deadlines: aiohttp.ClientTimeout,
         query: Mapping[str, str] | None,
         body: "_Body | None" = None,
         content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        with _translated(self.host, method, path):
+        with _api_errors(self.host, method, path):
             response = await self._opened().request(
                 method,
                 url,
                 headers=await self._headers(content_type),
                 data=body,
-                timeout=patience,
+                timeout=deadlines,
                 proxy=self._access.proxy,
                 server_hostname=self._access.tls_server_name,
             )
         try:
             if not response.ok:
-                with _translated(self.host, method, path):
+                with _api_errors(self.host, method, path):
                     text = await response.read()
                 raise _refused(response, text, method, path)
             yield response
         finally:
-            # A watch that is left early must not hold its connection; a read answer is free already.
+            # A watch that is abandoned must not keep its connection; a fully read response has released it.
             if not response.content.at_eof():
                 response.close()
             response.release()
 
     def _opened(self) -> aiohttp.ClientSession:
-        """The pool. The official client's own layer above it costs a quarter more per request.
+        """Return the pool. The official client's layer above it costs a quarter more per request.
 
         Without ``trust_env``: aiohttp would look for a .netrc file, in a thread, at every request.
         """
@@ -170,11 +170,11 @@ def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: s
 
 
 class _Unsent(Exception):
-    """A fence has kept a request from being sent."""
+    """A fence prevented a request from being sent."""
 
 
 class _Body(aiohttp.BytesPayload):
-    """A body behind a fence. aiohttp keeps the head back until it has the body, and sends both at once."""
+    """A body with a fence. aiohttp sends the head together with the first bytes of the body."""
 
     def __init__(self, content: bytes, fence: Fence | None) -> None:
         super().__init__(content)
@@ -186,8 +186,8 @@ class _Body(aiohttp.BytesPayload):
         await super().write_with_length(writer, content_length)
 
 
-class _translated:  # noqa: N801 - reads as a statement
-    """Turns what the transport raises into ApiError without a status: nobody knows what happened."""
+class _api_errors:  # noqa: N801 - reads as a statement
+    """Turns transport errors into ApiError without a status: the outcome is unknown."""
 
     def __init__(self, host: str, method: str, path: str) -> None:
         self._what = f"{method} {host}{path}"

@@ -1,4 +1,4 @@
-"""The requests that the extender makes, over ``KubeClient``: bind, read a pod, events, the Lease."""
+"""API requests of the extender: bind, pods, events, the Lease and the seal key."""
 
 import base64
 from collections.abc import Mapping
@@ -120,7 +120,7 @@ class ExtenderApi:
         return _record(body)
 
     async def _get(self, path: str) -> bytes | None:
-        """The object's JSON; None where there is no such object."""
+        """Return the object's JSON; None if it does not exist."""
         try:
             return await self._client.request("GET", path, timeout_s=_TIMEOUT_S)
         except ApiError as error:
@@ -149,7 +149,7 @@ def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        raise ApiError(f"the API's answer cannot be read: {error}", reason="Unreadable") from error
+        raise ApiError(f"the API server's response cannot be read: {error}", reason="Unreadable") from error
 
 
 def _pod_path(namespace: str, name: str) -> str:
@@ -171,12 +171,14 @@ def _record(body: bytes) -> LeaseRecord:
 
 
 def _stored_key(body: bytes) -> StoredKey:
-    """Raises ApiError for a Secret that holds no key."""
+    """Decode the Secret. Raises ApiError if it contains no key."""
     secret = _decoded(body, _Secret)
     try:
         key = base64.b64decode((secret.data or {}).get(SEAL_SECRET_KEY, ""), validate=True)
     except ValueError:
         key = b""
     if not key:
-        raise ApiError(f"Secret {SEAL_SECRET} holds no {SEAL_SECRET_KEY!r}: delete it to have a new one made")
+        raise ApiError(
+            f"Secret {SEAL_SECRET} has no {SEAL_SECRET_KEY!r}: delete it so that a new one is created"
+        )
     return StoredKey(key, secret.metadata.creation_timestamp)

@@ -1,4 +1,4 @@
-"""The three resources that the extender follows, and what it reads of each object."""
+"""The three resources that the extender watches, and the conversion of their objects."""
 
 from gpushare.adapters.kube.watch import Resource
 from gpushare.adapters.kube.wire import WireConfigMap, WireNode, WirePod, core_node, pod_of
@@ -16,7 +16,7 @@ def _node(wire: WireNode) -> tuple[str, Node]:
 
 
 def _unhealthy(wire: WireConfigMap) -> tuple[str, str] | None:
-    """Node name and the text that names its unhealthy cards."""
+    """Return the node name and the list of its unhealthy GPUs as text."""
     name = wire.metadata.name
     if not name.startswith(UNHEALTHY_PREFIX):
         return None

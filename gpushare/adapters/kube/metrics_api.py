@@ -1,6 +1,6 @@
-"""What the metrics API reads of the API server: who exists with which labels, the front proxy, and rights.
+"""API resources of the metrics API: pods and nodes with labels, the front proxy, access reviews.
 
-Only what it needs of each object is kept.
+Only the fields that it uses are kept.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class _Review(Struct):
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """A pod or a node. ``address`` is a pod's IP, ``node`` where it is; both empty where there is none."""
+    """A pod or a node. ``address`` and ``node`` are a pod's IP and node; empty if not set."""
 
     namespace: str
     name: str
@@ -85,7 +85,7 @@ AUTHENTICATION: Final[Resource[Mapping[str, str]]] = Resource(
 
 
 async def review(client: KubeClient, spec: Mapping[str, Any]) -> bool:
-    """Whether a SubjectAccessReview of that spec is allowed. Raises ApiError where nobody says."""
+    """Return whether a SubjectAccessReview allows ``spec``. Raises ApiError if it fails."""
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
     reply = await client.request("POST", _REVIEWS, timeout_s=_TIMEOUT_S, body=body)
     try:

@@ -1,4 +1,4 @@
-"""The objects of a resource as the API server shows them now: a listener that keeps what it hears."""
+"""A cache of the objects of one resource, kept in step by a watch."""
 
 import asyncio
 from collections.abc import Iterable
@@ -16,22 +16,22 @@ T = TypeVar("T")
 
 
 class Mirror(Generic[T]):
-    """All objects of a resource, by their keys. ``run`` follows it until it is cancelled."""
+    """All objects of a resource by key. ``run`` watches it until cancelled."""
 
     def __init__(self, client: KubeClient, resource: Resource[T]) -> None:
         self.listed = asyncio.Event()
         self.objects: dict[str, T] = {}
-        self._trouble: str | None = None
+        self._last_error: str | None = None
         self._follower: Follower[T] = Follower(client, resource, self)
         self.run = self._follower.run
 
     def latest(self, stale_s: float) -> tuple[T, ...] | None:
-        """All objects; None before they are listed, and where the API was lost for longer than that."""
+        """Return all objects; None before the first list, or if the watch was lost for over ``stale_s``."""
         known = self.listed.is_set() and self._follower.lost_s <= stale_s
         return tuple(self.objects.values()) if known else None
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
-        """Keep what is there, drop what is gone."""
+        """Apply the changes."""
         for change in batch:
             if isinstance(change, Deleted):
                 self.forget(change.key)
@@ -39,21 +39,21 @@ class Mirror(Generic[T]):
                 self.keep(change.key, change.value)
 
     def keep(self, key: str, value: T) -> None:
-        """An object is there, or another than before."""
+        """Store an object."""
         self.objects[key] = value
 
     def forget(self, key: str) -> None:
-        """An object is gone."""
+        """Remove an object."""
         self.objects.pop(key, None)
 
     def synced(self, resource: str) -> None:
-        """The list has been taken in."""
+        """Mark the resource as listed."""
         log.info("listed", resource=resource)
-        self._trouble = None
+        self._last_error = None
         self.listed.set()
 
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
-        """The API refuses, or does not answer; what is known stays, until it is stale."""
-        if self._trouble != str(error):
+        """Log the error once; the objects stay until they are stale."""
+        if self._last_error != str(error):
             log.warning("watch_restarted", resource=resource, reason=str(error), retry_s=retry_in_s)
-        self._trouble = str(error)
+        self._last_error = str(error)

@@ -1,7 +1,7 @@
-"""The service account of the pod that we run in: two variables and a folder, and a token that is renewed.
+"""In-cluster access with the pod's service account and its rotated token.
 
-What is where: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod. Written here, because
-the official client needs 20 MiB for it, in every daemon.
+See https://kubernetes.io/docs/tasks/run-application/access-api-from-pod. The official client would need
+20 MiB for this in every daemon.
 """
 
 import time
@@ -21,13 +21,13 @@ HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
 _FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _REREAD_S: Final = 60.0
-"""The kubelet renews a token when a fifth of its life is left, for the shortest tokens two minutes."""
+"""The kubelet rotates a token when a fifth of its lifetime is left: two minutes for the shortest."""
 
 
 def from_service_account(
     environ: Mapping[str, str], folder: Path = _FOLDER, clock: Callable[[], float] = time.monotonic
 ) -> ApiAccess:
-    """Access as the pod's service account; ``clock`` in seconds. Raises ConfigError with the reason."""
+    """Return access as the pod's service account; ``clock`` is in seconds. Raises ConfigError."""
     ca_file = folder / "ca.crt"
     try:
         host = _url(environ)
@@ -51,12 +51,12 @@ def _url(environ: Mapping[str, str]) -> str:
 
 
 class _Token:
-    """The cluster renews the token's file; where it cannot be read, the last token stays in use."""
+    """A token that is reread regularly; if that fails, the last token stays in use."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path = path
         self._clock = clock
-        self._told = ""
+        self._last_error = ""
         self._read()
 
     async def header(self) -> str:
@@ -71,8 +71,8 @@ class _Token:
     def _renew(self) -> None:
         try:
             self._read()
-            self._told = ""
+            self._last_error = ""
         except ConfigError as error:
-            if self._told != str(error):
+            if self._last_error != str(error):
                 log.warning("token_not_renewed", reason=str(error))
-            self._told = str(error)
+            self._last_error = str(error)

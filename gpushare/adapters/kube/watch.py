@@ -1,8 +1,7 @@
-"""List and watch: a resource followed for ever, as batches of changes.
+"""List and watch: follow a resource and report batches of changes.
 
-One list at a consistent read, then a watch from there with bookmarks; a watch that ends is resumed,
-one whose version is too old (410) starts over with a list. A new list reports as gone whatever it
-no longer holds, so the reader needs no memory of its own.
+A consistent list, then a watch with bookmarks. A watch that ends is resumed; if its version is too old (410),
+it starts over with a list. A new list reports missing objects as deleted, so listeners need not track them.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ _LIST_TIMEOUT_S = 60.0
 _PAGE_SIZE = 2000
 _WATCH_S = 290
 _SILENCE_S = 150.0
-"""Bookmarks come about once a minute; a stream that is silent for longer than this is dead."""
+"""Bookmarks arrive about once a minute; a stream that is silent for longer than this is dead."""
 _FIRST_BACKOFF_S = 0.25
 _LAST_BACKOFF_S = 10.0
 _GONE = 410
@@ -33,7 +32,7 @@ _GONE = 410
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """What to follow. ``read`` gives an object's key and value, None to leave it out.
+    """A collection to follow. ``read`` returns an object's key and value, None to skip it.
 
     ``query`` narrows the collection at ``path``, such as ``{"fieldSelector": "spec.nodeName=n"}``.
     """
@@ -46,20 +45,20 @@ class Resource(Generic[T]):
 
 
 class Listener(Protocol[T]):
-    """Whoever is told of the changes; all calls come from one task."""
+    """Receives changes; all calls come from one task."""
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
-        """Take in changes in their order."""
+        """Apply changes in order."""
 
     def synced(self, resource: str) -> None:
-        """The list is complete; from now on changes come as they happen."""
+        """The list is complete."""
 
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
-        """The API does not answer as it should; it will be tried again."""
+        """A list or watch failed and will be retried after ``retry_in_s`` seconds."""
 
 
 class Follower(Generic[T]):
-    """Follows one resource and tells one listener."""
+    """Follows one resource for one listener."""
 
     def __init__(self, client: KubeClient, resource: Resource[T], listener: Listener[T]) -> None:
         self._client = client
@@ -77,7 +76,7 @@ class Follower(Generic[T]):
 
     @property
     def lost_s(self) -> float:
-        """For how long the API could not be followed, in seconds; 0 while it can be."""
+        """Return the seconds since the watch was lost; 0 while it works."""
         return 0.0 if self._lost_at is None else time.monotonic() - self._lost_at
 
     async def run(self) -> None:
@@ -101,7 +100,7 @@ class Follower(Generic[T]):
                 backoff_s = min(_LAST_BACKOFF_S, 2 * backoff_s)
 
     async def refresh(self) -> None:
-        """Return once a list that was begun after this call has been taken in."""
+        """Return once a list that started after this call has been applied."""
         future = asyncio.get_running_loop().create_future()
         self._refreshed.append(future)
         self._refresh_wanted.set()

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ListMeta(Struct, rename="camel"):
-    """The metadata of a list page."""
+    """Metadata of a list page."""
 
     resource_version: str = ""
     continue_: str = field(default="", name="continue")
@@ -43,7 +43,7 @@ class WatchEvent(Struct):
 
 
 class BareMeta(Struct, rename="camel"):
-    """What every object's metadata has."""
+    """Metadata common to all objects."""
 
     name: str = ""
     namespace: str = ""
@@ -52,7 +52,7 @@ class BareMeta(Struct, rename="camel"):
 
 
 class Bare(Struct):
-    """An object of which only the metadata matters; also the Status of a failed watch."""
+    """An object reduced to its metadata; also the Status of a failed watch."""
 
     metadata: BareMeta = field(default_factory=BareMeta)
     code: int = 0
@@ -109,14 +109,14 @@ class _NodeStatus(Struct):
 
 
 class WireNode(Struct):
-    """A node as the API writes it, trimmed."""
+    """A node with the fields that are read."""
 
     metadata: _NodeMeta = field(default_factory=_NodeMeta)
     status: _NodeStatus = field(default_factory=_NodeStatus)
 
 
 def core_node(wire: WireNode) -> Node:
-    """The node as the core sees it."""
+    """Convert to the model."""
     annotations = wire.metadata.annotations or _NodeAnnotations()
     return node_of(
         wire.metadata.name,
@@ -143,7 +143,7 @@ class PodAnnotations(
         "placement": contract.ANN_PLACEMENT,
     },
 ):
-    """The annotations of a placement."""
+    """Placement annotations."""
 
     idx: str | None = None
     pod: str | None = None
@@ -181,7 +181,7 @@ class _Security(Struct, rename="camel"):
 
 
 class PodContainer(Struct, rename="camel"):
-    """A container as its pod declares it."""
+    """A container of a pod spec."""
 
     name: str = ""
     restart_policy: str | None = None
@@ -190,7 +190,7 @@ class PodContainer(Struct, rename="camel"):
 
 
 class PodSpec(Struct, rename="camel"):
-    """What a pod asks for."""
+    """A pod's spec."""
 
     node_name: str | None = None
     priority: int | None = None
@@ -201,7 +201,7 @@ class PodSpec(Struct, rename="camel"):
 
 
 class PodStatus(Struct, rename="camel"):
-    """What the kubelet and the scheduler say of a pod."""
+    """A pod's status."""
 
     phase: str = ""
     nominated_node_name: str | None = None
@@ -209,7 +209,7 @@ class PodStatus(Struct, rename="camel"):
 
 
 class WirePod(Struct):
-    """A pod as the API writes it, trimmed."""
+    """A pod with the fields that are read."""
 
     metadata: PodMeta = field(default_factory=PodMeta)
     spec: PodSpec = field(default_factory=PodSpec)
@@ -217,7 +217,7 @@ class WirePod(Struct):
 
 
 def pod_of(wire: WirePod) -> Pod | None:
-    """The pod as the core sees it; None for a pod that asks for nothing of ours."""
+    """Convert to the model; None for a pod that requests none of our resources."""
     demand = _demand(wire)
     if demand is None:
         return None
@@ -243,7 +243,7 @@ def pod_of(wire: WirePod) -> Pod | None:
 
 
 def any_pod_of(wire: WirePod) -> Pod:
-    """The pod as the core sees it, also one that asks for nothing of ours (``Pod.managed`` is False)."""
+    """Convert any pod to the model; ``Pod.managed`` is False if it requests none of our resources."""
     meta = wire.metadata
     unmanaged = Pod(meta.uid, meta.namespace, meta.name, demand_of(()), node=wire.spec.node_name or None)
     return pod_of(wire) or unmanaged
@@ -266,9 +266,9 @@ def _demand(wire: WirePod) -> Demand | Malformed | None:
     except InvalidRequest as error:
         return Malformed(str(error))
     demand = demand_of(containers, wire.metadata.labels.cards if wire.metadata.labels else None)
-    wish = wire.metadata.annotations.placement if wire.metadata.annotations else None
-    if isinstance(demand, Demand) and wish is not None and wish not in POLICIES:
-        problem = f"annotation {contract.ANN_PLACEMENT}={wish!r} is not one of {', '.join(POLICIES)}"
+    placement = wire.metadata.annotations.placement if wire.metadata.annotations else None
+    if isinstance(demand, Demand) and placement is not None and placement not in POLICIES:
+        problem = f"annotation {contract.ANN_PLACEMENT}={placement!r} is not one of {', '.join(POLICIES)}"
         return Malformed(problem, demand)
     return demand
 
@@ -288,7 +288,7 @@ def _container(spec: PodSpec, container: PodContainer, kind: ContainerKind) -> C
 
 
 def _user(spec: PodSpec, container: PodContainer) -> int | None:
-    """Who a container runs as on the node; with ``hostUsers: false`` that is the kubelet's to choose."""
+    """Return the container's UID on the node; None if unset or the kubelet chooses it (``hostUsers``)."""
     if spec.host_users is False:
         return None
     for security in (container.security_context, spec.security_context):

@@ -1,4 +1,4 @@
-"""The kubelet, seen from the node agent: its sockets, its folder, its checkpoint and its HTTP port.
+"""The kubelet as seen from the node: sockets, device-plugin directory, checkpoint and HTTP port.
 
-With ``gpushare.deviceplugin`` the only package that imports ``grpc``. Gives plain values; decides nothing.
+Only this package and ``gpushare.deviceplugin`` import ``grpc``. It returns plain values.
 """

@@ -1,4 +1,4 @@
-"""Calls to the kubelet's unix sockets: one channel per call, errors in our own terms."""
+"""Calls to the kubelet's unix sockets: one channel per call, errors as KubeletError."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,18 +10,18 @@ import grpc
 from gpushare.errors import KubeletError
 
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
-"""Enough for every device ID of a node of 8 cards in MiB; gRPC's own limit is 4 MiB."""
+"""Enough for the device IDs of a node with 8 GPUs in MiB; gRPC's default limit is 4 MiB."""
 
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # A kubelet that was away must not be met with the back-off of an earlier channel.
+    # After a kubelet restart, the backoff of an earlier channel must not apply.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
 
 @asynccontextmanager
 async def kubelet_channel(socket: Path, what: str) -> AsyncIterator[grpc.aio.Channel]:
-    """A channel for one call. What gRPC raises inside becomes KubeletError that begins with ``what``."""
+    """Open a channel for one call. gRPC errors become KubeletError with the prefix ``what``."""
     try:
         async with grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
             yield channel

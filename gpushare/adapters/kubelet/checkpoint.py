@@ -1,8 +1,8 @@
 """The kubelet's record of device allocations, the file ``kubelet_internal_checkpoint``.
 
-Read only: which container holds which devices, and what it was given. The format is that of
+Read-only: the devices of each container, and the device plugin's response. The format is that of
 ``pkg/kubelet/cm/devicemanager/checkpoint`` in Kubernetes 1.36; kubelets before 1.20 wrote the IDs as
-one list, later ones by NUMA node. The kubelet writes the file anew and renames it into its place.
+one list, later ones by NUMA node. The kubelet replaces the file by rename.
 """
 
 import os
@@ -19,23 +19,23 @@ from gpushare.errors import KubeletError
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEntry:
-    """The devices of one resource that one container holds.
+    """The devices of one resource that are allocated to one container.
 
-    ``answer`` is the device plugin's ContainerAllocateResponse, as it came; see ``told``.
+    ``response`` is the device plugin's serialized ContainerAllocateResponse; see ``plugin_response``.
     """
 
     pod_uid: str
     container: str
     resource: str
     ids: frozenset[str]
-    answer: bytes = b""
+    response: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginResponse:
-    """What a device plugin answered: environment, mounts, CDI devices.
+    """A device plugin's response: environment, mounts, CDI devices.
 
-    ``mounts`` are paths of the host by their places in the container.
+    ``mounts`` are host paths by container path.
     """
 
     envs: Mapping[str, str]
@@ -44,15 +44,15 @@ class PluginResponse:
 
 
 def plugin_response(entry: CheckpointEntry) -> PluginResponse:
-    """The kept answer, whichever plugin gave it; empty where it cannot be read."""
+    """Decode the response of any device plugin; empty if it is invalid."""
     try:
-        answer = ContainerAllocateResponse.FromString(entry.answer)
+        response = ContainerAllocateResponse.FromString(entry.response)
     except DecodeError:
         return PluginResponse({}, {}, ())
     return PluginResponse(
-        dict(answer.envs),
-        {mount.container_path: mount.host_path for mount in answer.mounts},
-        tuple(device.name for device in answer.cdi_devices),
+        dict(response.envs),
+        {mount.container_path: mount.host_path for mount in response.mounts},
+        tuple(device.name for device in response.cdi_devices),
     )
 
 
@@ -68,7 +68,7 @@ class _Entry(msgspec.Struct):
     container: str = msgspec.field(name="ContainerName")
     resource: str = msgspec.field(name="ResourceName")
     ids: list[str] | dict[str, list[str]] | None = msgspec.field(name="DeviceIDs")
-    answer: bytes | None = msgspec.field(name="AllocResp", default=None)
+    response: bytes | None = msgspec.field(name="AllocResp", default=None)
 
 
 class _CheckpointData(msgspec.Struct):
@@ -83,7 +83,7 @@ _DECODER = msgspec.json.Decoder(_CheckpointDocument)
 
 
 class CheckpointFile:
-    """A checkpoint that is read again only after the kubelet wrote it again."""
+    """The checkpoint file, reread only after it changed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -91,7 +91,7 @@ class CheckpointFile:
         self._read: Checkpoint | None = None
 
     def latest(self) -> Checkpoint | None:
-        """The checkpoint as it is on disk; None where there is none. Raises KubeletError."""
+        """Return the current checkpoint; None if the file does not exist. Raises KubeletError."""
         try:
             with self._path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -114,7 +114,7 @@ def _decode(text: bytes, path: Path) -> Checkpoint:
     return Checkpoint(
         tuple(
             CheckpointEntry(
-                each.pod_uid, each.container, each.resource, frozenset(_flat(each.ids)), each.answer or b""
+                each.pod_uid, each.container, each.resource, frozenset(_flat(each.ids)), each.response or b""
             )
             for each in file.data.entries or ()
         )

@@ -1,4 +1,4 @@
-"""What happens in the kubelet's folder of sockets, by inotify(7)."""
+"""Watch of the kubelet's device-plugin directory with inotify(7)."""
 
 import asyncio
 import ctypes
@@ -17,7 +17,7 @@ _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE, _MOVE_SELF = 0x40, 0x80, 0x100, 0x200,
 _ONLY_FOLDERS, _IGNORED = 0x01000000, 0x8000
 _WATCHED: Final = _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _MOVE_SELF | _ONLY_FOLDERS
 _GONE: Final = _MOVE_SELF | _IGNORED
-"""Deleted and unmounted folders are told by the second."""
+"""IN_IGNORED reports deleted and unmounted directories."""
 
 _EVENT = struct.Struct("iIII")
 _BUFFER_BYTES = 64 * 1024
@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def check_folder(path: Path) -> None:
-    """Raise KubeletError where sockets cannot be made in the folder, with what to do about it."""
+    """Raise KubeletError with a remedy if sockets cannot be created in the folder."""
     try:
         links = path.stat().st_nlink
     except OSError as error:
@@ -40,11 +40,11 @@ def check_folder(path: Path) -> None:
 
 
 class FolderWatch:
-    """Names that appear in a folder or vanish from it: a context manager to iterate over.
+    """Names that are created in or removed from a folder: a context manager and async iterator.
 
-    An empty name means that the kernel dropped some: anything may have changed. Once the folder
-    itself is deleted, moved or unmounted, every step raises KubeletError; but nothing is told where
-    the watched name is a mount and the folder behind it is deleted (see ``check_folder``).
+    An empty name means that the kernel dropped events: anything may have changed. Once the folder is deleted,
+    moved or unmounted, every step raises KubeletError. If the folder is a mount point and its source is
+    deleted, the kernel reports nothing (see ``check_folder``).
     """
 
     def __init__(self, path: Path) -> None:

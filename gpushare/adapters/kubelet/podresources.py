@@ -1,6 +1,6 @@
-"""Which container holds which devices, as the kubelet tells it (``v1.PodResourcesLister``).
+"""Devices allocated to containers, from the kubelet's ``v1.PodResourcesLister``.
 
-The API has no pod UID and leaves plain init containers out.
+The API has no pod UIDs and omits plain init containers.
 """
 
 from collections import defaultdict
@@ -22,11 +22,11 @@ class PodResources:
         self._timeout_s = timeout_s
 
     async def list(self) -> tuple[ContainerDevices, ...]:
-        """One value for each container and resource. Raises KubeletError."""
+        """Return one entry per container and resource. Raises KubeletError."""
         return merge(await self._pods())
 
     async def pods(self) -> frozenset[str]:
-        """The full names of all pods, those included that hold no device yet. Raises KubeletError."""
+        """Return ``namespace/name`` of all pods, including those without devices. Raises KubeletError."""
         return frozenset(f"{pod.namespace}/{pod.name}" for pod in await self._pods())
 
     async def _pods(self) -> Sequence[Pod]:
@@ -37,7 +37,7 @@ class PodResources:
 
 
 def merge(pods: Iterable[Pod]) -> tuple[ContainerDevices, ...]:
-    """One value for each container and resource; the kubelet may give one entry for each device."""
+    """Return one entry per container and resource; the kubelet may return one per device."""
     ids: dict[tuple[str, str, str, str], set[str]] = defaultdict(set)
     for pod in pods:
         for container in pod.containers:

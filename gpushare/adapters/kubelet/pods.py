@@ -1,6 +1,6 @@
-"""The kubelet's own list of its pods, ``GET https://<address>:<port>/pods``.
+"""The kubelet's list of its pods, ``GET https://<address>:<port>/pods``.
 
-Raw bytes: the objects are those of the Kubernetes API, which has its codec elsewhere.
+Returns raw bytes: ``adapters.kube`` has the codec of API objects.
 """
 
 import ssl
@@ -20,10 +20,10 @@ _MAX_ERROR_TEXT = 500
 
 @dataclass(frozen=True, slots=True)
 class KubeletAccess:
-    """Where the kubelet answers, how it proves itself, and how we do.
+    """The kubelet's address, and the credentials of both sides.
 
-    ``server_name`` is what its certificate must be for, ``address`` where empty. ``token_file`` is
-    read for each request, because the cluster renews it; ``token`` is a fixed one.
+    ``server_name`` is the name in its certificate, ``address`` if empty. ``token_file`` is read for each
+    request, because the cluster rotates it; ``token`` is a fixed one.
     """
 
     address: str
@@ -45,13 +45,13 @@ class KubeletAccess:
 
 
 def check_access(access: KubeletAccess) -> None:
-    """Raise ConfigError where a file that it names cannot be used."""
+    """Raise ConfigError if one of its files is unusable."""
     _tls(access)
     _headers(access)
 
 
 async def fetch_pods(access: KubeletAccess) -> bytes:
-    """A PodList as the kubelet encodes it. Raises KubeletError, and ConfigError for unusable files."""
+    """Return the encoded PodList. Raises KubeletError, and ConfigError for unusable files."""
     context, headers = _tls(access), _headers(access)
     timeout = aiohttp.ClientTimeout(total=access.timeout_s)
     name = access.server_name or None
@@ -66,7 +66,7 @@ async def fetch_pods(access: KubeletAccess) -> bytes:
                 raise KubeletError(f"{access.url}: HTTP {response.status}: {text}")
             return body
     except TimeoutError as error:
-        raise KubeletError(f"{access.url}: no answer in {access.timeout_s:g} s") from error
+        raise KubeletError(f"{access.url}: no response in {access.timeout_s:g} s") from error
     except (aiohttp.ClientError, OSError) as error:
         raise KubeletError(f"{access.url}: {str(error) or type(error).__name__}") from error
 
@@ -99,7 +99,7 @@ def _token(file: Path) -> str:
     except OSError as error:
         raise ConfigError(f"token of the kubelet: {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"token of the kubelet: {file}: is no text: {error}") from error
+        raise ConfigError(f"token of the kubelet: {file}: is not text: {error}") from error
     if not token.isascii() or not token.isprintable() or not token:
-        raise ConfigError(f"token of the kubelet: {file}: has no token in it")
+        raise ConfigError(f"token of the kubelet: {file}: contains no token")
     return token

@@ -8,16 +8,16 @@ from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import RegistrationStub
 from gpushare.adapters.kubelet.channel import kubelet_channel
 
 OPTIONS: Final = DevicePluginOptions(get_preferred_allocation_available=True)
-"""What our plugins can do; the kubelet asks them for it again when it dials back."""
+"""Capabilities of our plugins; the kubelet requests them again when it dials back."""
 
 _VERSION: Final = "v1beta1"
 
 
 async def register(kubelet_socket: Path, *, endpoint: str, resource: str, timeout_s: float = 12.0) -> None:
-    """Offer a resource that is served on the socket ``endpoint`` of the same folder.
+    """Register a resource that is served on the socket ``endpoint`` of the same folder.
 
-    The kubelet dials back within this call and gives up after 10 s; the default timeout lets it say
-    so. Raises KubeletError with the kubelet's own text.
+    The kubelet dials back within this call and gives up after 10 s; the default timeout is longer, so that
+    its error arrives. Raises KubeletError with the kubelet's text.
     """
     request = RegisterRequest(version=_VERSION, endpoint=endpoint, resource_name=resource, options=OPTIONS)
     async with kubelet_channel(kubelet_socket, f"registration of {resource}") as channel:

@@ -1,7 +1,7 @@
-"""The NVIDIA driver through NVML: which cards there are, whether they are well, what they report.
+"""The NVIDIA driver through NVML: inventory, health and readings of GPUs.
 
-The only package that imports ``pynvml``. What belongs here: calls of NVML and their translation into
-``gpushare.model.hardware``. What does not: decisions about cards.
+The only package that imports ``pynvml``. It calls NVML and translates the results into
+``gpushare.model.hardware`` and ``gpushare.model.readings``; decisions about GPUs belong elsewhere.
 """
 
 from gpushare.adapters.nvml.gpus import Nvml

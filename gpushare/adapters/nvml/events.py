@@ -1,7 +1,7 @@
-"""XID errors, as the driver's event sets have them.
+"""XID errors from the driver's event sets.
 
-A set is asked without waiting, again and again, on the same thread as everything else: events are
-kept until they are asked for, and no second thread has to be stopped when the library is opened afresh.
+A set is polled without waiting, on the same thread as all other calls: the driver keeps events until they
+are read, and no second thread has to stop when the library is reopened.
 """
 
 import ctypes
@@ -17,11 +17,11 @@ log = structlog.get_logger()
 
 _WAIT_MS: Final = 1
 _AT_ONCE: Final = 64
-"""So that a driver that never stops reporting does not keep the thread."""
+"""Limit per poll, so that a driver that reports endlessly does not block the thread."""
 
 
 class Events:
-    """The event set of the library as it is open now."""
+    """The event set of the currently open library."""
 
     def __init__(self) -> None:
         self._opened = 0
@@ -29,9 +29,9 @@ class Events:
         self._uuids: dict[int | None, str] = {}
 
     def drain(self, library: Library) -> list[Fault] | None:
-        """What was reported since the last time; None where the driver reports nothing at all.
+        """Return the errors since the last call; None if the driver does not support XID events.
 
-        Raises Refusal where it cannot be asked this time.
+        Raises NvmlRefusal if the poll fails.
         """
         if self._opened != library.opened:
             self._set = self._register(library)
@@ -44,7 +44,7 @@ class Events:
         return faults
 
     def _register(self, library: Library) -> Any:
-        """A set with the XID errors of all cards that report them, or None where none does."""
+        """Return an event set for all GPUs that report XID errors; None if no GPU does."""
         events = library.maybe("nvmlEventSetCreate")
         if events is None:
             return None
@@ -65,14 +65,14 @@ class Events:
 
     def _register_card(self, library: Library, events: Any, index: int) -> None:
         handle = library.call("nvmlDeviceGetHandleByIndex", index)
-        # Asked now: a card that has just fallen off the bus does not tell its UUID any more.
+        # Read now: a GPU that has fallen off the bus no longer returns its UUID.
         uuid = library.call("nvmlDeviceGetUUID", handle)
         library.call("nvmlDeviceRegisterEvents", handle, pynvml.nvmlEventTypeXidCriticalError, events)
         self._uuids[_address(handle)] = uuid
 
 
 def _next(library: Library, events: Any) -> Any:
-    """The next event, or None where there is none."""
+    """Return the next event, or None."""
     try:
         if hasattr(pynvml.nvmlLib, "nvmlEventSetWait_v2"):
             return library.call("nvmlEventSetWait_v2", events, _WAIT_MS)
@@ -84,9 +84,9 @@ def _next(library: Library, events: Any) -> Any:
 
 
 def _wait_v1(events: Any) -> Any:
-    """The first version of the function, of drivers before 450, which pynvml does not know any more.
+    """Call the first version of the function (drivers before 450), which pynvml no longer has.
 
-    Its structure is the beginning of the second version's.
+    Its structure is a prefix of the second version's.
     """
     data = pynvml.c_nvmlEventData_t()
     code = pynvml.nvmlLib.nvmlEventSetWait(events, ctypes.byref(data), ctypes.c_uint(_WAIT_MS))

@@ -1,4 +1,4 @@
-"""The cards of this machine, for daemons: the ports of the driver over one NVML thread."""
+"""The GPUs of this machine, for daemons: the driver ports over one NVML thread."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -13,7 +13,7 @@ from gpushare.adapters.nvml.events import Events
 from gpushare.adapters.nvml.library import Library
 from gpushare.adapters.nvml.meter import Meter
 from gpushare.adapters.nvml.processes import ProcessMeter
-from gpushare.adapters.nvml.reading import ailing, read_inventory, set_exclusive
+from gpushare.adapters.nvml.reading import read_inventory, set_exclusive, unhealthy
 from gpushare.adapters.nvml.worker import Worker
 from gpushare.errors import GpuError
 from gpushare.model.hardware import Fault, Inventory
@@ -28,9 +28,9 @@ _CLOSE_S: Final = 1.0
 class Nvml:
     """Implements the driver of ``gpushare.ports``. Use as an async context manager.
 
-    The library is opened by the first call, and again after it failed. ``timeout_s`` is how long one
-    function of NVML may take, ``poll_s`` how often XID errors are asked for, ``reopen_s`` how long the
-    library stays open at least after a card was lost.
+    The first call opens the library; it is reopened after a failure. ``timeout_s`` limits one NVML function,
+    ``poll_s`` is the interval between polls for XID errors, ``reopen_s`` the minimum time between two
+    openings after a GPU was lost.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class Nvml:
         await self.close()
 
     async def close(self) -> None:
-        """Shut NVML down; one that hangs is left to itself."""
+        """Shut NVML down; if it hangs, leave it."""
         with suppress(GpuError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._worker.run(self._library.close)
         self._worker.close()
 
-    async def ask(self, job: Callable[[Library], T]) -> T:
-        """What ``job`` makes of the open library, on NVML's thread. Raises GpuError."""
+    async def run(self, job: Callable[[Library], T]) -> T:
+        """Run ``job`` with the open library on the NVML thread and return its result. Raises GpuError."""
 
         def opened() -> T:
             self._library.ensure()
@@ -75,34 +75,34 @@ class Nvml:
         return await self._worker.run(opened)
 
     async def inventory(self) -> Inventory:
-        """All cards, read afresh."""
-        inventory = await self.ask(lambda library: read_inventory(library, self._sysfs))
+        """Read all GPUs."""
+        inventory = await self.run(lambda library: read_inventory(library, self._sysfs))
         self._known = tuple(gpu.uuid for gpu in inventory.gpus)
         return inventory
 
-    async def ailing(self) -> Mapping[str, str]:
-        """Those cards of the last inventory that do not answer as they should."""
-        return await self.ask(lambda library: ailing(library, self._known))
+    async def unhealthy(self) -> Mapping[str, str]:
+        """Return the GPUs of the last inventory that fail their health check: UUID to error."""
+        return await self.run(lambda library: unhealthy(library, self._known))
 
     async def set_exclusive(self, uuid: str, *, exclusive: bool) -> None:
-        """Set the card's compute mode to Exclusive_Process, or to Default."""
-        await self.ask(lambda library: set_exclusive(library, uuid, exclusive=exclusive))
+        """Set the GPU's compute mode to Exclusive_Process or Default."""
+        await self.run(lambda library: set_exclusive(library, uuid, exclusive=exclusive))
 
     async def readings(self) -> Readings:
-        """What all cards do now. It takes the XID errors, so ``faults`` is for others."""
-        return await self.ask(self._meter.read)
+        """Read sensors and processes of all GPUs. Consumes XID errors: do not combine with ``faults``."""
+        return await self.run(self._meter.read)
 
     async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
-        """The processes of all cards that list them, and what each does. It leaves XID errors alone."""
-        return await self.ask(self._processes.read)
+        """Return the processes and their utilization by GPU UUID. It does not consume XID errors."""
+        return await self.run(self._processes.read)
 
     async def faults(self) -> AsyncIterator[Fault]:
-        """XID errors, in the order in which the driver reports them."""
+        """Yield XID errors in the order in which the driver reports them."""
         silent = False
         while True:
             found: list[Fault] | None = []
             try:
-                found = await self.ask(self._events.drain)
+                found = await self.run(self._events.drain)
             except GpuError as error:
                 if not silent:
                     log.warning("xids_unavailable", error=str(error))
@@ -110,7 +110,7 @@ class Nvml:
             else:
                 silent = False
             if found is None:
-                log.warning("xids_unsupported", consequence="card health is judged by liveness alone")
+                log.warning("xids_unsupported", consequence="GPU health is judged by liveness alone")
                 return
             for fault in found:
                 yield fault

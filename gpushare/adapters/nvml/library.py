@@ -1,7 +1,7 @@
-"""The NVML library, open or to be opened, and its refusals in our own terms.
+"""The NVML library: opening, calling, and the meaning of its error codes.
 
-What belongs here: opening, calling, and what an error code means for going on. What does not: which
-functions are called and why (``reading``, ``links``, ``events``). Everything runs on the worker's thread.
+The choice of functions belongs in ``reading``, ``links`` and ``events``. All calls run on the
+worker's thread.
 """
 
 import time
@@ -23,7 +23,7 @@ ABSENT: Final = frozenset(
         pynvml.NVML_ERROR_DEPRECATED,
     }
 )
-"""Codes that say: this card or this driver does not tell."""
+"""Codes for a value that this GPU or this driver does not provide."""
 
 _STALE: Final = frozenset(
     {
@@ -34,28 +34,28 @@ _STALE: Final = frozenset(
         pynvml.NVML_ERROR_UNKNOWN,
     }
 )
-"""Codes after which only a library that is opened afresh may see cards come back."""
+"""Codes after which GPUs may only come back in a reopened library."""
 
-_WAY_OUT: Final = {
+_REMEDIES: Final = {
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
         "libnvidia-ml.so.1 was not found: install the NVIDIA driver on this machine, or run this container "
         "with the NVIDIA runtime and NVIDIA_DRIVER_CAPABILITIES=utility"
     ),
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (
-        "the NVIDIA kernel driver is not loaded: see whether nvidia-smi works on this machine"
+        "the NVIDIA kernel driver is not loaded: check that nvidia-smi works on this machine"
     ),
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-        "the NVML library and the loaded kernel driver are of different versions, as after an upgrade: "
-        "load the driver again or reboot, then restart this process"
+        "the NVML library and the loaded kernel driver have different versions, as after an upgrade: "
+        "reload the driver or reboot, then restart this process"
     ),
     pynvml.NVML_ERROR_NO_PERMISSION: (
-        "no permission to use the NVIDIA driver: this process needs /dev/nvidiactl and the cards' devices"
+        "no permission to use the NVIDIA driver: this process needs /dev/nvidiactl and the GPU devices"
     ),
 }
 
 
 class NvmlRefusal(GpuError):
-    """A function of NVML that answered with an error. ``code`` is an NVML_ERROR_… number."""
+    """An NVML function returned an error. ``code`` is an NVML_ERROR_… number."""
 
     def __init__(self, function: str, code: int, text: str) -> None:
         super().__init__(f"{function}: {text} ({code})")
@@ -63,9 +63,9 @@ class NvmlRefusal(GpuError):
 
 
 class Library:
-    """NVML as this process has it. ``calling`` is entered around each call, with the function's name.
+    """NVML in this process. ``calling`` is entered around each call, with the function's name.
 
-    ``opened`` counts how often it was opened: handles and event sets live from one opening to the next.
+    ``opened`` counts the openings: handles and event sets are valid until the next one.
     """
 
     def __init__(self, calling: Callable[[str], AbstractContextManager[None]], reopen_s: float) -> None:
@@ -76,9 +76,9 @@ class Library:
         self.opened = 0
 
     def ensure(self) -> None:
-        """Open the library where it is not; open it afresh, not too often, after a card was lost.
+        """Open the library if needed; reopen it, at most every ``reopen_s``, after a GPU was lost.
 
-        Raises GpuError with the way out where it cannot be opened.
+        Raises GpuError with a remedy if it cannot be opened.
         """
         if self._stale and self._opened_at is not None:
             if time.monotonic() - self._opened_at < self._reopen_s:
@@ -88,11 +88,11 @@ class Library:
             self._open()
 
     def call(self, function: str, *args: Any) -> Any:
-        """What the function of ``pynvml`` returns. Raises Refusal."""
+        """Call the function of ``pynvml``. Raises NvmlRefusal."""
         return self.guard(function, lambda: getattr(pynvml, function)(*args))
 
     def maybe(self, function: str, *args: Any) -> Any:
-        """The same, or None where the card or the driver does not tell."""
+        """Like ``call``; None if the GPU or the driver does not support the function."""
         try:
             return self.call(function, *args)
         except NvmlRefusal as refusal:
@@ -101,7 +101,7 @@ class Library:
             raise
 
     def guard(self, function: str, body: Callable[[], T]) -> T:
-        """Run ``body``, which is one call of that function. Raises Refusal."""
+        """Run ``body``, a single call of that function. Raises NvmlRefusal."""
         try:
             with self._calling(function):
                 return body()
@@ -109,10 +109,10 @@ class Library:
             self._stale = self._stale or error.value in _STALE
             raise NvmlRefusal(function, error.value, str(error)) from error
         except UnicodeDecodeError as error:
-            raise NvmlRefusal(function, pynvml.NVML_ERROR_UNKNOWN, f"answered {error.object!r}") from error
+            raise NvmlRefusal(function, pynvml.NVML_ERROR_UNKNOWN, f"returned {error.object!r}") from error
 
     def close(self) -> None:
-        """Shut NVML down; an error of that is of no use to anybody."""
+        """Shut NVML down; errors are ignored."""
         if self._opened_at is None:
             return
         self._opened_at = None
@@ -125,7 +125,7 @@ class Library:
         try:
             self.call("nvmlInit")
         except NvmlRefusal as refusal:
-            raise GpuError(_WAY_OUT.get(refusal.code, f"NVML cannot be opened: {refusal}")) from refusal
+            raise GpuError(_REMEDIES.get(refusal.code, f"NVML cannot be opened: {refusal}")) from refusal
         self._opened_at = time.monotonic()
         self._stale = False
         self.opened += 1

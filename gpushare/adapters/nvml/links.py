@@ -1,7 +1,7 @@
-"""How the cards of a machine reach each other, as NVML says.
+"""Links between the GPUs of a machine, from NVML.
 
-Two cards have an NVLink where an active link of one ends at the other, or where both have active
-links that end at the same device, which is then a switch.
+Two GPUs have an NVLink if an active link of one ends at the other, or if both have active links to the
+same device, which is then a switch.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _LEVELS: Final = {
 
 
 def read_links(library: Library, gpus: Mapping[int, tuple[Any, Gpu]]) -> dict[tuple[int, int], Link]:
-    """The best link of each two cards; none for those of which NVML does not tell."""
+    """Return the best link of each pair of GPUs; pairs that NVML does not report are left out."""
     ends = {index: frozenset(_far_ends(library, handle)) for index, (handle, _) in gpus.items()}
     cards = frozenset(gpu.pci.lower() for _, gpu in gpus.values())
     links = {}
@@ -38,13 +38,13 @@ def read_links(library: Library, gpus: Mapping[int, tuple[Any, Gpu]]) -> dict[tu
 
 
 def _far_ends(library: Library, handle: Any) -> Iterator[str]:
-    """The bus ids at the other end of a card's active NVLinks."""
+    """Yield the bus IDs at the other end of a GPU's active NVLinks."""
     for number in range(pynvml.NVML_NVLINK_MAX_LINKS):
         try:
             if library.call("nvmlDeviceGetNvLinkState", handle, number):
                 yield library.call("nvmlDeviceGetNvLinkRemotePciInfo", handle, number).busId.lower()
         except NvmlRefusal:
-            # The card has no such link. How many it has, not all drivers tell.
+            # The GPU has no such link; not all drivers report the number of links.
             continue
 
 

@@ -1,7 +1,7 @@
-"""What all cards do now: sensors, counters, processes.
+"""Current readings of all GPUs: sensors, counters, processes.
 
-What belongs here: which function tells which field of ``gpushare.model.readings``. What does not: the
-processes of a card (``processes``), what a card is (``reading``), and what becomes of the numbers.
+Maps NVML functions to the fields of ``gpushare.model.readings``. The processes of a GPU belong in
+``processes``, its properties in ``reading``.
 """
 
 import time
@@ -54,23 +54,23 @@ _SENSORS: Final[Mapping[str, tuple[Any, ...]]] = {
         pynvml.NVML_AGGREGATE_ECC,
     ),
 }
-"""Fields that one function tells as a number: the function and its arguments after the card."""
+"""Fields that one function returns as a number: the function and its arguments after the handle."""
 
 
 class Meter:
-    """Reads again and again; remembers when it looked last, and the XID errors since it began."""
+    """Reads all GPUs repeatedly; keeps the time of the last reading and the XID errors since the start."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
-        self._looked_us = 0
+        self._last_read_us = 0
         self._xids: dict[str, Counter[int]] = {}
         self._last_xid: dict[str, int] = {}
 
     def read(self, library: Library) -> Readings:
-        """All cards. Raises Refusal only where the driver cannot even be asked for their number."""
+        """Read all GPUs. Raises NvmlRefusal only if the number of GPUs cannot be read."""
         now_us = time.time_ns() // 1000
-        since_us = since(self._looked_us, now_us)
-        told = self._take_xids(library)
+        since_us = since(self._last_read_us, now_us)
+        reported = self._take_xids(library)
         cards, unreadable = [], {}
         for index in range(library.call("nvmlDeviceGetCount")):
             try:
@@ -78,12 +78,12 @@ class Meter:
             except NvmlRefusal as refusal:
                 unreadable[index] = str(refusal)
             else:
-                cards.append(self._with_xids(card) if told else CardReading(**card))
-        self._looked_us = now_us
+                cards.append(self._with_xids(card) if reported else CardReading(**card))
+        self._last_read_us = now_us
         return Readings(tuple(cards), unreadable)
 
     def _take_xids(self, library: Library) -> bool:
-        """Count what was reported; returns whether anything is reported at all."""
+        """Count new XID errors; return whether the driver reports them at all."""
         try:
             faults = self._events.drain(library)
         except NvmlRefusal:
@@ -103,10 +103,10 @@ class Meter:
 
 
 def _read_card(library: Library, index: int, since_us: int) -> dict[str, Any]:
-    """The fields of ``CardReading``. Raises Refusal where the card does not say who it is and how large."""
+    """Return the fields of ``CardReading``. Raises NvmlRefusal if identity or memory cannot be read."""
     handle = library.call("nvmlDeviceGetHandleByIndex", index)
-    sensors = {name: _told(library, *call[:1], handle, *call[1:]) for name, call in _SENSORS.items()}
-    pci = _told(library, "nvmlDeviceGetPciInfo", handle)
+    sensors = {name: _sensor(library, *call[:1], handle, *call[1:]) for name, call in _SENSORS.items()}
+    pci = _sensor(library, "nvmlDeviceGetPciInfo", handle)
     return {
         "index": index,
         "uuid": library.call("nvmlDeviceGetUUID", handle),
@@ -115,14 +115,14 @@ def _read_card(library: Library, index: int, since_us: int) -> dict[str, Any]:
         "memory_celsius": _memory_celsius(library, handle),
         "processes": _processes(library, handle, since_us),
         **_memory(library, handle),
-        **_utilisation(library, handle),
+        **_utilization(library, handle),
         **_remapped(library, handle),
         **sensors,
     }
 
 
-def _told(library: Library, function: str, *args: Any) -> Any:
-    """What a sensor tells; None where it does not, for whatever reason: the rest of the card is read on."""
+def _sensor(library: Library, function: str, *args: Any) -> Any:
+    """Read a sensor; None if that fails for any reason, so that the rest of the GPU is still read."""
     try:
         return library.maybe(function, *args)
     except NvmlRefusal:
@@ -149,10 +149,10 @@ def _memory(library: Library, handle: Any) -> dict[str, int | None]:
     }
 
 
-def _utilisation(library: Library, handle: Any) -> dict[str, int | None]:
-    rates = _told(library, "nvmlDeviceGetUtilizationRates", handle)
-    encoder = _told(library, "nvmlDeviceGetEncoderUtilization", handle)
-    decoder = _told(library, "nvmlDeviceGetDecoderUtilization", handle)
+def _utilization(library: Library, handle: Any) -> dict[str, int | None]:
+    rates = _sensor(library, "nvmlDeviceGetUtilizationRates", handle)
+    encoder = _sensor(library, "nvmlDeviceGetEncoderUtilization", handle)
+    decoder = _sensor(library, "nvmlDeviceGetDecoderUtilization", handle)
     return {
         "gpu_percent": None if rates is None else rates.gpu,
         "memory_percent": None if rates is None else rates.memory,
@@ -162,7 +162,7 @@ def _utilisation(library: Library, handle: Any) -> dict[str, int | None]:
 
 
 def _remapped(library: Library, handle: Any) -> dict[str, int | bool | None]:
-    rows = _told(library, "nvmlDeviceGetRemappedRows", handle)
+    rows = _sensor(library, "nvmlDeviceGetRemappedRows", handle)
     corrected, uncorrected, _, failed = rows or (None, None, None, None)
     return {
         "remapped_corrected": corrected,
@@ -172,7 +172,7 @@ def _remapped(library: Library, handle: Any) -> dict[str, int | bool | None]:
 
 
 def _memory_celsius(library: Library, handle: Any) -> int | None:
-    """A field without a function of its own."""
-    values = _told(library, "nvmlDeviceGetFieldValues", handle, [pynvml.NVML_FI_DEV_MEMORY_TEMP])
-    told = values is not None and values[0].nvmlReturn == pynvml.NVML_SUCCESS
-    return int(values[0].value.uiVal) if told else None
+    """Read the field value; NVML has no function for it."""
+    values = _sensor(library, "nvmlDeviceGetFieldValues", handle, [pynvml.NVML_FI_DEV_MEMORY_TEMP])
+    reported = values is not None and values[0].nvmlReturn == pynvml.NVML_SUCCESS
+    return int(values[0].value.uiVal) if reported else None

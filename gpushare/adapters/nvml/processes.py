@@ -1,8 +1,7 @@
-"""The processes on a card, as NVML lists them, and the share of its time that each takes.
+"""The processes on a GPU and their utilization, from NVML.
 
-NVML has a list for each kind of process (compute, graphics, clients of MPS), and three versions of each
-list over the years; one process may be in several. Their shares are told apart from the lists, and only
-of processes that did something.
+NVML has one list for each kind of process (compute, graphics, MPS clients) in three versions; a process may
+be in several lists. Utilization is a separate call that returns only active processes.
 """
 
 import ctypes
@@ -24,22 +23,22 @@ _LISTS: Final = (
 _LOADS: Final = "nvmlDeviceGetProcessUtilization"
 _UNKNOWN_BYTES: Final = 2**64 - 1
 _SPARE: Final = 5
-"""Room for processes that come between asking for their number and asking for them."""
+"""Spare entries for processes that start between the call for the number and the call for the list."""
 _MOST: Final = 100
 _SAMPLE_US: Final = 1_500_000
-"""Drivers sample the processes' shares once a second or more often; the clocks need not be the same."""
+"""Drivers sample utilization at least once a second; their clock may differ from ours."""
 
 
 class ProcessMeter:
-    """Lists the processes of all cards again and again; remembers when it looked last."""
+    """Lists the processes of all GPUs repeatedly; keeps the time of the last reading."""
 
     def __init__(self) -> None:
-        self._looked_us = 0
+        self._last_read_us = 0
 
     def read(self, library: Library) -> dict[str, tuple[ProcessReading, ...]]:
-        """By UUID of each card that lists them. Raises Refusal where the driver cannot be asked at all."""
+        """Return processes by UUID of each GPU that lists them. Raises NvmlRefusal if the driver fails."""
         now_us = time.time_ns() // 1000
-        since_us = since(self._looked_us, now_us)
+        since_us = since(self._last_read_us, now_us)
         found = {}
         for index in range(library.call("nvmlDeviceGetCount")):
             with suppress(NvmlRefusal):
@@ -47,19 +46,19 @@ class ProcessMeter:
                 processes = read_processes(library, handle, since_us)
                 if processes is not None:
                     found[library.call("nvmlDeviceGetUUID", handle)] = processes
-        self._looked_us = now_us
+        self._last_read_us = now_us
         return found
 
 
-def since(looked_us: int, now_us: int) -> int:
-    """From when on samples count, in microseconds since 1970; ``looked_us`` is 0 before the first look."""
-    return min(looked_us or now_us, now_us - _SAMPLE_US)
+def since(last_read_us: int, now_us: int) -> int:
+    """Return the start of the sampling window in µs since 1970; ``last_read_us`` is 0 before the first."""
+    return min(last_read_us or now_us, now_us - _SAMPLE_US)
 
 
 def read_processes(library: Library, handle: Any, since_us: int) -> tuple[ProcessReading, ...] | None:
-    """All processes, by pid; None where the card does not list them.
+    """Return all processes, ordered by PID; None if the GPU does not list them.
 
-    ``since_us`` is how far back shares are asked for, in microseconds since 1970. Raises Refusal.
+    ``since_us`` is the start of the utilization window, in microseconds since 1970. Raises NvmlRefusal.
     """
     lists = [found for name in _LISTS if (found := _listed(library, name, handle)) is not None]
     if not lists:
@@ -67,7 +66,7 @@ def read_processes(library: Library, handle: Any, since_us: int) -> tuple[Proces
     loads = _loads(library, handle, since_us)
     used: dict[int, int | None] = {}
     for pid, size in (each for found in lists for each in found):
-        # A process of two kinds is listed twice with all that it uses.
+        # A process of two kinds is listed twice, each time with its total memory.
         used[pid] = max((each for each in (used.get(pid), size) if each is not None), default=None)
     return tuple(
         ProcessReading(pid, size, None if loads is None else loads.get(pid, IDLE))
@@ -76,7 +75,7 @@ def read_processes(library: Library, handle: Any, since_us: int) -> tuple[Proces
 
 
 def _listed(library: Library, name: str, handle: Any) -> list[tuple[int, int | None]] | None:
-    """The newest version of a list that the driver has: pid and bytes of each process."""
+    """Return PID and bytes of each process, from the newest version of the list that the driver has."""
     for version in ("_v3", "_v2"):
         found = library.maybe(f"{name}{version}", handle) if hasattr(pynvml, f"{name}{version}") else None
         if found is not None:
@@ -94,7 +93,7 @@ class _Process(ctypes.Structure):
 
 
 def _first_version(name: str, handle: Any) -> Iterator[tuple[int, int | None]]:
-    """The list of drivers before 455, which pynvml does not know any more."""
+    """Yield the list of drivers before 455, which pynvml no longer supports."""
     function = getattr(pynvml.nvmlLib, name, None)
     if function is None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
@@ -102,17 +101,17 @@ def _first_version(name: str, handle: Any) -> Iterator[tuple[int, int | None]]:
     code = function(handle, ctypes.byref(count), None)
     if code == pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
         count.value += _SPARE
-        room = (_Process * count.value)()
-        code = function(handle, ctypes.byref(count), room)
+        buffer = (_Process * count.value)()
+        code = function(handle, ctypes.byref(count), buffer)
         if code == pynvml.NVML_SUCCESS:
-            for each in room[: count.value]:
+            for each in buffer[: count.value]:
                 yield each.pid, None if each.used == _UNKNOWN_BYTES else each.used
     if code != pynvml.NVML_SUCCESS:
         raise pynvml.NVMLError(code)
 
 
 def _loads(library: Library, handle: Any, since_us: int) -> dict[int, Load] | None:
-    """By pid, the mean of what was sampled since then; None where the card does not tell."""
+    """Return the mean utilization since then by PID; None if the GPU does not report it."""
     try:
         samples = library.call(_LOADS, handle, since_us)
     except NvmlRefusal as refusal:
@@ -124,7 +123,7 @@ def _loads(library: Library, handle: Any, since_us: int) -> dict[int, Load] | No
     by_pid: dict[int, list[Load]] = {}
     for sample in samples:
         load = Load(sample.smUtil, sample.memUtil)
-        # Some drivers fill the array with more than they have to say.
+        # Some drivers return more entries than they filled.
         if sample.pid and sample.timeStamp > since_us and max(load.sm, load.memory) <= _MOST:
             by_pid.setdefault(sample.pid, []).append(load)
     return {pid: _mean(found) for pid, found in by_pid.items()}

@@ -1,7 +1,6 @@
-"""What NVML says of the cards, as values.
+"""Properties and health of GPUs, and their compute mode.
 
-What belongs here: reading one card and all cards, and the one thing that is set. What does not: how cards
-are linked (``links``).
+Links between GPUs belong in ``links``.
 """
 
 from collections.abc import Iterable
@@ -21,11 +20,11 @@ _COMPUTE_MODES: Final = {
     pynvml.NVML_COMPUTEMODE_PROHIBITED: "Prohibited",
     pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "Exclusive_Process",
 }
-"""As nvidia-smi writes them."""
+"""Names as in nvidia-smi."""
 
 
 def read_inventory(library: Library, sysfs: Path) -> Inventory:
-    """All cards. Raises Refusal only where the driver cannot even be asked for their number."""
+    """Read all GPUs. Raises NvmlRefusal only if the number of GPUs cannot be read."""
     gpus: dict[int, tuple[Any, Gpu]] = {}
     unreadable: dict[int, str] = {}
     for index in range(library.call("nvmlDeviceGetCount")):
@@ -43,8 +42,8 @@ def read_inventory(library: Library, sysfs: Path) -> Inventory:
     )
 
 
-def ailing(library: Library, uuids: Iterable[str]) -> dict[str, str]:
-    """Those of the cards that do not answer, or not as they should, and what they answer."""
+def unhealthy(library: Library, uuids: Iterable[str]) -> dict[str, str]:
+    """Return those of the GPUs that fail basic calls: UUID to error."""
     found = {}
     for uuid in uuids:
         try:
@@ -57,7 +56,7 @@ def ailing(library: Library, uuids: Iterable[str]) -> dict[str, str]:
 
 
 def set_exclusive(library: Library, uuid: str, *, exclusive: bool) -> None:
-    """Set the compute mode where it is another; that needs CAP_SYS_ADMIN. Raises Refusal."""
+    """Set the compute mode if it differs; requires CAP_SYS_ADMIN. Raises NvmlRefusal."""
     mode = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS if exclusive else pynvml.NVML_COMPUTEMODE_DEFAULT
     handle = library.call("nvmlDeviceGetHandleByUUID", uuid)
     if library.maybe("nvmlDeviceGetComputeMode", handle) != mode:
@@ -65,10 +64,10 @@ def set_exclusive(library: Library, uuid: str, *, exclusive: bool) -> None:
 
 
 def usable_mib(library: Library, handle: Any) -> int:
-    """Memory of a card that can be given out: total without the driver's reserve.
+    """Return the allocatable memory of a GPU: total without the driver's reserve.
 
-    From driver 510 on the first version of the function counts the reserve into total, and the second
-    tells it apart; before, there is only the first, and it leaves the reserve out.
+    Since driver 510, the first version of the function includes the reserve in the total and the second
+    reports it separately; older drivers have only the first version, without the reserve.
     """
     memory = library.maybe("nvmlDeviceGetMemoryInfo", handle, pynvml.nvmlMemory_v2)
     if memory is not None:
@@ -77,9 +76,9 @@ def usable_mib(library: Library, handle: Any) -> int:
 
 
 def numa_node(sysfs: Path, pci: str) -> int | None:
-    """The NUMA node of the bus a card is on; None where the machine has none or does not tell.
+    """Return the NUMA node of a GPU's bus; None if the machine has none or does not report it.
 
-    NVML's own ``nvmlDeviceGetNumaNodeId`` is about cards whose memory is a node of its own.
+    NVML's own ``nvmlDeviceGetNumaNodeId`` is for GPUs with memory that forms a separate NUMA node.
     """
     domain, _, rest = pci.partition(":")
     try:
@@ -109,6 +108,6 @@ def _read_gpu(library: Library, handle: Any, index: int, sysfs: Path) -> Gpu:
 
 
 def _cuda(library: Library) -> str | None:
-    """The newest CUDA that the driver serves, ``12.2``. NVML has 1000 × major + 10 × minor."""
+    """Return the newest CUDA version that the driver supports. NVML returns 1000 × major + 10 × minor."""
     version = library.maybe("nvmlSystemGetCudaDriverVersion_v2")
     return None if version is None else f"{version // 1000}.{version % 1000 // 10}"

@@ -1,8 +1,8 @@
-"""One thread for all calls of a library that may not come back, and a watch on it.
+"""One thread for all calls of a library that may hang.
 
-A call into a driver that hangs cannot be interrupted. It then holds this thread and nothing else:
-whoever waits for it gets an error in time, others get theirs at once, and when the call comes back
-after all, the thread goes on.
+A hanging call into the driver cannot be interrupted, but it blocks only this thread: its caller gets an
+error after the timeout, later callers get one at once. If the call returns after all, the thread
+continues.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Worker:
 
     @contextmanager
     def calling(self, function: str) -> Iterator[None]:
-        """Around each call of the library that a job makes: from here on it is watched."""
+        """Enclose each library call of a job: the timeout starts here."""
         self._call = (function, time.monotonic())
         try:
             yield
@@ -40,22 +40,22 @@ class Worker:
             self._call = None
 
     async def run(self, job: Callable[[], T]) -> T:
-        """What ``job`` returns or raises. Raises GpuError where a call in it or before it takes too long."""
-        self._refuse_if_silent()
+        """Run ``job`` on the thread. Raises GpuError if a call in it or before it times out."""
+        self._check_responsive()
         future: Future[T] = Future()
         self._jobs.put((future, job))
         answer = asyncio.wrap_future(future)
         try:
             while not answer.done():
-                await asyncio.wait({answer}, timeout=self._patience_s())
+                await asyncio.wait({answer}, timeout=self._remaining_s())
                 if not answer.done():
-                    self._refuse_if_silent()
+                    self._check_responsive()
             return await answer
         finally:
             answer.cancel()
 
     def close(self) -> None:
-        """End the thread when the jobs before are done."""
+        """End the thread after the queued jobs."""
         self._closed = True
         self._jobs.put(None)
 
@@ -66,16 +66,16 @@ class Worker:
                 continue
             try:
                 future.set_result(job())
-            except Exception as error:  # noqa: BLE001 - whoever waits for the job gets it
+            except Exception as error:  # noqa: BLE001 - passed on to the caller
                 future.set_exception(error)
 
-    def _patience_s(self) -> float:
+    def _remaining_s(self) -> float:
         call = self._call
         return self._timeout_s if call is None else max(0.0, call[1] + self._timeout_s - time.monotonic())
 
-    def _refuse_if_silent(self) -> None:
+    def _check_responsive(self) -> None:
         call = self._call
         if self._closed:
             raise GpuError("NVML is closed")
         if call is not None and time.monotonic() - call[1] >= self._timeout_s:
-            raise GpuError(f"NVML does not answer within {self._timeout_s:g} s ({call[0]})")
+            raise GpuError(f"NVML does not respond within {self._timeout_s:g} s ({call[0]})")

@@ -126,7 +126,7 @@ class CardMonitor:
     async def look(self) -> None:
         """One look at all cards."""
         try:
-            ailing = await self._gpus.ailing()
+            ailing = await self._gpus.unhealthy()
         except GpuError as error:
             self._metrics.nvml_up.set(0)
             self._judge(self._health.after_silence(str(error), time.monotonic()))

@@ -25,7 +25,7 @@ def test_a_program_under_the_library_is_seen_with_its_memory_and_its_refusals(tm
         one.stdout.readline()
         found = isolation_of(state, [one.pid], Path("/proc"))
         one.communicate("\n")
-    (held,) = found.held
+    (held,) = found.containers
     assert (held.owner, [limit.limit_mib for limit in held.limits]) == (OWNER, [4301])
     assert held.region is not None
     (use,) = held.region.cards

@@ -37,7 +37,7 @@ class NoGpus:
     async def inventory(self) -> Inventory:
         return Inventory("", None, ())
 
-    async def ailing(self) -> Mapping[str, str]:
+    async def unhealthy(self) -> Mapping[str, str]:
         return {}
 
     async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:

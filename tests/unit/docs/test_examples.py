@@ -19,7 +19,7 @@ from gpushare.installer.main import command as isolation
 from gpushare.metricsapi.main import command as metrics_api
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.queries import OFFERS
+from gpushare.metricsapi.queries import DEFINITIONS
 from gpushare.monitoring import catalogue
 from gpushare.scheduling.ledger import EMPTY_LEDGER
 
@@ -122,7 +122,7 @@ def test_the_metrics_api_serves_every_metric_of_its_catalogue() -> None:
 def test_the_page_of_the_metrics_api_lists_what_is_offered() -> None:
     page = (ROOT / "docs" / "reference" / "metrics-api.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([a-z, ]+) \|$", page, re.MULTILINE))
-    assert rows == {name: ", ".join(offer.kinds) for name, offer in OFFERS.items()}
+    assert rows == {name: ", ".join(offer.kinds) for name, offer in DEFINITIONS.items()}
 
 
 def test_event_reasons_that_the_docs_name_are_of_the_contract() -> None:

@@ -82,7 +82,7 @@ def container_id(pod: str, container: str = "main") -> str:
     return f"{pod}-{container}-id"
 
 
-def home(pod: str, container: str = "main") -> ContainerRef:
+def ref(pod: str, container: str = "main") -> ContainerRef:
     return ContainerRef(f"{pod}-uid", container_id(pod, container))
 
 
@@ -125,14 +125,14 @@ def snapshot(
     cards: Iterable[CardReading] = (),
     node_pods: Iterable[NodePod] = (),
     devices: Iterable[ContainerDevices] = (),
-    homes: Mapping[int, ContainerRef | None] | None = None,
+    containers_by_pid: Mapping[int, ContainerRef | None] | None = None,
     **more: Any,
 ) -> Snapshot:
     """A round in which every source answered; ``more`` replaces parts of it."""
     listed = tuple(cards)
     parts: dict[str, Any] = {
         "readings": Readings(listed),
-        "homes": homes or {},
+        "containers_by_pid": containers_by_pid or {},
         "devices": tuple(devices),
         "node_pods": tuple(node_pods),
         "node": node(len(listed)),

@@ -21,7 +21,7 @@ FOUR = 15079 * 4 // 14
 def given(found: Snapshot) -> dict[tuple[str, str, str], float]:
     """MiB by pod, container and card."""
     return {
-        (each.holder.pod, each.holder.container, each.uuid): each.given_bytes / MIB
+        (each.container.pod, each.container.container, each.uuid): each.allocated_bytes / MIB
         for each in allocations(found)
     }
 

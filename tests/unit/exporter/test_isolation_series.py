@@ -13,11 +13,11 @@ from tests.unit.exporter.scene import (
     MIB,
     gpu_pod,
     held,
-    home,
     isolation,
     limit,
     process,
     reading,
+    ref,
     shared,
     snapshot,
     use,
@@ -41,7 +41,7 @@ def busy(used_mib: int = 1000, **more: Any) -> Snapshot:
         [reading(0, process(10, used_mib))],
         [gpu_pod("a"), gpu_pod("b")],
         [shared("a"), shared("b")],
-        {10: home("a")},
+        {10: ref("a")},
         isolation=isolation(held("a", use(900, 1200, 3), pids=[1]), held("b"), inner_pids={10: 1}),
     )
     return replace(found, **more)
@@ -73,7 +73,7 @@ def test_all_processes_of_a_container_count_against_its_region() -> None:
         [reading(0, process(10, 1000), process(11, 500))],
         [gpu_pod("a")],
         [shared("a")],
-        {10: home("a"), 11: home("a")},
+        {10: ref("a"), 11: ref("a")},
         isolation=isolation(held("a", use(900))),
     )
     assert of(both, "uncounted_bytes") == {"a": 600}
@@ -113,13 +113,13 @@ def test_a_process_that_a_region_knows_is_held() -> None:
     ("where", "inner", "count"),
     [
         (None, 11, 1),
-        (home("a"), 2, 1),
-        (home("b"), 1, 1),
-        (home("free"), 1, 1),
-        (home("a"), 1, 0),
-        (home("gone"), 1, 0),
-        (home("a"), None, 0),
-        (home("a", "starting"), 1, 0),
+        (ref("a"), 2, 1),
+        (ref("b"), 1, 1),
+        (ref("free"), 1, 1),
+        (ref("a"), 1, 0),
+        (ref("gone"), 1, 0),
+        (ref("a"), None, 0),
+        (ref("a", "starting"), 1, 0),
     ],
     ids=[
         "of no pod",
@@ -139,7 +139,7 @@ def test_processes_that_nobody_holds_are_counted(where: object, inner: int | Non
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
         node_pods=(gpu_pod("a"), gpu_pod("b"), gpu_pod("free")),
-        homes={11: where},
+        containers_by_pid={11: where},
         isolation=known,
     )
     assert values(found, UNHELD, "card") == {"0": count}
@@ -151,7 +151,7 @@ def test_servers_of_mps_are_no_strangers_and_nobody_else_passes_for_one(namespac
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
         node_pods=(gpu_pod("a"), daemon),
-        homes={11: home("mps", "gpushare-mps")},
+        containers_by_pid={11: ref("mps", "gpushare-mps")},
         isolation=isolation(held("a", use(1)), inner_pids={11: 11}),
     )
     assert values(found, UNHELD, "card") == {"0": count}
@@ -166,12 +166,12 @@ def test_a_source_that_is_down_costs_what_it_tells() -> None:
     complete = {what for what in OWN if of(busy(), what)}
     assert complete == set(OWN)
     for down in product((False, True), repeat=4):
-        parts = ("readings", "homes", "node_pods", "isolation")
+        parts = ("readings", "containers_by_pid", "node_pods", "isolation")
         silent = {name for name, is_down in zip(parts, down, strict=True) if is_down}
         found = replace(busy(), **dict.fromkeys(silent))  # type: ignore[arg-type]
-        told = {what for what in OWN if of(found, what)}
+        reported = {what for what in OWN if of(found, what)}
         if silent & {"readings", "node_pods", "isolation"}:
-            assert told == set()
+            assert reported == set()
         elif silent:
-            assert told == complete - {"uncounted_bytes", "unseen_bytes"}
+            assert reported == complete - {"uncounted_bytes", "unseen_bytes"}
         assert bool(values(found, UNHELD, "card")) == (not silent)

@@ -26,7 +26,7 @@ def test_the_node_name_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_node_without_a_name_is_refused_with_the_way_out() -> None:
-    with pytest.raises(ConfigError, match=r"NODE_NAME is not set: take it from spec\.nodeName"):
+    with pytest.raises(ConfigError, match=r"NODE_NAME is not set: set it from spec\.nodeName"):
         settings(node=None)
 
 
@@ -49,7 +49,7 @@ def test_the_kubelets_socket_is_where_kubelets_have_it() -> None:
     ],
 )
 def test_durations_with_which_series_would_come_and_go_are_refused(flags: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"--stale-seconds=.* must be more than --interval-seconds"):
+    with pytest.raises(ConfigError, match=r"--stale-seconds=.* must exceed --interval-seconds"):
         settings(*flags)
 
 

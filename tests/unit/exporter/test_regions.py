@@ -28,7 +28,7 @@ def read(state: Path) -> IsolationState:
 
 
 def only(state: Path) -> LimitedContainer:
-    (held,) = read(state).held
+    (held,) = read(state).containers
     return held
 
 
@@ -128,7 +128,7 @@ def test_a_limit_that_cannot_be_read_costs_its_container_only(tmp_path: Path) ->
     (hold(tmp_path, OWNER, LIMITS, SOUND) / LIMIT).write_bytes(b"\xff")
     hold(tmp_path, Owner("other", "main"), LIMITS, SOUND)
     found = read(tmp_path)
-    assert {each.owner.uid: each.limits for each in found.held} == {"some-uid": (), "other": LIMITS}
+    assert {each.owner.uid: each.limits for each in found.containers} == {"some-uid": (), "other": LIMITS}
     assert found.unreadable == {"some-uid/main": "this is no limit file of format 1"}
 
 

@@ -152,12 +152,12 @@ async def test_a_driver_that_is_silent_costs_its_series_and_no_scrape(tmp_path: 
 async def test_a_driver_that_fails_is_told_once_and_so_is_its_return(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         good, found.cards.answer = found.cards.answer, GpuError("libnvidia-ml.so.1 was not found")
-        with capture_logs() as told:
+        with capture_logs() as reported:
             for _ in range(3):
                 await found.sampler.read()
             found.cards.answer = good
             await found.sampler.read()
-    assert [(each["event"], each.get("reason")) for each in told] == [
+    assert [(each["event"], each.get("reason")) for each in reported] == [
         ("source_down", "libnvidia-ml.so.1 was not found"),
         ("source_up", None),
     ]
@@ -172,12 +172,12 @@ async def test_a_kubelet_without_the_socket_costs_nothing_that_annotations_tell(
 
 async def test_processes_that_cannot_be_seen_are_nobodys_and_the_way_out_is_told(tmp_path: Path) -> None:
     async with setting(tmp_path, proc=tmp_path) as found:
-        with capture_logs() as told:
+        with capture_logs() as reported:
             await rounds(found, lambda: found.sampler.snapshot is not None)
         assert found.up == {**ALL_UP, "cgroups": 0}
         assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {}
         assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
-    assert any("hostPID: true" in each.get("reason", "") for each in told)
+    assert any("hostPID: true" in each.get("reason", "") for each in reported)
 
 
 async def test_cards_are_shown_though_the_api_server_was_never_heard(tmp_path: Path) -> None:
@@ -200,12 +200,12 @@ async def test_what_isolation_counts_is_shown_and_a_spoilt_region_told_once(tmp_
         assert found.shown("gpushare_container_memory_counted_bytes", "pod") == {"a": 5}
         assert found.shown("gpushare_container_memory_refusals_total", "pod") == {"a": 2}
         region.write_bytes(b"spoilt")
-        with capture_logs() as told:
+        with capture_logs() as reported:
             for _ in range(3):
                 await found.sampler.read()
             await rounds(found, lambda: found.shown("gpushare_exporter_unreadable_regions", "") == {"": 1})
         assert found.up == ALL_UP
-    assert [(each["event"], each["region"]) for each in told] == [("region_unreadable", "a-uid/main")]
+    assert [(each["event"], each["region"]) for each in reported] == [("region_unreadable", "a-uid/main")]
 
 
 async def test_a_folder_of_isolation_that_cannot_be_listed_costs_its_series(tmp_path: Path) -> None:
@@ -219,9 +219,9 @@ async def test_a_folder_of_isolation_that_cannot_be_listed_costs_its_series(tmp_
 async def test_a_node_that_the_cluster_does_not_have_is_told(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         found.node.changed([Deleted("n")])
-        with capture_logs() as told:
+        with capture_logs() as reported:
             await found.sampler.read()
-    reasons = [each["reason"] for each in told if each["event"] == "source_down"]
+    reasons = [each["reason"] for each in reported if each["event"] == "source_down"]
     assert reasons == ["NODE_NAME='n': no such node in the cluster"]
 
 
@@ -237,8 +237,8 @@ async def test_what_is_too_old_is_not_shown(tmp_path: Path, monkeypatch: pytest.
 async def test_a_defect_costs_a_round_and_not_the_daemon(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         good, found.cards.answer = found.cards.answer, ZeroDivisionError()
-        with capture_logs() as told:
-            await rounds(found, lambda: any(each["event"] == "round_failed" for each in told))
+        with capture_logs() as reported:
+            await rounds(found, lambda: any(each["event"] == "round_failed" for each in reported))
         assert found.sampler.snapshot is None
         found.cards.answer = good
         await rounds(found, lambda: found.sampler.snapshot is not None)
@@ -287,7 +287,7 @@ def test_a_mirror_keeps_what_it_hears_and_tells_a_trouble_once() -> None:
     mirror.changed([Upserted("a", "1"), Upserted("b", "2"), Upserted("a", "3"), Deleted("b"), Deleted("c")])
     mirror.synced("nodes")
     assert mirror.latest(60) == ("3",)
-    with capture_logs() as told:
+    with capture_logs() as reported:
         for _ in range(2):
             mirror.failed("nodes", ApiError("forbidden"), 1)
-    assert [each["reason"] for each in told] == ["forbidden"]
+    assert [each["reason"] for each in reported] == ["forbidden"]

@@ -14,10 +14,10 @@ from tests.unit.exporter.scene import (
     T4,
     gpu_pod,
     held,
-    home,
     isolation,
     process,
     reading,
+    ref,
     shared,
     snapshot,
     stranger,
@@ -37,7 +37,7 @@ def busy() -> Snapshot:
         [reading(0, process(10, 1000, 20), process(11, 24, 3))],
         [gpu_pod("a"), gpu_pod("b")],
         [shared("a"), shared("b")],
-        {10: home("a"), 11: home("a")},
+        {10: ref("a"), 11: ref("a")},
     )
 
 
@@ -80,7 +80,7 @@ def test_a_card_that_tells_everything_has_every_metric_of_the_catalogue() -> Non
         [card],
         [gpu_pod("a")],
         [shared("a")],
-        {10: home("a")},
+        {10: ref("a")},
         isolation=isolation(held("a", use(1000))),
         at=1.0,
         took_s={"nvml": 0.1},
@@ -113,7 +113,7 @@ def test_an_idle_container_is_0_and_not_missing() -> None:
 
 def test_s1_a_pod_with_a_whole_card_is_told_as_one_with_a_share() -> None:
     found = snapshot(
-        [reading(0, process(7, 15343))], [stranger("bert")], [whole("bert", 0)], {7: home("bert")}
+        [reading(0, process(7, 15343))], [stranger("bert")], [whole("bert", 0)], {7: ref("bert")}
     )
     assert values(found, USED, "PodName") == {"bert": 15343}
     assert values(found, ALLOCATED, "PodName") == {"bert": T4}
@@ -121,24 +121,26 @@ def test_s1_a_pod_with_a_whole_card_is_told_as_one_with_a_share() -> None:
 
 
 def test_a_process_in_no_pod_has_no_names() -> None:
-    found = snapshot([reading(0, process(7, 100, 5))], homes={7: None})
+    found = snapshot([reading(0, process(7, 100, 5))], containers_by_pid={7: None})
     assert values(found, USED, "NamespaceName", "PodName", "ContainerName") == {("", "", ""): 100}
 
 
 def test_a_process_in_a_pod_without_a_share_has_its_names() -> None:
-    found = snapshot([reading(0, process(7, 100))], [stranger("x")], homes={7: home("x")})
+    found = snapshot([reading(0, process(7, 100))], [stranger("x")], containers_by_pid={7: ref("x")})
     assert values(found, USED, "PodName") == {"x": 100}
     assert values(found, ALLOCATED, "PodName") == {}
 
 
 def test_a_process_that_has_ended_or_whose_pod_is_not_known_is_nobodys() -> None:
-    found = snapshot([reading(0, process(7, 100), process(8, 50))], [gpu_pod("a")], homes={7: home("gone")})
+    found = snapshot(
+        [reading(0, process(7, 100), process(8, 50))], [gpu_pod("a")], containers_by_pid={7: ref("gone")}
+    )
     assert values(found, USED, "PodName") == {}
 
 
 def test_a_container_that_the_api_does_not_tell_yet_is_told_by_its_pod() -> None:
     pod = replace(gpu_pod("a"), containers={})
-    found = snapshot([reading(0, process(7, 100))], [pod], homes={7: home("a")})
+    found = snapshot([reading(0, process(7, 100))], [pod], containers_by_pid={7: ref("a")})
     assert values(found, USED, "PodName", "ContainerName") == {("a", ""): 100}
 
 
@@ -148,7 +150,7 @@ def test_a_process_that_does_not_tell_its_memory_makes_the_sum_unknown() -> None
         [reading(0, process(10, 100, 5), silent)],
         [gpu_pod("a")],
         [shared("a")],
-        {10: home("a"), 11: home("a")},
+        {10: ref("a"), 11: ref("a")},
     )
     assert values(found, USED, "PodName") == {}
     assert values(found, SM, "PodName") == {}
@@ -180,7 +182,7 @@ def test_a_container_that_was_given_a_card_twice_is_told_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "told", "source", "in_source", "own", "in_own"),
+    ("field", "reported", "source", "in_source", "own", "in_own"),
     [
         ("gpu_percent", 23, "GPU_UTIL", 23, "utilization_ratio", 0.23),
         ("memory_percent", 7, "MEM_COPY_UTIL", 7, "memory_utilization_ratio", 0.07),
@@ -200,9 +202,9 @@ def test_a_container_that_was_given_a_card_twice_is_told_once() -> None:
     ],
 )
 def test_a_number_is_told_in_the_sources_unit_and_in_base_units(
-    field: str, told: int, source: str, in_source: float, own: str, in_own: float
+    field: str, reported: int, source: str, in_source: float, own: str, in_own: float
 ) -> None:
-    found = snapshot([reading(0, **{field: told})])
+    found = snapshot([reading(0, **{field: reported})])
     assert values(found, f"DCGM_FI_DEV_{source}", "gpu") == {"0": in_source}
     assert values(found, f"gpushare_card_{own}", "card") == {"0": in_own}
     if field != "used_bytes":
@@ -243,7 +245,7 @@ def test_a_source_that_is_down_costs_its_own_series_and_says_so() -> None:
     all_names = names(busy())
     without = {
         "pods": replace(busy(), node_pods=None),
-        "cgroups": replace(busy(), homes=None),
+        "cgroups": replace(busy(), containers_by_pid=None),
         "node": replace(busy(), node=None),
     }
     lost = {source: all_names - names(found) for source, found in without.items()}
@@ -251,7 +253,7 @@ def test_a_source_that_is_down_costs_its_own_series_and_says_so() -> None:
     assert lost["pods"] == lost["cgroups"] == use
     assert ALLOCATED in lost["node"]
     assert not use & lost["node"], "what processes do is known without it"
-    down = replace(busy(), homes=None)
+    down = replace(busy(), containers_by_pid=None)
     up = {"nvml": 1, "cgroups": 0, "pod-resources": 1, "pods": 1, "node": 1, "isolation": 1}
     assert values(down, "gpushare_exporter_source_up", "source") == up
 
@@ -260,7 +262,7 @@ def test_whatever_is_missing_costs_series_and_makes_none_up() -> None:
     """All combinations of sources that are down; shares may be told by less, and then as well."""
     all_names = names(busy())
     for down in product((False, True), repeat=5):
-        parts = zip(("readings", "homes", "devices", "node_pods", "node"), down, strict=True)
+        parts = zip(("readings", "containers_by_pid", "devices", "node_pods", "node"), down, strict=True)
         found = busy()
         for field, is_down in parts:
             if is_down:

@@ -44,8 +44,8 @@ class Told:
     questions: list[MetricQuery] = field(default_factory=list)
     reviews: list[Mapping[str, Any]] = field(default_factory=list)
 
-    async def answer(self, question: MetricQuery) -> Mapping[str, MetricValue]:
-        self.questions.append(question)
+    async def answer(self, query: MetricQuery) -> Mapping[str, MetricValue]:
+        self.questions.append(query)
         if isinstance(self.values, GpuShareError):
             raise self.values
         return self.values
@@ -63,8 +63,8 @@ class FakeSource:
     def __init__(self, told: Told) -> None:
         self._told = told
 
-    async def values(self, question: MetricQuery) -> Mapping[str, MetricValue]:
-        return await self._told.answer(question)
+    async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
+        return await self._told.answer(query)
 
 
 class Scene:
@@ -80,7 +80,7 @@ class Scene:
         client = KubeClient(ApiAccess(host="http://127.0.0.1:1"))
         self.pods = Directory(client, PODS, self.metrics)
         self.nodes = Directory(client, NODES, self.metrics)
-        self.door = ServerAuth(f"{folder}/tls.crt", f"{folder}/tls.key", look_s=0.02)
+        self.door = ServerAuth(f"{folder}/tls.crt", f"{folder}/tls.key", reload_s=0.02)
         service = MetricsService(
             front=lambda: self.door.front,
             access=Authorizer(self.told.review, self.metrics),
@@ -107,7 +107,7 @@ class Scene:
             "requestheader-group-headers": '["X-Remote-Group"]',
             "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
         }
-        self.door.learn({AUTHENTICATION_CONFIG: data})
+        self.door.update({AUTHENTICATION_CONFIG: data})
 
     def add(self, directory: Directory, *entries: DirectoryEntry) -> None:
         directory.changed([Upserted(f"{each.namespace}/{each.name}", each) for each in entries])

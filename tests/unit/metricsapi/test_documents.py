@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.metricsapi.documents import failure, group, quantity, resource_list, value_list
-from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, ObjectKind
 from gpushare.model.quantity import parse_quantity
 
-SM = MetricQuery(OFFERS["DCGM_CUSTOM_PROCESS_SM_UTIL"], ObjectKind.PODS, "a")
+SM = MetricQuery(DEFINITIONS["DCGM_CUSTOM_PROCESS_SM_UTIL"], ObjectKind.PODS, "a")
 VALUES = {"q": MetricValue(0.85, 1700000000.9), "p": MetricValue(23, 1700000000.9)}
 
 
@@ -61,7 +61,7 @@ def test_an_item_of_the_older_version() -> None:
 
 def test_nodes_and_namespaces_are_in_no_namespace() -> None:
     for kind, name in ((ObjectKind.NODES, "Node"), (ObjectKind.NAMESPACES, "Namespace")):
-        (item, _) = value_list("v1beta2", MetricQuery(SM.offer, kind, "a"), VALUES)["items"]
+        (item, _) = value_list("v1beta2", MetricQuery(SM.definition, kind, "a"), VALUES)["items"]
         assert item["describedObject"] == {"kind": name, "name": "p", "apiVersion": "/v1"}
 
 

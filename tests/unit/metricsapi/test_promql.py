@@ -6,16 +6,16 @@ import pytest
 
 from gpushare.errors import SourceError
 from gpushare.metricsapi.promql import promql, values_of
-from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, ObjectKind
 from gpushare.model.selector import parse_selector
 
-SM = OFFERS["DCGM_CUSTOM_PROCESS_SM_UTIL"]
-RATIO = OFFERS["DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"]
+SM = DEFINITIONS["DCGM_CUSTOM_PROCESS_SM_UTIL"]
+RATIO = DEFINITIONS["DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"]
 PODS = MetricQuery(SM, ObjectKind.PODS, "a")
 
 
 @pytest.mark.parametrize(
-    ("question", "query"),
+    ("query", "expr"),
     [
         (
             PODS,
@@ -26,11 +26,11 @@ PODS = MetricQuery(SM, ObjectKind.PODS, "a")
             'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NamespaceName="a",PodName="p"}) by (PodName)',
         ),
         (
-            MetricQuery(OFFERS["DCGM_FI_DEV_FB_USED"], ObjectKind.NODES),
+            MetricQuery(DEFINITIONS["DCGM_FI_DEV_FB_USED"], ObjectKind.NODES),
             'sum(DCGM_FI_DEV_FB_USED{NodeName!=""}) by (NodeName)',
         ),
         (
-            MetricQuery(OFFERS["gpushare_container_memory_used_bytes"], ObjectKind.NAMESPACES, "a", "a"),
+            MetricQuery(DEFINITIONS["gpushare_container_memory_used_bytes"], ObjectKind.NAMESPACES, "a", "a"),
             'sum(gpushare_container_memory_used_bytes{namespace="a"}) by (namespace)',
         ),
         (
@@ -49,8 +49,8 @@ PODS = MetricQuery(SM, ObjectKind.PODS, "a")
         ),
     ],
 )
-def test_a_question_is_one_query(question: MetricQuery, query: str) -> None:
-    assert promql(question) == query
+def test_a_question_is_one_query(query: MetricQuery, expr: str) -> None:
+    assert promql(query) == expr
 
 
 def test_a_name_cannot_leave_its_quotes() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.metricsapi.queries import OFFERS, ObjectKind, definition_of
+from gpushare.metricsapi.queries import DEFINITIONS, ObjectKind, definition_of
 
 POD_TOO = (ObjectKind.PODS, ObjectKind.NODES, ObjectKind.NAMESPACES)
 
@@ -18,10 +18,10 @@ POD_TOO = (ObjectKind.PODS, ObjectKind.NODES, ObjectKind.NAMESPACES)
     ],
 )
 def test_the_sources_names(name: str, combine: str, kinds: tuple[ObjectKind, ...]) -> None:
-    offer = OFFERS[name]
-    assert offer.combine == combine
-    assert offer.kinds == kinds
-    assert definition_of(name, kinds[0]) is offer
+    definition = DEFINITIONS[name]
+    assert definition.combine == combine
+    assert definition.kinds == kinds
+    assert definition_of(name, kinds[0]) is definition
 
 
 def test_a_name_that_is_nearly_right_is_answered_with_those_like_it() -> None:

@@ -114,7 +114,7 @@ async def test_before_the_front_proxy_is_known_nobody_gets_in(tmp_path: Path) ->
     async with serving(tmp_path, introduced=False) as scene:
         status, _ = await refused(scene, PODS, tls=scene.client())
         assert status == 503
-        assert "was not read yet" in str(scene.door.problem)
+        assert "has not been read yet" in str(scene.door.problem)
         with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
             await scene.ask(PODS)
 
@@ -183,8 +183,8 @@ async def test_metrics_are_only_read(tmp_path: Path) -> None:
 
 async def test_a_source_that_is_down_is_unavailable(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
-        scene.told.values = SourceError("no exporter answers")
-        assert await refused(scene, PODS) == (503, f"{SM} cannot be read: no exporter answers")
+        scene.told.values = SourceError("no exporter responds")
+        assert await refused(scene, PODS) == (503, f"{SM} cannot be read: no exporter responds")
 
 
 async def test_requests_are_counted_by_kind_and_code(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
 async def test_a_half_written_certificate_is_not_served(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         (tmp_path / "tls.crt").write_text("half")
-        await until(lambda: scene.door._trouble is not None)
+        await until(lambda: scene.door._last_error is not None)
         assert await scene.ask("/healthz") == (200, "ok")
 
 
@@ -236,6 +236,6 @@ async def test_a_front_proxy_of_another_authority_takes_over(tmp_path: Path) -> 
 
 async def test_a_config_map_that_is_broken_later_changes_nothing(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
-        scene.door.learn({})
+        scene.door.update({})
         assert scene.door.problem is None
         assert (await scene.ask(API))[0] == 200

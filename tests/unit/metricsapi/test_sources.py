@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from gpushare.adapters.pages import Pages
 from gpushare.errors import SourceError
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.queries import OFFERS, MetricQuery, MetricValue, ObjectKind
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, ObjectKind
 from gpushare.metricsapi.sources import Exporters, Prometheus
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
-QUESTION = MetricQuery(OFFERS[SM], ObjectKind.PODS, "a")
+QUESTION = MetricQuery(DEFINITIONS[SM], ObjectKind.PODS, "a")
 
 
 def page(pod: str, number: float, at: float = 100) -> str:
@@ -100,7 +100,7 @@ async def test_one_silent_exporter_costs_its_own_values(broken: str | int | None
 async def test_no_exporter_that_answers_is_an_error() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": 503}
-        with pytest.raises(SourceError, match=r"no exporter answers; .*/n: HTTP 503"):
+        with pytest.raises(SourceError, match=r"no exporter responds; .*/n: HTTP 503"):
             await exporters(made, pages).values(QUESTION)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.metricsapi.queries import OFFERS, MetricQuery, ObjectKind
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, ObjectKind
 from gpushare.metricsapi.values import ExporterReadings
 from gpushare.model.selector import parse_selector
 from gpushare.monitoring.page import MetricSample
@@ -25,8 +25,8 @@ def values(
 ) -> dict[str, float]:
     book = ExporterReadings()
     book.add(page, 100)
-    question = MetricQuery(OFFERS[metric], kind, place, "", parse_selector(more))
-    return {name: value.number for name, value in book.values(question).items()}
+    query = MetricQuery(DEFINITIONS[metric], kind, place, "", parse_selector(more))
+    return {name: value.number for name, value in book.values(query).items()}
 
 
 PAGE = [
@@ -76,7 +76,7 @@ def test_series_can_be_chosen_by_their_labels() -> None:
 def test_one_object_can_be_asked_for() -> None:
     book = ExporterReadings()
     book.add(PAGE, 100)
-    assert set(book.values(MetricQuery(OFFERS[SM], ObjectKind.PODS, "a", "idle"))) == {"idle"}
+    assert set(book.values(MetricQuery(DEFINITIONS[SM], ObjectKind.PODS, "a", "idle"))) == {"idle"}
 
 
 def test_what_is_no_number_is_left_out() -> None:
@@ -89,16 +89,16 @@ def test_a_value_is_as_old_as_the_oldest_of_its_parts() -> None:
     book = ExporterReadings()
     book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 10)], 100)
     book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 20)], 90)
-    value = book.values(MetricQuery(OFFERS[GPU_UTIL], ObjectKind.NODES))["n"]
+    value = book.values(MetricQuery(DEFINITIONS[GPU_UTIL], ObjectKind.NODES))["n"]
     assert (value.number, value.at) == (15, 90)
 
 
-@pytest.mark.parametrize("metric", OFFERS)
+@pytest.mark.parametrize("metric", DEFINITIONS)
 def test_every_metric_that_is_offered_is_about_something(metric: str) -> None:
-    kinds = OFFERS[metric].kinds
+    kinds = DEFINITIONS[metric].kinds
     assert kinds
-    labels = {label: "x" for source in OFFERS[metric].sources for label in source.labels}
-    page = [MetricSample(each.name, labels, 2) for each in OFFERS[metric].sources]
+    labels = {label: "x" for source in DEFINITIONS[metric].sources for label in source.labels}
+    page = [MetricSample(each.name, labels, 2) for each in DEFINITIONS[metric].sources]
     for kind in kinds:
         place = "" if kind is ObjectKind.NODES else "x"
         assert values(page, metric, kind, place) == {"x": 1 if metric == RATIO else 2}

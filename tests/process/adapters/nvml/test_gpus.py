@@ -68,7 +68,7 @@ def test_without_a_library_the_error_says_what_to_do() -> None:
     ("code", "words"),
     [
         (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "the NVIDIA kernel driver is not loaded"),
-        (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, "are of different versions, as after an upgrade"),
+        (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, "have different versions, as after an upgrade"),
         (pynvml.NVML_ERROR_NO_PERMISSION, "needs /dev/nvidiactl"),
         (pynvml.NVML_ERROR_MEMORY, r"NVML cannot be opened: nvmlInit: Insufficient Memory \(20\)"),
     ],
@@ -121,11 +121,11 @@ async def test_closing_gives_nvml_back() -> None:
 async def test_a_driver_that_hangs_is_an_error_in_time_and_recovers(stub: NvmlStub, gpus: Nvml) -> None:
     await gpus.inventory()
     stub.hang()
-    with pytest.raises(GpuError, match=r"NVML does not answer within 0\.3 s \(nvmlDeviceGetCount\)"):
+    with pytest.raises(GpuError, match=r"NVML does not respond within 0\.3 s \(nvmlDeviceGetCount\)"):
         await gpus.inventory()
     started = time.monotonic()
-    with pytest.raises(GpuError, match="does not answer"):
-        await gpus.ailing()
+    with pytest.raises(GpuError, match="does not respond"):
+        await gpus.unhealthy()
     assert time.monotonic() - started < 0.2
     stub.release()
     assert len((await patiently(gpus)).gpus) == 2
@@ -135,7 +135,7 @@ def test_a_process_ends_though_its_driver_hangs(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path, cards=[card("T4")])
     stub.hang()
     answer = in_child(READ.replace("Nvml()", "Nvml(timeout_s=0.2)"), stub.env)
-    assert answer == "NVML does not answer within 0.2 s (nvmlInit)"
+    assert answer == "NVML does not respond within 0.2 s (nvmlInit)"
 
 
 # --- liveness -----------------------------------------------------------------------------------
@@ -143,39 +143,39 @@ def test_a_process_ends_though_its_driver_hangs(tmp_path: Path) -> None:
 
 async def test_cards_that_answer_are_well(gpus: Nvml) -> None:
     await gpus.inventory()
-    assert await gpus.ailing() == {}
+    assert await gpus.unhealthy() == {}
 
 
 @pytest.mark.parametrize("function", ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetTemperature"])
-async def test_a_card_whose_sensors_fail_is_ailing(stub: NvmlStub, gpus: Nvml, function: str) -> None:
+async def test_a_card_whose_sensors_fail_is_unhealthy(stub: NvmlStub, gpus: Nvml, function: str) -> None:
     await gpus.inventory()
     stub.fail(function, pynvml.NVML_ERROR_UNKNOWN, card=1)
-    assert await gpus.ailing() == {stub.uuid(1): f"{function}: Unknown Error (999)"}
+    assert await gpus.unhealthy() == {stub.uuid(1): f"{function}: Unknown Error (999)"}
     stub.heal()
-    assert await gpus.ailing() == {}
+    assert await gpus.unhealthy() == {}
 
 
 async def test_a_card_without_a_sensor_is_not_ailing(stub: NvmlStub, gpus: Nvml) -> None:
     stub.set(0, temperature=None)
     await gpus.inventory()
-    assert await gpus.ailing() == {}
+    assert await gpus.unhealthy() == {}
 
 
-async def test_a_lost_card_is_ailing_until_it_is_back(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_lost_card_is_unhealthy_until_it_is_back(stub: NvmlStub, gpus: Nvml) -> None:
     await gpus.inventory()
     stub.lose(0)
     for _ in range(2):
-        assert await gpus.ailing() == {stub.uuid(0): "nvmlDeviceGetHandleByUUID: GPU is lost (15)"}
+        assert await gpus.unhealthy() == {stub.uuid(0): "nvmlDeviceGetHandleByUUID: GPU is lost (15)"}
     stub.restore(0)
-    assert await gpus.ailing() == {}
+    assert await gpus.unhealthy() == {}
 
 
-async def test_a_card_that_the_driver_forgets_is_ailing(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_card_that_the_driver_forgets_is_unhealthy(stub: NvmlStub, gpus: Nvml) -> None:
     gone = stub.uuid(1)
     await gpus.inventory()
     stub.cards([card("T4")])
-    await gpus.ailing()
-    assert await gpus.ailing() == {gone: "nvmlDeviceGetHandleByUUID: Not Found (6)"}
+    await gpus.unhealthy()
+    assert await gpus.unhealthy() == {gone: "nvmlDeviceGetHandleByUUID: Not Found (6)"}
 
 
 # --- XID errors ---------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ async def test_cards_that_cannot_be_registered_for_a_while_are_tried_again(
     stub.fail("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_GPU_IS_LOST)
     coming = asyncio.ensure_future(anext(gpus.faults()))
     with pytest.raises(GpuError, match="nvmlDeviceRegisterEvents: GPU is lost"):
-        await gpus.ask(gpus._events.drain)
+        await gpus.run(gpus._events.drain)
     assert not coming.done()
     stub.heal()
     await registered(gpus)
@@ -271,7 +271,7 @@ async def patiently(gpus: Nvml) -> Inventory:
 async def registered(gpus: Nvml) -> None:
     """Return when the driver records what happens on at least one card."""
     async with asyncio.timeout(10):
-        while not await gpus.ask(lambda library: gpus._events.drain(library) is not None):
+        while not await gpus.run(lambda library: gpus._events.drain(library) is not None):
             await asyncio.sleep(0.01)
 
 

@@ -181,7 +181,7 @@ async def test_where_no_xids_are_reported_none_are_told(stub: NvmlStub, gpus: Nv
 
 async def test_a_driver_that_hangs_is_an_error_in_time(stub: NvmlStub, gpus: Nvml) -> None:
     stub.hang()
-    with pytest.raises(GpuError, match="does not answer"):
+    with pytest.raises(GpuError, match="does not respond"):
         await gpus.readings()
 
 

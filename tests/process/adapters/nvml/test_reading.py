@@ -123,7 +123,7 @@ async def test_a_lost_card_is_named_and_the_others_keep_their_index(stub: NvmlSt
 async def test_a_name_that_is_no_text_makes_the_card_unreadable(stub: NvmlStub) -> None:
     state = stub.folder / "state"
     state.write_bytes(state.read_bytes().replace(b"Tesla T4", b"Tesla \xff", 1))
-    assert (await read(stub)).unreadable == {0: "nvmlDeviceGetName: answered b'Tesla \\xff' (999)"}
+    assert (await read(stub)).unreadable == {0: "nvmlDeviceGetName: returned b'Tesla \\xff' (999)"}
 
 
 async def test_a_driver_without_cards_has_an_empty_list(stub: NvmlStub) -> None:

@@ -155,7 +155,7 @@ async def test_an_empty_kubeconfig_and_one_that_is_no_text_are_named(tmp_path: P
     path.write_bytes(b" \n")
     assert await why(str(path)) == f"kubeconfig {path}: is empty"
     path.write_bytes(b"\xff\xfe")
-    assert (await why(str(path))).startswith(f"kubeconfig {path}: is no text: ")
+    assert (await why(str(path))).startswith(f"kubeconfig {path}: is not text: ")
 
 
 async def test_neither_file_nor_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

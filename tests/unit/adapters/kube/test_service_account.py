@@ -35,7 +35,7 @@ def account(tmp_path: Path) -> Account:
     return Account(tmp_path)
 
 
-SPOILT = [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is no text: "), (None, "No such file")]
+SPOILT = [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is not text: "), (None, "No such file")]
 
 
 async def test_what_a_pod_has_is_enough(account: Account) -> None:

@@ -96,7 +96,7 @@ async def test_a_certificate_for_another_name_is_refused_unless_that_name_is_exp
 
 async def test_a_kubelet_that_stays_silent_is_given_up(tmp_path: Path) -> None:
     async with kubelet(tmp_path, silence) as access:
-        with pytest.raises(KubeletError, match=r"/pods: no answer in 0\.1 s"):
+        with pytest.raises(KubeletError, match=r"/pods: no response in 0\.1 s"):
             await fetch_pods(replace(access, timeout_s=0.1))
 
 

@@ -54,7 +54,7 @@ async def test_a_call_that_hangs_is_an_error_in_time_and_the_loop_goes_on(worker
 
     counting = asyncio.create_task(count())
     started = time.monotonic()
-    with pytest.raises(GpuError, match=r"NVML does not answer within 0\.2 s \(nvmlStuck\)"):
+    with pytest.raises(GpuError, match=r"NVML does not respond within 0\.2 s \(nvmlStuck\)"):
         await worker.run(stuck(worker, release))
     assert TIMEOUT_S <= time.monotonic() - started < 5
     assert turns > 3
