@@ -15,7 +15,8 @@ from gpushare.model.demand import Malformed
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import Event, pod_event
 from tests.support.builders import node, pod
-from tests.unit.extender.fakes import FakeApi, refused, until
+from tests.support.waiting import until
+from tests.unit.extender.fakes import FakeApi, refused
 
 FULL = (node("n", 14), pod("a", 12, at="n", card=0))
 

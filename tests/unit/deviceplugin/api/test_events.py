@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from gpushare.deviceplugin.api.backoff import BackoffPolicy
 from gpushare.deviceplugin.api.events import EventRecorder
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.ports import Event, node_event
+from tests.support.waiting import until
 from tests.unit.deviceplugin.nodeapi import FakeNodeApi, refused, silence
 
 QUICK = BackoffPolicy(first_s=0.001, longest_s=0.01)
@@ -30,12 +31,6 @@ async def writing(
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-async def until(fact: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not fact():
-            await asyncio.sleep(0.001)
 
 
 def texts(api: FakeNodeApi) -> list[str]:
