@@ -7,11 +7,11 @@ the kubelets (``testbed.kubelets``) and the stub (``testbed.nvml``).
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from gpushare.contract import RESOURCE_MEM
 from testbed.control_plane.bed import Bed
+from testbed.daemons import rights
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.nvml import Card, NvmlStub
 from testbed.system.process import Process
@@ -58,7 +58,7 @@ class GpuNode(CardNode):
 
 async def grant_agent(bed: Bed) -> None:
     """Create the agent's account, roles and bindings."""
-    await bed.apply(files("testbed").joinpath("manifests/device-plugin-rbac.yaml").read_text())
+    await bed.apply(rights.of_agent())
 
 
 async def add_gpu_node(

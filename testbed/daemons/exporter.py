@@ -7,13 +7,13 @@ does not: what the stub says (``testbed.nvml``).
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from testbed.control_plane.api import read_text
 from testbed.control_plane.bed import Bed
+from testbed.daemons import rights
 from testbed.daemons.agent import CardNode
 from testbed.nvml import NvmlStub
 from testbed.system.process import Process
@@ -52,7 +52,7 @@ class Exporter(Page):
 
 async def grant_exporter(bed: Bed) -> None:
     """Create the exporter's account, role and binding."""
-    await bed.apply(files("testbed").joinpath("manifests/exporter-rbac.yaml").read_text())
+    await bed.apply(rights.of_exporter())
 
 
 async def start_exporter(

@@ -7,13 +7,13 @@ decide, and anything about the control plane itself.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from gpushare.contract import EXTENDER_NAME, EXTENDER_PREFIX, SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import ExtenderConfig, extender_entry
 from testbed.control_plane.bed import Bed
+from testbed.daemons import rights
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
 
@@ -67,7 +67,7 @@ async def grant(bed: Bed, *, new: bool = False) -> None:
     ``new``: no extender has ever run in the cluster, so the first one waits in full before it binds.
     Else the Lease is there as one leaves it that was stopped.
     """
-    await bed.apply(files("testbed").joinpath("manifests/extender-rbac.yaml").read_text())
+    await bed.apply(rights.of_extender())
     if not new:
         await bed.api.create(LEASES, _LEASE_GIVEN_BACK)
 

@@ -7,12 +7,12 @@ answers.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from gpushare.contract import METRICS_API_GROUP, METRICS_API_NAME
 from testbed.control_plane.aggregation import register_api, service_host
 from testbed.control_plane.bed import Bed
+from testbed.daemons import rights
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
 
@@ -38,7 +38,7 @@ class MetricsApi:
 
 async def start_metrics_api(bed: Bed, flags: Sequence[str] = (), *, name: str = NAME) -> MetricsApi:
     """Grant its rights, start it, make it known, and return it when the API server passes requests on."""
-    await bed.apply(files("testbed").joinpath("manifests/metrics-api-rbac.yaml").read_text())
+    await bed.apply(rights.of_metrics_api())
     port, ops_port = free_ports(2)
     folder = bed.folder / name
     folder.mkdir()

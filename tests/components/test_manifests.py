@@ -68,23 +68,6 @@ def all_stacks() -> list[list[Object]]:
     return [everything(load(from_file(path))) for path in STACKS.values()]
 
 
-def read(name: str) -> dict[tuple[str, str], Object]:
-    return keyed(yaml.safe_load_all((ROOT / "testbed" / "manifests" / name).read_text()))
-
-
-def keyed(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:
-    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
-
-
-@pytest.mark.parametrize(
-    "name", ["extender-rbac.yaml", "device-plugin-rbac.yaml", "exporter-rbac.yaml", "metrics-api-rbac.yaml"]
-)
-def test_the_rights_are_those_that_the_testbed_tests(name: str) -> None:
-    tested = read(name)
-    deployed = keyed(made(monitoring=MONITORING))
-    assert {key: deployed[key] for key in tested} == tested
-
-
 def test_without_the_lease_right_no_rule_names_leases() -> None:
     assert "leases" not in str(made(extender={"lease": False}))
 

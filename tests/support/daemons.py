@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-from collections.abc import Callable
 
 import httpx2
 
@@ -39,10 +38,3 @@ class Daemon:
         """Its exit status after SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
         return await asyncio.wait_for(self.process.wait(), DEADLINE_S)
-
-
-async def until(there: Callable[[], bool]) -> None:
-    """Wait for what a daemon does."""
-    async with asyncio.timeout(DEADLINE_S):
-        while not there():
-            await asyncio.sleep(0.02)

@@ -24,14 +24,6 @@ def test_every_service_is_an_extra() -> None:
     assert set(services(TEXT)) <= set(PROJECT["project"]["optional-dependencies"])
 
 
-def test_every_service_has_its_own_list_of_packages() -> None:
-    found = re.search(r"for service in ([^;]+);", stage("lock"))
-    assert found is not None
-    assert found[1].split() == services(TEXT)
-    for name in services(TEXT):
-        assert f"--from=dependencies /environments/{name} /app/.venv" in stage(name)
-
-
 @pytest.mark.parametrize("name", services(TEXT))
 def test_only_who_works_on_files_of_the_node_is_root(name: str) -> None:
     assert ("USER 65532:65532" in stage(name)) == (name not in ("device-plugin", "exporter", "isolation"))

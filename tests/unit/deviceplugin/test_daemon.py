@@ -27,8 +27,8 @@ from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
 from tests.support import podresources
-from tests.support.daemons import until
 from tests.support.gpu_pods import cards
+from tests.support.waiting import until
 
 
 class NoGpus:

@@ -151,10 +151,3 @@ def _next(errors: deque[ApiError | None]) -> None:
     error = errors.popleft() if errors else None
     if error is not None:
         raise error
-
-
-async def until(fact: Callable[[], object], *, within_s: float = 5.0) -> None:
-    """Let other tasks run until the fact holds."""
-    async with asyncio.timeout(within_s):
-        while not fact():
-            await asyncio.sleep(0)

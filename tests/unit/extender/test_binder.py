@@ -19,7 +19,8 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import Event, KubeApi
 from tests.support.builders import demand, free, node, pod, unmanaged
-from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence, until
+from tests.support.waiting import until
+from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence
 
 LONG_S = 60.0
 """Longer than any test: nothing settles by its deadline."""
@@ -179,7 +180,7 @@ async def test_behind_the_fence_nothing_is_posted_and_nothing_reserved() -> None
 async def test_a_fence_that_closes_while_a_connection_is_made_keeps_the_post_back() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         binding = asyncio.create_task(r.bind("a"))
-        await until(lambda: r.free() == [10])
+        await until(lambda: r.free() == [10], poll_s=0)
         r.fenced = "this extender does not hold the Lease"
         outcome = await binding
         assert outcome.reason == "fenced"

@@ -16,7 +16,8 @@ from gpushare.model.objects import Node, Pod
 from gpushare.ports import pod_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from tests.support.builders import node, pod
-from tests.unit.extender.fakes import FakeApi, refused, until
+from tests.support.waiting import until
+from tests.unit.extender.fakes import FakeApi, refused
 
 FULL = (node("n", 14), pod("a", 12, at="n", card=0))
 

@@ -20,7 +20,8 @@ from gpushare.extender.settings import Deadlines
 from gpushare.model.changes import Upserted
 from gpushare.ports import LeaseRecord
 from tests.support.builders import node, pod
-from tests.unit.extender.fakes import FakeApi, gated, refused, silence, until
+from tests.support.waiting import until
+from tests.unit.extender.fakes import FakeApi, gated, refused, silence
 
 FAST = LeaseDurations(lease_s=1, renew_deadline_s=0.1, retry_s=0.01, post_s=0.01)
 ONCE = LeaseDurations(lease_s=60, renew_deadline_s=50, retry_s=40, post_s=5)

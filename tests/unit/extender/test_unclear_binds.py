@@ -13,7 +13,8 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
 from gpushare.scheduling.ledger import EMPTY_LEDGER
 from tests.support.builders import free, node, pod, reserved, seen
-from tests.unit.extender.fakes import FakeApi, silence, until
+from tests.support.waiting import until
+from tests.unit.extender.fakes import FakeApi, silence
 
 LONG_S = 60.0
 SHORT_S = 0.05

@@ -10,8 +10,9 @@ import pytest
 
 from gpushare.installer.install import install
 from gpushare.isolation.versions import current, found
-from tests.support.daemons import DEADLINE_S, Daemon, until
+from tests.support.daemons import DEADLINE_S, Daemon
 from tests.support.installer import packaged
+from tests.support.waiting import until
 
 
 def package(folder: Path, content: str = "one") -> Path:

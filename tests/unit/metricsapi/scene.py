@@ -6,7 +6,7 @@ What belongs here: the server, its clients, and what they are told. What does no
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,7 @@ from gpushare.model.changes import Upserted
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket
 from testbed.control_plane.pki import Authority, KeyPair
+from tests.support.waiting import until
 
 API = "/apis/custom.metrics.k8s.io/v1beta2"
 FRONT = "front-proxy-client"
@@ -137,13 +138,6 @@ class Scene:
         ):
             text = await answer.text()
             return answer.status, json.loads(text) if answer.content_type == "application/json" else text
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that comes about in this process."""
-    async with asyncio.timeout(5):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -13,7 +13,8 @@ from gpushare.errors import ApiError, SourceError
 from gpushare.metricsapi.queries import MetricValue, ObjectKind
 from gpushare.model.selector import parse_selector
 from testbed.control_plane.pki import Authority
-from tests.unit.metricsapi.scene import API, FRONT, Scene, serving, until
+from tests.support.waiting import until
+from tests.unit.metricsapi.scene import API, FRONT, Scene, serving
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 PODS = f"{API}/namespaces/a/pods/*/{SM}"

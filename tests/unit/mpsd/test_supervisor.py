@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from gpushare.mpsd.metrics import MpsMetrics
 from gpushare.mpsd.process import ControlDaemon
 from gpushare.mpsd.supervisor import Supervisor
 from testbed.mps import install
+from tests.support.waiting import until
 
 CARD = "GPU-1"
 
@@ -78,12 +79,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
     install(tmp_path / "bin")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     return Here(tmp_path / "state")
-
-
-async def until(there: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not there():
-            await asyncio.sleep(0.02)
 
 
 async def test_a_card_gets_a_daemon_of_its_own_and_is_left_to_mps_alone(here: Here) -> None:

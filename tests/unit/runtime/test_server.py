@@ -1,7 +1,7 @@
 """The server on real sockets: order, limits, bad input, connections that stay and connections that end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -10,6 +10,7 @@ import pytest
 from gpushare.runtime.http import Coming, Handler, Request, Response, text_response
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket
+from tests.support.waiting import until
 
 OK = b"HTTP/1.1 200 OK"
 MAX_BODY = 1000
@@ -109,12 +110,6 @@ def get(path: str, *headers: str) -> bytes:
 def post(path: str, body: bytes, *headers: str) -> bytes:
     lines = (f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *headers, "", "")
     return "\r\n".join(lines).encode() + body
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 # --- requests -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +21,7 @@ from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
 from gpushare.ports import node_event
 from tests.support.builders import pod
+from tests.support.waiting import until
 from tests.unit.deviceplugin.nodeapi import FakeNodeApi, refused, silence
 
 LINEUP = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
@@ -49,12 +50,7 @@ class Scene:
     async def settles(self) -> None:
         """Wait until the API shows everything that is wanted."""
         await idle()
-        await self.until(lambda: self.metric("unpublished") == 0)
-
-    async def until(self, fact: Callable[[], object]) -> None:
-        async with asyncio.timeout(5):
-            while not fact():
-                await asyncio.sleep(0)
+        await until(lambda: self.metric("unpublished") == 0)
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"gpushare_device_plugin_{name}", labels)
@@ -195,12 +191,12 @@ async def test_nothing_is_lost_while_the_api_is_away() -> None:
         scene.publisher.want_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
         scene.publisher.want_unhealthy("0")
         scene.publisher.tell(node_event("n", "Reason", "text"))
-        await scene.until(lambda: scene.api.log.count("node") > 2)
+        await until(lambda: scene.api.log.count("node") > 2)
         assert scene.metric("unpublished") == 4
         scene.publisher.want_node(want("2"))
         scene.api.away = False
         await scene.settles()
-        await scene.until(lambda: scene.api.notes)
+        await until(lambda: scene.api.notes)
         assert scene.api.node.annotations[ANN_ASSIGNED_NODE] == "2"
         assert (scene.api.pods, scene.api.unhealthy) == ({"a": SERVED, "b": SERVED}, "0")
 
@@ -255,7 +251,7 @@ async def test_a_pod_that_is_wanted_no_more_is_not_tried_again() -> None:
         scene.publisher.node_seen(NODE)
         scene.publisher.want_node(want())
         scene.publisher.want_pods({"a": (pod("a"), SERVED)})
-        await scene.until(lambda: scene.api.log.count("a") > 2)
+        await until(lambda: scene.api.log.count("a") > 2)
         scene.publisher.want_pods({})
         await scene.settles()
         tries = len(scene.api.log)
@@ -293,7 +289,7 @@ async def test_refused_labels_are_tried_again_later_and_told_when_they_are_taken
         async with working(scene):
             scene.publisher.node_seen(NODE)
             scene.publisher.want_node(want())
-            await scene.until(lambda: scene.api.node.labels.get(LABEL_CARD_MODEL) == "Tesla-T4")
+            await until(lambda: scene.api.node.labels.get(LABEL_CARD_MODEL) == "Tesla-T4")
             await scene.settles()
     assert [entry["event"] for entry in logs] == ["reduced_mode", "reduced_mode_over"]
     assert scene.metric("reduced_mode", right="node labels") == 0
@@ -316,7 +312,7 @@ async def test_a_missing_right_to_the_node_is_not_blamed_on_labels() -> None:
     async with working(scene):
         scene.publisher.node_seen(NODE)
         scene.publisher.want_node(want())
-        await scene.until(lambda: scene.metric("reduced_mode", right="nodes") == 1)
+        await until(lambda: scene.metric("reduced_mode", right="nodes") == 1)
         await scene.settles()
         assert scene.metric("reduced_mode", right="nodes") == 0
         assert scene.api.node.labels[LABEL_CARD_MODEL] == "Tesla-T4"
@@ -327,7 +323,7 @@ async def test_a_missing_right_to_configmaps_is_said_once_and_stops_nothing() ->
     with capture_logs() as logs:
         async with working(scene):
             scene.publisher.want_unhealthy("1")
-            await scene.until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
+            await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
             scene.publisher.node_seen(NODE)
             scene.publisher.want_node(want())
             await scene.settles()
@@ -361,7 +357,7 @@ async def test_a_list_that_may_not_be_emptied_is_told() -> None:
         scene.publisher.want_unhealthy("1")
         await scene.settles()
         scene.publisher.want_unhealthy("")
-        await scene.until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
+        await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
         assert scene.metric("unpublished") == 1
 
 
@@ -369,7 +365,7 @@ async def test_after_a_missing_right_the_next_try_is_far_away() -> None:
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), pace=replace(QUICK, forbidden_s=1000))
     async with working(scene):
         scene.publisher.want_unhealthy("1")
-        await scene.until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
+        await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
         await asyncio.sleep(0.05)
         assert scene.api.log == ["unhealthy"]
 

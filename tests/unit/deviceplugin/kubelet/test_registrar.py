@@ -1,7 +1,7 @@
 """Registration with a fake kubelet (real gRPC) that restarts, rejects, hangs up and races."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from gpushare.deviceplugin.kubelet.registrar import Registrar, RegistrationBacko
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
 from tests.support.kubelet import FakeKubelet, fake_kubelet
+from tests.support.waiting import until
 from tests.unit.deviceplugin.shelf import RESOURCE, Shelf, sample
 
 QUICK = RegistrationBackoff(first_s=0.02, most_s=0.08, listen_s=0.2)
@@ -23,12 +24,6 @@ NEVER = RegistrationBackoff(first_s=60, most_s=60, listen_s=60)
 """A pause that ends within a test only if it is interrupted."""
 REGISTRATIONS = "gpushare_device_plugin_registrations_total"
 REGISTERED = "gpushare_device_plugin_registered"
-
-
-async def until(fact: Callable[[], object], *, within_s: float = 10) -> None:
-    async with asyncio.timeout(within_s):
-        while not fact():
-            await asyncio.sleep(0.002)
 
 
 class Seat:

@@ -1,0 +1,43 @@
+"""Service accounts and rights of the daemons, exactly as ``components.manifests`` deploys them.
+
+What belongs here: picking these objects from what the builders return. What does not: the rules themselves.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from components.config_monitoring import Exporter, MetricsApi
+
+from components.config import Extender
+from components.manifests import device_plugin, exporter, extender, metrics_api
+from components.manifests.parts import Object
+from components.render import as_yaml
+from gpushare.kubescheduler.config import KubernetesVersion
+
+_KINDS: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+_VERSION: Final = KubernetesVersion(1, 36)
+"""The rights are the same in every version."""
+
+
+def of_agent() -> str:
+    """The node agent's account, roles and bindings as YAML."""
+    return _yaml(device_plugin.shared())
+
+
+def of_exporter() -> str:
+    """The exporter's account, role and binding as YAML."""
+    return _yaml(exporter.objects(Exporter()))
+
+
+def of_extender() -> str:
+    """The extender's account, roles and bindings as YAML; the right to its Lease included."""
+    return _yaml(extender.objects(Extender(), _VERSION))
+
+
+def of_metrics_api() -> str:
+    """The metrics API's account, role and bindings as YAML."""
+    return _yaml(metrics_api.objects(MetricsApi(tls_secret="", ca_bundle=""), _VERSION))
+
+
+def _yaml(objects: Iterable[Object]) -> str:
+    return as_yaml([each for each in objects if each["kind"] in _KINDS])

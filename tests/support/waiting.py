@@ -1,0 +1,18 @@
+"""Waiting for what other tasks, threads and processes do.
+
+What belongs here: the polling loop of tests whose condition is a plain function. What does not: conditions
+that are awaited, with the last answer in the error (``testbed.until``).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object], *, within_s: float = 20.0, poll_s: float = 0.001) -> None:
+    """Return when the condition is true. Raises TimeoutError after ``within_s`` seconds.
+
+    With ``poll_s=0`` the condition is checked at every turn of the event loop.
+    """
+    async with asyncio.timeout(within_s):
+        while not condition():
+            await asyncio.sleep(poll_s)
