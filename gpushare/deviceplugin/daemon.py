@@ -93,7 +93,7 @@ class Agent:
         )
         self.node_state = NodeState(settings.node, self._record.read(), checkpoints)
         groups = Cgroups(settings.cgroups)
-        self._departures = CardReleaser(self.node_state, groups.kept if groups.visible else None)
+        self._releaser = CardReleaser(self.node_state, groups.kept if groups.visible else None)
         places = EnforcementFiles(settings.manners.style.folders)
         proc = settings.proc or hosts_proc()
         controls = MpsStatus(settings.manners.style.mps)
@@ -108,11 +108,11 @@ class Agent:
             self.node_state, self.publisher, self.metrics, settings.manners.style, tell=self.publisher.tell
         )
         self._upkeep = Reconciler(
-            settings, self.node_state, self._departures, self._record, self.watchdog, self.metrics
+            settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
         )
         allocator = Allocator(
             self.node_state,
-            self._departures,
+            self._releaser,
             self._keeper,
             settings.manners,
             kubelet=kubelet_client(settings.kubelet, settings.pod_resources),
@@ -136,8 +136,8 @@ class Agent:
             driver,
             self._settings.cards,
             self.metrics,
-            take=self.node_state.take_shared_gpus,
-            tell=self.publisher.tell,
+            on_change=self.node_state.update_gpus,
+            record_event=self.publisher.tell,
             watchdog=self.watchdog,
         )
 
@@ -178,7 +178,7 @@ class Agent:
 
     def unready(self) -> str | None:
         """Why pods cannot be served as they should be, None where they can."""
-        if trouble := self._watches.trouble() or self.node_state.refusal:
+        if trouble := self._watches.trouble() or self.node_state.not_serving_reason:
             return trouble
         return None if self._mem.up else "not registered with the kubelet"
 
@@ -192,7 +192,7 @@ class Agent:
             await asyncio.wait({listing}, timeout=_LISTS_S)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
-                self.node_state.stop_waiting()
+                self.node_state.serve_without_node()
             for name, job in self._jobs_of_a_settled_agent():
                 tasks.create_task(self.watchdog.keep(name, job))
 
@@ -214,9 +214,9 @@ class Agent:
         await self._watches.listed()
         if not self._watches.node.found:
             raise ConfigError(await self._no_such_node())
-        self.node_state.settle()
-        await self._departures.settle()
-        kept, unit = self._record.kept_unit, self._settings.cards.unit
+        self.node_state.mark_synced()
+        await self._releaser.release_terminated()
+        kept, unit = self._record.previous_unit, self._settings.cards.unit
         if kept not in (None, unit) and (grants := self.node_state.allocations.grants):
             pods = ", ".join(sorted({grant.pod for grant in grants.values()}))
             raise ConfigError(
@@ -237,11 +237,11 @@ class Agent:
 
     def _see_node(self, facts: OwnNode) -> None:
         if not self._watches.node.listed.is_set():
-            self.cards.compare(facts.annotations.get(ANN_CARDS))
+            self.cards.report_changes(facts.annotations.get(ANN_CARDS))
         refusal = serving(facts)
-        if refusal and refusal != self.node_state.refusal:
+        if refusal and refusal != self.node_state.not_serving_reason:
             log.warning("not_serving", reason=refusal)
             self.publisher.tell(node_event(self._settings.node, EVENT_NOT_SERVING, refusal))
-        self.publisher.node_seen(facts)
-        self.cards.see_node(facts)
-        self.node_state.take_node(facts, refusal)
+        self.publisher.observe_node(facts)
+        self.cards.update_node(facts)
+        self.node_state.update_node(facts, refusal)

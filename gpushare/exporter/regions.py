@@ -11,7 +11,7 @@ from pathlib import Path
 from gpushare.adapters.pids import inner_pids
 from gpushare.errors import InvalidRequest, SourceError
 from gpushare.isolation.files import limits_at, region_at
-from gpushare.isolation.layout import LIMIT, REGION, Owner, owner_of
+from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, owner_of
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import Region
 
@@ -20,7 +20,7 @@ from gpushare.isolation.region import Region
 class LimitedContainer:
     """A container that is held to ``limits``. ``region`` is None where it has a ``problem``."""
 
-    owner: Owner
+    owner: DirectoryOwner
     limits: tuple[CardLimit, ...]
     region: Region | None
     problem: str = ""
@@ -54,7 +54,7 @@ def isolation_of(state: Path, pids: Iterable[int], proc: Path) -> IsolationState
     return IsolationState(held, inner_pids(pids, proc) if held else {})
 
 
-def _held(link: Path, owner: Owner) -> LimitedContainer | None:
+def _held(link: Path, owner: DirectoryOwner) -> LimitedContainer | None:
     """What is in the place that the link names; None where the node agent has just taken it away."""
     limits: tuple[CardLimit, ...] = ()
     try:
@@ -68,7 +68,7 @@ def _held(link: Path, owner: Owner) -> LimitedContainer | None:
         return LimitedContainer(owner, limits, None, str(error))
 
 
-def _folders(state: Path) -> Iterator[tuple[str, Owner]]:
+def _folders(state: Path) -> Iterator[tuple[str, DirectoryOwner]]:
     try:
         names = sorted(path.name for path in state.iterdir())
     except FileNotFoundError:

@@ -56,9 +56,9 @@ class Projector:
         """Tell of every change, until cancelled; what happens within a moment is told together."""
         told = -1
         while True:
-            if told == self._node_state.edition:
+            if told == self._node_state.generation:
                 await self._node_state.changed()
-            told = self._node_state.edition
+            told = self._node_state.generation
             self.tell()
             await asyncio.sleep(_PAUSE_S)
 
@@ -76,11 +76,11 @@ class Projector:
 
     def _publish(self) -> None:
         house = self._node_state
-        shared_gpus = house.offered
-        self._publisher.want_node(desired_node(shared_gpus, assigned_text(house.allocations)))
-        self._publisher.want_pods(pod_patches(house.allocations))
+        shared_gpus = house.advertised
+        self._publisher.set_node(desired_node(shared_gpus, assigned_text(house.allocations)))
+        self._publisher.set_pods(pod_patches(house.allocations))
         if shared_gpus:
-            self._publisher.want_unhealthy(shared_gpus.closed)
+            self._publisher.set_unhealthy(shared_gpus.closed)
         here = house.allocations.by_pod.keys() & house.allocations.gpu_pods.keys()
         self._metrics.pods.labels("running").set(len(here))
         self._metrics.pods.labels("leaving").set(len(house.allocations.by_pod) - len(here))
@@ -91,7 +91,7 @@ class Projector:
         for text in self._notices:
             if text not in before:
                 self._tell_card(EVENT_CARD_IN_USE, text)
-        cards = self._node_state.offered.cards if self._node_state.offered else ()
+        cards = self._node_state.advertised.cards if self._node_state.advertised else ()
         was, self._in_use = self._in_use, frozenset(card.index for card in cards if card.whole_gpu_pods)
         for card in cards:
             if card.index in was - self._in_use:

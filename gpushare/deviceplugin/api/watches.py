@@ -95,7 +95,7 @@ class OwnPodHandler(_Intake):
 
     def changed(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
         """Take in pods."""
-        self._node_state.take_node_pods(batch)
+        self._node_state.update_node_pods(batch)
 
 
 class OwnNodeHandler(_Intake):

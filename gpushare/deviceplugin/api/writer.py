@@ -29,7 +29,7 @@ from gpushare.ports import Event, NodeApi
 
 log = structlog.get_logger()
 
-PodWishes = Mapping[str, tuple[Pod, Mapping[str, str | None]]]
+PodPatches = Mapping[str, tuple[Pod, Mapping[str, str | None]]]
 
 _NODE: Final = "node"
 _NODE_AGAIN: Final = "node again"
@@ -72,23 +72,23 @@ class ApiWriter:
         self._notes = EventRecorder(api, metrics, pace or BackoffPolicy())
         self._shown: OwnNode | None = None
         self._wanted: DesiredNode | None = None
-        self._pods: PodWishes = {}
+        self._pods: PodPatches = {}
         self._unhealthy: str | None = None
         self._written: dict[str, object] = {}
         self._told: dict[str, str] = {}
         self._changed = asyncio.Event()
 
-    def node_seen(self, facts: OwnNode) -> None:
+    def observe_node(self, facts: OwnNode) -> None:
         """What the API shows of the node now; what was lost is written again."""
         self._shown = facts
         self._changed.set()
 
-    def want_node(self, wanted: DesiredNode) -> None:
+    def set_node(self, wanted: DesiredNode) -> None:
         """What the node should show."""
         self._wanted = wanted
         self._changed.set()
 
-    def want_pods(self, wishes: PodWishes) -> None:
+    def set_pods(self, wishes: PodPatches) -> None:
         """What pods should show, by UID. A pod that is not named is forgotten."""
         self._pods = wishes
         for uid in (self._written.keys() | self._told.keys()) - {*wishes, _NODE, _LABELS, _UNHEALTHY}:
@@ -97,7 +97,7 @@ class ApiWriter:
             self._patience.succeeded(uid)
         self._changed.set()
 
-    def want_unhealthy(self, indices: str) -> None:
+    def set_unhealthy(self, indices: str) -> None:
         """What the ConfigMap of unhealthy cards should say."""
         self._unhealthy = indices
         self._changed.set()

@@ -8,7 +8,7 @@ grant are named by UUID, which stays when indices change. No I/O, no clock, no k
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpushare.isolation.layout import Bound
+from gpushare.isolation.layout import IsolationMounts
 from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import Amount, Demand
@@ -36,9 +36,9 @@ class Enforcement:
     launches: bool = False
 
     @property
-    def given(self) -> Bound:
+    def given(self) -> IsolationMounts:
         """What is mounted."""
-        return Bound(self.library, self.place, self.launches)
+        return IsolationMounts(self.library, self.place, self.launches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, limit
 from gpushare.deviceplugin.core.matching import Match
 from gpushare.deviceplugin.core.reconcile import is_astray
 from gpushare.errors import InvalidRequest
-from gpushare.isolation.layout import place_named
+from gpushare.isolation.layout import directory_name
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.modes import Mode
 from gpushare.scheduling.fitting import Rejection
@@ -89,7 +89,7 @@ def with_hold(
     known = grant.hold
     if known and (known.library, known.limit) == (library, limit):
         return granted
-    hold = Enforcement(place_named(grant.at_ns), library, limit, launches and has_compute_share(limit))
+    hold = Enforcement(directory_name(grant.at_ns), library, limit, launches and has_compute_share(limit))
     return replace(granted, grant=replace(grant, hold=hold))
 
 

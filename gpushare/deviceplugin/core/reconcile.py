@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, Key
 from gpushare.deviceplugin.core.limits import limit_of
 from gpushare.errors import InvalidRequest
-from gpushare.isolation.layout import Bound
+from gpushare.isolation.layout import IsolationMounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ServedContainer:
     lead: str
     units: int
     cards: tuple[str, ...] = ()
-    bound: Bound | None = None
+    bound: IsolationMounts | None = None
 
     @property
     def key(self) -> Key:
@@ -115,7 +115,9 @@ def _adopted(allocations: Allocations, entry: ServedContainer) -> Allocation | N
     return replace(grant, astray=is_astray(allocations, grant), hold=hold)
 
 
-def _hold_of(allocations: Allocations, grant: Allocation, bound: Bound | None) -> Enforcement | None:
+def _hold_of(
+    allocations: Allocations, grant: Allocation, bound: IsolationMounts | None
+) -> Enforcement | None:
     """What holds it. Where its limit was lost and cannot be said again, an empty one gives out nothing."""
     if bound is None:
         return None
@@ -123,7 +125,7 @@ def _hold_of(allocations: Allocations, grant: Allocation, bound: Bound | None) -
         limit = limit_of(allocations, grant, allocations.gpu_pods[grant.uid].demand)
     except InvalidRequest:
         limit = ""
-    return Enforcement(bound.place, bound.version, limit, bound.launches)
+    return Enforcement(bound.directory, bound.version, limit, bound.launches)
 
 
 def is_astray(allocations: Allocations, grant: Allocation) -> bool:

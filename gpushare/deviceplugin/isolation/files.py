@@ -20,10 +20,10 @@ from gpushare.isolation.layout import (
     LIMIT,
     PRELOAD_FILE,
     REGION,
+    DirectoryOwner,
     IsolationDirs,
-    Owner,
-    folder_of,
-    is_place,
+    is_directory_name,
+    link_of,
     owner_of,
 )
 from gpushare.isolation.versions import current
@@ -72,7 +72,7 @@ class EnforcementFiles:
             # Written to its end: of memory that is short a hole would be the first to miss it.
             replace_file(folder / REGION, region.empty(), mode=_REGION_MODE)
 
-    def settle(self, holds: Mapping[Owner, Enforcement], *, clear: bool) -> None:
+    def sync(self, holds: Mapping[DirectoryOwner, Enforcement], *, clear: bool) -> None:
         """Have these places, each with its owner's link; with ``clear``, no others. Raises ConfigError."""
         for owner, hold in holds.items():
             self.make(hold)
@@ -80,8 +80,8 @@ class EnforcementFiles:
         if clear:
             self._clear(holds)
 
-    def _link(self, owner: Owner, place: str) -> None:
-        link = folder_of(self.folders.state, owner)
+    def _link(self, owner: DirectoryOwner, place: str) -> None:
+        link = link_of(self.folders.state, owner)
         draft = link.with_name(f".{link.name}")
         with _told(f"cannot write {link}"):
             if link.is_symlink() and str(link.readlink()) == place:
@@ -90,14 +90,14 @@ class EnforcementFiles:
             draft.symlink_to(place)
             draft.replace(link)
 
-    def _clear(self, holds: Mapping[Owner, Enforcement]) -> None:
+    def _clear(self, holds: Mapping[DirectoryOwner, Enforcement]) -> None:
         places = {hold.place for hold in holds.values()}
         with _told(f"cannot clear {self.folders.state}"), os.scandir(self.folders.state) as entries:
             for entry in entries:
                 if entry.is_symlink():
                     if owner_of(entry.name) not in holds:
                         Path(entry).unlink()
-                elif is_place(entry.name) and entry.name not in places:
+                elif is_directory_name(entry.name) and entry.name not in places:
                     shutil.rmtree(entry)
 
 

@@ -26,7 +26,7 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import ConfigError
-from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, Owner
+from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, DirectoryOwner
 from gpushare.model.modes import Mode
 
 log = structlog.get_logger()
@@ -93,7 +93,7 @@ class EnforcementManager:
         """Have a grant that was taken in on the disk, and what holds it. Raises ConfigError."""
         if grant.hold:
             self._places.make(grant.hold)
-        await self._record.keep(lambda: self._node_state.allocations.grants)
+        await self._record.write(lambda: self._node_state.allocations.grants)
 
     async def run(self) -> None:
         """Have files for all who are held and for nobody else, until cancelled."""
@@ -102,17 +102,17 @@ class EnforcementManager:
             grants = self._node_state.allocations.grants
             if grants is kept or not self._places.visible:
                 await self._node_state.changed()
-            elif self.settle():
+            elif self.sync():
                 kept = grants
             else:
                 await asyncio.sleep(_RETRY_S)
 
-    def settle(self) -> bool:
+    def sync(self) -> bool:
         """Whether the files are as they should be. Nothing is removed while others may live here."""
-        certain = self._node_state.certain
+        certain = self._node_state.is_complete
         holds = self.holds
         try:
-            self._places.settle(holds, clear=certain)
+            self._places.sync(holds, clear=certain)
         except ConfigError as error:
             self._metrics.reduced.labels(RIGHT).set(1)
             log.warning("places_not_kept", reason=str(error))
@@ -121,10 +121,10 @@ class EnforcementManager:
         return True
 
     @property
-    def holds(self) -> Mapping[Owner, Enforcement]:
+    def holds(self) -> Mapping[DirectoryOwner, Enforcement]:
         """What holds containers now."""
         grants = self._node_state.allocations.grants.values()
-        return {Owner(grant.uid, grant.container): grant.hold for grant in grants if grant.hold}
+        return {DirectoryOwner(grant.uid, grant.container): grant.hold for grant in grants if grant.hold}
 
     @property
     def cards(self) -> frozenset[str]:

@@ -85,7 +85,7 @@ class Allocator:
     def __init__(
         self,
         node_state: NodeState,
-        departures: CardReleaser,
+        releaser: CardReleaser,
         keeper: EnforcementManager,
         manners: AllocateSettings,
         *,
@@ -95,7 +95,7 @@ class Allocator:
     ) -> None:
         self._manners = manners
         self._node_state = node_state
-        self._departures = departures
+        self._releaser = releaser
         self._keeper = keeper
         self._kubelet = kubelet
         self._attempts = Retries(node_state, kubelet)
@@ -186,8 +186,8 @@ class Allocator:
         return self._refused(no_core(self._node_state.allocations, percent, None), None)
 
     async def _serve(self, ids: tuple[str, ...], deadline: float) -> AllocateResponse | Rejected:
-        if self._node_state.refusal:
-            return Rejected("not_serving", self._node_state.refusal)
+        if self._node_state.not_serving_reason:
+            return Rejected("not_serving", self._node_state.not_serving_reason)
 
         async def attempt(*, last: bool) -> _Decision | None:
             return await self._verdict(ids, last=last)
@@ -201,7 +201,7 @@ class Allocator:
 
     async def _verdict(self, ids: tuple[str, ...], *, last: bool) -> _Decision | None:
         """What can be decided by now; None where waiting may help. From the match on nothing is awaited."""
-        leaving = await self._departures.settle()
+        leaving = await self._releaser.release_terminated()
         call = self._call(len(ids), ids)
         if contested(self._node_state.allocations, call):
             known = await self._kubelet.names()
@@ -237,11 +237,11 @@ class Allocator:
         """Taken in, then written down, then answered: a crash in between loses no promise."""
         grant = decision.grant
         before = self._node_state.allocations.grants.get(grant.key)
-        self._node_state.take_grant(grant)
+        self._node_state.add_allocation(grant)
         try:
             await self._keeper.write(grant)
         except ConfigError as error:
-            self._node_state.drop_grant(grant, before)
+            self._node_state.revert_allocation(grant, before)
             return self._refused(Rejected("record", str(error)), decision.match)
         self._last = grant
         log.info("allocated", pod=grant.pod, container=grant.container, cards=dict(grant.cards))

@@ -47,7 +47,7 @@ class Retries:
     async def _news(self, *, ask: bool) -> None:
         """Return when there may be something else to be decided."""
         if ask and self._kubelet.pods:
-            self._node_state.take_strangers(await self._kubelet.pods())
+            self._node_state.update_kubelet_pods(await self._kubelet.pods())
         else:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._node_state.changed(), _LOOK_AGAIN_S)

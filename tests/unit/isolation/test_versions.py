@@ -20,7 +20,7 @@ def grant(container: str, hold: Enforcement | None) -> Allocation:
 
 def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:
     grants = [grant("a", Enforcement("00000000000000cc", OLD, "limit")), grant("b", None)]
-    asyncio.run(Record(tmp_path, "GiB").keep(lambda: {each.key: each for each in grants}))
+    asyncio.run(Record(tmp_path, "GiB").write(lambda: {each.key: each for each in grants}))
     assert in_use(tmp_path / Path(AGENT_RECORD).name) == frozenset({OLD})
 
 

@@ -4,7 +4,7 @@ from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
 from gpushare.deviceplugin.core.decision import Granted, unmatched, with_grant
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
-from gpushare.isolation.layout import Bound
+from gpushare.isolation.layout import IsolationMounts
 from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
@@ -175,7 +175,7 @@ def test_what_another_plugin_gave_is_taken_over() -> None:
 def test_what_holds_a_container_is_taken_over_with_it() -> None:
     node = with_gpu_pods(allocations(14, 14, mode=Mode.CGPU), gpu_pod("a", 4, card=0))
     entry = ServedContainer(
-        "a", "main", "x", 4, cards=("GPU-1",), bound=Bound("0123456789abcdef", "00000000000000aa")
+        "a", "main", "x", 4, cards=("GPU-1",), bound=IsolationMounts("0123456789abcdef", "00000000000000aa")
     )
     hold = join(node, [entry]).grants["a", "main"].hold
     assert hold
@@ -187,7 +187,7 @@ def test_a_limit_that_cannot_be_said_again_gives_out_nothing() -> None:
     node = with_gpu_pods(allocations(14, mode=Mode.CGPU), gpu_pod("a", 4, card=0))
     odd = replace(node, cards=(replace(node.cards[0], mib=1 << 30),))
     entry = ServedContainer(
-        "a", "main", "x", 4, cards=("GPU-0",), bound=Bound("0123456789abcdef", "00000000000000aa")
+        "a", "main", "x", 4, cards=("GPU-0",), bound=IsolationMounts("0123456789abcdef", "00000000000000aa")
     )
     hold = join(odd, [entry]).grants["a", "main"].hold
     assert hold

@@ -7,10 +7,10 @@ from gpushare.deviceplugin.core.allocations import Enforcement
 from gpushare.deviceplugin.isolation.files import EnforcementFiles
 from gpushare.errors import ConfigError
 from gpushare.isolation import region
-from gpushare.isolation.layout import IsolationDirs, Owner, folder_of
+from gpushare.isolation.layout import DirectoryOwner, IsolationDirs, link_of
 
 VERSION = "0123456789abcdef"
-A, B = Owner("uid-a", "main"), Owner("uid-b", "main")
+A, B = DirectoryOwner("uid-a", "main"), DirectoryOwner("uid-b", "main")
 ONE, TWO = (
     Enforcement(f"{1:016x}", VERSION, "limit of one"),
     Enforcement(f"{2:016x}", VERSION, "limit of two"),
@@ -127,33 +127,33 @@ def test_folders_that_a_runtime_made_in_place_of_files_give_way(
 def test_what_is_missing_is_made_and_what_is_nobodys_is_removed(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    places.settle({A: ONE, B: TWO}, clear=True)
-    assert folder_of(folders.state, A).readlink() == Path(ONE.place)
-    assert (folder_of(folders.state, B) / "limit").read_text() == "limit of two"
-    places.settle({B: TWO}, clear=True)
+    places.sync({A: ONE, B: TWO}, clear=True)
+    assert link_of(folders.state, A).readlink() == Path(ONE.place)
+    assert (link_of(folders.state, B) / "limit").read_text() == "limit of two"
+    places.sync({B: TWO}, clear=True)
     assert listed(folders) == {TWO.place, "uid-b_main"}
 
 
 def test_twins_that_were_taken_for_each_other_change_links_and_keep_their_places(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    places.settle({A: ONE, B: TWO}, clear=True)
-    places.settle({A: TWO, B: ONE}, clear=True)
-    assert (folder_of(folders.state, A) / "limit").read_text() == "limit of two"
-    assert (folder_of(folders.state, B) / "limit").read_text() == "limit of one"
+    places.sync({A: ONE, B: TWO}, clear=True)
+    places.sync({A: TWO, B: ONE}, clear=True)
+    assert (link_of(folders.state, A) / "limit").read_text() == "limit of two"
+    assert (link_of(folders.state, B) / "limit").read_text() == "limit of one"
     assert listed(folders) == {ONE.place, TWO.place, "uid-a_main", "uid-b_main"}
 
 
 def test_nothing_is_removed_unless_it_is_said(places: EnforcementFiles, folders: IsolationDirs) -> None:
-    places.settle({A: ONE}, clear=True)
-    places.settle({}, clear=False)
+    places.sync({A: ONE}, clear=True)
+    places.sync({}, clear=False)
     assert listed(folders) == {ONE.place, "uid-a_main"}
 
 
 def test_what_others_have_put_there_stays(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / "others").mkdir()
     (folders.state / "file").write_text("")
-    places.settle({}, clear=True)
+    places.sync({}, clear=True)
     assert listed(folders) == {"others", "file"}
 
 
@@ -166,4 +166,4 @@ def test_a_place_that_cannot_be_made_is_named(places: EnforcementFiles, folders:
 def test_a_link_that_cannot_be_made_is_named(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / "uid-a_main" / "x").mkdir(parents=True)
     with pytest.raises(ConfigError, match="state/uid-a_main"):
-        places.settle({A: ONE}, clear=False)
+        places.sync({A: ONE}, clear=False)

@@ -21,7 +21,7 @@ from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.errors import GpuError
 from gpushare.isolation import region
-from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, place_named
+from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, directory_name
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.model.readings import Load, ProcessReading
 from gpushare.mps.layout import MpsDirs as MpsFolders
@@ -76,9 +76,9 @@ class Node:
     def hold(self, number: int, core: int = 25, spent: int = 0) -> Path:
         """A container with its part; returns its region."""
         limit = text([CardLimit(UUID, 15079, 4, 14, core_percent=core)])
-        place = place_named(number)
+        place = directory_name(number)
         self.holds[place] = Enforcement(place, "0" * 16, limit, launches=bool(core))
-        self.setting.node_state.take_grant(
+        self.setting.node_state.add_allocation(
             Allocation(
                 f"uid-{number}", "main", "default/p", ((UUID, 4),), f"lead-{number}", hold=self.holds[place]
             )
@@ -96,7 +96,7 @@ class Node:
         device = device or f"{os.major(found)}:{os.minor(found)}"
         folder = self.proc / str(pid)
         folder.mkdir()
-        source = f"/gpushare/{place_named(number)}/region"
+        source = f"/gpushare/{directory_name(number)}/region"
         (folder / "mountinfo").write_text(
             "21 1 8:1 / / rw - ext4 /dev/root rw\n"
             f"36 21 {device} {source} /opt/gpushare/region rw,nosuid - tmpfs tmpfs rw\n"
@@ -284,7 +284,7 @@ async def test_a_spoilt_region_costs_its_own_container_alone(
         await node.look()
     assert rate(good) > 0
     assert (bad.read_bytes() if bad.is_file() else None) == before
-    assert [each["what"] for each in logs if each["event"] == "not_paced"] == [place_named(1)]
+    assert [each["what"] for each in logs if each["event"] == "not_paced"] == [directory_name(1)]
     assert node.age < 10
 
 
@@ -417,7 +417,7 @@ async def test_what_goes_past_the_library_in_a_pod_that_is_not_known_yet_is_told
 async def test_a_region_that_cannot_be_read_accuses_nobody(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
-    cut(strict.state / place_named(1) / REGION)
+    cut(strict.state / directory_name(1) / REGION)
     assert await told(strict) == []
 
 
