@@ -105,7 +105,11 @@ class Agent:
         )
         self._tell_reductions(groups, places, controls)
         self._projector = Projector(
-            self.node_state, self.publisher, self.metrics, settings.manners.style, tell=self.publisher.tell
+            self.node_state,
+            self.publisher,
+            self.metrics,
+            settings.manners.style,
+            record_event=self.publisher.record_event,
         )
         self._upkeep = Reconciler(
             settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
@@ -116,7 +120,7 @@ class Agent:
             self._keeper,
             settings.manners,
             kubelet=kubelet_client(settings.kubelet, settings.pod_resources),
-            tell=self.publisher.tell,
+            tell=self.publisher.record_event,
             watchdog=self.watchdog,
         )
         self.cards = self._make_cards(driver)
@@ -137,12 +141,12 @@ class Agent:
             self._settings.cards,
             self.metrics,
             on_change=self.node_state.update_gpus,
-            record_event=self.publisher.tell,
+            record_event=self.publisher.record_event,
             watchdog=self.watchdog,
         )
 
     def _make_pacer(self, driver: AgentDriver, state: Path, proc: Path) -> Pacer:
-        reporter = UncountedReporter(self.node_state, proc, tell=self.publisher.tell)
+        reporter = UncountedReporter(self.node_state, proc, tell=self.publisher.record_event)
         return Pacer(
             self.node_state, self._keeper, driver, ProcessOwners(state, proc), reporter, self.metrics
         )
@@ -241,7 +245,7 @@ class Agent:
         refusal = serving(facts)
         if refusal and refusal != self.node_state.not_serving_reason:
             log.warning("not_serving", reason=refusal)
-            self.publisher.tell(node_event(self._settings.node, EVENT_NOT_SERVING, refusal))
+            self.publisher.record_event(node_event(self._settings.node, EVENT_NOT_SERVING, refusal))
         self.publisher.observe_node(facts)
         self.cards.update_node(facts)
         self.node_state.update_node(facts, refusal)

@@ -186,7 +186,7 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
 async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
     async with agent(bed, "reduced") as made:
         made.publisher.set_unhealthy("0")
-        made.publisher.tell(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
+        made.publisher.record_event(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
 
         async def told() -> bool:
             events = await bed.api.items("/api/v1/namespaces/default/events")

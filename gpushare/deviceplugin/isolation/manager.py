@@ -1,7 +1,7 @@
-"""Keeps what holds containers: on the disk before the answer, there again at start, gone after the pod.
+"""Enforces limits on containers: writes their files before Allocate returns, removes them after the pod.
 
-All calls come from one event loop, and between looking at the household and writing nothing is awaited:
-so no place is cleared away that was made a moment ago.
+All calls come from one event loop, and nothing is awaited between reading the node state and writing files,
+so a container directory that was just created is never removed.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ log = structlog.get_logger()
 
 _RETRY_S: Final = 5.0
 RIGHT: Final = "isolation"
-"""What the metric of reduced modes calls it."""
+"""Value of the label ``right`` in the reduced mode metric."""
 
 
 class EnforcementManager:
-    """Holds the containers of one household. ``paces``: whether somebody sets the rates of launches."""
+    """Enforces the limits of one node state. ``paces``: whether a pacer sets launch rates."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class EnforcementManager:
         return found
 
     async def write(self, grant: Allocation) -> None:
-        """Have a grant that was taken in on the disk, and what holds it. Raises ConfigError."""
+        """Write the files of an allocation, then the record. Raises ConfigError."""
         if grant.hold:
-            self._places.make(grant.hold)
+            self._places.create(grant.hold)
         await self._record.write(lambda: self._node_state.allocations.grants)
 
     async def run(self) -> None:
-        """Have files for all who are held and for nobody else, until cancelled."""
+        """Keep the limit files in step with the allocations until cancelled."""
         kept = None
         while True:
             grants = self._node_state.allocations.grants
@@ -108,7 +108,10 @@ class EnforcementManager:
                 await asyncio.sleep(_RETRY_S)
 
     def sync(self) -> bool:
-        """Whether the files are as they should be. Nothing is removed while others may live here."""
+        """Write and remove files once; returns whether all succeeded.
+
+        Files are removed only when all pods of the node are known.
+        """
         certain = self._node_state.is_complete
         holds = self.holds
         try:
@@ -122,18 +125,18 @@ class EnforcementManager:
 
     @property
     def holds(self) -> Mapping[DirectoryOwner, Enforcement]:
-        """What holds containers now."""
+        """The limited containers and their enforcement."""
         grants = self._node_state.allocations.grants.values()
         return {DirectoryOwner(grant.uid, grant.container): grant.hold for grant in grants if grant.hold}
 
     @property
     def cards(self) -> frozenset[str]:
-        """UUIDs of the cards that containers are held on now."""
+        """UUIDs of the GPUs with limited containers."""
         grants = self._node_state.allocations.grants.values()
         return frozenset(uuid for grant in grants if grant.hold for uuid, _ in grant.cards)
 
     def _tell_missing(self, holds: Iterable[Enforcement]) -> None:
-        """Container runtimes start containers without a file that they cannot find."""
+        """Report missing library versions: container runtimes would start containers without them."""
         given = {(hold.library, hold.launches) for hold in holds}
         missing = frozenset(
             version

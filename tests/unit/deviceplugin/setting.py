@@ -1,4 +1,4 @@
-"""A household, its allocator and what is around them, with nothing running; the kubelet is the test."""
+"""A node state with its allocator and their collaborators, without running jobs; the test is the kubelet."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -30,9 +30,9 @@ from tests.unit.deviceplugin.nodeapi import FakeNodeApi
 
 
 class Setting:
-    """``named`` and ``whole`` are what the kubelet's checkpoint says, of units of memory and of whole GPUs.
+    """``named`` and ``whole`` are the gpu-mem devices and whole GPUs in the kubelet's checkpoint.
 
-    ``names`` are the pods that the kubelet has taken in, ``alive`` those whose control group it keeps.
+    ``names`` are the pods that the kubelet has admitted, ``alive`` the pods that have a cgroup.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Setting:
         self.api = FakeNodeApi()
         self.publisher = ApiWriter(self.api, self.metrics, self.watchdog)
         self.projector = Projector(
-            self.node_state, self.publisher, self.metrics, style, tell=self.notes.append
+            self.node_state, self.publisher, self.metrics, style, record_event=self.notes.append
         )
         self.mem = MemPlugin(self.node_state, self.allocator)
         self.core = CorePlugin(self.node_state, self.allocator)

@@ -143,8 +143,8 @@ async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_gpu_po
 
 async def test_a_full_card_is_told_once_and_again_when_it_is_free(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.projector.tell()
-    here.projector.tell()
+    here.projector.project()
+    here.projector.project()
     in_use = "card 0 takes no pods until default/app is gone, which has a whole GPU"
     assert told(here) == [(EVENT_CARD_IN_USE, in_use)]
     assert list(here.node_state.notices) == [in_use]
@@ -152,8 +152,8 @@ async def test_a_full_card_is_told_once_and_again_when_it_is_free(tmp_path: Path
     here.node_state.update_node_pods([Deleted("app")])
     here.alive.clear()
     await here.releaser.release_terminated()
-    here.projector.tell()
-    assert told(here)[1:] == [(EVENT_CARD_FREE, "card 0 is no longer in use as a whole GPU")]
+    here.projector.project()
+    assert told(here)[1:] == [(EVENT_CARD_FREE, "GPU 0 is no longer in use as a whole GPU")]
     assert not list(here.node_state.notices)
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 0
 
@@ -161,19 +161,19 @@ async def test_a_full_card_is_told_once_and_again_when_it_is_free(tmp_path: Path
 async def test_nothing_is_told_of_whole_gpus_while_nothing_is_shared(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
-    here.projector.tell()
+    here.projector.project()
     assert (told(here), here.node_state.notices) == ([], ())
     here.node_state.update_node(OwnNode(NODE), None)
-    here.projector.tell()
+    here.projector.project()
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
-    here.projector.tell()
+    here.projector.project()
     assert [reason for reason, _ in told(here)] == [EVENT_CARD_IN_USE]
 
 
 async def test_the_full_card_is_in_the_annotation_and_in_the_list_of_unhealthy_cards(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
     here.publisher.observe_node(OwnNode(NODE))
-    here.projector.tell()
+    here.projector.project()
     publishing = asyncio.ensure_future(here.publisher.run())
     while ANN_CARDS not in here.api.node.annotations:
         await asyncio.sleep(0)

@@ -11,7 +11,7 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.ports import Event, node_event
 from tests.unit.deviceplugin.nodeapi import FakeNodeApi, refused, silence
 
-QUICK = BackoffPolicy(first_s=0.001, longest_s=0.01)
+QUICK = BackoffPolicy(initial_s=0.001, max_s=0.01)
 
 
 def note(text: str) -> Event:

@@ -24,8 +24,8 @@ from tests.support.builders import pod
 from tests.unit.deviceplugin.nodeapi import FakeNodeApi, refused, silence
 
 LINEUP = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
-QUICK = BackoffPolicy(first_s=0.001, longest_s=0.01, forbidden_s=0.01)
-UNHURRIED = BackoffPolicy(first_s=0.3, longest_s=0.3, forbidden_s=0.3)
+QUICK = BackoffPolicy(initial_s=0.001, max_s=0.01, denied_s=0.01)
+UNHURRIED = BackoffPolicy(initial_s=0.3, max_s=0.3, denied_s=0.3)
 """So long that a second attempt is not due yet when another write is at hand, also on a busy machine."""
 SERVED: dict[str, str | None] = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
 NODE = OwnNode("n")
@@ -194,7 +194,7 @@ async def test_nothing_is_lost_while_the_api_is_away() -> None:
         scene.publisher.set_node(want("1"))
         scene.publisher.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
         scene.publisher.set_unhealthy("0")
-        scene.publisher.tell(node_event("n", "Reason", "text"))
+        scene.publisher.record_event(node_event("n", "Reason", "text"))
         await scene.until(lambda: scene.api.log.count("node") > 2)
         assert scene.metric("unpublished") == 4
         scene.publisher.set_node(want("2"))
@@ -264,7 +264,7 @@ async def test_a_pod_that_is_wanted_no_more_is_not_tried_again() -> None:
 
 
 REFUSED_LABELS = "not allowed to modify labels"
-PATIENT = replace(QUICK, forbidden_s=1000)
+PATIENT = replace(QUICK, denied_s=1000)
 
 
 @pytest.mark.parametrize("status", [403, 422])
@@ -333,7 +333,7 @@ async def test_a_missing_right_to_configmaps_is_said_once_and_stops_nothing() ->
             await scene.settles()
     assert [(entry["event"], entry.get("right", entry.get("what"))) for entry in logs] == [
         ("reduced_mode", "configmaps"),
-        ("published_after_all", "configmaps"),
+        ("published_after_failure", "configmaps"),
     ]
     assert scene.api.unhealthy == "1"
     assert scene.metric("reduced_mode", right="configmaps") == 0
@@ -366,7 +366,7 @@ async def test_a_list_that_may_not_be_emptied_is_told() -> None:
 
 
 async def test_after_a_missing_right_the_next_try_is_far_away() -> None:
-    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), pace=replace(QUICK, forbidden_s=1000))
+    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), pace=replace(QUICK, denied_s=1000))
     async with working(scene):
         scene.publisher.set_unhealthy("1")
         await scene.until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
@@ -374,7 +374,7 @@ async def test_after_a_missing_right_the_next_try_is_far_away() -> None:
         assert scene.api.log == ["unhealthy"]
 
 
-SLOW = BackoffPolicy(first_s=1000, longest_s=1000)
+SLOW = BackoffPolicy(initial_s=1000, max_s=1000)
 
 
 async def test_a_late_echo_of_an_older_state_causes_no_write() -> None:

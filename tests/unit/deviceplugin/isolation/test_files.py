@@ -86,7 +86,7 @@ def test_everybody_may_read_the_limit_and_write_the_region_whatever_the_umask(
 ) -> None:
     before = os.umask(umask)
     try:
-        places.make(ONE)
+        places.create(ONE)
     finally:
         os.umask(before)
     folder = folders.state / ONE.place
@@ -97,7 +97,7 @@ def test_everybody_may_read_the_limit_and_write_the_region_whatever_the_umask(
 def test_a_place_has_the_limit_and_a_region_without_holes(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    places.make(ONE)
+    places.create(ONE)
     folder = folders.state / ONE.place
     assert (folder / "limit").read_text() == "limit of one"
     assert (folder / "region").read_bytes() == region.empty()
@@ -106,11 +106,11 @@ def test_a_place_has_the_limit_and_a_region_without_holes(
 
 
 def test_a_region_that_processes_use_stays_as_it_is(places: EnforcementFiles, folders: IsolationDirs) -> None:
-    places.make(ONE)
+    places.create(ONE)
     path = folders.state / ONE.place / "region"
     before = path.stat().st_ino
     path.write_bytes(b"in use")
-    places.make(ONE)
+    places.create(ONE)
     assert (path.read_bytes(), path.stat().st_ino) == (b"in use", before)
 
 
@@ -119,7 +119,7 @@ def test_folders_that_a_runtime_made_in_place_of_files_give_way(
 ) -> None:
     for name in ("limit", "region"):
         (folders.state / ONE.place / name).mkdir(parents=True)
-    places.make(ONE)
+    places.create(ONE)
     assert (folders.state / ONE.place / "limit").is_file()
     assert (folders.state / ONE.place / "region").is_file()
 
@@ -160,7 +160,7 @@ def test_what_others_have_put_there_stays(places: EnforcementFiles, folders: Iso
 def test_a_place_that_cannot_be_made_is_named(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / ONE.place).write_text("")
     with pytest.raises(ConfigError, match=f"state/{ONE.place}"):
-        places.make(ONE)
+        places.create(ONE)
 
 
 def test_a_link_that_cannot_be_made_is_named(places: EnforcementFiles, folders: IsolationDirs) -> None:
