@@ -146,7 +146,7 @@ class Agent:
         )
 
     def _make_pacer(self, driver: AgentDriver, state: Path, proc: Path) -> Pacer:
-        reporter = UncountedReporter(self.node_state, proc, tell=self.publisher.record_event)
+        reporter = UncountedReporter(self.node_state, proc, record_event=self.publisher.record_event)
         return Pacer(
             self.node_state, self._keeper, driver, ProcessOwners(state, proc), reporter, self.metrics
         )

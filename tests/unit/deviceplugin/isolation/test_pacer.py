@@ -66,7 +66,9 @@ class Node:
         keeper = EnforcementManager(
             setting.node_state, setting.record, places, controls, setting.metrics, paces=True
         )
-        reporter = UncountedReporter(self.setting.node_state, self.proc, tell=self.setting.notes.append)
+        reporter = UncountedReporter(
+            self.setting.node_state, self.proc, record_event=self.setting.notes.append
+        )
         occupants = ProcessOwners(self.state, self.proc)
         self.pacer = Pacer(
             self.setting.node_state, keeper, self.cards, occupants, reporter, self.setting.metrics
@@ -308,7 +310,7 @@ def charge(path: Path, used: int, contexts: int) -> None:
 async def test_contexts_are_measured_in_containers_without_a_part_too(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacer, "_CONTEXTS_EVERY_S", 0)
+    monkeypatch.setattr(pacer, "_CONTEXTS_S", 0)
     path = node.hold(1, core=0)
     node.process(101, 1)
     charge(path, 1121 * MIB, 1)
@@ -333,7 +335,7 @@ async def test_containers_without_a_part_are_looked_at_now_and_then(node: Node) 
 @pytest.fixture
 def strict(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
     """A node that is looked at as a whole each time, with one held container."""
-    monkeypatch.setattr(pacer, "_CONTEXTS_EVERY_S", 0)
+    monkeypatch.setattr(pacer, "_CONTEXTS_S", 0)
     node.setting.come(gpu_pod("uid-1", card=0))
     node.hold(1, core=0)
     return node
@@ -354,7 +356,7 @@ async def test_a_process_that_its_region_does_not_know_is_told_on_its_pod(strict
     assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
     (note,) = strict.setting.notes
     assert (note.uid, note.warning) == ("uid-1", True)
-    assert "container main, held to 4308 MiB of card 0," in note.text
+    assert "container main, limited to 4308 MiB of GPU 0," in note.text
     assert "pid 101 (train, 8 in its container) 500 MiB" in note.text
     assert "musl" in note.text
 
@@ -376,7 +378,7 @@ async def test_a_process_of_no_pod_beside_held_containers_is_told_on_the_node(st
     strict.free_process(102, "/system.slice/x.service")
     strict.cards.run(102, used=7 * MIB)
     assert await told(strict) == [("Node", EVENT_NOT_HELD)]
-    assert "card 0 has 1 process of no pod" in strict.setting.notes[0].text
+    assert "GPU 0 has 1 process of no pod" in strict.setting.notes[0].text
     assert "pid 102 (Xorg) 7 MiB" in strict.setting.notes[0].text
 
 
@@ -435,7 +437,7 @@ async def test_while_nvml_does_not_answer_what_was_told_stays_told(strict: Node)
 
 
 async def test_while_nobody_is_held_nobody_is_asked(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacer, "_EVERY_S", 0.01)
+    monkeypatch.setattr(pacer, "_ROUND_S", 0.01)
     job = asyncio.ensure_future(node.pacer.run())
     try:
         await asyncio.sleep(0.05)
@@ -456,7 +458,7 @@ async def until_paced(path: Path) -> None:
 
 
 async def test_a_defect_costs_one_round(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacer, "_EVERY_S", 0.01)
+    monkeypatch.setattr(pacer, "_ROUND_S", 0.01)
     path = node.hold(1)
     node.process(101, 1)
     node.cards.run(101)
