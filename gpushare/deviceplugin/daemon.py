@@ -177,7 +177,7 @@ class Agent:
         """What runs in the background until it is cancelled."""
         yield self.watchdog.run()
         for name, job in self._watches.jobs():
-            yield self.watchdog.keep(name, job)
+            yield self.watchdog.run_job(name, job)
         yield self._serve()
 
     def unready(self) -> str | None:
@@ -198,7 +198,7 @@ class Agent:
                 log.warning("serving_unlisted", reason=self.unready())
                 self.node_state.serve_without_node()
             for name, job in self._jobs_of_a_settled_agent():
-                tasks.create_task(self.watchdog.keep(name, job))
+                tasks.create_task(self.watchdog.run_job(name, job))
 
     def _jobs_of_a_settled_agent(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         # First: a kubelet that was just started starts containers once there is a registration.

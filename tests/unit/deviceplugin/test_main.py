@@ -98,7 +98,7 @@ def test_the_originals_ways_to_the_kubelet_are_taken() -> None:
 
 
 def test_a_certificate_without_its_key_is_refused() -> None:
-    with pytest.raises(ConfigError, match="--client-cert and --client-key go together"):
+    with pytest.raises(ConfigError, match="--client-cert and --client-key must be set together"):
         settings("--query-kubelet", "--client-cert=/c")
 
 
