@@ -44,9 +44,7 @@ def listed(folders: IsolationDirs) -> set[str]:
     return {path.name for path in folders.state.iterdir()}
 
 
-def test_without_one_of_the_mounts_there_is_nothing_to_be_seen(
-    tmp_path: Path, folders: IsolationDirs
-) -> None:
+def test_without_one_of_the_mounts_files_are_not_visible(tmp_path: Path, folders: IsolationDirs) -> None:
     assert EnforcementFiles(folders).visible
     assert not EnforcementFiles(folders._replace(state=tmp_path / "none")).visible
     assert not EnforcementFiles(folders._replace(libraries=tmp_path / "none")).visible
@@ -64,7 +62,7 @@ def test_the_current_version_is_the_one_that_new_containers_get(
 
 
 @pytest.mark.parametrize("name", ["libgpushare.so", "ld.so.preload"])
-def test_a_version_that_is_not_whole_is_none(
+def test_an_incomplete_version_is_ignored(
     places: EnforcementFiles, folders: IsolationDirs, name: str
 ) -> None:
     install(folders)
@@ -75,7 +73,7 @@ def test_a_version_that_is_not_whole_is_none(
     assert places.library() is None
 
 
-def test_a_link_to_something_else_is_no_version(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_a_link_to_another_path_is_ignored(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.libraries / "current").symlink_to("/etc")
     assert places.library() is None
 
@@ -94,7 +92,7 @@ def test_everybody_may_read_the_limit_and_write_the_region_whatever_the_umask(
     assert modes == [0o755, 0o644, 0o666]
 
 
-def test_a_place_has_the_limit_and_a_region_without_holes(
+def test_a_container_directory_has_the_limit_and_a_region_without_holes(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     places.create(ONE)
@@ -105,7 +103,7 @@ def test_a_place_has_the_limit_and_a_region_without_holes(
     assert {path.name for path in folder.iterdir()} == {"limit", "region"}
 
 
-def test_a_region_that_processes_use_stays_as_it_is(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_an_existing_region_is_not_changed(places: EnforcementFiles, folders: IsolationDirs) -> None:
     places.create(ONE)
     path = folders.state / ONE.place / "region"
     before = path.stat().st_ino
