@@ -1,6 +1,5 @@
-"""The node agent: a kubelet device plugin that gives each container exactly its card.
+"""The node agent: a kubelet device plugin that allocates shares of GPUs to containers.
 
-Pure modules decide: ``lineup``, ``health``, ``modes``, ``ids``, ``tenancy``, ``matching``, ``decision``,
-``joining``, ``answer``, ``published``, ``facts``. The others talk to the kubelet, the driver, the disk and
-the API server.
+``core`` decides and is pure. ``kubelet`` serves the device plugin API, ``api`` talks to the API server,
+``isolation`` enforces limits, and ``node`` owns the node state and its record.
 """

@@ -85,7 +85,7 @@ class Agent:
         )
         self.node_state = NodeState(settings.node, self._record.read(), checkpoints)
         groups = Cgroups(settings.cgroups)
-        self._departures = CardReleaser(self.node_state, groups.kept if groups.visible else None)
+        self._releaser = CardReleaser(self.node_state, groups.kept if groups.visible else None)
         places = EnforcementFiles(settings.manners.style.folders)
         proc = settings.proc or hosts_proc()
         controls = MpsStatus(settings.manners.style.mps)
@@ -97,18 +97,22 @@ class Agent:
         )
         self._tell_reductions(groups, places, controls)
         self._projector = Projector(
-            self.node_state, self.publisher, self.metrics, settings.manners.style, tell=self.publisher.tell
+            self.node_state,
+            self.publisher,
+            self.metrics,
+            settings.manners.style,
+            record_event=self.publisher.record_event,
         )
         self._upkeep = Reconciler(
-            settings, self.node_state, self._departures, self._record, self.watchdog, self.metrics
+            settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
         )
         allocator = Allocator(
             self.node_state,
-            self._departures,
+            self._releaser,
             self._keeper,
             settings.manners,
             kubelet=kubelet_client(settings.kubelet, settings.pod_resources),
-            tell=self.publisher.tell,
+            tell=self.publisher.record_event,
             watchdog=self.watchdog,
         )
         self.cards = self._make_cards(driver)
@@ -128,13 +132,13 @@ class Agent:
             driver,
             self._settings.cards,
             self.metrics,
-            take=self.node_state.take_shared_gpus,
-            tell=self.publisher.tell,
+            on_change=self.node_state.update_gpus,
+            record_event=self.publisher.record_event,
             watchdog=self.watchdog,
         )
 
     def _make_pacer(self, driver: AgentDriver, state: Path, proc: Path) -> Pacer:
-        reporter = UncountedReporter(self.node_state, proc, tell=self.publisher.tell)
+        reporter = UncountedReporter(self.node_state, proc, record_event=self.publisher.record_event)
         return Pacer(
             self.node_state, self._keeper, driver, ProcessOwners(state, proc), reporter, self.metrics
         )
@@ -165,12 +169,12 @@ class Agent:
         """What runs in the background until it is cancelled."""
         yield self.watchdog.run()
         for name, job in self._watches.jobs():
-            yield self.watchdog.keep(name, job)
+            yield self.watchdog.run_job(name, job)
         yield self._serve()
 
     def unready(self) -> str | None:
         """Why pods cannot be served as they should be, None where they can."""
-        if trouble := self._watches.trouble() or self.node_state.refusal:
+        if trouble := self._watches.trouble() or self.node_state.not_serving_reason:
             return trouble
         return None if self._mem.up else "not registered with the kubelet"
 
@@ -184,9 +188,9 @@ class Agent:
             await asyncio.wait({listing}, timeout=_LISTS_S)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
-                self.node_state.stop_waiting()
+                self.node_state.serve_without_node()
             for name, job in self._jobs_of_a_settled_agent():
-                tasks.create_task(self.watchdog.keep(name, job))
+                tasks.create_task(self.watchdog.run_job(name, job))
 
     def _jobs_of_a_settled_agent(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         # First: a kubelet that was just started starts containers once there is a registration.
@@ -206,9 +210,9 @@ class Agent:
         await self._watches.listed()
         if not self._watches.node.found:
             raise ConfigError(await self._no_such_node())
-        self.node_state.settle()
-        await self._departures.settle()
-        kept, unit = self._record.kept_unit, self._settings.cards.unit
+        self.node_state.mark_synced()
+        await self._releaser.release_terminated()
+        kept, unit = self._record.previous_unit, self._settings.cards.unit
         if kept not in (None, unit) and (grants := self.node_state.allocations.by_container):
             pods = ", ".join(sorted({grant.pod for grant in grants.values()}))
             raise ConfigError(
@@ -229,11 +233,11 @@ class Agent:
 
     def _see_node(self, facts: OwnNode) -> None:
         if not self._watches.node.listed.is_set():
-            self.cards.compare(facts.annotations.get(ANN_CARDS))
+            self.cards.report_changes(facts.annotations.get(ANN_CARDS))
         refusal = serving(facts)
-        if refusal and refusal != self.node_state.refusal:
+        if refusal and refusal != self.node_state.not_serving_reason:
             log.warning("not_serving", reason=refusal)
-            self.publisher.tell(node_event(self._settings.node, EVENT_NOT_SERVING, refusal))
-        self.publisher.node_seen(facts)
-        self.cards.see_node(facts)
-        self.node_state.take_node(facts, refusal)
+            self.publisher.record_event(node_event(self._settings.node, EVENT_NOT_SERVING, refusal))
+        self.publisher.observe_node(facts)
+        self.cards.update_node(facts)
+        self.node_state.update_node(facts, refusal)

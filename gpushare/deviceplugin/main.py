@@ -1,7 +1,7 @@
-"""``gpushare device-plugin``: flags and environment to settings, errors to exit codes.
+"""``gpushare device-plugin``: command line of the node agent.
 
-The original's flags are taken as its Go program takes them: with one dash or two, booleans with or
-without a value.
+Flags of the Aliyun plugin are parsed as by its Go program: with one dash or two, booleans with or without a
+value.
 """
 
 import os
@@ -32,21 +32,21 @@ from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs as MpsFolders
 from gpushare.runtime.flags import PORT, SECONDS, daemon_options, run_daemon
 
-_CHATTY: Final = 8
-"""From this ``--v`` on the original logs what we call debug."""
-_ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the original's way to say "this host"
+_DEBUG_VERBOSITY: Final = 8
+"""Lowest ``--v`` of the Aliyun plugin that corresponds to log level debug."""
+_ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the value of the Aliyun plugin for "this host"
 _TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _option(name: str, **how: Any) -> _Decorator:
-    """An option that one dash is enough for."""
+    """An option with one dash or two."""
     return click.option(f"--{name}", f"-{name}", name.replace("-", "_"), **how)
 
 
 def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _Decorator:  # noqa: A002 - click's name
-    """A boolean that may be given a value: ``--mps``, ``--mps=false``."""
+    """A boolean option with an optional value: ``--mps``, ``--mps=false``."""
     return _option(
         name,
         type=bool,
@@ -60,133 +60,134 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--node-name", envvar="NODE_NAME", help="Name of this node; NODE_NAME in the manifests.")
-@_option("memory-unit", default=str(MemoryUnit.GIB), help="What one unit of gpu-mem is: GiB or MiB.")
+@click.option("--node-name", envvar="NODE_NAME", help="Name of this node.")
+@_option("memory-unit", default=str(MemoryUnit.GIB), help="Unit of gpu-mem: GiB or MiB.")
 @click.option(
     "--device-list-strategy",
     type=click.Choice([str(each) for each in DeviceListStrategy]),
     default=str(DeviceListStrategy.MOUNTS),
-    help="How a container is told its cards. envvar refuses pods that set NVIDIA_VISIBLE_DEVICES themselves.",
+    help="How containers get their GPUs. envvar rejects pods that set NVIDIA_VISIBLE_DEVICES themselves.",
 )
 @click.option(
     "--device-id-strategy",
     type=click.Choice(["uuid", "index"]),
     default="uuid",
-    help="How cards are named to the container's runtime.",
+    help="How GPUs are identified to the container runtime.",
 )
 @click.option(
     "--refuse-unlisted-models",
     is_flag=True,
-    help="Leave out cards that are not in the table of data-centre models.",
+    help="Exclude GPUs that are not in the table of data-centre models.",
 )
-@_switch("health-check", default=True, help="Watch the cards: XID errors and answers of the driver.")
+@_switch("health-check", default=True, help="Monitor GPU health by XID errors and queries of the driver.")
 @click.option(
     "--ignored-xids",
     envvar="IGNORED_XIDS",
     default=",".join(map(str, sorted(IGNORED_XIDS))),
-    help="XID errors that do not make a card unhealthy.",
+    help="XID errors that do not make a GPU unhealthy.",
 )
 @click.option(
     "--recovery-seconds",
     type=click.FloatRange(min=0),
     default=60.0,
-    help="How long a card must be well again.",
+    help="Seconds without errors until an unhealthy GPU counts as recovered.",
 )
 @click.option(
     "--patience-seconds",
     type=click.FloatRange(min=0),
     default=PATIENCE_S,
-    help="How long a pod that the kubelet serves may stay unseen.",
+    help="Seconds that Allocate waits until the pod of the call is known.",
 )
 @click.option(
     "--failure-as-env",
     is_flag=True,
-    help="Answer as the original where no card is found: the container starts, and fails by its environment.",
+    help="If no GPU fits, start the container with an invalid device (Aliyun behaviour) instead of rejecting "
+    "it.",
 )
 @click.option(
     "--device-plugin-folder",
     type=click.Path(path_type=Path),
     default=Path(DEVICE_PLUGIN_FOLDER),
-    help="The kubelet's folder of sockets and its checkpoint.",
+    help="The kubelet's directory of device plugin sockets and its checkpoint.",
 )
 @click.option(
     "--state-folder",
     type=click.Path(path_type=Path),
-    help="Where grants are written down.  [default: gpushare in the kubelet's folder]",
+    help="Directory of the agent's record.  [default: gpushare in the device plugin directory]",
 )
 @click.option(
     "--pod-resources-socket",
     type=click.Path(path_type=Path),
     default=Path(POD_RESOURCES_SOCKET),
-    help="Whom to ask who holds what where the kubelet's checkpoint cannot be read.",
+    help="Socket of the PodResources API, used if the kubelet's checkpoint cannot be read.",
 )
 @click.option(
     "--cgroup-root",
     type=click.Path(path_type=Path),
     default=Path("/sys/fs/cgroup"),
-    help="Where the host's control groups can be seen.",
+    help="Mount of the host's cgroups.",
 )
 @click.option(
     "--proc-root",
     type=click.Path(path_type=Path),
-    help="Where the host's processes can be seen.  [default: /proc, with hostPID]",
+    help="Mount of the host's /proc.  [default: /proc, with hostPID]",
 )
 @click.option(
     "--isolation-libraries",
     type=click.Path(path_type=Path),
     default=Path(ISOLATION_LIBRARIES),
-    help="Where the node, and the agent, have the isolation library.",
+    help="Directory of the isolation library, the same on the node and in this container.",
 )
 @click.option(
     "--isolation-state",
     type=click.Path(path_type=Path),
     default=Path(ISOLATION_STATE),
-    help="Where the node, and the agent, have limits and regions of containers.",
+    help="Directory of the containers' limits and regions, the same on the node and in this container.",
 )
 @click.option(
     "--mps-state",
     type=click.Path(path_type=Path),
     default=Path(MPS_STATE),
-    help="Where the node, and the agent, have the pipes of MPS.",
+    help="Directory of the MPS pipes, the same on the node and in this container.",
 )
 @click.option(
     "--mps-shm",
     type=click.Path(path_type=Path),
     default=Path(MPS_SHM),
-    help="Where the node has the memory that programs share with MPS.",
+    help="Directory of the MPS shared memory on the node.",
 )
 @daemon_options(12347)
-@_switch("query-kubelet", default=False, help="Ask the kubelet for pods that the API does not show.")
-@_option("kubelet-address", default=_ANY_ADDRESS, help="Where the kubelet answers; 0.0.0.0 is this host.")
-@_option("kubelet-port", type=PORT, default=10250, help="The kubelet's port.")
+@_switch("query-kubelet", default=False, help="Query the kubelet for pods that the API server does not show.")
+@_option("kubelet-address", default=_ANY_ADDRESS, help="Address of the kubelet; 0.0.0.0 is this host.")
+@_option("kubelet-port", type=PORT, default=10250, help="Port of the kubelet.")
 @click.option(
     "--kubelet-ca",
     type=click.Path(path_type=Path),
     default=CLUSTER_CA,
-    help="CA of the kubelet's certificate.",
+    help="CA certificate for the kubelet.",
 )
 @click.option("--kubelet-insecure-tls", is_flag=True, help="Do not verify the kubelet's certificate.")
-@_option("client-cert", type=click.Path(path_type=Path), help="Certificate to show the kubelet.")
-@_option("client-key", type=click.Path(path_type=Path), help="Its key.")
-@_option("token", default="", help="Token to show the kubelet.  [default: the service account's]")
-@_option("timeout", type=SECONDS, default=10.0, help="Seconds for an answer of the kubelet.")
+@_option("client-cert", type=click.Path(path_type=Path), help="Client certificate for the kubelet.")
+@_option("client-key", type=click.Path(path_type=Path), help="Key of the client certificate.")
+@_option("token", default="", help="Bearer token for the kubelet.  [default: the service account's]")
+@_option("timeout", type=SECONDS, default=10.0, help="Timeout of kubelet requests in seconds.")
 @_switch("mps", default=False, help="Accepted for compatibility; the node's label decides.", hidden=True)
 @_switch("logtostderr", default=True, help="Accepted for compatibility.", hidden=True)
-@_option("v", type=int, default=0, hidden=True, help="Verbosity as the original has it: 8 and more is debug.")
+@_option("v", type=int, default=0, hidden=True, help="Verbosity of the Aliyun plugin: 8 and more is debug.")
 def command(**flags: Any) -> None:
-    """Give each container of this node its card: serve the kubelet's device plugin API."""
+    """Allocate shares of this node's GPUs to containers, as a kubelet device plugin."""
     from gpushare.deviceplugin.daemon import run
 
     run_daemon("device-plugin", lambda: settings_of(flags, os.environ), run)
 
 
 def original() -> None:
-    """Entry point of ``gpushare-device-plugin-v2``, the original's name."""
+    """Entry point ``gpushare-device-plugin-v2``, the name of the Aliyun plugin."""
     command.main(prog_name="gpushare-device-plugin-v2")
 
 
 def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSettings:
-    """Settings from parsed flags. Raises ConfigError for what cannot work."""
+    """Settings from parsed flags. Raises ConfigError for invalid combinations."""
     node = flags["node_name"]
     if not node:
         raise ConfigError(
@@ -205,7 +206,7 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSe
         kubeconfig=flags["kubeconfig"],
         ops_host=flags["ops_host"],
         ops_port=flags["ops_port"],
-        log_level="debug" if flags["v"] >= _CHATTY else flags["log_level"],
+        log_level="debug" if flags["v"] >= _DEBUG_VERBOSITY else flags["log_level"],
         identity=environ.get("POD_NAME") or socket.gethostname(),
         folder=folder,
         state=flags["state_folder"] or folder / "gpushare",
@@ -226,7 +227,7 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSe
 
 
 def _unit(text: str) -> MemoryUnit:
-    """As the original: whatever is no unit is GiB, with a warning."""
+    """The unit; GiB with a warning for an unknown one, as in the Aliyun plugin."""
     if text in set(MemoryUnit):
         return MemoryUnit(text)
     click.echo(f"--memory-unit={text!r} is not GiB or MiB, using {MemoryUnit.GIB}", err=True)
@@ -235,7 +236,7 @@ def _unit(text: str) -> MemoryUnit:
 
 def _kubelet(flags: Mapping[str, Any], node: str) -> KubeletAccess:
     if bool(flags["client_cert"]) != bool(flags["client_key"]):
-        raise ConfigError("--client-cert and --client-key go together: give both or none")
+        raise ConfigError("--client-cert and --client-key must be set together")
     local = flags["kubelet_address"] == _ANY_ADDRESS
     return KubeletAccess(
         "127.0.0.1" if local else flags["kubelet_address"],

@@ -1,4 +1,4 @@
-"""The agent's metrics, on a registry of their own. Names come from ``gpushare.monitoring.catalogue``."""
+"""Metrics of the node agent, in its own registry. Names come from ``gpushare.monitoring.catalogue``."""
 
 from prometheus_client import CollectorRegistry
 
@@ -9,7 +9,7 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class PluginMetrics:
-    """All families of ``catalogue.DEVICE_PLUGIN``."""
+    """All metric families of ``catalogue.DEVICE_PLUGIN``."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()

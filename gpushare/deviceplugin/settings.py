@@ -1,4 +1,4 @@
-"""The device plugin's settings: what can be set, its unit, its default and why."""
+"""Settings of the node agent."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +10,13 @@ from gpushare.deviceplugin.node.cards import CardSettings
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """Made by the command line (``main``); every field has a flag or an environment variable.
+    """Settings from the command line (``main``); every field has a flag or an environment variable.
 
-    ``kubeconfig`` may name what is no file: then the service account is used, as the original does.
-    ``folder`` is the kubelet's folder of device plugins, ``state`` the agent's own folder, ``cgroups``
-    where the host's control groups are seen, ``pod_resources`` the kubelet's socket of that API.
-    ``proc`` is where the host's processes are seen, None for this container's own if that is the host's.
-    ``kubelet`` is how to ask the kubelet for its pods, None where it is not asked.
+    ``kubeconfig`` may name a missing file: the service account is used then, as in the Aliyun plugin.
+    ``folder`` is the kubelet's device plugin directory, ``state`` the directory of the agent's record,
+    ``cgroups`` the mount of the host's cgroups, and ``pod_resources`` the socket of the PodResources API.
+    ``proc`` is the host's /proc (None: this container's /proc if it is the host's), ``kubelet`` the access to
+    the kubelet's pod list (None: it is not queried).
     """
 
     node: str

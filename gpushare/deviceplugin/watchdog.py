@@ -1,7 +1,7 @@
-"""Whether the agent's own jobs go on: none may end, and no piece of work may take for ever.
+"""Detects jobs of the agent that have ended or are stuck.
 
-The process lives and answers probes while one of its jobs hangs, in a write to a dead disk for
-example. Only a restart helps then, which the kubelet makes once ``/healthz`` fails.
+A job can hang while the process still answers probes, for example in a write to a dead disk. ``/healthz``
+fails then, and the kubelet restarts the agent.
 """
 
 import asyncio
@@ -16,28 +16,28 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 
 log = structlog.get_logger()
 
-_LOOK_S: Final = 1.0
+_CHECK_S: Final = 1.0
 
 
 class Watchdog:
-    """Jobs by name, with what is under way in them."""
+    """Jobs by name and their work in progress."""
 
     def __init__(self, metrics: PluginMetrics) -> None:
         self._metrics = metrics
         self._jobs: set[str] = set()
         self._ended: set[str] = set()
         self._due: dict[object, tuple[str, float]] = {}
-        self._told: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
 
-    async def keep(self, job: str, work: Awaitable[None]) -> None:
-        """Carry out a job that ends only when it is cancelled; its errors are the caller's."""
+    async def run_job(self, job: str, work: Awaitable[None]) -> None:
+        """Run a job that must not end before it is cancelled; its errors are raised."""
         self._jobs.add(job)
         await work
         self._ended.add(job)
 
     @contextmanager
     def work(self, job: str, within_s: float) -> Iterator[None]:
-        """Around a piece of work that is stuck where it takes longer."""
+        """Context of one piece of work; the job counts as stuck if it takes longer than ``within_s``."""
         self._jobs.add(job)
         token = object()
         self._due[token] = job, time.monotonic() + within_s
@@ -48,27 +48,27 @@ class Watchdog:
 
     @property
     def stuck(self) -> frozenset[str]:
-        """The jobs that have ended or do not get on."""
+        """The jobs that have ended or are stuck."""
         now = time.monotonic()
         return frozenset(self._ended.union(job for job, due in self._due.values() if due < now))
 
     def trouble(self) -> str | None:
-        """What ``/healthz`` says; None where all is well."""
+        """The error that ``/healthz`` returns; None if all jobs are healthy."""
         stuck = self.stuck
         return f"stuck: {', '.join(sorted(stuck))}" if stuck else None
 
     async def run(self) -> None:
-        """Show it in the metrics and tell of each change, until cancelled."""
+        """Update the metrics and log changes until cancelled."""
         while True:
-            self.look()
-            await asyncio.sleep(_LOOK_S)
+            self.check()
+            await asyncio.sleep(_CHECK_S)
 
-    def look(self) -> None:
-        """One look at all jobs."""
-        before, self._told = self._told, self.stuck
+    def check(self) -> None:
+        """Check all jobs once."""
+        before, self._reported = self._reported, self.stuck
         for job in self._jobs:
-            self._metrics.stuck.labels(job).set(int(job in self._told))
-        for job in self._told - before:
+            self._metrics.stuck.labels(job).set(int(job in self._reported))
+        for job in self._reported - before:
             log.error("job_stuck", job=job)
-        for job in before - self._told:
-            log.warning("job_goes_on", job=job)
+        for job in before - self._reported:
+            log.warning("job_recovered", job=job)

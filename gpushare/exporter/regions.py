@@ -10,7 +10,7 @@ from pathlib import Path
 from gpushare.adapters.pids import inner_pids
 from gpushare.errors import InvalidRequest, SourceError
 from gpushare.isolation.files import limits_at, region_at
-from gpushare.isolation.layout import LIMIT, REGION, Owner, owner_of
+from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, owner_of
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import Region
 
@@ -19,7 +19,7 @@ from gpushare.isolation.region import Region
 class LimitedContainer:
     """A container with ``limits``. ``region`` is None if it has a ``problem``."""
 
-    owner: Owner
+    owner: DirectoryOwner
     limits: tuple[CardLimit, ...]
     region: Region | None
     problem: str = ""
@@ -55,7 +55,7 @@ def isolation_of(state: Path, pids: Iterable[int], proc: Path) -> IsolationState
     return IsolationState(containers, inner_pids(pids, proc) if containers else {})
 
 
-def _limited_container(link: Path, owner: Owner) -> LimitedContainer | None:
+def _limited_container(link: Path, owner: DirectoryOwner) -> LimitedContainer | None:
     """Read the container directory behind the link; None if the node agent has just removed it."""
     limits: tuple[CardLimit, ...] = ()
     try:
@@ -69,7 +69,7 @@ def _limited_container(link: Path, owner: Owner) -> LimitedContainer | None:
         return LimitedContainer(owner, limits, None, str(error))
 
 
-def _folders(state: Path) -> Iterator[tuple[str, Owner]]:
+def _folders(state: Path) -> Iterator[tuple[str, DirectoryOwner]]:
     try:
         names = sorted(path.name for path in state.iterdir())
     except FileNotFoundError:

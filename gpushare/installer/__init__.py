@@ -1,1 +1,1 @@
-"""The daemon that installs the isolation library on a node."""
+"""The library installer: installs the isolation library on a node and removes unused versions."""

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from gpushare.errors import ConfigError
 from gpushare.installer.install import install, prune, withdraw
 from gpushare.installer.settings import InstallerSettings
-from gpushare.isolation.versions import current, in_use
+from gpushare.isolation.versions import current_version, versions_in_use
 from gpushare.monitoring.catalogue import LIBRARY_INFO
 from gpushare.monitoring.families import gauge
 from gpushare.runtime.admin_server import admin_app, rendering
@@ -58,7 +58,7 @@ class LibraryInstaller:
 
     def _round(self) -> None:
         """Versions go before the link changes, and so an interval after the last change of it."""
-        kept = prune(self._settings.folder, in_use(self._settings.record))
+        kept = prune(self._settings.folder, versions_in_use(self._settings.record))
         if kept != self._kept:
             self._kept = kept
             log.info("versions", kept=dict(kept))
@@ -71,5 +71,5 @@ class LibraryInstaller:
         else:
             install(package, folder)
         self._info.clear()
-        if version := current(folder):
+        if version := current_version(folder):
             self._info.labels(version).set(1)

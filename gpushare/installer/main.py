@@ -1,4 +1,4 @@
-"""``gpushare isolation``: puts the library on a node, takes it off, and shows what is there."""
+"""``gpushare isolation``: command line of the library installer."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGED: Final = Path("/usr/local/lib/gpushare")
-"""Where images have it."""
+"""Path in the images."""
 _PATH: Final = click.Path(path_type=Path)
 
 
@@ -29,25 +29,26 @@ def _node_options(function: F) -> F:
             "--record",
             type=_PATH,
             default=Path(DEVICE_PLUGIN_FOLDER) / AGENT_RECORD,
-            help="The agent's record, which tells the versions that containers have.",
+            help="The node agent's record, which has the versions that containers use.",
         ),
         click.option(
-            "--folder", type=_PATH, default=Path(ISOLATION_LIBRARIES), help="Where the node has its versions."
+            "--folder",
+            type=_PATH,
+            default=Path(ISOLATION_LIBRARIES),
+            help="Directory of the versions on the node.",
         ),
     ):
         function = option(function)
     return function
 
 
-def _staying_options(function: F) -> F:
+def _daemon_options(function: F) -> F:
     for option in (
         daemon_options(ISOLATION_INSTALLER_PORT, asks_api=False),
         click.option(
-            "--interval-seconds", type=SECONDS, default=60.0, help="How often all is looked at, with --wait."
+            "--interval-seconds", type=SECONDS, default=60.0, help="Seconds between checks, with --wait."
         ),
-        click.option(
-            "--wait/--once", help="Stay until SIGTERM and see to it, as a DaemonSet's container must."
-        ),
+        click.option("--wait/--once", help="Keep running and checking until SIGTERM, as in a DaemonSet."),
     ):
         function = option(function)
     return function
@@ -55,65 +56,68 @@ def _staying_options(function: F) -> F:
 
 @click.group("isolation", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Put the isolation library on this node and take it off."""
+    """Install the isolation library on this node, or remove it."""
 
 
 @command.command("install")
-@click.option("--package", type=_PATH, default=_PACKAGED, help="Folder of the libraries and their checksums.")
+@click.option(
+    "--package", type=_PATH, default=_PACKAGED, help="Directory of the libraries and their checksums."
+)
 @_node_options
-@_staying_options
+@_daemon_options
 def install_command(**flags: Any) -> None:
-    """Place the library, make it what new containers get; with --wait, remove what nobody uses."""
+    """Install the library as the version for new containers; with --wait, also remove unused versions."""
     if flags["wait"]:
-        _stay("isolation install", flags)
+        _run_daemon("isolation install", flags)
         return
     from gpushare.installer.install import install
 
-    _log(flags)
+    _configure_logs(flags)
     click.echo(install(flags["package"], flags["folder"]))
 
 
 @command.command("uninstall")
-@click.option("--all", "regardless", is_flag=True, help="Versions that containers have too.")
+@click.option("--all", "regardless", is_flag=True, help="Also remove versions that containers use.")
 @click.option(
     "--settle-seconds",
     type=click.FloatRange(min=0),
     default=10.0,
-    help="How long a pod that is being started may take to be in the record.",
+    help="Seconds to wait until starting containers are in the record.",
 )
 @_node_options
-@_staying_options
+@_daemon_options
 def uninstall_command(**flags: Any) -> None:
-    """Give new containers no library, and remove the versions that no container has."""
+    """Disable the library for new containers, and remove the versions that no container uses."""
     if flags["wait"]:
-        _stay("isolation uninstall", {**flags, "package": None})
+        _run_daemon("isolation uninstall", {**flags, "package": None})
         return
     from gpushare.installer.install import prune, withdraw
-    from gpushare.isolation.versions import in_use
+    from gpushare.isolation.versions import versions_in_use
 
-    _log(flags)
+    _configure_logs(flags)
     withdraw(flags["folder"])
     time.sleep(flags["settle_seconds"])
-    used = frozenset[str]() if flags["regardless"] else in_use(flags["record"])
+    used = frozenset[str]() if flags["regardless"] else versions_in_use(flags["record"])
     for version, reason in prune(flags["folder"], used).items():
-        click.echo(f"{version}  stays: {reason}")
+        click.echo(f"{version}  retained: {reason}")
 
 
 @command.command()
 @_node_options
 def status(folder: Path, record: Path) -> None:
-    """Show the versions that are there, and why each stays."""
-    from gpushare.isolation.versions import current, found, holds, in_use
+    """Show the installed versions and why each is retained."""
+    from gpushare.isolation import versions as library
 
-    versions = found(folder)
-    kept = holds(versions, current(folder), in_use(record))
+    versions = library.installed_versions(folder)
+    used = library.versions_in_use(record)
+    reasons = library.retained_versions(versions, library.current_version(folder), used)
     for version in versions:
-        click.echo(f"{version}  {kept.get(version, 'nobody has it')}")
+        click.echo(f"{version}  {reasons.get(version, 'unused')}")
     if not versions:
         click.echo(f"no version in {folder}")
 
 
-def _stay(name: str, flags: Mapping[str, Any]) -> None:
+def _run_daemon(name: str, flags: Mapping[str, Any]) -> None:
     from gpushare.installer.daemon import run
 
     run_daemon(name, lambda: settings_of(flags), run)
@@ -132,7 +136,7 @@ def settings_of(flags: Mapping[str, Any]) -> InstallerSettings:
     )
 
 
-def _log(flags: Mapping[str, Any]) -> None:
+def _configure_logs(flags: Mapping[str, Any]) -> None:
     from gpushare.runtime.logs import configure
 
     configure(flags["log_level"])

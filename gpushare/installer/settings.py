@@ -1,4 +1,4 @@
-"""The installer's settings: what can be set, its unit and why."""
+"""Settings of the library installer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class InstallerSettings:
-    """Made by the command line (``main``); every field has a flag.
+    """Settings from the command line (``main``); every field has a flag.
 
-    ``package`` is the folder of what to keep in place, None where that is to go. ``folder`` is where
-    versions are, ``record`` what the agent gave to whom. ``interval_s`` is how often all is looked at.
+    ``package`` is the directory of the libraries to install, None to remove them. ``folder`` is where
+    the node has the versions, ``record`` the node agent's record, ``interval_s`` the seconds between checks.
     """
 
     package: Path | None

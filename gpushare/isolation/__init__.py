@@ -1,5 +1,5 @@
-"""Isolation: what keeps a container within its share of a card.
+"""GPU isolation: file formats that keep a container within its share of a GPU.
 
-What belongs here: the library that is preloaded into containers (C, in ``native/``), the limit file that
-it reads and the region that it keeps. What does not: mounting them (``gpushare.deviceplugin``).
+The library that is preloaded into containers (C, in ``native/``), the limit file that it reads and the
+region that it writes. Mounting them into containers belongs to ``gpushare.deviceplugin``.
 """

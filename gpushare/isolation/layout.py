@@ -1,14 +1,15 @@
-"""Where isolation's files are on a node. Paths only: nothing here touches a disk.
+"""Paths of the isolation files on a node. Nothing here touches a disk.
 
-<libraries>/current                         a link to the version that new containers get
-<libraries>/<version>/libgpushare.so        the library that holds memory
-<libraries>/<version>/libgpushare-launch.so the one for launches too; inside it has the name of the other
-<libraries>/<version>/ld.so.preload         one line: where containers have the library
-<state>/<place>/limit                       what the container may use, root's alone to write
-<state>/<place>/region                      what its processes use, everybody's to write
-<state>/<pod UID>_<container>               a link to the place of that container
+<libraries>/current                         link to the version that new containers get
+<libraries>/<version>/libgpushare.so        build that limits memory
+<libraries>/<version>/libgpushare-launch.so build that also limits launches; mounted as libgpushare.so
+<libraries>/<version>/ld.so.preload         one line: path of the library in the container
+<state>/<directory>/limit                   limits of the container, writable by root only
+<state>/<directory>/region                  usage of its processes, writable by everybody
+<state>/<pod UID>_<container>               link to the container directory
 
-A place is named before it is certain whose it is: pods that are alike may be taken for each other.
+A container directory has a number for a name, because Allocate creates it before the kubelet has confirmed
+which pod the call was for: pods with equal requests may be confused.
 """
 
 import re
@@ -26,71 +27,74 @@ LIMIT: Final = "limit"
 REGION: Final = "region"
 PRELOAD_TEXT: Final = f"{ISOLATION_INSIDE}/{LIBRARY}\n"
 VERSION_DIGITS: Final = 16
-"""Of a checksum over the libraries."""
+"""Length of a version: the first digits of a checksum over the libraries."""
 _VERSION: Final = re.compile(rf"[0-9a-f]{{{VERSION_DIGITS}}}")
-_PLACE: Final = re.compile(r"[0-9a-f]{16}")
+_DIRECTORY: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class IsolationDirs(NamedTuple):
-    """Where libraries and state are, on the node and in the agent alike."""
+    """Directories of libraries and state, the same on the node and in the agent's container."""
 
     libraries: Path = Path(ISOLATION_LIBRARIES)
     state: Path = Path(ISOLATION_STATE)
 
 
 class HostMount(NamedTuple):
-    """A file of the node and its place in a container."""
+    """A file of the node and its path in a container."""
 
     host: str
     inside: str
     read_only: bool
 
 
-class Bound(NamedTuple):
-    """What a container was given; ``launches`` is whether its launches are held too."""
+class IsolationMounts(NamedTuple):
+    """Isolation files mounted into a container; ``launches``: the build that also limits launches.
+
+    ``version`` is the version of the library, ``directory`` the name of the container directory.
+    """
 
     version: str
-    place: str
+    directory: str
     launches: bool = False
 
 
-class Owner(NamedTuple):
-    """Whose a folder of the state is."""
+class DirectoryOwner(NamedTuple):
+    """The container that a container directory belongs to."""
 
     uid: str
     container: str
 
 
 def is_version(name: str) -> bool:
-    """Whether a name can be that of a version's folder."""
+    """Whether ``name`` is a valid directory name of a library version."""
     return bool(_VERSION.fullmatch(name))
 
 
-def place_named(number: int) -> str:
-    """The name of a place, by a number that no other place has."""
+def directory_name(number: int) -> str:
+    """The name of the container directory with this number, which must be unique on the node."""
     return f"{number:016x}"
 
 
-def is_place(name: str) -> bool:
-    """Whether a name can be that of a place."""
-    return bool(_PLACE.fullmatch(name))
+def is_directory_name(name: str) -> bool:
+    """Whether ``name`` is a valid name of a container directory."""
+    return bool(_DIRECTORY.fullmatch(name))
 
 
-def folder_of(state: Path, owner: Owner) -> Path:
-    """The folder of a container's limit and region: a link to its place."""
+def link_of(state: Path, owner: DirectoryOwner) -> Path:
+    """The link to a container's directory, which has its limit and region."""
     return state / f"{owner.uid}_{owner.container}"
 
 
-def owner_of(name: str) -> Owner | None:
-    """Whose folder it is by its name; None for a name that we give to none."""
-    uid, mark, container = name.partition("_")
-    return Owner(uid, container) if uid and mark and container else None
+def owner_of(name: str) -> DirectoryOwner | None:
+    """The container that a link is named after; None if ``name`` is no name of a link."""
+    uid, separator, container = name.partition("_")
+    return DirectoryOwner(uid, container) if uid and separator and container else None
 
 
-def binds(folders: IsolationDirs, given: Bound) -> tuple[HostMount, ...]:
-    """What a container gets: limit and region of its place, and the library of that version."""
-    library, own = folders.libraries / given.version, folders.state / given.place
-    build = LAUNCH_LIBRARY if given.launches else LIBRARY
+def bind_mounts(dirs: IsolationDirs, mounts: IsolationMounts) -> tuple[HostMount, ...]:
+    """The bind mounts of a container: library, ld.so.preload, limit and region."""
+    library, own = dirs.libraries / mounts.version, dirs.state / mounts.directory
+    build = LAUNCH_LIBRARY if mounts.launches else LIBRARY
     return (
         HostMount(str(library / build), f"{ISOLATION_INSIDE}/{LIBRARY}", read_only=True),
         HostMount(str(library / PRELOAD_FILE), PRELOAD, read_only=True),
@@ -99,11 +103,11 @@ def binds(folders: IsolationDirs, given: Bound) -> tuple[HostMount, ...]:
     )
 
 
-def bound(hosts: Mapping[str, str]) -> Bound | None:
-    """What a container was given; None where it was given nothing that holds it.
+def isolation_mounts(hosts: Mapping[str, str]) -> IsolationMounts | None:
+    """The isolation mounts of a container; None if it has no limits.
 
-    ``hosts`` are the paths of its mounts on the node, by their places in the container.
+    ``hosts`` maps the paths of its mounts in the container to the paths on the node.
     """
     library, limit = (PurePosixPath(hosts.get(f"{ISOLATION_INSIDE}/{name}", "")) for name in (LIBRARY, LIMIT))
-    found = Bound(library.parent.name, limit.parent.name, library.name == LAUNCH_LIBRARY)
-    return found if is_version(found.version) and is_place(found.place) else None
+    found = IsolationMounts(library.parent.name, limit.parent.name, library.name == LAUNCH_LIBRARY)
+    return found if is_version(found.version) and is_directory_name(found.directory) else None

@@ -1,8 +1,7 @@
-"""The limit file: what a container may use of each of its cards.
+"""The limit file: the limits of a container on each of its GPUs.
 
-What belongs here: its text, as pure functions; ``native/limit.c`` reads it. What does not: where it is
-put and mounted. It is one line a card between a first line that names the format and a last one that
-shows that nothing is missing:
+Formats and parses its text as pure functions; ``native/limit.c`` reads the same format. A first line names
+the format, each GPU has one line, and a last line shows that the file is complete:
 
     gpushare-limit 1
     card=GPU-… limit_mib=4308 card_mib=15079 units=4 card_units=14 context_mib=121 core_percent=0
@@ -17,20 +16,20 @@ from typing import Final
 from gpushare.errors import InvalidRequest
 
 MAX_CARDS: Final = 16
-_HIGHEST_MIB: Final = 1 << 24
+_MAX_MIB: Final = 1 << 24
 _UUID: Final = re.compile(r"[0-9A-Za-z-]{5,47}")
 _NUMBERS: Final = ("card_mib", "units", "card_units", "context_mib", "core_percent")
-_READ: Final = re.compile(
+_LINE: Final = re.compile(
     rf"^card=(\S+) limit_mib=[0-9]+ {' '.join(f'{each}=([0-9]{{1,8}})' for each in _NUMBERS)}$", re.MULTILINE
 )
 
 
 @dataclass(frozen=True, slots=True)
 class CardLimit:
-    """``units`` of the ``card_units`` of a card of ``card_mib``.
+    """A container's limit on one GPU: ``units`` of ``card_units``, on a GPU with ``card_mib`` of memory.
 
-    ``context_mib`` is the first guess of what a CUDA context takes; ``core_percent`` is the share of the
-    card's time, 0 for no limit.
+    ``context_mib`` is the initial estimate for the size of a CUDA context; ``core_percent`` is the compute
+    share, 0 for no limit.
     """
 
     uuid: str
@@ -42,25 +41,25 @@ class CardLimit:
 
     @property
     def limit_mib(self) -> int:
-        """The share in whole MiB, rounded down."""
+        """The memory limit in MiB, rounded down."""
         return self.card_mib * self.units // self.card_units
 
 
 def text(cards: Sequence[CardLimit]) -> str:
-    """The limit file of a container with these cards. Raises InvalidRequest for what the library refuses."""
+    """The limit file of a container with these GPUs. Raises InvalidRequest if the library would reject it."""
     if len(cards) > MAX_CARDS:
-        raise InvalidRequest(f"a container can have limits on {MAX_CARDS} cards, not on {len(cards)}")
+        raise InvalidRequest(f"a container can have limits on {MAX_CARDS} GPUs, not on {len(cards)}")
     if len({card.uuid for card in cards}) < len(cards):
-        raise InvalidRequest(f"a card can have one limit: {', '.join(card.uuid for card in cards)}")
+        raise InvalidRequest(f"a GPU has two limits: {', '.join(card.uuid for card in cards)}")
     return "".join(["gpushare-limit 1\n", *map(_line, cards), "end\n"])
 
 
 def parse(content: str) -> tuple[CardLimit, ...]:
-    """The cards of a limit file. Raises InvalidRequest for what ``text`` would not have written."""
-    uuids_and_numbers = (found.groups() for found in _READ.finditer(content))
+    """The limits in a limit file. Raises InvalidRequest if ``text`` would not have written the content."""
+    uuids_and_numbers = (found.groups() for found in _LINE.finditer(content))
     cards = tuple(CardLimit(uuid, *map(int, numbers)) for uuid, *numbers in uuids_and_numbers)
     if text(cards) != content:
-        raise InvalidRequest("this is no limit file of format 1")
+        raise InvalidRequest("not a limit file of format 1")
     return cards
 
 
@@ -74,12 +73,12 @@ def _line(card: CardLimit) -> str:
 
 def _check(card: CardLimit) -> None:
     if not _UUID.fullmatch(card.uuid):
-        raise InvalidRequest(f"card {card.uuid!r} has no UUID that a limit file can hold")
-    if not 0 <= card.units <= card.card_units <= _HIGHEST_MIB or card.card_units == 0:
-        raise InvalidRequest(f"card {card.uuid}: {card.units} of {card.card_units} units is no share")
-    if not (0 <= card.card_mib <= _HIGHEST_MIB and 0 <= card.context_mib <= _HIGHEST_MIB):
+        raise InvalidRequest(f"{card.uuid!r} is not a valid GPU UUID")
+    if not 0 <= card.units <= card.card_units <= _MAX_MIB or card.card_units == 0:
+        raise InvalidRequest(f"GPU {card.uuid}: {card.units} of {card.card_units} units is not a valid share")
+    if not (0 <= card.card_mib <= _MAX_MIB and 0 <= card.context_mib <= _MAX_MIB):
         raise InvalidRequest(
-            f"card {card.uuid}: {card.card_mib} MiB with {card.context_mib} MiB a context is no size"
+            f"GPU {card.uuid}: {card.card_mib} MiB with {card.context_mib} MiB per context is not valid"
         )
     if not 0 <= card.core_percent <= 100:  # noqa: PLR2004 - percent
-        raise InvalidRequest(f"card {card.uuid}: {card.core_percent} is no percentage")
+        raise InvalidRequest(f"GPU {card.uuid}: {card.core_percent} is not a percentage")

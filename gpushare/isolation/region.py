@@ -1,11 +1,11 @@
-"""The region that the processes of a container share: how much each of them uses of each card.
+"""The region: a file shared by the processes of a container, with the memory use of each on each GPU.
 
-What belongs here: its layout, an empty one, how it is read, and what the node agent writes into it. What
-does not: opening the file, and the lock, which only the library takes (``native/region.c``). A container's
-processes can write anything into their region: whoever reads it compares it with what NVML says.
+Defines the layout, an empty region, parsing, and the writes of the node agent. Only the library takes the
+lock in the region (``native/region.c``). A container's processes can write anything into their region, so
+readers compare it with NVML.
 
-The agent's words are the agent's alone and are written one by one, by ``pwrite`` and without the lock: a
-mapping of a file that a tenant can cut would end the agent.
+Some words are written by the agent only. It writes them one by one with ``pwrite`` and without the lock; it
+does not map the file, because a container can truncate it and a mapped access would then kill the agent.
 """
 
 import struct
@@ -21,11 +21,11 @@ MAX_CARDS: Final = 16
 SLOTS: Final = 256
 _HEADER: Final = struct.Struct("<QIIQ64x")  # magic, version, bytes, sequence; the lock
 _CARD: Final = struct.Struct("<48sQQQQ")  # UUID, limit, used, peak, refusals
-_LAUNCH: Final = struct.Struct("<QQQ40x")  # the agent's: rate, time of its sample; then spent and the rest
+_LAUNCH: Final = struct.Struct("<QQQ40x")  # by the agent: rate, time of its sample; then spent and the rest
 _SLOT: Final = struct.Struct(f"<QQ{MAX_CARDS}Q{MAX_CARDS}Q{MAX_CARDS}I")
-"""Process number, start; of each card: used, what a context is charged with, contexts."""
+"""PID, start; for each GPU: used bytes, bytes charged per context, contexts."""
 _MEASURE: Final = struct.Struct(f"<QQ{MAX_CARDS}Q")
-"""The agent's: process number, start, bytes that a context takes of each card."""
+"""Written by the agent: PID, start, bytes of a context on each GPU."""
 _WORD: Final = struct.Struct("<Q")
 _SEQUENCE: Final = struct.Struct("<16xQ")
 _CARDS_AT: Final = _HEADER.size
@@ -38,10 +38,10 @@ _ATTEMPTS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class CardUse:
-    """A card in a region: bytes, and ``refusals`` as a count.
+    """A GPU in a region: limit, use and peak in bytes, and ``refusals``, the number of refused allocations.
 
-    For launch control the agent writes ``rate``, tokens a second, 0 before its first sample, and
-    ``sampled_ns``, the time of its sample by CLOCK_MONOTONIC. ``spent`` are the tokens of all launches.
+    The agent writes ``rate``, the launch rate in tokens per second (0 before its first sample), and
+    ``sampled_ns``, the time of that sample by CLOCK_MONOTONIC. ``spent`` are the tokens of all launches.
     """
 
     uuid: str
@@ -56,10 +56,10 @@ class CardUse:
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """A process by its number inside the container; ``start`` is in clock ticks since boot.
+    """A process by its PID in the container; ``start`` is in clock ticks since boot.
 
-    For each card: ``used`` are the bytes it is charged with, of which each of its ``contexts`` takes
-    ``context_bytes``. ``slot`` is its place in the region.
+    For each GPU, ``used`` are the bytes charged to it, of which each of its ``contexts`` takes
+    ``context_bytes``. ``slot`` is its index in the region.
     """
 
     pid: int
@@ -72,69 +72,69 @@ class ProcessUse:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What a region said at one moment."""
+    """Content of a region at one moment."""
 
     cards: tuple[CardUse, ...]
     processes: tuple[ProcessUse, ...]
 
 
 class Write(NamedTuple):
-    """Bytes that the agent writes into a region's file by one ``pwrite``."""
+    """Bytes that the agent writes into a region with one ``pwrite`` at offset ``at``."""
 
     at: int
     content: bytes
 
 
 def empty() -> bytes:
-    """A region that nobody has begun: the first process of the container does."""
+    """An uninitialised region; the first process of the container initialises it."""
     return bytes(SIZE)
 
 
-def read(look: Callable[[], bytes]) -> Region | None:
-    """What the region says, or None where nobody has begun it.
+def read(read_bytes: Callable[[], bytes]) -> Region | None:
+    """The parsed region, or None if no process has initialised it.
 
-    ``look`` gives the region's bytes as they are at the moment; it is asked until nobody wrote meanwhile.
-    Raises SourceError where the bytes are no region, or are being written all the time.
+    ``read_bytes`` returns the current bytes of the region; it is called until they are consistent. Raises
+    SourceError if the bytes are not a region, or change in all attempts.
     """
     for _ in range(_ATTEMPTS):
-        before, content, after = look(), look(), look()
+        before, content, after = read_bytes(), read_bytes(), read_bytes()
         if len(content) != SIZE:
-            raise SourceError(f"a region has {SIZE} bytes, this one has {len(content)}")
-        if _still(before, content, after):
-            return _parsed(content)
-    raise SourceError("the region is written all the time")
+            raise SourceError(f"the region has {len(content)} bytes instead of {SIZE}")
+        if _is_consistent(before, content, after):
+            return _parse(content)
+    raise SourceError(f"the region changed during each of {_ATTEMPTS} attempts to read it")
 
 
-def _still(before: bytes, content: bytes, after: bytes) -> bool:
+def _is_consistent(before: bytes, content: bytes, after: bytes) -> bool:
     if not len(before) == len(content) == len(after):
         return False
     first, last = (int(_SEQUENCE.unpack_from(view)[0]) for view in (before, after))
     return first == last and first % 2 == 0
 
 
-def _parsed(content: bytes) -> Region | None:
+def _parse(content: bytes) -> Region | None:
     magic, version, size, _ = _HEADER.unpack_from(content)
     if magic == 0:
         return None
     if (magic, version, size) != (MAGIC, VERSION, SIZE):
-        raise SourceError(f"these bytes are no region of version {VERSION}")
+        raise SourceError(f"not a region of version {VERSION}")
     return Region(_cards(content), _processes(content))
 
 
 def rate_writes(card: int, rate: int, now_ns: int) -> tuple[Write, ...]:
-    """What the agent writes, in this order, to set the launch rate of a card, by its place in the limit file.
+    """The ordered writes that set the launch rate of a GPU; ``card`` is its index in the limit file.
 
-    ``rate`` is in tokens a second, ``now_ns`` the time of the sample by CLOCK_MONOTONIC.
+    ``rate`` is in tokens per second, ``now_ns`` the time of the sample by CLOCK_MONOTONIC.
     """
     at = _LAUNCHES_AT + card * _LAUNCH.size
     return Write(at, _WORD.pack(rate)), Write(at + _WORD.size, _WORD.pack(now_ns))
 
 
 def context_writes(process: ProcessUse, measured: Sequence[int]) -> tuple[Write, ...]:
-    """What the agent writes, in this order, to say what a context of ``process`` takes, in bytes.
+    """The ordered writes that set the measured size of a context of ``process``.
 
-    ``measured`` has a number for each card from the first one on, 0 for one that was not measured. The
-    process's number comes last: until then the library sees that the rest is not of this process.
+    ``measured`` has the bytes for each GPU from the first one on, 0 for a GPU that was not measured. The PID
+    is written last: until then the library ignores the other values.
     """
     at = _MEASURES_AT + process.slot * _MEASURE.size
     content = _MEASURE.pack(0, process.start, *measured, *[0] * (MAX_CARDS - len(measured)))
@@ -152,10 +152,10 @@ def _cards(content: bytes) -> tuple[CardUse, ...]:
 
 
 def _processes(content: bytes) -> tuple[ProcessUse, ...]:
-    places = ((slot, _SLOTS_AT + slot * _SLOT.size) for slot in range(SLOTS))
+    offsets = ((slot, _SLOTS_AT + slot * _SLOT.size) for slot in range(SLOTS))
     return tuple(
         _process(slot, *_SLOT.unpack_from(content, at))
-        for slot, at in places
+        for slot, at in offsets
         if _WORD.unpack_from(content, at) != (0,)
     )
 

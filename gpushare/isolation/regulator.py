@@ -1,12 +1,12 @@
-"""How many tokens a container gets for launches, so that it has its part of a card's time.
+"""The launch rate that gives a container its compute share: a pure function of one sample.
 
-What belongs here: the rule, as a pure function of what was measured. What does not: sampling the card, and
-writing the rate into the container's region (``gpushare.isolation.region.rate_writes``).
+Sampling the GPU and writing the rate into the region (``gpushare.isolation.region.rate_writes``) do not
+belong here.
 
-A launch takes a token for each of its threads (``native/pace.h``). What a token costs in time of the card
-follows from what was spent and how long the card worked for it; the rate is what that time allows. So the
-rate is right at the first sample already, whether the container was held up or not, and an idle one changes
-nothing. Half of the way is gone at each sample, by ratio: kernels change, and samples of NVML are coarse.
+A launch takes one token per thread (``native/pace.h``). Tokens spent and GPU time used give the GPU time of
+one token, and that time gives the rate. The rate is therefore right from the first sample, whether the
+container was throttled or not, and idle samples do not change it. Each sample moves the rate to the geometric
+mean of the old and the new one, because kernels change and NVML samples are coarse.
 """
 
 import math
@@ -15,15 +15,15 @@ from typing import Final
 
 _SECOND: Final = 1_000_000_000
 _COARSE: Final = 200
-"""NVML tells whole percents: work that is shown as none may take up to half of one."""
+"""NVML reports whole percents: utilisation reported as 0 may be up to 0.5 percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSample:
-    """What a container did on one card since the sample before.
+    """Use of one GPU by a container since the previous sample.
 
-    ``busy_ns`` is how long the card worked for all its processes, ``spent`` how many tokens it took, both
-    within ``elapsed_ns``.
+    ``busy_ns`` is the GPU time of all its processes and ``spent`` the tokens that it took, both within
+    ``elapsed_ns``.
     """
 
     elapsed_ns: int
@@ -32,9 +32,9 @@ class LaunchSample:
 
 
 def rate(percent: int, sample: LaunchSample, previous: int) -> int:
-    """Tokens a second for ``percent`` of a card's time; ``previous`` is the last rate, 0 before the first.
+    """Tokens per second for a compute share of ``percent``; ``previous`` is the last rate, 0 for none.
 
-    Where nothing was spent, or no time went by, the sample says nothing: the rate stays.
+    A sample without spent tokens or without elapsed time returns the previous rate.
     """
     if sample.spent <= 0 or sample.elapsed_ns <= 0:
         return previous

@@ -1,6 +1,6 @@
-"""Versions of the library on a node: which are there, which new containers get, which must stay, and why.
+"""Versions of the library on a node: installed, current, in use, and the reasons to retain them.
 
-What belongs here: looking. What does not: placing and removing (``install``).
+Reads only; ``gpushare.installer`` installs and removes versions.
 """
 
 import os
@@ -20,25 +20,25 @@ Used = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class UnknownUsage:
-    """Why it is not known which versions containers have."""
+    """Why the versions in use are unknown."""
 
     reason: str
 
 
-class _Hold(msgspec.Struct):
+class _RecordedEnforcement(msgspec.Struct):
     library: str
 
 
-class _Grant(msgspec.Struct):
-    hold: _Hold | None = None
+class _RecordedAllocation(msgspec.Struct):
+    hold: _RecordedEnforcement | None = None
 
 
 class _Record(msgspec.Struct):
-    grants: list[_Grant]
+    grants: list[_RecordedAllocation]
 
 
-def found(folder: Path) -> tuple[str, ...]:
-    """The versions that are there. Raises ConfigError where the folder cannot be read."""
+def installed_versions(folder: Path) -> tuple[str, ...]:
+    """The installed versions in a directory. Raises ConfigError if it cannot be read."""
     try:
         return tuple(sorted(path.name for path in folder.iterdir() if is_version(path.name)))
     except FileNotFoundError:
@@ -47,8 +47,8 @@ def found(folder: Path) -> tuple[str, ...]:
         raise ConfigError(f"cannot read {folder}: {error.strerror}") from error
 
 
-def current(folder: Path) -> str | None:
-    """What new containers get; None where there is no link, or one that leads to no version."""
+def current_version(folder: Path) -> str | None:
+    """The version that new containers get; None without a link to a version."""
     with suppress(OSError):
         version = os.readlink(folder / CURRENT)  # noqa: PTH115 - the link's own text, not a path
         if is_version(version):
@@ -56,22 +56,24 @@ def current(folder: Path) -> str | None:
     return None
 
 
-def in_use(record: Path) -> Used | UnknownUsage:
-    """The versions that containers have by the agent's record, ``grants.json``."""
+def versions_in_use(record: Path) -> Used | UnknownUsage:
+    """The versions that containers use according to the agent's record, ``grants.json``."""
     try:
         content = read_file(record)
         if content is None:
-            return UnknownUsage(f"there is no {record}")
+            return UnknownUsage(f"{record} does not exist")
         grants = msgspec.json.decode(content, type=_Record).grants
     except ConfigError as error:
         return UnknownUsage(str(error))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return UnknownUsage(f"{record} cannot be understood: {error}")
+        return UnknownUsage(f"cannot decode {record}: {error}")
     return frozenset(grant.hold.library for grant in grants if grant.hold)
 
 
-def holds(versions: Iterable[str], chosen: str | None, used: Used | UnknownUsage) -> Mapping[str, str]:
-    """Why a version must stay; those that are not in the answer can go."""
+def retained_versions(
+    versions: Iterable[str], chosen: str | None, used: Used | UnknownUsage
+) -> Mapping[str, str]:
+    """The versions to retain, with the reason; other versions can be removed."""
     reasons = {version: _reason(version, chosen, used) for version in versions}
     return {version: reason for version, reason in reasons.items() if reason}
 
@@ -80,5 +82,5 @@ def _reason(version: str, chosen: str | None, used: Used | UnknownUsage) -> str:
     if version == chosen:
         return "new containers get it"
     if isinstance(used, UnknownUsage):
-        return f"containers may have it: {used.reason}"
-    return "containers have it" if version in used else ""
+        return f"may be in use: {used.reason}"
+    return "in use by containers" if version in used else ""

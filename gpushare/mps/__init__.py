@@ -1,5 +1,4 @@
-"""MPS: the control daemons of a node's cards, which let programs share a card at the same moment.
+"""MPS: paths and the ready lock of the control daemons, which let programs share a GPU at the same time.
 
-What belongs here: where their pipes are, keeping them up, and what they are told. What does not: giving
-containers their part (``gpushare.deviceplugin``).
+``gpushare.mpsd`` runs the control daemons, ``gpushare.deviceplugin`` limits containers to their share.
 """

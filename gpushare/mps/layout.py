@@ -1,9 +1,9 @@
-"""Where MPS's files are on a node. Paths only: nothing here touches a disk.
+"""Paths of the MPS files on a node. Nothing here touches a disk.
 
-<state>/<card>/pipe     what programs and the card's control daemon find each other by
-<state>/<card>/log      what the control daemon and its servers tell
-<state>/<card>/up       locked while the control daemon answers
-<shm>                   the shared memory of control daemons, servers and programs
+<state>/<GPU UUID>/pipe     sockets of the control daemon and its servers
+<state>/<GPU UUID>/log      logs of the control daemon and its servers
+<state>/<GPU UUID>/up       locked while the control daemon answers
+<shm>                       shared memory of control daemons, servers and programs
 """
 
 from collections.abc import Mapping
@@ -14,27 +14,27 @@ from gpushare.contract import MPS_INSIDE, MPS_SHM, MPS_STATE, SHM
 
 
 class MpsDirs(NamedTuple):
-    """Where both are, on the node and in the agent alike."""
+    """Directories of state and shared memory, the same on the node and in the agent's container."""
 
     state: Path = Path(MPS_STATE)
     shm: Path = Path(MPS_SHM)
 
 
 def pipes_of(state: Path, uuid: str) -> Path:
-    """The folder of a card's pipes."""
+    """The pipe directory of a GPU."""
     return state / uuid / "pipe"
 
 
 def logs_of(state: Path, uuid: str) -> Path:
-    """The folder of a card's logs."""
+    """The log directory of a GPU."""
     return state / uuid / "log"
 
 
 def ready_lock_of(state: Path, uuid: str) -> Path:
-    """The file that is locked while the card's control daemon answers."""
+    """The file that is locked while the GPU's control daemon answers."""
     return state / uuid / "up"
 
 
 def mounted(folders: MpsDirs, uuid: str) -> Mapping[str, str]:
-    """What programs on a card need: folders of containers, and of the node."""
+    """The mounts of a container on this GPU: path in the container to path on the node."""
     return {MPS_INSIDE: str(pipes_of(folders.state, uuid)), SHM: str(folders.shm)}

@@ -1,6 +1,6 @@
-"""Whether a card's control daemon is up, told from one process to another by a lock.
+"""Ready state of a GPU's control daemon, shared between processes by a file lock.
 
-The kernel lets go of a lock when its holder ends, however it ends: nothing is left behind that lies.
+The kernel releases the lock when its process ends in any way, so a stale ready state is impossible.
 """
 
 import fcntl
@@ -9,19 +9,19 @@ from pathlib import Path
 
 
 class ReadyLock:
-    """The lock of one card, for who keeps its daemon up."""
+    """The lock of one GPU, used by the supervisor of its control daemon."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
 
     @property
-    def held(self) -> bool:
-        """Whether we have it."""
+    def locked(self) -> bool:
+        """Whether this object has the lock."""
         return self._file is not None
 
-    def take(self) -> bool:
-        """Whether we have it now; it may be looked at, or be somebody else's. Raises OSError."""
+    def acquire(self) -> bool:
+        """Try to acquire the lock; False while another process reads or has it. Raises OSError."""
         if self._file is None:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
@@ -30,17 +30,17 @@ class ReadyLock:
                 os.close(file)
             else:
                 self._file = file
-        return self.held
+        return self.locked
 
-    def drop(self) -> None:
-        """Let go of it."""
+    def release(self) -> None:
+        """Release the lock if this object has it."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
 def is_ready(path: Path) -> bool:
-    """Whether somebody has the lock; not while there is no such file."""
+    """Whether a supervisor has the lock; False if the file does not exist."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

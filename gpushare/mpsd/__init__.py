@@ -1,1 +1,1 @@
-"""The daemon that runs the MPS control daemons of a node."""
+"""The MPS daemon: runs one MPS control daemon for each GPU of a node."""

@@ -1,4 +1,4 @@
-"""``gpushare mps``: keeps the MPS control daemons of a node up."""
+"""``gpushare mps``: command line of the MPS daemon."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,18 +15,24 @@ _PATH: Final = click.Path(path_type=Path)
 
 @click.command("mps", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 @click.option(
-    "--state", type=_PATH, default=Path(MPS_STATE), help="Where the control daemons have pipes and logs."
+    "--state",
+    type=_PATH,
+    default=Path(MPS_STATE),
+    help="Directory for the pipes and logs of the control daemons.",
 )
-@click.option("--shm", type=_PATH, default=Path(SHM), help="The memory that they share with programs.")
+@click.option("--shm", type=_PATH, default=Path(SHM), help="Shared memory of control daemons and programs.")
 @click.option(
     "--interval-seconds",
     type=SECONDS,
     default=5.0,
-    help="How often all is looked at.",
+    help="Seconds between health checks.",
 )
 @daemon_options(MPS_PORT, asks_api=False)
 def command(**flags: Any) -> None:
-    """Keep an MPS control daemon up for each card of this node. Its end is that of all CUDA programs."""
+    """Run an MPS control daemon for each GPU of this node.
+
+    Stopping it terminates all CUDA processes on the node.
+    """
     from gpushare.mpsd.daemon import run
 
     run_daemon("mps", lambda: settings_of(flags), run)

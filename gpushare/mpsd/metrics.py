@@ -1,4 +1,4 @@
-"""The MPS daemon's metrics, on a registry of their own. Names come from ``gpushare.monitoring.catalogue``."""
+"""Metrics of the MPS daemon, in its own registry. Names come from ``gpushare.monitoring.catalogue``."""
 
 from prometheus_client import CollectorRegistry
 
@@ -7,7 +7,7 @@ from gpushare.monitoring.families import counter, gauge
 
 
 class MpsMetrics:
-    """All families of ``catalogue.MPS``."""
+    """All metric families of ``catalogue.MPS``."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()

@@ -1,7 +1,6 @@
-"""The control daemon of one card as a process: started, asked, told to end.
+"""The control daemon of one GPU as a process: start, query, stop, logs.
 
-What belongs here: processes and folders. What does not: when that is done (``supervisor``), and what is
-said (``control``).
+``supervisor`` decides when, ``control`` has the commands.
 """
 
 import asyncio
@@ -16,19 +15,19 @@ from gpushare.mps.layout import logs_of, pipes_of
 from gpushare.mpsd.control import PROGRAM, environment
 
 _ANSWER_S: Final = 5.0
-_OPEN: Final = 0o755
-_EVERYBODY: Final = 0o1777
-"""A server runs as the user of its clients, and writes its log."""
-_LONGEST_LOG: Final = 4 * 1024 * 1024
-_TAIL: Final = 500
-_WAY_OUT: Final = (
-    "run this container with the NVIDIA runtime, which brings it with "
-    "NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+_PIPES_MODE: Final = 0o755
+_LOGS_MODE: Final = 0o1777
+"""Servers run as the user of their clients and write their own logs."""
+_MAX_LOG_BYTES: Final = 4 * 1024 * 1024
+_TAIL_CHARACTERS: Final = 500
+_HINT: Final = (
+    "run this container with the NVIDIA runtime and NVIDIA_DRIVER_CAPABILITIES=compute,utility, which "
+    "provide it"
 )
 
 
 class ControlDaemon:
-    """The daemon of one card. ``state`` is the node's folder of all of them."""
+    """The control daemon of one GPU. ``state`` is the directory of all control daemons of the node."""
 
     def __init__(self, state: Path, uuid: str) -> None:
         self._pipes = pipes_of(state, uuid)
@@ -38,51 +37,51 @@ class ControlDaemon:
 
     @property
     def running(self) -> bool:
-        """Whether the process that was started last goes on."""
+        """Whether the last started process is still running."""
         return self._process is not None and self._process.returncode is None
 
     @property
     def code(self) -> int | None:
-        """How it ended; None while it runs, and where none was started."""
+        """Exit code of the last started process; None while it runs or if none was started."""
         return self._process.returncode if self._process else None
 
     async def start(self) -> None:
-        """Start it. Raises GpuError where that fails."""
+        """Start the process. Raises GpuError."""
         try:
-            for folder, mode in ((self._pipes, _OPEN), (self._logs, _EVERYBODY)):
+            for folder, mode in ((self._pipes, _PIPES_MODE), (self._logs, _LOGS_MODE)):
                 folder.mkdir(parents=True, exist_ok=True)
                 folder.chmod(mode)
             self._process = await asyncio.create_subprocess_exec(
                 PROGRAM, "-f", env=self._env, stdin=DEVNULL, stdout=DEVNULL
             )
         except FileNotFoundError as error:
-            raise GpuError(f"{PROGRAM} was not found: {_WAY_OUT}") from error
+            raise GpuError(f"{PROGRAM} was not found: {_HINT}") from error
         except OSError as error:
             raise GpuError(f"{PROGRAM} cannot be started: {error}") from error
 
-    async def ask(self, command: str) -> str:
-        """What the daemon answers. Raises GpuError where it is not there or does not answer in time."""
+    async def query(self, command: str) -> str:
+        """The daemon's answer. Raises GpuError if it is not running or does not answer in time."""
         try:
             client = await asyncio.create_subprocess_exec(
                 PROGRAM, env=self._env, stdin=PIPE, stdout=PIPE, stderr=STDOUT
             )
         except OSError as error:
-            raise GpuError(f"{PROGRAM} cannot be asked: {error.strerror}: {_WAY_OUT}") from error
+            raise GpuError(f"cannot run {PROGRAM}: {error.strerror}: {_HINT}") from error
         try:
             async with asyncio.timeout(_ANSWER_S):
                 output, _ = await client.communicate(f"{command}\n".encode())
         except TimeoutError:
-            raise GpuError(f"it does not answer {command!r} within {_ANSWER_S:g} s") from None
+            raise GpuError(f"the control daemon does not answer {command!r} within {_ANSWER_S:g} s") from None
         finally:
             if client.returncode is None:
                 client.kill()
                 await client.wait()
         answer = output.decode(errors="replace").strip()
         if client.returncode:
-            raise GpuError(f"{command!r} ended with {client.returncode}: {answer}")
+            raise GpuError(f"{command!r} failed with exit code {client.returncode}: {answer}")
         return answer
 
-    async def ended(self, timeout_s: float) -> None:
+    async def wait(self, timeout_s: float) -> None:
         """Return when the process has ended, or after that time."""
         if not self._process or not self.running:
             await asyncio.sleep(timeout_s)
@@ -91,23 +90,23 @@ class ControlDaemon:
             async with asyncio.timeout(timeout_s):
                 await self._process.wait()
 
-    async def end(self, timeout_s: float) -> None:
-        """Return when the process has ended; it is killed after that time."""
+    async def wait_or_kill(self, timeout_s: float) -> None:
+        """Wait for the end of the process, and kill it after that time."""
         if self._process and self.running:
-            await self.ended(timeout_s)
+            await self.wait(timeout_s)
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
 
     def trim_logs(self) -> None:
-        """Empty logs that have grown: they lie in memory, and nobody else ends them. Raises OSError."""
+        """Empty large logs: they are in memory, and nothing else rotates them. Raises OSError."""
         for path in self._logs.glob("*.log"):
-            if path.stat().st_size > _LONGEST_LOG:
+            if path.stat().st_size > _MAX_LOG_BYTES:
                 os.truncate(path, 0)
 
-    def last_words(self) -> str:
-        """The end of its log."""
+    def log_tail(self) -> str:
+        """The last characters of the control daemon's log."""
         try:
-            return (self._logs / "control.log").read_text(errors="replace")[-_TAIL:].strip()
+            return (self._logs / "control.log").read_text(errors="replace")[-_TAIL_CHARACTERS:].strip()
         except OSError as error:
             return f"no log: {error.strerror}"

@@ -1,4 +1,4 @@
-"""The settings of the MPS daemon: what can be set, its unit and why."""
+"""Settings of the MPS daemon."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class MpsSettings:
-    """Made by the command line (``main``); every field has a flag.
+    """Settings from the command line (``main``); every field has a flag.
 
-    ``state`` is where the control daemons have their pipes and logs, ``shm`` the folder in memory that they
-    share with programs. ``interval_s`` is how often all is looked at.
+    ``state`` is the directory of the control daemons' pipes and logs, ``shm`` the directory of the shared
+    memory of control daemons and programs, ``interval_s`` the seconds between health checks.
     """
 
     state: Path

@@ -6,9 +6,7 @@ What belongs here: picking these objects from what the builders return. What doe
 from collections.abc import Iterable
 from typing import Final
 
-from components.config_monitoring import Exporter, MetricsApi
-
-from components.config import Extender
+from components.config import Exporter, Extender, MetricsApi
 from components.manifests import device_plugin, exporter, extender, metrics_api
 from components.manifests.parts import Object
 from components.render import as_yaml

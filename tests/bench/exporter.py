@@ -22,7 +22,7 @@ import aiohttp
 import click
 
 from gpushare import contract
-from gpushare.isolation.layout import Owner
+from gpushare.isolation.layout import DirectoryOwner
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse
 from gpushare.model.annotations import bind_annotations, even_shares
@@ -194,7 +194,7 @@ def _hold(state: Path, stored: Object, held: Card) -> None:
     """A container's limit and region, with one process that uses some of it."""
     limit = CardLimit(held.uuid, CARD_MIB, UNITS, CARD_UNITS)
     content = region_bytes([CardUse(held.uuid, 0, 4000 << 20, 4000 << 20, 0)], [1])
-    hold(state, Owner(stored["metadata"]["uid"], "main"), [limit], content)
+    hold(state, DirectoryOwner(stored["metadata"]["uid"], "main"), [limit], content)
 
 
 def _container_id(number: int) -> str:

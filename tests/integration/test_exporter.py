@@ -16,7 +16,7 @@ from gpushare.adapters.cgroups import containers_of
 from gpushare.adapters.pids import inner_pids
 from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.errors import ApiError
-from gpushare.isolation.layout import Owner, folder_of
+from gpushare.isolation.layout import DirectoryOwner, link_of
 from gpushare.isolation.limits import CardLimit
 from testbed import Bed, TestbedError, until
 from testbed.control_plane.api import read_text
@@ -334,7 +334,7 @@ async def test_what_the_library_counts_of_a_pod_is_shown_beside_what_the_driver_
     state = folder / "state"
     place = state / "0123456789abcdef"
     place.mkdir(parents=True)
-    folder_of(state, Owner(uid, "main")).symlink_to(place.name)
+    link_of(state, DirectoryOwner(uid, "main")).symlink_to(place.name)
     uuid = shared.stub.uuid(index)
     cuda = CudaStub(folder / "cuda", cards=[CudaCard(uuid, 15079)])
     isolated = Container(place, build(folder / "library", place), cuda)

@@ -19,7 +19,7 @@ from components.manifests.parts import NON_ROOT, container_security, non_root_se
 from components.render import as_yaml
 from gpushare.contract import ISOLATION_INSTALLER_NAME, ISOLATION_LIBRARIES
 from gpushare.isolation.layout import LIBRARY, PRELOAD_FILE
-from gpushare.isolation.versions import current, found
+from gpushare.isolation.versions import current_version, installed_versions
 from gpushare.kubescheduler.config import KubernetesVersion
 from release import Images, Order, build
 from testbed import Bed, Testbed, until
@@ -219,7 +219,7 @@ async def install(bed: Bed, node: KubeletNode, built: Images, state: State) -> N
 
 
 async def version_on(node: KubeletNode) -> str:
-    return current(node.path(ISOLATION_LIBRARIES)) or ""
+    return current_version(node.path(ISOLATION_LIBRARIES)) or ""
 
 
 async def installers(bed: Bed) -> list[Object]:
@@ -271,7 +271,7 @@ async def test_absent_takes_the_link_and_leaves_what_containers_may_have(
 
     await until(gone, "the link to go", 90)
     await until(lambda: is_ready(bed, "uninstall"), "the installer to be ready", 60)
-    assert found(node.path(ISOLATION_LIBRARIES)) == (placed,)
+    assert installed_versions(node.path(ISOLATION_LIBRARIES)) == (placed,)
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ class Agent:
     def changed(self, batch: Iterable[Upserted[Any] | Deleted]) -> None:
         for change in batch:
             if isinstance(change, Upserted) and isinstance(change.value, OwnNode):
-                self.publisher.node_seen(change.value)
+                self.publisher.observe_node(change.value)
             elif isinstance(change, Upserted) and change.value.gpu_pod:
                 self.gpu_pods[change.key] = change.value.gpu_pod
 
@@ -137,7 +137,7 @@ def counts(node: Object) -> list[str | None]:
 
 async def test_the_node_shows_cards_labels_and_their_number(bed: Bed) -> None:
     async with agent(bed, "shows") as made:
-        made.publisher.want_node(desired_node(LINEUP, '{"x":{"main":{"0":4}}}'))
+        made.publisher.set_node(desired_node(LINEUP, '{"x":{"main":{"0":4}}}'))
         await made.settles()
         node = await made.shown()
         assert node["metadata"]["annotations"][ANN_ASSIGNED_NODE] == '{"x":{"main":{"0":4}}}'
@@ -147,7 +147,7 @@ async def test_the_node_shows_cards_labels_and_their_number(bed: Bed) -> None:
 
 async def test_what_was_zeroed_or_lost_with_the_object_is_written_again(bed: Bed) -> None:
     async with agent(bed, "loses") as made:
-        made.publisher.want_node(desired_node(LINEUP, "{}"))
+        made.publisher.set_node(desired_node(LINEUP, "{}"))
         await made.settles()
         await bed.api.patch(f"{made.path}/status", {"status": ZERO})
         await made.until_shown(lambda node: counts(node) == ["2", "2"], "the number of cards to be back")
@@ -160,9 +160,9 @@ async def test_what_was_zeroed_or_lost_with_the_object_is_written_again(bed: Bed
 
 async def test_a_node_that_stops_serving_takes_its_offer_back(bed: Bed) -> None:
     async with agent(bed, "stops") as made:
-        made.publisher.want_node(desired_node(LINEUP, "{}"))
+        made.publisher.set_node(desired_node(LINEUP, "{}"))
         await made.settles()
-        made.publisher.want_node(desired_node(None, "{}"))
+        made.publisher.set_node(desired_node(None, "{}"))
         await made.settles()
         node = await made.shown()
         assert ANN_CARDS not in node["metadata"]["annotations"]
@@ -173,8 +173,8 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
     async with agent(bed, "serves") as made:
         pod = (await made.places("p")).pod
         predecessor = replace(pod, uid="of-a-predecessor")
-        made.publisher.want_node(desired_node(LINEUP, "{}"))
-        made.publisher.want_pods(
+        made.publisher.set_node(desired_node(LINEUP, "{}"))
+        made.publisher.set_pods(
             {
                 predecessor.uid: (predecessor, {ANN_ASSIGNED: "wrong"}),
                 pod.uid: (pod, {ANN_ASSIGNED: "true"}),
@@ -186,8 +186,8 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
 
 async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
     async with agent(bed, "reduced") as made:
-        made.publisher.want_unhealthy("0")
-        made.publisher.tell(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
+        made.publisher.set_unhealthy("0")
+        made.publisher.record_event(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
 
         async def told() -> bool:
             events = await bed.api.items("/api/v1/namespaces/default/events")

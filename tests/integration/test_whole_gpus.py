@@ -227,7 +227,7 @@ async def test_the_other_card_takes_pods_and_the_full_one_none_until_its_pod_is_
     await running(bed, "waits", 60)
     assert {each.uuid for each in live(node)} == {node.stub.uuid(0), node.stub.uuid(1)}
     await until_event(
-        bed, node.name, lambda text: f"card {mine} is no longer" in text, contract.EVENT_CARD_FREE
+        bed, node.name, lambda text: f"GPU {mine} is no longer" in text, contract.EVENT_CARD_FREE
     )
     await until_told(node)
     await remove(bed, "fits", "waits", "past-the-scheduler")

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpushare import contract
 from gpushare.installer.install import install
 from gpushare.isolation import layout, region
-from gpushare.isolation.layout import Owner
+from gpushare.isolation.layout import DirectoryOwner
 from testbed import Bed
 from testbed.control_plane.api import Object
 from testbed.cuda import CudaCard, CudaStub
@@ -62,8 +62,8 @@ async def add_held_node(
 
 def place(node: CardNode, found: Object) -> Path:
     """Where limit and region of a pod's container are, as seen from outside."""
-    owner = Owner(found["metadata"]["uid"], found["spec"]["containers"][0]["name"])
-    return layout.folder_of(node.kubelet.path(contract.ISOLATION_STATE), owner)
+    owner = DirectoryOwner(found["metadata"]["uid"], found["spec"]["containers"][0]["name"])
+    return layout.link_of(node.kubelet.path(contract.ISOLATION_STATE), owner)
 
 
 def region_of(node: CardNode, found: Object) -> region.Region:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpushare.isolation import region
-from gpushare.isolation.layout import LIMIT, REGION, Owner, folder_of
+from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, link_of
 from gpushare.isolation.limits import CardLimit, text
 
 
@@ -23,9 +23,9 @@ def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = ())
     return bytes(made)
 
 
-def hold(state: Path, owner: Owner, limits: Sequence[CardLimit], content: bytes) -> Path:
+def hold(state: Path, owner: DirectoryOwner, limits: Sequence[CardLimit], content: bytes) -> Path:
     """Make the folder of a container, as the node agent does, with these bytes as its region."""
-    named = folder_of(state, owner)
+    named = link_of(state, owner)
     folder = state / f"{abs(hash(owner)):016x}"[:16]
     folder.mkdir(parents=True, exist_ok=True)
     if not named.is_symlink():

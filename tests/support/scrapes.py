@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpushare.isolation.layout import Owner
+from gpushare.isolation.layout import DirectoryOwner
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse
 from testbed import Bed
@@ -67,4 +67,4 @@ async def _begin(bed: Bed, node: GpuNode, state: Path) -> None:
     node.stub.xid(index, 31)
     uuid = node.stub.uuid(index)
     counted = region_bytes([CardUse(uuid, 0, USED_MIB << 20, USED_MIB << 20, 1)])
-    hold(state, Owner(busy["metadata"]["uid"], "main"), [CardLimit(uuid, 15079, 4, 14)], counted)
+    hold(state, DirectoryOwner(busy["metadata"]["uid"], "main"), [CardLimit(uuid, 15079, 4, 14)], counted)

@@ -1,1 +1,1 @@
-"""The API server's side: watches of the node and its pods, and writes back to both."""
+"""API server client of the agent: watches of the node and its pods, and writes back to both."""

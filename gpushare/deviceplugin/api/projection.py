@@ -1,7 +1,4 @@
-"""What the household means for others: wishes to the publisher, events on pods and node, gauges.
-
-Nothing is decided here, and nobody waits for it.
-"""
+"""Projects the node state to the API server, pod and node events, and gauges. Decides nothing."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -28,115 +25,121 @@ from gpushare.ports import Event, node_event, pod_event
 
 log = structlog.get_logger()
 
-_PAUSE_S: Final = 0.01
+_BATCH_S: Final = 0.01
 
 
 class Projector:
-    """Tells of one household. ``style`` is that of the answers, ``tell`` takes events."""
+    """Projects one node state. ``style`` is how Allocate answers; ``record_event`` receives events."""
 
     def __init__(
         self,
         node_state: NodeState,
-        publisher: ApiWriter,
+        writer: ApiWriter,
         metrics: PluginMetrics,
         style: ResponseSettings,
         *,
-        tell: Callable[[Event], None],
+        record_event: Callable[[Event], None],
     ) -> None:
         self._node_state = node_state
-        self._publisher = publisher
+        self._writer = writer
         self._metrics = metrics
         self._style = style
-        self._tell = tell
-        self._confirmed: Mapping[Key, Allocation] = {g.key: g for g in _confirmed(node_state)}
+        self._record_event = record_event
+        self._confirmed: Mapping[Key, Allocation] = {each.key: each for each in _confirmed(node_state)}
         self._notices: tuple[str, ...] = ()
         self._in_use: frozenset[int] = frozenset()
 
     async def run(self) -> None:
-        """Tell of every change, until cancelled; what happens within a moment is told together."""
-        told = -1
+        """Project every change until cancelled; changes within a moment are projected together."""
+        projected = -1
         while True:
-            if told == self._node_state.edition:
+            if projected == self._node_state.generation:
                 await self._node_state.changed()
-            told = self._node_state.edition
-            self.tell()
-            await asyncio.sleep(_PAUSE_S)
+            projected = self._node_state.generation
+            self.project()
+            await asyncio.sleep(_BATCH_S)
 
-    def tell(self) -> None:
-        """Tell of the household as it is."""
-        self._publish()
-        self._tell_whole_gpus()
-        before, self._confirmed = self._confirmed, {g.key: g for g in _confirmed(self._node_state)}
-        for key, grant in self._confirmed.items():
-            gpu_pod = self._node_state.allocations.gpu_pods.get(grant.uid)
-            if gpu_pod and not (key in before and before[key].cards == grant.cards):
-                self._tell_move(gpu_pod, grant)
-                self._tell_mistake(gpu_pod, grant)
-                self._tell_bypass(gpu_pod, grant)
+    def project(self) -> None:
+        """Project the current state."""
+        self._write()
+        self._report_whole_gpus()
+        before, self._confirmed = self._confirmed, {each.key: each for each in _confirmed(self._node_state)}
+        for key, allocation in self._confirmed.items():
+            gpu_pod = self._node_state.allocations.gpu_pods.get(allocation.uid)
+            if gpu_pod and not (key in before and before[key].cards == allocation.cards):
+                self._report_move(gpu_pod, allocation)
+                self._report_confusion(gpu_pod, allocation)
+                self._report_bypass(gpu_pod, allocation)
 
-    def _publish(self) -> None:
-        house = self._node_state
-        shared_gpus = house.offered
-        self._publisher.want_node(desired_node(shared_gpus, assigned_text(house.allocations)))
-        self._publisher.want_pods(pod_patches(house.allocations))
+    def _write(self) -> None:
+        state = self._node_state
+        allocations, shared_gpus = state.allocations, state.advertised
+        self._writer.set_node(desired_node(shared_gpus, assigned_text(allocations)))
+        self._writer.set_pods(pod_patches(allocations))
         if shared_gpus:
-            self._publisher.want_unhealthy(shared_gpus.unschedulable)
-        here = house.allocations.by_pod.keys() & house.allocations.gpu_pods.keys()
-        self._metrics.pods.labels("running").set(len(here))
-        self._metrics.pods.labels("leaving").set(len(house.allocations.by_pod) - len(here))
+            self._writer.set_unhealthy(shared_gpus.unschedulable)
+        running = allocations.by_pod.keys() & allocations.gpu_pods.keys()
+        self._metrics.pods.labels("running").set(len(running))
+        self._metrics.pods.labels("leaving").set(len(allocations.by_pod) - len(running))
 
-    def _tell_whole_gpus(self) -> None:
-        """Cards are full, or full no longer, because of what another plugin gave out."""
+    def _report_whole_gpus(self) -> None:
+        """Report GPUs that another plugin has allocated as whole GPUs, and GPUs that are free again."""
         before, self._notices = self._notices, self._node_state.notices
         for text in self._notices:
             if text not in before:
-                self._tell_card(EVENT_CARD_IN_USE, text)
-        cards = self._node_state.offered.cards if self._node_state.offered else ()
+                self._report_gpu(EVENT_CARD_IN_USE, text)
+        advertised = self._node_state.advertised
+        cards = advertised.cards if advertised else ()
         was, self._in_use = self._in_use, frozenset(card.index for card in cards if card.whole_gpu_pods)
         for card in cards:
             if card.index in was - self._in_use:
-                self._tell_card(EVENT_CARD_FREE, f"card {card.index} is no longer in use as a whole GPU")
+                self._report_gpu(EVENT_CARD_FREE, f"GPU {card.index} is no longer in use as a whole GPU")
         self._metrics.cards.labels("whole").set(len(self._in_use))
 
-    def _tell_card(self, reason: str, text: str) -> None:
+    def _report_gpu(self, reason: str, text: str) -> None:
         log.warning("card_in_use" if reason == EVENT_CARD_IN_USE else "card_free", text=text)
-        self._tell(node_event(self._node_state.allocations.node, reason, text))
+        self._record_event(node_event(self._node_state.allocations.node, reason, text))
 
-    def _tell_move(self, gpu_pod: GpuPod, grant: Allocation) -> None:
-        """A pod got another card than it was promised."""
-        shares = allocated_shares(self._node_state.allocations, grant.uid)
-        if not grant.diverged or not shares or shares == gpu_pod.claim:
+    def _report_move(self, gpu_pod: GpuPod, allocation: Allocation) -> None:
+        """Report a pod that got other GPUs than the extender had reserved."""
+        shares = allocated_shares(self._node_state.allocations, allocation.uid)
+        if not allocation.diverged or not shares or shares == gpu_pod.claim:
             return
-        cards = ", ".join(f"{share.mem} on card {index}" for index, share in shares)
-        promised = ", ".join(f"card {index}" for index, _ in gpu_pod.claim or ()) or "no card"
+        cards = ", ".join(f"{share.mem} on GPU {index}" for index, share in shares)
+        reserved = ", ".join(f"GPU {index}" for index, _ in gpu_pod.claim or ()) or "no GPU"
         self._metrics.corrected.labels("moved" if gpu_pod.claim else "unplaced").inc()
-        log.info("pod_corrected", pod=grant.pod, cards=cards, promised=promised)
-        text = f"holds {cards}; its annotations named {promised}"
-        self._tell(pod_event(gpu_pod.pod, EVENT_ASSIGNED, text))
+        log.info("pod_corrected", pod=allocation.pod, cards=cards, reserved=reserved)
+        text = f"allocated {cards}; its annotations had reserved {reserved}"
+        self._record_event(pod_event(gpu_pod.pod, EVENT_ASSIGNED, text))
 
-    def _tell_mistake(self, gpu_pod: GpuPod, grant: Allocation) -> None:
-        """A container has the answer that was meant for another pod, of another size."""
-        asked = gpu_pod.demand.mem if gpu_pod.demand else 0
-        if grant.total in (0, asked):
+    def _report_confusion(self, gpu_pod: GpuPod, allocation: Allocation) -> None:
+        """Report a container that got the response for a pod with another request."""
+        requested = gpu_pod.demand.mem if gpu_pod.demand else 0
+        if allocation.total in (0, requested):
             return
         self._metrics.corrected.labels("mistaken").inc()
         text = (
-            f"container {grant.container} was told {grant.total} {RESOURCE_MEM} for its whole pod, which "
-            f"asks for {asked}: the kubelet asked for several pods at a time; make the pod anew to correct it"
+            f"container {allocation.container} was started with {allocation.total} {RESOURCE_MEM} as the "
+            f"total of its pod, which requests {requested}, because the kubelet served several pods at the "
+            "same time; recreate the pod to correct it"
         )
-        log.warning("pod_mistaken", pod=grant.pod, text=text)
-        self._tell(pod_event(gpu_pod.pod, EVENT_ASSIGNED, text, warning=True))
+        log.warning("pod_mistaken", pod=allocation.pod, text=text)
+        self._record_event(pod_event(gpu_pod.pod, EVENT_ASSIGNED, text, warning=True))
 
-    def _tell_bypass(self, gpu_pod: GpuPod, grant: Allocation) -> None:
-        """A container that would have been refused has got the answer that was meant for its twin."""
-        refused = sets_visible_devices(gpu_pod, grant.container, self._style.strategy)
-        if refused and grant.at_ns:
+    def _report_bypass(self, gpu_pod: GpuPod, allocation: Allocation) -> None:
+        """Report a container that should have been rejected but got the response for an equal pod."""
+        rejection = sets_visible_devices(gpu_pod, allocation.container, self._style.strategy)
+        if rejection and allocation.at_ns:
             log.warning(
-                "allocate_refused", resource=RESOURCE_MEM, reason=refused.reason, text=refused.text, late=True
+                "allocate_refused",
+                resource=RESOURCE_MEM,
+                reason=rejection.reason,
+                text=rejection.text,
+                late=True,
             )
-            self._tell(pod_event(gpu_pod.pod, EVENT_REFUSED, refused.text, warning=True))
+            self._record_event(pod_event(gpu_pod.pod, EVENT_REFUSED, rejection.text, warning=True))
 
 
 def _confirmed(node_state: NodeState) -> Iterator[Allocation]:
-    """What the kubelet has confirmed to be so."""
-    return (grant for grant in node_state.allocations.by_container.values() if grant.confirmed)
+    """The allocations of which the kubelet has confirmed the container."""
+    return (each for each in node_state.allocations.by_container.values() if each.confirmed)

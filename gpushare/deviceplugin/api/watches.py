@@ -1,7 +1,6 @@
-"""What the agent follows at the API: the pods of its node, and the node itself.
+"""Watches of this node and its pods: what has been listed, and how stale it is.
 
-What belongs here: whether their lists are there, and how old they are. What does not: what comes of them
-(``household``, and whoever takes the node).
+Handlers pass the objects on to the node state and to the agent; they decide nothing.
 """
 
 import asyncio
@@ -20,12 +19,62 @@ from gpushare.errors import ApiError
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import NodePod, OwnNode
 
+log = structlog.get_logger()
+
 _STALE_S: Final = 60.0
-"""An outage that is shorter is nothing to be told."""
+"""Shorter outages of the API server are not reported."""
+
+
+class _WatchHandler:
+    """State of one watch: whether its list is complete, and the last error."""
+
+    def __init__(self) -> None:
+        self.listed = asyncio.Event()
+        self.problem: str | None = "not listed yet"
+
+    def synced(self, resource: str) -> None:
+        """The list is complete."""
+        log.info("listed", resource=resource)
+        self.problem = None
+        self.listed.set()
+
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        """The API server is unavailable or has refused the request; known objects stay in use."""
+        if self.problem != str(error):
+            log.warning("watch_restarted", resource=resource, reason=str(error), retry_s=retry_in_s)
+        self.problem = str(error)
+
+
+class OwnPodHandler(_WatchHandler):
+    """Passes pods of this node to the node state."""
+
+    def __init__(self, node_state: NodeState) -> None:
+        super().__init__()
+        self._node_state = node_state
+
+    def changed(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
+        """Apply changed pods."""
+        self._node_state.update_node_pods(batch)
+
+
+class OwnNodeHandler(_WatchHandler):
+    """Passes this node to ``on_change``. ``found`` is whether the API server has ever returned it."""
+
+    def __init__(self, on_change: Callable[[OwnNode], None]) -> None:
+        super().__init__()
+        self._on_change = on_change
+        self.found = False
+
+    def changed(self, batch: Iterable[Upserted[OwnNode] | Deleted]) -> None:
+        """Apply a change of the node. Its deletion is ignored: pods on it keep running."""
+        for change in batch:
+            if isinstance(change, Upserted):
+                self.found = True
+                self._on_change(change.value)
 
 
 class Watches:
-    """Follows one node. ``see_node`` gets what the API shows of it."""
+    """The watches of one node. ``on_node`` receives each change of the Node object."""
 
     def __init__(
         self,
@@ -33,83 +82,32 @@ class Watches:
         node: str,
         node_state: NodeState,
         metrics: PluginMetrics,
-        see_node: Callable[[OwnNode], None],
+        on_node: Callable[[OwnNode], None],
     ) -> None:
         self.pods = OwnPodHandler(node_state)
-        self.node = OwnNodeHandler(see_node)
+        self.node = OwnNodeHandler(on_node)
         self.pod_follower = Follower(client, node_pods(node), self.pods)
         self.node_follower = Follower(client, own_node(node), self.node)
         for name, follower in (("pods", self.pod_follower), ("nodes", self.node_follower)):
             metrics.stale.labels(name).set_function(partial(getattr, follower, "lost_s"))
 
     def jobs(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        """What runs until it is cancelled."""
+        """The watches by name; each runs until cancelled."""
         yield "node watch", self.node_follower.run()
         yield "pod watch", self.pod_follower.run()
 
     async def listed(self) -> None:
-        """Wait for both lists."""
+        """Wait until node and pods have been listed."""
         await asyncio.gather(self.node.listed.wait(), self.pods.listed.wait())
 
     def trouble(self) -> str | None:
-        """Why what is known cannot be relied on, None where it can."""
-        for what, intake, follower in (
+        """Why node or pods are not known or stale; None if both are up to date."""
+        for name, handler, follower in (
             ("pods", self.pods, self.pod_follower),
             ("node", self.node, self.node_follower),
         ):
-            if not intake.listed.is_set():
-                return f"{what}: {intake.trouble}"
+            if not handler.listed.is_set():
+                return f"{name}: {handler.problem}"
             if follower.lost_s > _STALE_S:
-                return f"{what}: as of {follower.lost_s:.0f} s ago: {intake.trouble}"
+                return f"{name}: as of {follower.lost_s:.0f} s ago: {handler.problem}"
         return None
-
-
-log = structlog.get_logger()
-
-
-class _Intake:
-    """What listeners have in common: when their list is complete, and what the API refuses."""
-
-    def __init__(self) -> None:
-        self.listed = asyncio.Event()
-        self.trouble: str | None = "not listed yet"
-
-    def synced(self, resource: str) -> None:
-        """The list has been taken in."""
-        log.info("listed", resource=resource)
-        self.trouble = None
-        self.listed.set()
-
-    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
-        """The API refuses, or does not answer; what is known stays in use."""
-        if self.trouble != str(error):
-            log.warning("watch_restarted", resource=resource, reason=str(error), retry_s=retry_in_s)
-        self.trouble = str(error)
-
-
-class OwnPodHandler(_Intake):
-    """Listens to the pods of this node."""
-
-    def __init__(self, node_state: NodeState) -> None:
-        super().__init__()
-        self._node_state = node_state
-
-    def changed(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
-        """Take in pods."""
-        self._node_state.take_node_pods(batch)
-
-
-class OwnNodeHandler(_Intake):
-    """Listens to this node. ``take`` gets what the API shows of it."""
-
-    def __init__(self, take: Callable[[OwnNode], None]) -> None:
-        super().__init__()
-        self._take = take
-        self.found = False
-
-    def changed(self, batch: Iterable[Upserted[OwnNode] | Deleted]) -> None:
-        """Take in the node. Its deletion changes nothing here: what runs still runs."""
-        for change in batch:
-            if isinstance(change, Upserted):
-                self.found = True
-                self._take(change.value)

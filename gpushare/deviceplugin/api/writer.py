@@ -1,10 +1,10 @@
-"""The one writer to the API server: it makes the API show what the agent wants it to show.
+"""Writes the desired state of the agent to the API server.
 
-The agent says what should be there, as often as it likes, and never waits. Here it is compared with
-what is there, and what differs is written: one write at a time, the list of unhealthy cards first,
-then the node, and pods only once the node agrees. ``gpushare.io/assigned`` so stands before any pod is
-corrected, and no card looks free half-way. What fails is tried again until it succeeds or is wanted no
-more; nothing is lost while the API server is away.
+The agent sets the desired state at any time and never waits. The writer compares it with the actual state
+and writes the differences one at a time: the ConfigMap of unhealthy GPUs first, then the node, and pods only
+when the node is up to date. So ``gpushare.io/assigned`` is written before any pod is corrected, and no GPU
+looks free in between. Failed writes are retried until they succeed or are no longer desired, also after an
+outage of the API server.
 """
 
 import asyncio
@@ -30,27 +30,27 @@ from gpushare.runtime.events import EventRecorder, RecorderSettings
 
 log = structlog.get_logger()
 
-PodWishes = Mapping[str, tuple[Pod, Mapping[str, str | None]]]
+PodPatches = Mapping[str, tuple[Pod, Mapping[str, str | None]]]
 
 _NODE: Final = "node"
-_NODE_AGAIN: Final = "node again"
+_NODE_REPEATED: Final = "node again"
 _LABELS: Final = "node labels"
 _UNHEALTHY: Final = "unhealthy"
-_STUCK_S: Final = 60.0
-_WITHOUT: Final = {
-    "configmaps": "unhealthy cards are told in the node's annotation only",
-    "nodes": "the node does not tell its cards",
+_WATCHDOG_S: Final = 60.0
+_EFFECTS: Final = {
+    "configmaps": "unhealthy GPUs are published in the node's annotation only",
+    "nodes": "the GPUs of the node are not published",
     "pods": "annotations of pods are not corrected",
 }
-"""What it means that the right to a resource is missing."""
+"""Effect of a missing permission, by resource."""
 _LABELS_REFUSED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """One thing that differs. ``right`` is the resource, for metrics; ``content`` is what to write.
+    """A pending write. ``right`` is the resource for metrics, ``content`` the content to write.
 
-    It is not ``ready`` while something else must come first.
+    It is not ``ready`` while another write must come first.
     """
 
     key: str
@@ -61,84 +61,84 @@ class _Write:
 
 
 class ApiWriter:
-    """Desired state in, writes out. All calls come from one event loop."""
+    """Writes desired state to the API server. All calls come from one event loop."""
 
     def __init__(
-        self, api: NodeApi, metrics: PluginMetrics, watchdog: Watchdog, pace: BackoffPolicy | None = None
+        self, api: NodeApi, metrics: PluginMetrics, watchdog: Watchdog, policy: BackoffPolicy | None = None
     ) -> None:
         self._api = api
         self._metrics = metrics
         self._watchdog = watchdog
-        self._patience = Backoff(pace or BackoffPolicy())
-        self._notes = EventRecorder(api.write_event, PluginEventMetrics(metrics), RecorderSettings())
-        self._shown: OwnNode | None = None
-        self._wanted: DesiredNode | None = None
-        self._pods: PodWishes = {}
+        self._backoff = Backoff(policy or BackoffPolicy())
+        self._events = EventRecorder(api.write_event, PluginEventMetrics(metrics), RecorderSettings())
+        self._actual_node: OwnNode | None = None
+        self._desired_node: DesiredNode | None = None
+        self._pods: PodPatches = {}
         self._unhealthy: str | None = None
         self._written: dict[str, object] = {}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._changed = asyncio.Event()
 
-    def node_seen(self, facts: OwnNode) -> None:
-        """What the API shows of the node now; what was lost is written again."""
-        self._shown = facts
+    def observe_node(self, node: OwnNode) -> None:
+        """Set the actual state of the node; lost values are written again."""
+        self._actual_node = node
         self._changed.set()
 
-    def want_node(self, wanted: DesiredNode) -> None:
-        """What the node should show."""
-        self._wanted = wanted
+    def set_node(self, node: DesiredNode) -> None:
+        """Set the desired state of the node."""
+        self._desired_node = node
         self._changed.set()
 
-    def want_pods(self, wishes: PodWishes) -> None:
-        """What pods should show, by UID. A pod that is not named is forgotten."""
-        self._pods = wishes
-        for uid in (self._written.keys() | self._told.keys()) - {*wishes, _NODE, _LABELS, _UNHEALTHY}:
+    def set_pods(self, patches: PodPatches) -> None:
+        """Set the desired annotations of pods, by UID. Other pods are forgotten."""
+        self._pods = patches
+        for uid in (self._written.keys() | self._reported.keys()) - {*patches, _NODE, _LABELS, _UNHEALTHY}:
             self._written.pop(uid, None)
-            self._told.pop(uid, None)
-            self._patience.succeeded(uid)
+            self._reported.pop(uid, None)
+            self._backoff.succeeded(uid)
         self._changed.set()
 
-    def want_unhealthy(self, indices: str) -> None:
-        """What the ConfigMap of unhealthy cards should say."""
+    def set_unhealthy(self, indices: str) -> None:
+        """Set the content of the ConfigMap of unhealthy GPUs."""
         self._unhealthy = indices
         self._changed.set()
 
-    def tell(self, note: Event) -> None:
+    def record_event(self, event: Event) -> None:
         """Queue an event."""
-        self._notes.record(note)
+        self._events.record(event)
 
     async def run(self) -> None:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._notes.run())
-            tasks.create_task(self._publish())
+            tasks.create_task(self._events.run())
+            tasks.create_task(self._write_pending())
 
-    async def _publish(self) -> None:
+    async def _write_pending(self) -> None:
         while True:
             self._changed.clear()
-            differing = list(self._differing())
-            self._metrics.unpublished.set(len(differing))
-            ready = [write for write in differing if write.ready]
+            pending = list(self._pending())
+            self._metrics.unpublished.set(len(pending))
+            ready = [write for write in pending if write.ready]
             soonest = min(ready, key=self._wait_s, default=None)
             wait_s = self._wait_s(soonest) if soonest else None
             if soonest is None or wait_s:
-                await self._change(
-                    min((s for s in (wait_s, self._patience.wait_s(_LABELS)) if s), default=None)
+                await self._wait_for_change(
+                    min((s for s in (wait_s, self._backoff.wait_s(_LABELS)) if s), default=None)
                 )
             else:
-                with self._watchdog.work("publisher", _STUCK_S):
-                    await self._carry_out(soonest)
+                with self._watchdog.work("publisher", _WATCHDOG_S):
+                    await self._send(soonest)
 
-    async def _change(self, timeout_s: float | None) -> None:
+    async def _wait_for_change(self, timeout_s: float | None) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()
 
-    def _differing(self) -> Iterator[_Write]:
-        """Everything that the API does not show yet, in the order in which it is written.
+    def _pending(self) -> Iterator[_Write]:
+        """All differences between desired and actual state, in writing order.
 
-        The ConfigMap comes before the node: a change of the node is what makes the scheduler look
-        again, and the extender must not think then that a card is still closed.
+        The ConfigMap comes before the node: a change of the node makes the scheduler retry pods, and the
+        extender must not treat a GPU as unhealthy then that has recovered.
         """
         if self._unhealthy is not None and self._written.get(_UNHEALTHY) != self._unhealthy:
             send = partial(self._send_unhealthy, self._unhealthy)
@@ -146,68 +146,69 @@ class ApiWriter:
         node = self._node_write()
         if node:
             yield node
-        node_agrees = self._wanted is not None and node is None
+        node_written = self._desired_node is not None and node is None
         for uid, (pod, annotations) in self._pods.items():
             if self._written.get(uid) != annotations:
-                yield _Write(uid, "pods", annotations, partial(self._send_pod, pod, annotations), node_agrees)
+                send = partial(self._send_pod, pod, annotations)
+                yield _Write(uid, "pods", annotations, send, ready=node_written)
 
     def _node_write(self) -> _Write | None:
-        """What the node lacks; nobody knows before its object has been seen."""
-        if self._wanted is None:
+        """The pending write of the node, None if it is up to date; not ready while its state is unknown."""
+        if self._desired_node is None:
             return None
-        with_labels = not self._patience.wait_s(_LABELS)
-        merge = patch(self._shown, self._wanted, labels=with_labels) if self._shown else {}
+        actual, with_labels = self._actual_node, not self._backoff.wait_s(_LABELS)
+        merge = patch(actual, self._desired_node, labels=with_labels) if actual else {}
         if merge is None:
             return None
-        return _Write(_NODE, "nodes", merge, partial(self._send_node, merge), ready=self._shown is not None)
+        return _Write(_NODE, "nodes", merge, partial(self._send_node, merge), ready=actual is not None)
 
-    async def _carry_out(self, write: _Write) -> None:
+    async def _send(self, write: _Write) -> None:
         try:
             await write.send()
         except ApiError as error:
             self._metrics.writes.labels(write.right, "error").inc()
-            self._tell_failure(write, error, self._patience.failed(write.key, error))
+            self._report_failure(write, error, self._backoff.failed(write.key, error))
         else:
             self._metrics.writes.labels(write.right, "ok").inc()
-            self._note_success(write)
+            self._report_success(write)
 
     def _wait_s(self, write: _Write) -> float:
-        """Seconds until it may be written.
+        """Seconds until the write is allowed.
 
-        The same once more is not hurried: an echo of an older state may be late, or somebody undoes what
-        we write, who is not to be raced with.
+        Repeating the same node write backs off: the watch may return an older state late, or another client
+        may revert the write.
         """
-        again_s = self._patience.wait_s(_NODE_AGAIN) if self._is_again(write) else 0
-        return max(self._patience.wait_s(write.key), again_s)
+        repeated_s = self._backoff.wait_s(_NODE_REPEATED) if self._is_repeated(write) else 0
+        return max(self._backoff.wait_s(write.key), repeated_s)
 
-    def _is_again(self, write: _Write) -> bool:
+    def _is_repeated(self, write: _Write) -> bool:
         return self._written.get(write.key) == write.content
 
-    def _note_success(self, write: _Write) -> None:
+    def _report_success(self, write: _Write) -> None:
         self._metrics.reduced.labels(write.right).set(0)
-        if self._told.pop(write.key, None):
-            log.info("published_after_all", what=write.right)
-        self._patience.succeeded(write.key)
+        if self._reported.pop(write.key, None):
+            log.info("published_after_failure", what=write.right)
+        self._backoff.succeeded(write.key)
         if write.key == _NODE:
-            if not self._is_again(write):
-                self._patience.succeeded(_NODE_AGAIN)
-            self._patience.failed(_NODE_AGAIN)
+            if not self._is_repeated(write):
+                self._backoff.succeeded(_NODE_REPEATED)
+            self._backoff.failed(_NODE_REPEATED)
         self._written[write.key] = write.content
 
-    def _tell_failure(self, write: _Write, error: ApiError, retry_s: float) -> None:
+    def _report_failure(self, write: _Write, error: ApiError, retry_s: float) -> None:
         right, reason, forbidden = write.right, str(error), error.status == HTTPStatus.FORBIDDEN
         if forbidden:
             self._metrics.reduced.labels(right).set(1)
-        if self._told.get(write.key) == reason:
+        if self._reported.get(write.key) == reason:
             return
-        self._told[write.key] = reason
+        self._reported[write.key] = reason
         if forbidden:
-            log.warning("reduced_mode", right=right, effect=_WITHOUT[right], reason=reason)
+            log.warning("reduced_mode", right=right, effect=_EFFECTS[right], reason=reason)
         else:
             log.warning("not_published", what=right, status=error.status, reason=reason, retry_s=retry_s)
 
     async def _send_unhealthy(self, indices: str) -> None:
-        """One write; where it may not be made, an empty list needs none unless we wrote another one."""
+        """Write the ConfigMap. A forbidden write of an empty list is no error if no other was written."""
         try:
             await self._api.write_unhealthy(indices)
         except ApiError as error:
@@ -215,7 +216,7 @@ class ApiWriter:
                 raise
 
     async def _send_node(self, merge: Mapping[str, Any]) -> None:
-        """One write; without the labels for a while where they are refused."""
+        """Patch the node; without its labels for a while after the API server has refused them."""
         sent, labels = merge, "labels" in merge.get("metadata", {})
         try:
             await self._api.patch_node(merge)
@@ -225,34 +226,33 @@ class ApiWriter:
             sent = await self._send_without_labels(merge, error)
         else:
             if labels:
-                self._take_labels()
-        if self._shown:
-            self._shown = applied(self._shown, sent)
+                self._report_labels_written()
+        if self._actual_node:
+            self._actual_node = applied(self._actual_node, sent)
 
     async def _send_without_labels(self, merge: Mapping[str, Any], error: ApiError) -> Mapping[str, Any]:
-        bare = without_labels(merge)
-        if bare:
-            await self._api.patch_node(bare)
-        self._patience.failed(_LABELS, error)
+        unlabelled = without_labels(merge)
+        if unlabelled:
+            await self._api.patch_node(unlabelled)
+        self._backoff.failed(_LABELS, error)
         self._metrics.reduced.labels(_LABELS).set(1)
-        if _LABELS not in self._told:
-            effect = "cards are not told in labels"
+        if _LABELS not in self._reported:
+            effect = "GPUs are not published in labels"
             log.warning("reduced_mode", right=_LABELS, effect=effect, reason=str(error))
-        self._told[_LABELS] = str(error)
-        return bare
+        self._reported[_LABELS] = str(error)
+        return unlabelled
 
-    def _take_labels(self) -> None:
-        """The API takes labels, be it for the first time."""
-        self._patience.succeeded(_LABELS)
+    def _report_labels_written(self) -> None:
+        self._backoff.succeeded(_LABELS)
         self._metrics.reduced.labels(_LABELS).set(0)
-        if self._told.pop(_LABELS, None):
+        if self._reported.pop(_LABELS, None):
             log.info("reduced_mode_over", right=_LABELS)
 
     async def _send_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
-        """One write; a pod that is gone, or has a successor of its name, needs none."""
+        """Patch the pod. A pod that was deleted, or replaced by another of its name, is no error."""
         try:
             await self._api.patch_pod(pod, annotations)
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            log.info("pod_gone_before_it_was_patched", pod=pod.full_name, reason=str(error))
+            log.info("pod_deleted_before_patch", pod=pod.full_name, reason=str(error))

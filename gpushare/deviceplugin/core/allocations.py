@@ -8,7 +8,7 @@ can change.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpushare.isolation.layout import Bound
+from gpushare.isolation.layout import IsolationMounts
 from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import Amount, Demand
@@ -37,9 +37,9 @@ class Enforcement:
     launches: bool = False
 
     @property
-    def given(self) -> Bound:
+    def given(self) -> IsolationMounts:
         """The mounted files, as the mounts of the container identify them."""
-        return Bound(self.library, self.place, self.launches)
+        return IsolationMounts(self.library, self.place, self.launches)
 
 
 @dataclass(frozen=True, slots=True)

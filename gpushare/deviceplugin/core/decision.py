@@ -17,7 +17,7 @@ from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, is_li
 from gpushare.deviceplugin.core.matching import Match
 from gpushare.deviceplugin.core.response import sets_visible_devices
 from gpushare.errors import InvalidRequest
-from gpushare.isolation.layout import place_named
+from gpushare.isolation.layout import directory_name
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
@@ -167,7 +167,7 @@ def _enforcement(
     if known and (known.library, known.limit) == (library, limit):
         return known
     launches = capabilities.launches and has_compute_share(limit)
-    return Enforcement(place_named(allocation.at_ns), library, limit, launches)
+    return Enforcement(directory_name(allocation.at_ns), library, limit, launches)
 
 
 def with_allocation(allocations: Allocations, allocation: Allocation) -> Allocations:

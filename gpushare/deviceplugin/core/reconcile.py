@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, Key, diverges
 from gpushare.deviceplugin.core.limits import limit_of
 from gpushare.errors import InvalidRequest
-from gpushare.isolation.layout import Bound
+from gpushare.isolation.layout import IsolationMounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ServedContainer:
     first_device_id: str
     units: int
     cards: tuple[str, ...] = ()
-    bound: Bound | None = None
+    bound: IsolationMounts | None = None
 
     @property
     def key(self) -> Key:
@@ -116,7 +116,9 @@ def _adopted(allocations: Allocations, entry: ServedContainer) -> Allocation | N
     return replace(allocation, diverged=diverges(allocations, allocation), enforcement=enforcement)
 
 
-def _enforcement(allocations: Allocations, allocation: Allocation, bound: Bound | None) -> Enforcement | None:
+def _enforcement(
+    allocations: Allocations, allocation: Allocation, bound: IsolationMounts | None
+) -> Enforcement | None:
     """The limit files of the container. A limit that cannot be computed again is empty and allows nothing."""
     if bound is None:
         return None
@@ -124,7 +126,7 @@ def _enforcement(allocations: Allocations, allocation: Allocation, bound: Bound 
         limit = limit_of(allocations, allocation, allocations.gpu_pods[allocation.uid].demand)
     except InvalidRequest:
         limit = ""
-    return Enforcement(bound.place, bound.version, limit, bound.launches)
+    return Enforcement(bound.directory, bound.version, limit, bound.launches)
 
 
 def marked(allocations: Allocations) -> Allocations:

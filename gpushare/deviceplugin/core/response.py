@@ -17,7 +17,7 @@ from gpushare.contract import (
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations
 from gpushare.deviceplugin.core.interface import AllocateResponse, Mount, Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, envs_of
-from gpushare.isolation.layout import IsolationDirs, binds
+from gpushare.isolation.layout import IsolationDirs, bind_mounts
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
@@ -61,7 +61,7 @@ def response_for(
 
 def _isolation_mounts(allocation: Allocation, style: ResponseSettings) -> Iterator[Mount]:
     if allocation.enforcement:
-        for bind in binds(style.folders, allocation.enforcement.given):
+        for bind in bind_mounts(style.folders, allocation.enforcement.given):
             yield Mount(bind.host, bind.inside, bind.read_only)
 
 

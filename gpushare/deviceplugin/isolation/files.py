@@ -1,7 +1,7 @@
-"""The files that hold containers: which library there is, limits, regions, and links to them.
+"""Files for enforcement on the node: library versions, container directories, and the ready state of MPS.
 
-What does not belong here: what is in them (``gpushare.isolation``), and who gets them (``keeper``).
-The folder of the state is in memory: nothing here takes long.
+Formats are in ``gpushare.isolation`` and ``gpushare.mps``; which containers get files is decided by
+``manager``. The state directory is in memory, so nothing here takes long.
 """
 
 import os
@@ -20,107 +20,106 @@ from gpushare.isolation.layout import (
     LIMIT,
     PRELOAD_FILE,
     REGION,
+    DirectoryOwner,
     IsolationDirs,
-    Owner,
-    folder_of,
-    is_place,
+    is_directory_name,
+    link_of,
     owner_of,
 )
-from gpushare.isolation.versions import current
+from gpushare.isolation.versions import current_version
 from gpushare.mps.layout import MpsDirs, ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 
-_FOLDER_MODE: Final = 0o755
+MPS: Final = "mps"
+"""Value of the label ``right`` in the reduced mode metric."""
+_DIRECTORY_MODE: Final = 0o755
 _LIMIT_MODE: Final = 0o644
 _REGION_MODE: Final = 0o666
-"""The container's processes write it, whoever they are."""
+"""Processes of the container write the region as any user."""
 
 
 class EnforcementFiles:
-    """``visible`` is whether both folders are there: without their mounts there is nobody to be held."""
+    """Files of limited containers. ``visible``: both directories are mounted, so limits can be enforced."""
 
     def __init__(self, folders: IsolationDirs) -> None:
         self.folders = folders
         self.visible = folders.libraries.is_dir() and folders.state.is_dir()
 
     def library(self) -> str | None:
-        """The version that new containers get; None where none is installed as a whole."""
-        version = current(self.folders.libraries)
+        """The version that new containers get; None if no complete version is current."""
+        version = current_version(self.folders.libraries)
         return version if version and self.has(version) else None
 
     def has(self, version: str, build: str = LIBRARY) -> bool:
-        """Whether that version of the library is there as a whole, by the file name of its build."""
-        folder = self.folders.libraries / version
-        return all((folder / name).is_file() for name in (build, PRELOAD_FILE))
+        """Whether a version is installed completely; ``build`` is the file name of the library."""
+        directory = self.folders.libraries / version
+        return all((directory / name).is_file() for name in (build, PRELOAD_FILE))
 
-    def make(self, hold: Enforcement) -> None:
-        """Have limit and region of that place there; what is there stays. Raises ConfigError.
+    def create(self, enforcement: Enforcement) -> None:
+        """Create limit and region in the container directory; existing files stay. Raises ConfigError.
 
-        A container that started without its files has got folders in their place: container runtimes
-        make what they cannot find.
+        If a container was started without these files, the container runtime has created directories in
+        their place; they are replaced.
         """
-        folder = self.folders.state / hold.place
-        with _told(f"cannot write {folder}"):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(_FOLDER_MODE)
-            for path in (folder / LIMIT, folder / REGION):
+        directory = self.folders.state / enforcement.place
+        with _as_config_error(f"cannot write {directory}"):
+            directory.mkdir(exist_ok=True)
+            directory.chmod(_DIRECTORY_MODE)
+            for path in (directory / LIMIT, directory / REGION):
                 if path.is_dir():
                     path.rmdir()
-        if not (folder / LIMIT).exists():
-            replace_file(folder / LIMIT, hold.limit.encode(), mode=_LIMIT_MODE)
-        if not (folder / REGION).exists():
-            # Written to its end: of memory that is short a hole would be the first to miss it.
-            replace_file(folder / REGION, region.empty(), mode=_REGION_MODE)
+        if not (directory / LIMIT).exists():
+            replace_file(directory / LIMIT, enforcement.limit.encode(), mode=_LIMIT_MODE)
+        if not (directory / REGION).exists():
+            # Written without holes: a write into a hole would fail when memory is short.
+            replace_file(directory / REGION, region.empty(), mode=_REGION_MODE)
 
-    def settle(self, holds: Mapping[Owner, Enforcement], *, clear: bool) -> None:
-        """Have these places, each with its owner's link; with ``clear``, no others. Raises ConfigError."""
-        for owner, hold in holds.items():
-            self.make(hold)
-            self._link(owner, hold.place)
+    def sync(self, enforcements: Mapping[DirectoryOwner, Enforcement], *, clear: bool) -> None:
+        """Create these directories and their links; with ``clear``, remove others. Raises ConfigError."""
+        for owner, enforcement in enforcements.items():
+            self.create(enforcement)
+            self._link(owner, enforcement.place)
         if clear:
-            self._clear(holds)
+            self._clear(enforcements)
 
-    def _link(self, owner: Owner, place: str) -> None:
-        link = folder_of(self.folders.state, owner)
+    def _link(self, owner: DirectoryOwner, name: str) -> None:
+        link = link_of(self.folders.state, owner)
         draft = link.with_name(f".{link.name}")
-        with _told(f"cannot write {link}"):
-            if link.is_symlink() and str(link.readlink()) == place:
+        with _as_config_error(f"cannot write {link}"):
+            if link.is_symlink() and str(link.readlink()) == name:
                 return
             draft.unlink(missing_ok=True)
-            draft.symlink_to(place)
+            draft.symlink_to(name)
             draft.replace(link)
 
-    def _clear(self, holds: Mapping[Owner, Enforcement]) -> None:
-        places = {hold.place for hold in holds.values()}
-        with _told(f"cannot clear {self.folders.state}"), os.scandir(self.folders.state) as entries:
+    def _clear(self, enforcements: Mapping[DirectoryOwner, Enforcement]) -> None:
+        names = {each.place for each in enforcements.values()}
+        state = self.folders.state
+        with _as_config_error(f"cannot clear {state}"), os.scandir(state) as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    if owner_of(entry.name) not in holds:
+                    if owner_of(entry.name) not in enforcements:
                         Path(entry).unlink()
-                elif is_place(entry.name) and entry.name not in places:
+                elif is_directory_name(entry.name) and entry.name not in names:
                     shutil.rmtree(entry)
 
 
-@contextmanager
-def _told(problem: str) -> Iterator[None]:
-    """Errors of the system as ours."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{problem}: {error.strerror}") from error
-
-
-MPS: Final = "mps"
-"""What the metric of reduced modes calls it."""
-
-
 class MpsStatus:
-    """``visible`` is whether the agent has the folder where they are: without its mount MPS serves nobody."""
+    """Ready state of the MPS control daemons. ``visible``: their state directory is mounted."""
 
     def __init__(self, folders: MpsDirs) -> None:
         self.folders = folders
         self.visible = folders.state.is_dir()
 
     def up(self, uuid: str) -> bool:
-        """Whether that card's daemon answers, as far as its keeper has seen."""
+        """Whether the control daemon of this GPU is ready."""
         return is_ready(ready_lock_of(self.folders.state, uuid))
+
+
+@contextmanager
+def _as_config_error(problem: str) -> Iterator[None]:
+    """Raise ConfigError for an OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{problem}: {error.strerror}") from error

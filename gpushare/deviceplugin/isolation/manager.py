@@ -1,7 +1,7 @@
-"""Keeps what holds containers: on the disk before the answer, there again at start, gone after the pod.
+"""Enforces limits on containers: writes their files before Allocate returns, removes them after the pod.
 
-All calls come from one event loop, and between looking at the household and writing nothing is awaited:
-so no place is cleared away that was made a moment ago.
+All calls come from one event loop, and nothing is awaited between reading the node state and writing files,
+so a container directory that was just created is never removed.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import ConfigError
-from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, Owner
+from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, DirectoryOwner
 from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
 
@@ -26,11 +26,11 @@ log = structlog.get_logger()
 
 _RETRY_S: Final = 5.0
 RIGHT: Final = "isolation"
-"""What the metric of reduced modes calls it."""
+"""Value of the label ``right`` in the reduced mode metric."""
 
 
 class EnforcementManager:
-    """Holds the containers of one household. ``paces``: whether somebody sets the rates of launches."""
+    """Enforces the limits of one node state. ``paces``: whether a pacer sets launch rates."""
 
     def __init__(
         self,
@@ -78,27 +78,30 @@ class EnforcementManager:
     async def write(self, grant: Allocation) -> None:
         """Have a grant that was taken in on the disk, and what holds it. Raises ConfigError."""
         if grant.enforcement:
-            self._places.make(grant.enforcement)
-        await self._record.keep(lambda: self._node_state.allocations.by_container)
+            self._places.create(grant.enforcement)
+        await self._record.write(lambda: self._node_state.allocations.by_container)
 
     async def run(self) -> None:
-        """Have files for all who are held and for nobody else, until cancelled."""
+        """Keep the limit files in step with the allocations until cancelled."""
         kept = None
         while True:
             grants = self._node_state.allocations.by_container
             if grants is kept or not self._places.visible:
                 await self._node_state.changed()
-            elif self.settle():
+            elif self.sync():
                 kept = grants
             else:
                 await asyncio.sleep(_RETRY_S)
 
-    def settle(self) -> bool:
-        """Whether the files are as they should be. Nothing is removed while others may live here."""
-        certain = self._node_state.certain
+    def sync(self) -> bool:
+        """Write and remove files once; returns whether all succeeded.
+
+        Files are removed only when all pods of the node are known.
+        """
+        certain = self._node_state.is_complete
         holds = self.holds
         try:
-            self._places.settle(holds, clear=certain)
+            self._places.sync(holds, clear=certain)
         except ConfigError as error:
             self._metrics.reduced.labels(RIGHT).set(1)
             log.warning("places_not_kept", reason=str(error))
@@ -107,10 +110,14 @@ class EnforcementManager:
         return True
 
     @property
-    def holds(self) -> Mapping[Owner, Enforcement]:
+    def holds(self) -> Mapping[DirectoryOwner, Enforcement]:
         """What holds containers now."""
         grants = self._node_state.allocations.by_container.values()
-        return {Owner(grant.uid, grant.container): grant.enforcement for grant in grants if grant.enforcement}
+        return {
+            DirectoryOwner(grant.uid, grant.container): grant.enforcement
+            for grant in grants
+            if grant.enforcement
+        }
 
     @property
     def cards(self) -> frozenset[str]:
@@ -119,7 +126,7 @@ class EnforcementManager:
         return frozenset(uuid for grant in grants if grant.enforcement for uuid, _ in grant.cards)
 
     def _tell_missing(self, holds: Iterable[Enforcement]) -> None:
-        """Container runtimes start containers without a file that they cannot find."""
+        """Report missing library versions: container runtimes would start containers without them."""
         given = {(hold.library, hold.launches) for hold in holds}
         missing = frozenset(
             version

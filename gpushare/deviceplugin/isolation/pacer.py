@@ -1,9 +1,8 @@
-"""The job that makes parts of a card's time real: looks at cards and regions, and writes into the regions.
+"""Enforces compute shares: samples GPUs and regions, and writes launch rates into the regions.
 
-What belongs here: when to look, and the files. What does not: whose processes are which (``occupants``),
-and what follows from that (``pacing``, ``strays``). While nobody is held nothing is done; containers that
-are held to their memory alone are looked at now and then, for the size of their contexts. Then it is also
-seen which memory of their cards no limit holds.
+Decides when to sample, and reads and writes the files. ``process_owners`` finds the containers of processes,
+``core.pacing`` computes rates and context sizes, ``core.uncounted`` finds memory outside all limits. Without
+limited containers nothing is sampled; containers with memory limits only are sampled less often.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from gpushare.deviceplugin.core.allocations import Enforcement
 from gpushare.deviceplugin.core.pacing import ContainerPacing, Seen, pace, unmeasured
 from gpushare.deviceplugin.core.uncounted import UncountedProcess, uncounted_beside, uncounted_in
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
-from gpushare.deviceplugin.isolation.process_owners import Found, ProcessOwners
+from gpushare.deviceplugin.isolation.process_owners import ProcessesByGpu, ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.state import NodeState
@@ -32,132 +31,134 @@ from gpushare.ports import ProcessDriver
 log = structlog.get_logger()
 
 COMPUTE: Final = "compute"
-"""What the metric of reduced modes calls it."""
-_EVERY_S: Final = 1.0
-_CONTEXTS_EVERY_S: Final = 10.0
+"""Value of the label ``right`` in the reduced mode metric."""
+_ROUND_S: Final = 1.0
+_CONTEXTS_S: Final = 10.0
 _CARDS: Final = "cards"
 
-Holds = Mapping[str, Enforcement]
-"""By place."""
+Enforcements = Mapping[str, Enforcement]
+"""Limited containers by container directory."""
 
 
 class PacingRound(NamedTuple):
-    """Of a look: whether all could be measured that have a part of a card's time; and what no limit holds."""
+    """Result of a round: whether all compute shares could be measured, and the uncounted processes."""
 
-    told: bool = True
+    measured: bool = True
     uncounted: tuple[UncountedProcess, ...] = ()
 
 
 class Pacer:
-    """Serves the containers of one household."""
+    """Paces the limited containers of one node state."""
 
     def __init__(
         self,
         node_state: NodeState,
-        keeper: EnforcementManager,
-        loads: ProcessDriver,
-        occupants: ProcessOwners,
+        manager: EnforcementManager,
+        driver: ProcessDriver,
+        process_owners: ProcessOwners,
         reporter: UncountedReporter,
         metrics: PluginMetrics,
     ) -> None:
         self._node_state = node_state
-        self._keeper = keeper
-        self._loads = loads
-        self._occupants = occupants
+        self._manager = manager
+        self._driver = driver
+        self._process_owners = process_owners
         self._reporter = reporter
-        self._accounts: dict[str, ContainerPacing] = {}
-        self._troubles: dict[str, str] = {}
+        self._pacing: dict[str, ContainerPacing] = {}
+        self._problems: dict[str, str] = {}
         self._contexts_at = -math.inf
         self._sampled_at: float | None = None
         metrics.sample_age.set_function(lambda: self.age_s)
 
     @property
     def age_s(self) -> float:
-        """How old the last sample is by which rates are set; 0 where nobody needs one."""
+        """Age of the last sample for launch rates; 0 if no container has a compute share."""
         return 0.0 if self._sampled_at is None else time.monotonic() - self._sampled_at
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Run rounds until cancelled."""
         while True:
-            holds = {hold.place: hold for hold in self._keeper.holds.values()}
-            if not holds:
+            enforcements = {each.place: each for each in self._manager.holds.values()}
+            if not enforcements:
                 self._sampled_at = None
                 await self._node_state.changed()
                 continue
             try:
-                await self.round(holds)
-            except Exception:  # a defect costs one round; where it costs all, the samples grow old
+                await self.round(enforcements)
+            except Exception:  # a bug must not end the job; if all rounds fail, the metric of the age rises
                 log.exception("pacing_failed")
-            await asyncio.sleep(_EVERY_S)
+            await asyncio.sleep(_ROUND_S)
 
-    async def round(self, holds: Holds) -> None:
-        """One look at those who need one now."""
+    async def round(self, enforcements: Enforcements) -> None:
+        """Sample the containers that are due now, and write their regions."""
         now = time.monotonic()
-        paced = {place: hold for place, hold in holds.items() if hold.launches}
+        paced = {directory: each for directory, each in enforcements.items() if each.launches}
         if not paced:
             self._sampled_at = None
         elif self._sampled_at is None:
             self._sampled_at = now
-        due = now - self._contexts_at >= _CONTEXTS_EVERY_S
+        due = now - self._contexts_at >= _CONTEXTS_S
         if not (due or paced):
             return
         try:
-            found = await self._loads.processes()
-            # Many files, some as a container left them: not on the thread that answers the kubelet.
-            looked_at, cards = (holds, self._keeper.cards) if due else (paced, frozenset[str]())
-            outcome = await asyncio.to_thread(self._look_at, looked_at, found, cards)
+            running = await self._driver.processes()
+            # In a thread, because containers can make the many files slow to read.
+            sampled, cards = (enforcements, self._manager.cards) if due else (paced, frozenset[str]())
+            result = await asyncio.to_thread(self._sample, sampled, running, cards)
         except (GpuError, SourceError, OSError) as error:
-            self._tell(_CARDS, str(error))
+            self._log_problem(_CARDS, str(error))
             return
-        self._tell(_CARDS, "")
+        self._log_problem(_CARDS, "")
         if due:
             self._contexts_at = now
-            self._reporter.take(outcome.uncounted)
-        if paced and outcome.told:
+            self._reporter.report(result.uncounted)
+        if paced and result.measured:
             self._sampled_at = now
-        self._accounts = {place: each for place, each in self._accounts.items() if place in holds}
-        self._troubles = {what: each for what, each in self._troubles.items() if what in holds}
+        self._pacing = {name: each for name, each in self._pacing.items() if name in enforcements}
+        self._problems = {name: each for name, each in self._problems.items() if name in enforcements}
 
-    def _look_at(self, holds: Holds, found: Found, cards: frozenset[str]) -> PacingRound:
-        """``cards`` are those on which others than these are looked for too. Raises SourceError."""
-        seen = self._occupants.look(found)
-        outcomes = [
-            self._one(hold, {uuid: on.get(place, {}) for uuid, on in seen.held.items()})
-            for place, hold in holds.items()
+    def _sample(
+        self, enforcements: Enforcements, running: ProcessesByGpu, cards: frozenset[str]
+    ) -> PacingRound:
+        """Sample these containers, and other processes on ``cards``, by UUID. Raises SourceError."""
+        owners = self._process_owners
+        located = owners.locate(running)
+        results = [
+            self._sample_one(each, {uuid: on.get(name, {}) for uuid, on in located.limited.items()})
+            for name, each in enforcements.items()
         ]
-        others = {uuid: on for uuid, on in seen.others.items() if uuid in cards}
-        pids = {each.pid for on in others.values() for each in on if not self._occupants.serves(each.pid)}
-        homes = containers_of(pids, self._occupants.proc)
+        others = {uuid: on for uuid, on in located.others.items() if uuid in cards}
+        pids = {each.pid for on in others.values() for each in on if not owners.is_mps_server(each.pid)}
         uncounted = (
-            *(each for outcome in outcomes for each in outcome.uncounted),
-            *uncounted_beside(others, homes),
+            *(each for result in results for each in result.uncounted),
+            *uncounted_beside(others, containers_of(pids, owners.proc)),
         )
-        return PacingRound(all(outcome.told for outcome in outcomes), uncounted)
+        return PacingRound(all(result.measured for result in results), uncounted)
 
-    def _one(self, hold: Enforcement, seen: Mapping[str, Seen]) -> PacingRound:
-        if not (hold.launches or any(seen.values())):
+    def _sample_one(self, enforcement: Enforcement, seen: Mapping[str, Seen]) -> PacingRound:
+        """Sample one container; ``seen`` are its processes by GPU UUID."""
+        name = enforcement.place
+        if not (enforcement.launches or any(seen.values())):
             return PacingRound()
         try:
-            limits = parse(hold.limit)
-            path = self._occupants.state / hold.place / REGION
+            limits = parse(enforcement.limit)
+            path = self._process_owners.state / name / REGION
             region = region_at(path, limits)
-            before = self._accounts.get(hold.place, ContainerPacing())
+            before = self._pacing.get(name, ContainerPacing())
             on = [seen.get(limit.uuid) for limit in limits]
-            account, writes = pace(limits, region, on, time.monotonic_ns(), before)
+            pacing, writes = pace(limits, region, on, time.monotonic_ns(), before)
             if writes:
                 write_region(path, writes)
         except (OSError, SourceError, InvalidRequest) as error:
-            self._accounts.pop(hold.place, None)
-            self._tell(hold.place, str(error))
+            self._pacing.pop(name, None)
+            self._log_problem(name, str(error))
             return PacingRound()
-        self._tell(hold.place, "")
-        self._accounts[hold.place] = account
-        return PacingRound(
-            not unmeasured(limits, account), tuple(uncounted_in(hold.place, limits, region, seen))
-        )
+        self._log_problem(name, "")
+        self._pacing[name] = pacing
+        return PacingRound(not unmeasured(limits, pacing), tuple(uncounted_in(name, limits, region, seen)))
 
-    def _tell(self, what: str, trouble: str) -> None:
-        """Each once, until it is another."""
-        if trouble and trouble != self._troubles.get(what):
-            log.warning("not_paced", what=what, reason=trouble, effect="the last rates stay")
-        self._troubles[what] = trouble
+    def _log_problem(self, what: str, problem: str) -> None:
+        """Log a problem once, until it changes."""
+        if problem and problem != self._problems.get(what):
+            log.warning("not_paced", what=what, reason=problem, effect="launch rates are not updated")
+        self._problems[what] = problem

@@ -1,6 +1,6 @@
-"""Tells of memory that no limit holds: an event on the pod, or on the node where no pod is known.
+"""Reports GPU memory outside all limits: an event on the pod, or on the node for processes of no known pod.
 
-What belongs here: the words, and whom they are about. What does not: what is to be told (``strays``).
+Writes the messages; ``core.uncounted`` decides what to report.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,94 +21,92 @@ from gpushare.ports import Event, node_event, pod_event
 log = structlog.get_logger()
 
 _MIB: Final = 1024 * 1024
-_NAMED: Final = 5
-"""As many processes an event names: the text has an end."""
-_UNKNOWN: Final = (
-    "The isolation library is not loaded into programs that are linked statically, made for musl or bring "
-    "their own C library, and dlmopen goes past it: link them dynamically on an image with glibc, or give "
-    "the pod a card of its own"
+_MAX_LISTED: Final = 5
+"""Number of processes in an event, to bound its length."""
+_UNKNOWN_HINT: Final = (
+    "The isolation library is not loaded into programs that are linked statically, use musl or bring their "
+    "own C library, and dlmopen bypasses it: link them dynamically on an image with glibc, or give the pod a "
+    "whole GPU"
 )
-_UNCOUNTED: Final = (
-    "The program goes past the isolation library, or the driver takes more than is counted: give the pod a "
-    "card of its own, or ask for more units"
+_UNCOUNTED_HINT: Final = (
+    "The program bypasses the isolation library, or the driver uses more memory than is counted: give the "
+    "pod a whole GPU, or request more units"
 )
-_POD: Final = (
-    "The pod is older than isolation on its node, was not to be held, or its program has left its "
-    "container's root: make the pod anew, or give it a card of its own"
+_POD_HINT: Final = (
+    "The pod was started before isolation on its node, is exempt from limits, or its program has left the "
+    "root directory of its container: recreate the pod, or give it a whole GPU"
 )
-_NODE: Final = "They may take what was given to others: end what nobody should have started"
+_NODE_HINT: Final = "They may use memory that is allocated to pods: end processes that should not run"
 
 
 class UncountedReporter:
-    """Tells of one household. ``proc`` shows the host's processes, ``tell`` takes events."""
+    """Reports for one node state. ``proc`` shows the host's processes; ``record_event`` receives events."""
 
-    def __init__(self, node_state: NodeState, proc: Path, *, tell: Callable[[Event], None]) -> None:
+    def __init__(self, node_state: NodeState, proc: Path, *, record_event: Callable[[Event], None]) -> None:
         self._node_state = node_state
         self._proc = proc
-        self._tell = tell
-        self._memory = Reported()
+        self._record_event = record_event
+        self._reported = Reported()
 
-    def take(self, found: Iterable[UncountedProcess]) -> None:
-        """All strays of one look at every held container. What nobody can be told yet stays news."""
-        memory, fresh = new_findings(found, self._memory)
-        told = dict(memory.reported)
-        for fact, uncounted in fresh.items():
-            largest = sorted(uncounted, key=lambda each: each.uncounted, reverse=True)[:_NAMED]
+    def report(self, found: Iterable[UncountedProcess]) -> None:
+        """Report new findings among all uncounted processes; findings without a known pod stay new."""
+        reported, fresh = new_findings(found, self._reported)
+        told = dict(reported.reported)
+        for finding, uncounted in fresh.items():
+            largest = sorted(uncounted, key=lambda each: each.uncounted, reverse=True)[:_MAX_LISTED]
             commands = {each.pid: command_of(each.pid, self._proc) for each in largest}
-            note = event_of(self._node_state.allocations, fact, uncounted, commands)
-            if note:
-                log.warning("not_held", about=note.name, reason=note.reason, text=note.text)
-                self._tell(note)
+            event = event_of(self._node_state.allocations, finding, uncounted, commands)
+            if event:
+                log.warning("not_held", about=event.name, reason=event.reason, text=event.text)
+                self._record_event(event)
             else:
-                del told[fact]
-        self._memory = replace(memory, reported=told)
+                del told[finding]
+        self._reported = replace(reported, reported=told)
 
 
 def event_of(
     allocations: Allocations,
-    fact: Finding,
+    finding: Finding,
     uncounted: Sequence[UncountedProcess],
     commands: Mapping[int, str],
 ) -> Event | None:
-    """What is told of a fact; None where its pod is not known, yet or any more.
+    """The event for a finding; None if its pod is not known yet, or no longer.
 
-    ``commands`` are names of processes, by pid.
+    ``commands`` are the commands of processes by PID; only these processes are listed.
     """
-    index = allocations.index_of(fact.uuid)
-    card = fact.uuid if index is None else f"card {index}"
+    index = allocations.index_of(finding.uuid)
+    gpu = finding.uuid if index is None else f"GPU {index}"
     listed = _listed(uncounted, commands)
-    if fact.owner.place:
-        return _container_note(allocations, fact, card, listed, uncounted)
-    uid = fact.owner.pod_uid
+    if finding.owner.place:
+        return _container_event(allocations, finding, gpu, listed, uncounted)
+    uid, count = finding.owner.pod_uid, _count(uncounted)
     if gpu_pod := allocations.gpu_pods.get(uid):
-        count = _count(uncounted)
-        text = f"has {count} on {card}, beside held containers, that no limit holds: {listed}. {_POD}"
+        text = f"has {count} without a limit on {gpu}, beside limited containers: {listed}. {_POD_HINT}"
         return pod_event(gpu_pod.pod, EVENT_NOT_HELD, text, warning=True)
     if uid in allocations.by_pod:
         return None
-    whose = f"of pod UID {uid}" if uid else "of no pod"
-    count = _count(uncounted)
-    text = f"{card} has {count} {whose}, beside held containers, that no limit holds: {listed}. {_NODE}"
+    owner = f"of pod UID {uid}" if uid else "of no pod"
+    text = f"{gpu} has {count} {owner} without a limit, beside limited containers: {listed}. {_NODE_HINT}"
     return node_event(allocations.node, EVENT_NOT_HELD, text)
 
 
-def _container_note(
-    allocations: Allocations, fact: Finding, card: str, listed: str, uncounted: Sequence[UncountedProcess]
+def _container_event(
+    allocations: Allocations, finding: Finding, gpu: str, listed: str, uncounted: Sequence[UncountedProcess]
 ) -> Event | None:
-    grants = allocations.by_container.values()
-    grant = next(
-        (each for each in grants if each.enforcement and each.enforcement.place == fact.owner.place), None
+    every, directory = allocations.by_container.values(), finding.owner.place
+    allocation = next(
+        (each for each in every if each.enforcement and each.enforcement.place == directory), None
     )
-    gpu_pod = allocations.gpu_pods.get(grant.uid) if grant else None
-    if not (grant and grant.enforcement and gpu_pod):
+    gpu_pod = allocations.gpu_pods.get(allocation.uid) if allocation else None
+    if not (allocation and allocation.enforcement and gpu_pod):
         return None
-    mib = sum(each.limit_mib for each in parse(grant.enforcement.limit) if each.uuid == fact.uuid)
-    container = f"container {grant.container}, held to {mib} MiB of {card},"
-    if fact.known:
+    mib = sum(each.limit_mib for each in parse(allocation.enforcement.limit) if each.uuid == finding.uuid)
+    container = f"container {allocation.container}, limited to {mib} MiB of {gpu},"
+    if finding.known:
         size = sum(each.uncounted for each in uncounted) // _MIB
-        text = f"{container} has {size} MiB more than isolation has counted: {listed}. {_UNCOUNTED}"
+        text = f"{container} uses {size} MiB that isolation has not counted: {listed}. {_UNCOUNTED_HINT}"
         return pod_event(gpu_pod.pod, EVENT_UNCOUNTED, text, warning=True)
-    text = f"{container} has {_count(uncounted)} there that isolation does not know: {listed}. {_UNKNOWN}"
+    text = f"{container} has {_count(uncounted)} unknown to isolation: {listed}. {_UNKNOWN_HINT}"
     return pod_event(gpu_pod.pod, EVENT_NOT_HELD, text, warning=True)
 
 

@@ -114,8 +114,8 @@ class Allocator:
         return outcome
 
     async def _allocate(self, ids: tuple[str, ...], deadline: float) -> AllocateResponse | Rejected:
-        if self._node_state.refusal:
-            return Rejected("not_serving", self._node_state.refusal)
+        if self._node_state.not_serving_reason:
+            return Rejected("not_serving", self._node_state.not_serving_reason)
 
         async def attempt(*, last: bool) -> tuple[Match, Allocated | Rejected] | None:
             return await self._decide(ids, last=last)
@@ -133,7 +133,7 @@ class Allocator:
 
         Nothing is awaited between the match and the commit to the node state.
         """
-        leaving = await self._releaser.settle()
+        leaving = await self._releaser.release_terminated()
         call = self._call(len(ids), ids)
         if contested(self._node_state.allocations, call):
             known = await self._kubelet.names()
@@ -151,11 +151,11 @@ class Allocator:
         """Commit the allocation, write its files and the record, and respond; roll back if a write fails."""
         allocation = decision.allocation
         before = self._node_state.allocations.by_container.get(allocation.key)
-        self._node_state.take_grant(allocation)
+        self._node_state.add_allocation(allocation)
         try:
             await self._enforcement.write(allocation)
         except ConfigError as error:
-            self._node_state.drop_grant(allocation, before)
+            self._node_state.revert_allocation(allocation, before)
             return self._reject(Rejected("record", str(error)), decision.match)
         self._last = allocation
         log.info(

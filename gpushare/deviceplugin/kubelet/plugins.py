@@ -59,7 +59,7 @@ class _Plugin:
         return self._node_state.shared_gpus, self._offers()
 
     def _offers(self) -> bool:
-        return self._node_state.refusal is None
+        return self._node_state.not_serving_reason is None
 
     def _units(self, card: Card) -> int:
         raise NotImplementedError

@@ -47,7 +47,7 @@ class Retries:
     async def _change(self, *, ask: bool) -> None:
         """Return when the decision may be a different one."""
         if ask and self._kubelet.pods:
-            self._node_state.take_strangers(await self._kubelet.pods())
+            self._node_state.update_kubelet_pods(await self._kubelet.pods())
         else:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._node_state.changed(), _POLL_S)

@@ -1,4 +1,4 @@
-"""Who holds which devices, as the household reads it: from the kubelet's checkpoint, or else from its API."""
+"""Devices that the kubelet has allocated, from its checkpoint or from the PodResources API."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,9 +17,9 @@ from gpushare.deviceplugin.core.allocations import Allocations
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.core.response import named_gpus
 from gpushare.deviceplugin.core.whole_gpus import Devices, devices_by_pod
-from gpushare.deviceplugin.node.state import KubeletRecord
+from gpushare.deviceplugin.node.state import KubeletAllocations
 from gpushare.errors import KubeletError
-from gpushare.isolation.layout import bound
+from gpushare.isolation.layout import isolation_mounts
 from gpushare.model.cards import Card
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.quantity import parse_small
@@ -28,60 +28,60 @@ log = structlog.get_logger()
 
 
 class CheckpointReader:
-    """Reads the file when it has changed. A file that cannot be read is told once and counts as none."""
+    """Reads the checkpoint file when it has changed. An unreadable file is logged once."""
 
     def __init__(self, path: Path, cards: Callable[[], tuple[Card, ...]]) -> None:
         self._file = CheckpointFile(path)
         self._cards = cards
-        self._read: Checkpoint | None = None
-        self._recorded: KubeletRecord | None = None
-        self._trouble = ""
+        self._checkpoint: Checkpoint | None = None
+        self._allocations: KubeletAllocations | None = None
+        self._problem = ""
 
-    def __call__(self) -> KubeletRecord | None:
-        """What the checkpoint says; None where it cannot be read."""
+    def __call__(self) -> KubeletAllocations | None:
+        """The allocations in the checkpoint; None if it cannot be read."""
         try:
             latest = self._file.latest()
         except KubeletError as error:
-            self._tell(str(error))
+            self._log_problem(str(error))
             return None
-        self._trouble = ""
-        if latest is not self._read or self._recorded is None:
-            self._read, self._recorded = latest, recorded_in(latest, self._cards())
-        return self._recorded
+        self._problem = ""
+        if latest is not self._checkpoint or self._allocations is None:
+            self._checkpoint, self._allocations = latest, allocations_in(latest, self._cards())
+        return self._allocations
 
-    def _tell(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            log.warning("checkpoint_unreadable", reason=trouble)
-        self._trouble = trouble
+    def _log_problem(self, problem: str) -> None:
+        if problem != self._problem:
+            log.warning("checkpoint_unreadable", reason=problem)
+        self._problem = problem
 
 
-def recorded_in(checkpoint: Checkpoint | None, cards: tuple[Card, ...]) -> KubeletRecord | None:
-    """The containers that hold devices. A missing file is None: nobody knows then."""
+def allocations_in(checkpoint: Checkpoint | None, cards: tuple[Card, ...]) -> KubeletAllocations | None:
+    """Containers with gpu-mem devices and pods with whole GPUs; None without a checkpoint file."""
     if checkpoint is None:
         return None
     entries = checkpoint.entries
-    return KubeletRecord(
+    return KubeletAllocations(
         tuple(_served(entry, cards) for entry in entries if entry.resource == RESOURCE_MEM and entry.ids),
         devices_by_pod((entry.pod_uid, entry.resource, entry.ids) for entry in entries),
     )
 
 
 def _served(entry: CheckpointEntry, cards: tuple[Card, ...]) -> ServedContainer:
-    answer = plugin_response(entry)
+    response = plugin_response(entry)
     return ServedContainer(
         entry.pod_uid,
         entry.container,
         min(entry.ids),
         len(entry.ids),
-        _uuids(answer, cards),
-        bound(answer.mounts),
+        _uuids(response, cards),
+        isolation_mounts(response.mounts),
     )
 
 
 def served_by_name(
     found: Iterable[ContainerDevices], allocations: Allocations
 ) -> tuple[ServedContainer, ...]:
-    """The same from the PodResources API, which knows no UIDs: a pod of that name that lives here now."""
+    """Containers with gpu-mem devices by the PodResources API, which has names of pods but no UIDs."""
     uids = {gpu_pod.pod.full_name: uid for uid, gpu_pod in allocations.gpu_pods.items()}
     return tuple(
         ServedContainer(uid, each.container, min(each.ids), len(each.ids))
@@ -90,15 +90,15 @@ def served_by_name(
     )
 
 
-def whole_by_name(found: Iterable[ContainerDevices], uids: Mapping[str, str]) -> dict[str, Devices]:
-    """Whole GPUs from the PodResources API by pod UID; ``uids`` are those of the pods that live here now."""
-    held = ((uids.get(f"{each.namespace}/{each.pod}"), each) for each in found)
-    return devices_by_pod((uid, each.resource, each.ids) for uid, each in held if uid)
+def whole_gpus_by_name(found: Iterable[ContainerDevices], uids: Mapping[str, str]) -> dict[str, Devices]:
+    """Whole GPUs by pod UID, from the PodResources API; ``uids`` are the pods on this node by full name."""
+    pods = ((uids.get(f"{each.namespace}/{each.pod}"), each) for each in found)
+    return devices_by_pod((uid, each.resource, each.ids) for uid, each in pods if uid)
 
 
-def _uuids(answer: PluginResponse, cards: tuple[Card, ...]) -> tuple[str, ...]:
-    """The cards that the kept answer names, by UUID or, as the original does, by index."""
-    names = named_gpus(answer.envs, answer.mounts, answer.cdi_devices)
+def _uuids(response: PluginResponse, cards: tuple[Card, ...]) -> tuple[str, ...]:
+    """GPUs in the recorded Allocate response: by UUID, or by index if the Aliyun plugin returned it."""
+    names = named_gpus(response.envs, response.mounts, response.cdi_devices)
     by_index: dict[int | None, str] = {card.index: card.uuid for card in cards}
     known = {card.uuid for card in cards}
     uuids = (name if name in known else by_index.get(parse_small(name)) for name in names)

@@ -1,4 +1,4 @@
-"""What has to be looked after as long as the agent runs: the kubelet's word, departures, the record."""
+"""Periodic work on the node state: kubelet checkpoint, PodResources, terminated pods, record on disk."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
@@ -11,7 +11,7 @@ from gpushare.adapters.kubelet.folder import FolderWatch
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import KUBELET_CHECKPOINT
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.checkpoint import served_by_name, whole_by_name
+from gpushare.deviceplugin.node.checkpoint import served_by_name, whole_gpus_by_name
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
 from gpushare.deviceplugin.node.state import NodeState
@@ -22,41 +22,41 @@ from gpushare.model.devices import ContainerDevices
 
 log = structlog.get_logger()
 
-_LOOK_AGAIN_S: Final = 1.0
+_TERMINATING_POLL_S: Final = 1.0
 _RETRY_S: Final = 5.0
-_ASK_S: Final = 2.0
-_WRITE_S: Final = 30.0
+_POD_RESOURCES_POLL_S: Final = 2.0
+_WATCHDOG_S: Final = 30.0
 
 
 class Reconciler:
-    """The jobs of one household."""
+    """Keeps one node state in step with the kubelet and its record in step with the node state."""
 
     def __init__(
         self,
         settings: AgentSettings,
         node_state: NodeState,
-        departures: CardReleaser,
+        releaser: CardReleaser,
         record: Record,
         watchdog: Watchdog,
         metrics: PluginMetrics,
     ) -> None:
         self._folder = settings.folder
-        self._resources = PodResources(settings.pod_resources)
+        self._pod_resources = PodResources(settings.pod_resources)
         self._node_state = node_state
-        self._departures = departures
+        self._releaser = releaser
         self._record = record
         self._watchdog = watchdog
         self._metrics = metrics
 
     def jobs(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        """What runs until it is cancelled, with a name for each."""
+        """The jobs by name; each runs until cancelled. The names are values of a metric label."""
         yield "checkpoint", self._follow_checkpoint()
-        yield "owners", self._ask_for_owners()
-        yield "departures", self._let_go()
-        yield "record", self._keep_record()
+        yield "owners", self._poll_pod_resources()
+        yield "departures", self._release_terminated()
+        yield "record", self._write_record()
 
     async def _follow_checkpoint(self) -> None:
-        """The kubelet has served a container: see which one it was."""
+        """The kubelet writes its checkpoint after Allocate: read there which container was served."""
         while True:
             with suppress(KubeletError), FolderWatch(self._folder) as names:
                 self._node_state.refresh()
@@ -65,44 +65,45 @@ class Reconciler:
                         self._node_state.refresh()
             await asyncio.sleep(_RETRY_S)
 
-    async def _ask_for_owners(self) -> None:
-        """Where the checkpoint cannot be read, the kubelet is asked who got what was given."""
+    async def _poll_pod_resources(self) -> None:
+        """Use the PodResources API while the checkpoint cannot be read."""
         while True:
-            await asyncio.sleep(_ASK_S)
+            await asyncio.sleep(_POD_RESOURCES_POLL_S)
             if self._node_state.refresh() is None:
                 with suppress(KubeletError):
-                    self._take_devices(await self._resources.list())
+                    self._update_devices(await self._pod_resources.list())
 
-    def _take_devices(self, found: Sequence[ContainerDevices]) -> None:
-        self._node_state.take_whole(whole_by_name(found, self._node_state.uids))
-        if any(not grant.confirmed for grant in self._node_state.allocations.by_container.values()):
-            self._node_state.take_served(served_by_name(found, self._node_state.allocations))
+    def _update_devices(self, found: Sequence[ContainerDevices]) -> None:
+        self._node_state.update_whole_gpus(whole_gpus_by_name(found, self._node_state.uids_by_name))
+        if any(not each.confirmed for each in self._node_state.allocations.by_container.values()):
+            self._node_state.update_served(served_by_name(found, self._node_state.allocations))
 
-    async def _let_go(self) -> None:
-        """The cards of pods that still leave are looked at again soon."""
+    async def _release_terminated(self) -> None:
+        """Release GPUs after every change, and poll while pods are still terminating."""
         while True:
-            edition = self._node_state.edition
-            with self._watchdog.work("departures", _WRITE_S):
-                leaving = await self._departures.settle()
-            if edition == self._node_state.edition:
+            generation = self._node_state.generation
+            with self._watchdog.work("departures", _WATCHDOG_S):
+                terminating = await self._releaser.release_terminated()
+            if generation == self._node_state.generation:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._node_state.changed(), _LOOK_AGAIN_S if leaving else None)
+                    timeout_s = _TERMINATING_POLL_S if terminating else None
+                    await asyncio.wait_for(self._node_state.changed(), timeout_s)
 
-    async def _keep_record(self) -> None:
-        """What Allocate did not write itself: new owners, and grants that have ended."""
-        kept = None
+    async def _write_record(self) -> None:
+        """Record the changes that Allocate does not write itself: confirmed owners and released GPUs."""
+        written = None
         while True:
-            grants = self._node_state.allocations.by_container
-            if grants is kept:
+            allocations = self._node_state.allocations.by_container
+            if allocations is written:
                 await self._node_state.changed()
                 continue
             try:
-                with self._watchdog.work("record", _WRITE_S):
-                    await self._record.keep(lambda: self._node_state.allocations.by_container)
+                with self._watchdog.work("record", _WATCHDOG_S):
+                    await self._record.write(lambda: self._node_state.allocations.by_container)
             except ConfigError as error:
                 self._metrics.reduced.labels("record").set(1)
                 log.warning("record_not_written", reason=str(error))
                 await asyncio.sleep(_RETRY_S)
             else:
                 self._metrics.reduced.labels("record").set(0)
-                kept = grants
+                written = allocations

@@ -1,8 +1,7 @@
-"""The agent's memory on disk: every grant, written before its answer leaves.
+"""The agent's record on disk: every allocation, written before Allocate returns it.
 
-One JSON file, replaced as a whole. It lies in a folder of its own under the kubelet's folder of device
-plugins, where the kubelet removes sockets and nothing else, so that the original's manifest needs no
-further mount.
+One JSON file, always replaced as a whole. It is in a directory below the kubelet's device plugin directory,
+where the kubelet removes nothing but sockets, so the manifest of the Aliyun plugin needs no further mount.
 """
 
 import asyncio
@@ -53,23 +52,23 @@ def _loaded(stored: _StoredAllocation) -> Allocation:
 
 
 class Record:
-    """The file of one node; ``unit`` is what its amounts count. Raises ConfigError for an unusable folder.
+    """The record of one node; ``unit`` is the unit of its amounts.
 
-    ``kept_unit`` is the unit of the file that was read, None where there was none.
+    ``previous_unit`` is the unit of the file that was read, None if there was no file.
     """
 
     def __init__(self, folder: Path, unit: str) -> None:
         self._path = folder / "grants.json"
         self._unit = unit
-        self._turn = asyncio.Lock()
-        self._kept: Mapping[Key, Allocation] | None = None
-        self.kept_unit: str | None = None
+        self._lock = asyncio.Lock()
+        self._written: Mapping[Key, Allocation] | None = None
+        self.previous_unit: str | None = None
 
     def read(self) -> tuple[Allocation, ...]:
-        """All grants; none where there is no file.
+        """All recorded allocations; empty without a file.
 
-        A file that cannot be understood is put aside under another name: what it held is known from
-        the kubelet's checkpoint, and an agent that does not start would help nobody.
+        A file that cannot be decoded is renamed and ignored: the kubelet's checkpoint has the same
+        allocations, so the agent can start without it.
         """
         text = read_file(self._path)
         if text is None:
@@ -77,20 +76,21 @@ class Record:
         try:
             file = msgspec.json.decode(text, type=_RecordDocument)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return self._put_aside(str(error))
+            return self._set_aside(str(error))
         if file.version != _VERSION:
-            return self._put_aside(f"its version is {file.version}, known is {_VERSION}")
-        self.kept_unit = file.unit
+            return self._set_aside(f"unsupported version {file.version}, expected {_VERSION}")
+        self.previous_unit = file.unit
         return tuple(_loaded(each) for each in file.grants)
 
-    async def keep(self, grants: Callable[[], Mapping[Key, Allocation]]) -> None:
-        """Have the grants on the disk as they are when their turn comes, durably, before returning.
+    async def write(self, allocations: Callable[[], Mapping[Key, Allocation]]) -> None:
+        """Write the allocations durably, unless they are written already. Raises ConfigError.
 
-        A caller that is cancelled waits for the write all the same: the next one must not meet it.
+        ``allocations`` is called once earlier writes have finished. A cancelled caller still waits for its
+        write, so that two writes never overlap.
         """
-        async with self._turn:
-            current = grants()
-            if current is self._kept:
+        async with self._lock:
+            current = allocations()
+            if current is self._written:
                 return
             content = msgspec.json.encode(
                 _RecordDocument(_VERSION, self._unit, [_stored(each) for each in current.values()])
@@ -101,9 +101,9 @@ class Record:
             except asyncio.CancelledError:
                 await asyncio.wait({writing})
                 raise
-            self._kept = current
+            self._written = current
 
-    def _put_aside(self, problem: str) -> tuple[Allocation, ...]:
+    def _set_aside(self, problem: str) -> tuple[Allocation, ...]:
         aside = self._path.with_suffix(".unreadable")
         log.error("record_unreadable", path=str(self._path), problem=problem, moved_to=str(aside))
         rename_file(self._path, aside)

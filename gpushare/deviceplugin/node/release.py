@@ -1,7 +1,7 @@
-"""Cards go back when the kubelet is done with their pod, which nobody reports: it is looked for.
+"""Releases the GPUs of terminated pods, once the kubelet has removed their cgroups.
 
-The look goes through folders of the kernel and is made in a thread of its own, one at a time, so that
-neither a large machine nor a stuck one keeps anybody else waiting.
+Nothing reports the removal, so it is polled. The check walks cgroup directories of the kernel and runs in
+its own thread, one at a time: a large or hanging hierarchy blocks nothing else.
 """
 
 import asyncio
@@ -16,65 +16,67 @@ from gpushare.deviceplugin.node.state import NodeState
 
 log = structlog.get_logger()
 
-_LOOK_S: Final = 2.0
+_TIMEOUT_S: Final = 2.0
 
-_BEGINNING_S: Final = 10.0
-"""How long after its card was given a pod may be before its control group, on a machine under load."""
+_START_GRACE_S: Final = 10.0
+"""How long after Allocate a pod may still be without a cgroup on a node under load."""
 
-Kept = Callable[[frozenset[str]], frozenset[str]]
-"""The pods among these, by UID, whose control groups the kubelet keeps."""
+PodsWithCgroup = Callable[[frozenset[str]], frozenset[str]]
+"""Returns the pods among these, by UID, that still have a cgroup."""
 
 
 class CardReleaser:
-    """Lets pods of one household go. ``kept`` is None where nobody can see control groups."""
+    """Releases terminated pods of a node state. ``with_cgroup`` is None if cgroups are not visible."""
 
     def __init__(
         self,
         node_state: NodeState,
-        kept: Kept | None,
+        with_cgroup: PodsWithCgroup | None,
         *,
-        look_s: float = _LOOK_S,
-        beginning_s: float = _BEGINNING_S,
+        timeout_s: float = _TIMEOUT_S,
+        start_grace_s: float = _START_GRACE_S,
     ) -> None:
         self._node_state = node_state
-        self._kept = kept
-        self._look_s = look_s
-        self._beginning_s = beginning_s
+        self._with_cgroup = with_cgroup
+        self._timeout_s = timeout_s
+        self._start_grace_s = start_grace_s
         self._thread = ThreadPoolExecutor(1, "departures")
         self._slow = False
         self._seen: frozenset[str] = frozenset()
 
-    async def settle(self) -> frozenset[str]:
-        """Take the cards back from all pods that are gone for good; returns those that still leave."""
-        gone = self._node_state.gone
-        leaving = await self._leaving(gone) if gone else gone
-        self._node_state.let_go(gone - leaving)
-        return leaving
+    async def release_terminated(self) -> frozenset[str]:
+        """Release all terminated pods without a cgroup; returns the others, which are still terminating."""
+        terminated = self._node_state.terminated
+        terminating = await self._terminating(terminated) if terminated else terminated
+        self._node_state.release(terminated - terminating)
+        return terminating
 
-    async def _leaving(self, gone: frozenset[str]) -> frozenset[str]:
-        """All of them where the look takes too long: nobody's card is taken on a guess."""
-        if self._kept is None:
+    async def _terminating(self, terminated: frozenset[str]) -> frozenset[str]:
+        """All of them if the check takes too long: GPUs are never released on a guess."""
+        if self._with_cgroup is None:
             return frozenset()
         loop, begun_ns = asyncio.get_running_loop(), time.time_ns()
         try:
-            async with asyncio.timeout(self._look_s):
-                found = await loop.run_in_executor(self._thread, self._kept, gone)
+            async with asyncio.timeout(self._timeout_s):
+                found = await loop.run_in_executor(self._thread, self._with_cgroup, terminated)
         except TimeoutError:
-            self._tell(slow=True)
-            return gone
-        self._tell(slow=False)
-        self._seen = found | (self._seen & gone)
-        return found | (gone & self._beginning(begun_ns) - self._seen)
+            self._log_slow(slow=True)
+            return terminated
+        self._log_slow(slow=False)
+        self._seen = found | (self._seen & terminated)
+        return found | (terminated & self._starting(begun_ns) - self._seen)
 
-    def _beginning(self, look_ns: int) -> frozenset[str]:
-        """Pods that got a card so shortly before the look that an absent group says nothing yet."""
-        since_ns, now_ns = look_ns - self._beginning_s * 1e9, time.time_ns()
-        grants = self._node_state.allocations.by_container.values()
-        return frozenset(grant.uid for grant in grants if since_ns < grant.at_ns <= now_ns)
+    def _starting(self, check_ns: int) -> frozenset[str]:
+        """Pods with an allocation so shortly before the check that their cgroup may not exist yet."""
+        since_ns, now_ns = check_ns - self._start_grace_s * 1e9, time.time_ns()
+        allocations = self._node_state.allocations.by_container.values()
+        return frozenset(each.uid for each in allocations if since_ns < each.at_ns <= now_ns)
 
-    def _tell(self, *, slow: bool) -> None:
+    def _log_slow(self, *, slow: bool) -> None:
         if slow and not self._slow:
             log.warning(
-                "control_groups_not_seen", waited_s=self._look_s, effect="cards of pods that left stay taken"
+                "cgroup_check_timed_out",
+                waited_s=self._timeout_s,
+                effect="GPUs of terminated pods stay allocated",
             )
         self._slow = slow

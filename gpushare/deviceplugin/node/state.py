@@ -1,8 +1,8 @@
-"""The one owner of the tenancy: takes in pods, cards, decisions and the kubelet's checkpoint.
+"""The state of this node: its GPUs, pods and allocations, kept in step with the kubelet's checkpoint.
 
-All calls come from one event loop. Between reading the tenancy and changing it nothing is awaited, so
-there are no locks here; the calls of the kubelet are served one at a time by ``allocator``. What others
-are told of it is ``telling``'s, and what has to be looked after from time to time is ``upkeep``'s.
+All calls come from one event loop, and no method awaits between reading and changing the state, so there
+are no locks. The allocator serves the kubelet's calls one at a time, ``api.projection`` reports changes,
+and ``node.reconciler`` runs the periodic work.
 """
 
 import asyncio
@@ -22,202 +22,204 @@ from gpushare.model.modes import mode_of
 from gpushare.model.own_node import GpuPod, NodePod, OwnNode
 
 
-class KubeletRecord(NamedTuple):
-    """What the kubelet has recorded: containers with units of memory, and pods with whole GPUs by UID."""
+class KubeletAllocations(NamedTuple):
+    """Devices that the kubelet has allocated: containers with gpu-mem units, and whole GPUs by pod UID."""
 
     served: tuple[ServedContainer, ...] = ()
-    whole: Mapping[str, Devices] = MappingProxyType({})
+    whole_gpus: Mapping[str, Devices] = MappingProxyType({})
 
 
-Checkpoint = Callable[[], KubeletRecord | None]
-"""What the kubelet's checkpoint names now; None where it cannot be read."""
-_UNREAD: Final = "the node has not been read yet"
+ReadCheckpoint = Callable[[], KubeletAllocations | None]
+"""Returns the content of the kubelet's checkpoint, None if it cannot be read."""
+_NODE_UNKNOWN: Final = "the node has not been read yet"
 
 
 class NodeState:
-    """The pods and cards of this node. ``edition`` is another number after each change.
+    """Pods, GPUs and allocations of this node. ``generation`` increases with every change.
 
-    ``lineup`` are the cards as they are offered, None before they are known; ``whole`` are the pods that have
-    some of them as whole GPUs.
+    ``shared_gpus`` are the GPUs with their unschedulable ones marked, None until they are known;
+    ``whole_gpus`` are the pods that use some of them as whole GPUs.
     """
 
-    def __init__(self, node: str, grants: Iterable[Allocation], checkpoint: Checkpoint) -> None:
-        self.allocations = Allocations(node, by_container={grant.key: grant for grant in grants})
+    def __init__(self, node: str, allocations: Iterable[Allocation], read_checkpoint: ReadCheckpoint) -> None:
+        self.allocations = Allocations(node, by_container={each.key: each for each in allocations})
         self.shared_gpus: SharedGpus | None = None
-        self.whole = WholeGpus()
-        self.edition = 0
-        self._unread = True
-        self._refusal: str | None = None
+        self.whole_gpus = WholeGpus()
+        self.generation = 0
+        self._node_unknown = True
+        self._not_serving_reason: str | None = None
         self._synced = False
-        self._checkpoint = checkpoint
-        self._found: SharedGpus | None = None
+        self._read_checkpoint = read_checkpoint
+        self._detected: SharedGpus | None = None
         self._node_pods: dict[str, NodePod] = {}
         self._uids: dict[str, str] = {}
-        self._strangers: set[str] = set()
-        self._waiting: list[asyncio.Future[None]] = []
-        self._joined: tuple[object, object] = (None, None)
+        self._kubelet_pods: set[str] = set()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._last_join: tuple[object, object] = (None, None)
 
     @property
-    def refusal(self) -> str | None:
-        """Why nothing may be served on this node, None where it may."""
-        return _UNREAD if self._unread else self._refusal
+    def not_serving_reason(self) -> str | None:
+        """Why this node must not serve gpu-mem, None if it may."""
+        return _NODE_UNKNOWN if self._node_unknown else self._not_serving_reason
 
     @property
-    def offered(self) -> SharedGpus | None:
-        """The cards that are served, None while they may not be."""
-        return self.shared_gpus if self.refusal is None else None
+    def advertised(self) -> SharedGpus | None:
+        """The GPUs that the kubelet gets to see, None while the node must not serve."""
+        return self.shared_gpus if self.not_serving_reason is None else None
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Why cards that are served take no pods although nothing is wrong with them."""
-        return tuple(notices(self.offered, self.whole)) if self.offered else ()
+        """Why healthy GPUs do not take pods, one sentence each."""
+        return tuple(notices(self.advertised, self.whole_gpus)) if self.advertised else ()
 
-    def take_shared_gpus(self, shared_gpus: SharedGpus) -> None:
-        """The cards are these from now on."""
-        self._found = shared_gpus
-        self._offer(shared_gpus)
+    def update_gpus(self, shared_gpus: SharedGpus) -> None:
+        """Replace the GPUs of this node."""
+        self._detected = shared_gpus
+        self._set_gpus(shared_gpus)
 
-    def take_node(self, facts: OwnNode, refusal: str | None) -> None:
-        """The node's labels are these; ``refusal`` is why nothing may be served on it."""
-        self._unread, self._refusal = False, refusal
-        mode, _ = mode_of(facts.labels)
-        placement = facts.labels.get(LABEL_PLACEMENT)
-        isolated = facts.labels.get(LABEL_NO_ISOLATION) != "true"
+    def update_node(self, node: OwnNode, not_serving_reason: str | None) -> None:
+        """Apply the node's labels. ``not_serving_reason`` is why the node must not serve, None if it may."""
+        self._node_unknown, self._not_serving_reason = False, not_serving_reason
+        mode, _ = mode_of(node.labels)
+        placement = node.labels.get(LABEL_PLACEMENT)
+        isolated = node.labels.get(LABEL_NO_ISOLATION) != "true"
         self.allocations = replace(self.allocations, mode=mode, placement=placement, isolated=isolated)
-        self._announce()
+        self._notify()
 
-    def stop_waiting(self) -> None:
-        """Serve although the API has not shown the node. What it has shown against serving still counts."""
+    def serve_without_node(self) -> None:
+        """Serve before the API server has returned the node. A known reason not to serve still applies."""
         self.refresh()
-        self._unread = False
-        self._announce()
+        self._node_unknown = False
+        self._notify()
 
-    def take_node_pods(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
-        """Pods of any kind were added, changed or deleted."""
+    def update_node_pods(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
+        """Apply added, changed and deleted pods, with or without gpu-mem."""
         changes = list(batch)
         for change in changes:
             if isinstance(change, Deleted) or change.value.finished:
                 self._node_pods.pop(change.key, None)
             else:
                 self._node_pods[change.key] = change.value
-        self._swap_whole(self.whole.shown({each.uid: each.full_name for each in self._node_pods.values()}))
-        self.take_pods(gpu_pod for change in changes if (gpu_pod := _gpu_pod(change)))
+        names = {each.uid: each.full_name for each in self._node_pods.values()}
+        self._set_whole_gpus(self.whole_gpus.shown(names))
+        self.update_pods(gpu_pod for change in changes if (gpu_pod := _gpu_pod(change)))
 
-    def take_pods(self, batch: Iterable[Upserted[GpuPod] | Deleted]) -> None:
-        """Pods were added, changed or deleted. A finished pod lives here no more."""
+    def update_pods(self, batch: Iterable[Upserted[GpuPod] | Deleted]) -> None:
+        """Apply added, changed and deleted GPU pods. Finished pods are removed."""
         gpu_pods = dict(self.allocations.gpu_pods)
         for change in batch:
             if isinstance(change, Deleted):
                 uid = self._uids.pop(change.key, change.key)
                 if uid not in self._uids.values():
-                    # A static pod lives on where only one of its mirrors is gone.
+                    # A static pod still runs if only one of its mirror pods was deleted.
                     gpu_pods.pop(uid, None)
             elif change.value.pod.finished:
                 gpu_pods.pop(change.value.uid, None)
             else:
                 self._uids[change.key] = change.value.uid
-                self._strangers.discard(change.value.uid)
+                self._kubelet_pods.discard(change.value.uid)
                 gpu_pods[change.value.uid] = change.value
-        self._swap(replace(self.allocations, gpu_pods=gpu_pods))
+        self._set_allocations(replace(self.allocations, gpu_pods=gpu_pods))
 
-    def settle(self) -> None:
-        """All pods of this node are known: whoever is not among them is gone."""
+    def mark_synced(self) -> None:
+        """The pod list is complete: allocations of pods that are not in it belong to terminated pods."""
         self._synced = True
         self.refresh()
-        self._swap(marked(self.allocations))
+        self._set_allocations(marked(self.allocations))
 
-    def take_strangers(self, found: Iterable[GpuPod]) -> None:
-        """Pods that the kubelet knows and the API does not show, or not yet: these and no others."""
-        known = {uid: each for uid, each in self.allocations.gpu_pods.items() if uid not in self._strangers}
-        unknown = {each.uid: each for each in found if each.uid not in known and not each.pod.finished}
-        self._strangers = set(unknown)
-        self._swap(replace(self.allocations, gpu_pods={**known, **unknown}))
+    def update_kubelet_pods(self, pods: Iterable[GpuPod]) -> None:
+        """Replace the pods that only the kubelet knows, because the API server does not show them (yet)."""
+        gpu_pods = self.allocations.gpu_pods
+        known = {uid: each for uid, each in gpu_pods.items() if uid not in self._kubelet_pods}
+        unknown = {each.uid: each for each in pods if each.uid not in known and not each.pod.finished}
+        self._kubelet_pods = set(unknown)
+        self._set_allocations(replace(self.allocations, gpu_pods={**known, **unknown}))
 
-    def take_grant(self, grant: Allocation) -> None:
-        """A decision was made."""
-        self._swap(with_allocation(self.allocations, grant))
+    def add_allocation(self, allocation: Allocation) -> None:
+        """Add the allocation of a container, or replace it."""
+        self._set_allocations(with_allocation(self.allocations, allocation))
 
-    def drop_grant(self, grant: Allocation, before: Allocation | None) -> None:
-        """The decision could not be written down, so nobody is told of it: ``before`` is what holds."""
-        kept = {key: each for key, each in self.allocations.by_container.items() if each is not grant}
-        if before and grant.key not in kept:
+    def revert_allocation(self, allocation: Allocation, before: Allocation | None) -> None:
+        """Undo an allocation that could not be recorded and was not returned; ``before`` applies again."""
+        kept = {key: each for key, each in self.allocations.by_container.items() if each is not allocation}
+        if before and allocation.key not in kept:
             kept[before.key] = before
-        self._swap(replace(self.allocations, by_container=kept))
+        self._set_allocations(replace(self.allocations, by_container=kept))
 
     def refresh(self) -> frozenset[Key] | None:
-        """Join with the checkpoint; returns whom it names, None where it cannot be read."""
-        recorded = self._checkpoint()
+        """Join with the kubelet's checkpoint; returns the containers in it, None if it cannot be read."""
+        recorded = self._read_checkpoint()
         if recorded is None:
             return None
-        if not (recorded is self._joined[0] and self.allocations is self._joined[1]):
-            self.take_whole(recorded.whole)
-            self.take_served(recorded.served)
-            self._joined = recorded, self.allocations
+        if not (recorded is self._last_join[0] and self.allocations is self._last_join[1]):
+            self.update_whole_gpus(recorded.whole_gpus)
+            self.update_served(recorded.served)
+            self._last_join = recorded, self.allocations
         return frozenset(entry.key for entry in recorded.served)
 
-    def take_whole(self, found: Mapping[str, Devices]) -> None:
-        """These pods have these devices of another plugin, whoever says so."""
-        self._swap_whole(self.whole.recorded(found))
+    def update_whole_gpus(self, whole_gpus: Mapping[str, Devices]) -> None:
+        """Set the devices that other plugins have allocated, by pod UID."""
+        self._set_whole_gpus(self.whole_gpus.recorded(whole_gpus))
 
-    def take_served(self, served: Sequence[ServedContainer]) -> None:
-        """These containers hold these devices, whoever says so."""
-        self._swap(join(self.allocations, served))
+    def update_served(self, served: Sequence[ServedContainer]) -> None:
+        """Join with the containers that have gpu-mem devices according to the kubelet."""
+        self._set_allocations(join(self.allocations, served))
 
     @property
-    def uids(self) -> Mapping[str, str]:
-        """The pods that live here, by full name."""
+    def uids_by_name(self) -> Mapping[str, str]:
+        """UIDs of the pods on this node, by ``namespace/name``."""
         return {each.full_name: each.uid for each in self._node_pods.values()}
 
     @property
-    def certain(self) -> bool:
-        """Whether all pods of this node and all that the kubelet has given them are known."""
+    def is_complete(self) -> bool:
+        """Whether all pods of this node are known, and all that the kubelet has allocated to them."""
         return self._synced and self.refresh() is not None
 
     @property
-    def gone(self) -> frozenset[str]:
-        """Pods that hold a card and live here no more; none before all pods are known."""
-        gone = self.whole.unseen | (self.allocations.by_pod.keys() - self.allocations.gpu_pods.keys())
-        return gone if self._synced else frozenset()
+    def terminated(self) -> frozenset[str]:
+        """Pods with GPUs that are finished or deleted; empty until the pod list is complete."""
+        uids = self.whole_gpus.unseen | (self.allocations.by_pod.keys() - self.allocations.gpu_pods.keys())
+        return uids if self._synced else frozenset()
 
-    def let_go(self, uids: frozenset[str]) -> None:
-        """Take the cards back from these pods, unless one lives here again."""
-        self._swap_whole(self.whole.let_go(uids))
-        self._swap(retained(self.allocations, frozenset(self.allocations.by_pod.keys() - uids)))
+    def release(self, uids: frozenset[str]) -> None:
+        """Release the GPUs of these pods, except pods that exist again."""
+        self._set_whole_gpus(self.whole_gpus.let_go(uids))
+        self._set_allocations(retained(self.allocations, frozenset(self.allocations.by_pod.keys() - uids)))
 
     async def changed(self) -> None:
-        """Return when something changes."""
+        """Return after the next change."""
         future = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
+        self._waiters.append(future)
         try:
             await future
         finally:
-            if future in self._waiting:
-                self._waiting.remove(future)
+            if future in self._waiters:
+                self._waiters.remove(future)
 
-    def _swap_whole(self, whole: WholeGpus) -> None:
-        before, self.whole = self.whole, whole
-        if self._found and with_whole_gpus(self._found, whole) != self.shared_gpus:
-            self._offer(self._found)
-        elif whole.unseen != before.unseen:
-            # Whether these are gone for good is looked for.
-            self._announce()
+    def _set_whole_gpus(self, whole_gpus: WholeGpus) -> None:
+        before, self.whole_gpus = self.whole_gpus, whole_gpus
+        if self._detected and with_whole_gpus(self._detected, whole_gpus) != self.shared_gpus:
+            self._set_gpus(self._detected)
+        elif whole_gpus.unseen != before.unseen:
+            # The releaser checks whether these pods have terminated.
+            self._notify()
 
-    def _offer(self, found: SharedGpus) -> None:
-        self.shared_gpus = with_whole_gpus(found, self.whole)
+    def _set_gpus(self, detected: SharedGpus) -> None:
+        self.shared_gpus = with_whole_gpus(detected, self.whole_gpus)
         self.allocations = marked(replace(self.allocations, cards=self.shared_gpus.cards))
-        self._announce()
+        self._notify()
 
-    def _swap(self, allocations: Allocations) -> None:
+    def _set_allocations(self, allocations: Allocations) -> None:
         if allocations != self.allocations:
             self.allocations = allocations
-            self._announce()
+            self._notify()
 
-    def _announce(self) -> None:
-        self.edition += 1
-        for future in self._waiting:
+    def _notify(self) -> None:
+        self.generation += 1
+        for future in self._waiters:
             if not future.done():
                 future.set_result(None)
-        self._waiting.clear()
+        self._waiters.clear()
 
 
 def _gpu_pod(change: Upserted[NodePod] | Deleted) -> Upserted[GpuPod] | Deleted | None:

@@ -10,7 +10,7 @@ import pytest
 from gpushare import contract
 from gpushare.installer.install import install
 from gpushare.isolation import layout, region
-from gpushare.isolation.layout import Owner
+from gpushare.isolation.layout import DirectoryOwner
 from testbed import until
 from testbed.daemons.agent import GpuNode
 from tests.support.agents import Link, lay
@@ -147,7 +147,9 @@ async def held(gpus: GpuBed, node: GpuNode, package: Path) -> AsyncIterator[None
 def files(node: GpuNode) -> dict[str, tuple[str, int]]:
     """Pod → text of its limit and size of its region."""
     state = node.kubelet.path(contract.ISOLATION_STATE)
-    folders = {each.pod: layout.folder_of(state, Owner(each.uid, each.container)) for each in by_name(node)}
+    folders = {
+        each.pod: layout.link_of(state, DirectoryOwner(each.uid, each.container)) for each in by_name(node)
+    }
     return {
         pod: ((folder / layout.LIMIT).read_text(), (folder / layout.REGION).stat().st_size)
         for pod, folder in folders.items()

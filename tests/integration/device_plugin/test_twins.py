@@ -77,7 +77,7 @@ async def test_twins_that_the_kubelet_admits_in_the_opposite_order_of_their_bind
     for name, index in (("older", 0), ("younger", 1)):
         found = await bed.api.get(f"{PODS}/{name}")
         assert claim(found) == str(index)
-        text = f"holds 10 on card {index}; its annotations named card {1 - index}"
+        text = f"allocated 10 on GPU {index}; its annotations had reserved GPU {1 - index}"
         await until_event(bed, name, text.__eq__, contract.EVENT_ASSIGNED)
     word = (await node_object(node))["metadata"]["annotations"][contract.ANN_ASSIGNED_NODE]
     assert len(json.loads(word)) == 2

@@ -182,14 +182,14 @@ async def test_programs_that_go_past_the_library_are_told_on_their_pods_and_stra
         for name in ("aside", "static", node.gpu.name)
     }
 
-    assert "container main, held to 2150 MiB of card 0, has 1 process there" in texts["aside"]
+    assert "container main, limited to 2150 MiB of GPU 0, has 1 process unknown" in texts["aside"]
     assert (
         f"pid {pids['aside']} (aside_malloc, 1 in its container) {5000 + CONTEXT_MIB} MiB" in texts["aside"]
     )
     assert f"pid {pids['static']} (sleep, 1 in its container) 100 MiB" in texts["static"]
-    assert "linked statically, made for musl" in texts["static"]
+    assert "linked statically, use musl" in texts["static"]
     lines = node.gpu.agent.command.log.read_text().splitlines()
-    assert sum("not_held" in line and "made for musl" in line for line in lines) == 2
+    assert sum("not_held" in line and "use musl" in line for line in lines) == 2
     assert "pid 1 (" in texts[node.gpu.name]
     assert len(await events_of(bed, "aside", contract.EVENT_NOT_HELD)) == 1
     assert not await events_of(bed, "held", contract.EVENT_NOT_HELD)

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from gpushare.exporter.regions import isolation_of
-from gpushare.isolation.layout import Owner, folder_of
+from gpushare.isolation.layout import DirectoryOwner, link_of
 from testbed.cuda import CudaStub
 from tests.support.isolation import MIB, UUID, Container, build, card, needs_compiler, share
 
-OWNER = Owner("a-uid", "main")
+OWNER = DirectoryOwner("a-uid", "main")
 
 
 @needs_compiler
@@ -15,7 +15,7 @@ def test_a_program_under_the_library_is_seen_with_its_memory_and_its_refusals(tm
     state = tmp_path / "state"
     place = state / "0123456789abcdef"
     place.mkdir(parents=True)
-    folder_of(state, OWNER).symlink_to(place.name)
+    link_of(state, OWNER).symlink_to(place.name)
     container = Container(
         place, build(tmp_path / "library", place), CudaStub(tmp_path / "stub", cards=[card()])
     )

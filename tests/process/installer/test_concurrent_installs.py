@@ -3,7 +3,7 @@ from pathlib import Path
 
 from gpushare.installer.install import install
 from gpushare.isolation.layout import PRELOAD_TEXT
-from gpushare.isolation.versions import current, found
+from gpushare.isolation.versions import current_version, installed_versions
 from tests.support.installer import packaged
 
 
@@ -30,7 +30,7 @@ def test_installers_that_run_at_once_leave_whole_versions_and_a_reader_never_mee
         writer.start()
     seen = set()
     while any(writer.is_alive() for writer in writers):
-        version = current(folder)
+        version = current_version(folder)
         assert version is not None
         seen.add((folder / version / "libgpushare.so").read_text())
         assert (folder / version / "ld.so.preload").read_text() == PRELOAD_TEXT
@@ -38,5 +38,5 @@ def test_installers_that_run_at_once_leave_whole_versions_and_a_reader_never_mee
         writer.join(60)
         assert writer.exitcode == 0
     assert seen <= {"one", "two"}
-    assert len(found(folder)) == 2
+    assert len(installed_versions(folder)) == 2
     assert not list(folder.glob(".*"))

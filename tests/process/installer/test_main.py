@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from gpushare.contract import ISOLATION_INSTALLER_PORT
 from gpushare.installer.install import install
 from gpushare.installer.main import command, install_command, settings_of, uninstall_command
-from gpushare.isolation.versions import current, found
+from gpushare.isolation.versions import current_version, installed_versions
 from tests.support import isolation
 from tests.support.installer import packaged
 
@@ -56,23 +56,23 @@ def test_it_asks_no_api_server() -> None:
 
 
 def test_install_prints_the_version(tmp_path: Path, node: Path, where: list[str]) -> None:
-    assert run("install", f"--package={package(tmp_path / 'p')}", *where) == f"{current(node)}\n"
+    assert run("install", f"--package={package(tmp_path / 'p')}", *where) == f"{current_version(node)}\n"
 
 
 def test_uninstall_tells_what_stays_and_why(tmp_path: Path, node: Path, where: list[str]) -> None:
     old, new = (install(package(tmp_path / name, name), node) for name in ("old", "new"))
     used(node, old)
-    assert run("uninstall", "--settle-seconds=0", *where) == f"{old}  stays: containers have it\n"
-    assert (found(node), current(node)) == ((old,), None)
+    assert run("uninstall", "--settle-seconds=0", *where) == f"{old}  retained: in use by containers\n"
+    assert (installed_versions(node), current_version(node)) == ((old,), None)
     assert new != old
 
 
 def test_uninstall_all_asks_for_no_record(tmp_path: Path, node: Path, where: list[str]) -> None:
     version = install(package(tmp_path / "p"), node)
-    reason = f"containers may have it: there is no {tmp_path}/grants.json"
-    assert run("uninstall", "--settle-seconds=0", *where) == f"{version}  stays: {reason}\n"
+    reason = f"may be in use: {tmp_path}/grants.json does not exist"
+    assert run("uninstall", "--settle-seconds=0", *where) == f"{version}  retained: {reason}\n"
     assert run("uninstall", "--settle-seconds=0", "--all", *where) == ""
-    assert found(node) == ()
+    assert installed_versions(node) == ()
 
 
 def test_status_shows_versions_and_why_they_stay(tmp_path: Path, node: Path, where: list[str]) -> None:
@@ -80,7 +80,7 @@ def test_status_shows_versions_and_why_they_stay(tmp_path: Path, node: Path, whe
     held, idle, new = (install(package(tmp_path / name, name), node) for name in ("a", "b", "c"))
     used(node, held)
     lines = dict(line.split("  ") for line in run("status", *where).splitlines())
-    assert lines == {held: "containers have it", idle: "nobody has it", new: "new containers get it"}
+    assert lines == {held: "in use by containers", idle: "unused", new: "new containers get it"}
 
 
 @isolation.needs_compiler

@@ -8,41 +8,41 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from gpushare.mps.ready_lock import ReadyLock
-mark = ReadyLock(Path(sys.argv[1]))
-print(mark.take(), flush=True)
+lock = ReadyLock(Path(sys.argv[1]))
+print(lock.acquire(), flush=True)
 time.sleep(60)
 """
 
 
-def test_a_mark_is_held_from_taking_to_dropping(tmp_path: Path) -> None:
+def test_a_lock_is_held_from_acquire_to_release(tmp_path: Path) -> None:
     path = tmp_path / "up"
-    mark = ReadyLock(path)
-    assert (mark.held, is_ready(path)) == (False, False)
-    assert mark.take()
-    assert (mark.held, is_ready(path)) == (True, True)
-    mark.drop()
-    assert (mark.held, is_ready(path)) == (False, False)
+    lock = ReadyLock(path)
+    assert (lock.locked, is_ready(path)) == (False, False)
+    assert lock.acquire()
+    assert (lock.locked, is_ready(path)) == (True, True)
+    lock.release()
+    assert (lock.locked, is_ready(path)) == (False, False)
 
 
-def test_a_mark_has_one_holder(tmp_path: Path) -> None:
+def test_a_lock_has_one_holder(tmp_path: Path) -> None:
     first, second = ReadyLock(tmp_path / "up"), ReadyLock(tmp_path / "up")
-    assert first.take()
-    assert not second.take()
-    first.drop()
-    assert second.take()
-    second.drop()
+    assert first.acquire()
+    assert not second.acquire()
+    first.release()
+    assert second.acquire()
+    second.release()
 
 
-def test_looking_does_not_take_it(tmp_path: Path) -> None:
-    mark = ReadyLock(tmp_path / "up")
-    mark.take()
-    mark.drop()
+def test_is_ready_does_not_acquire_the_lock(tmp_path: Path) -> None:
+    lock = ReadyLock(tmp_path / "up")
+    lock.acquire()
+    lock.release()
     assert not is_ready(tmp_path / "up")
-    assert mark.take()
-    mark.drop()
+    assert lock.acquire()
+    lock.release()
 
 
-def test_the_kernel_drops_the_mark_of_a_process_that_is_killed(tmp_path: Path) -> None:
+def test_the_kernel_releases_the_lock_of_a_process_that_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "up"
     argv = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:  # noqa: S603 - our own program

@@ -98,7 +98,7 @@ async def test_a_card_that_the_daemon_may_not_close_is_told_of_and_shared_all_th
     stub.fail("nvmlDeviceSetComputeMode", NO_PERMISSION)
     async with running(tmp_path, stub) as daemon:
         told = await daemon.line("compute_mode_not_set")
-        assert told["way_out"] == f"nvidia-smi -i {stub.uuid(0)} -c EXCLUSIVE_PROCESS"
+        assert told["command"] == f"nvidia-smi -i {stub.uuid(0)} -c EXCLUSIVE_PROCESS"
         await ready(daemon)
 
 

@@ -1,4 +1,4 @@
-"""A household, its allocator and what is around them, with nothing running; the kubelet is the test."""
+"""A node state with its allocator and their collaborators, without running jobs; the test is the kubelet."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from gpushare.deviceplugin.kubelet.plugins import CorePlugin, MemPlugin
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
-from gpushare.deviceplugin.node.state import KubeletRecord, NodeState
+from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.changes import Deleted, Upserted
@@ -30,9 +30,9 @@ from tests.unit.deviceplugin.nodeapi import FakeNodeApi
 
 
 class Setting:
-    """``named`` and ``whole`` are what the kubelet's checkpoint says, of units of memory and of whole GPUs.
+    """``named`` and ``whole`` are the gpu-mem devices and whole GPUs in the kubelet's checkpoint.
 
-    ``names`` are the pods that the kubelet has taken in, ``alive`` those whose control group it keeps.
+    ``names`` are the pods that the kubelet has admitted, ``alive`` the pods that have a cgroup.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Setting:
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
         self.node_state = NodeState(NODE, self.record.read(), self._recorded)
-        self.node_state.take_shared_gpus(SharedGpus(MemoryUnit.GIB, cards(*units)))
-        self.node_state.take_node(OwnNode(NODE), None)
-        self.node_state.settle()
-        self.departures = CardReleaser(self.node_state, lambda uids: uids & self.alive, beginning_s=0)
+        self.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(*units)))
+        self.node_state.update_node(OwnNode(NODE), None)
+        self.node_state.mark_synced()
+        self.releaser = CardReleaser(self.node_state, lambda uids: uids & self.alive, start_grace_s=0)
         folders = IsolationDirs(folder / "libraries", folder / "state")
         mps = MpsFolders(folder / "mps", folder / "shm")
         self.keeper = EnforcementManager(
@@ -67,7 +67,7 @@ class Setting:
         style = ResponseSettings(DeviceListStrategy.ENV, folders=folders, mps=mps)
         self.allocator = Allocator(
             self.node_state,
-            self.departures,
+            self.releaser,
             self.keeper,
             AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, patience_s=patience_s),
             kubelet=KubeletClient(self.ask, self.ask_names),
@@ -77,13 +77,13 @@ class Setting:
         self.api = FakeNodeApi()
         self.publisher = ApiWriter(self.api, self.metrics, self.watchdog)
         self.projector = Projector(
-            self.node_state, self.publisher, self.metrics, style, tell=self.notes.append
+            self.node_state, self.publisher, self.metrics, style, record_event=self.notes.append
         )
         self.mem = MemPlugin(self.node_state, self.allocator)
         self.core = CorePlugin(self.node_state, self.allocator)
 
-    def _recorded(self) -> KubeletRecord | None:
-        return None if self.named is None else KubeletRecord(self.named, self.whole)
+    def _recorded(self) -> KubeletAllocations | None:
+        return None if self.named is None else KubeletAllocations(self.named, self.whole)
 
     async def ask(self) -> list[GpuPod]:
         await asyncio.sleep(self.slow_s)
@@ -93,10 +93,10 @@ class Setting:
         return self.names
 
     def come(self, *gpu_pods: GpuPod) -> None:
-        self.node_state.take_pods([Upserted(each.pod.uid, each) for each in gpu_pods])
+        self.node_state.update_pods([Upserted(each.pod.uid, each) for each in gpu_pods])
 
     def go(self, uid: str) -> None:
-        self.node_state.take_pods([Deleted(uid)])
+        self.node_state.update_pods([Deleted(uid)])
 
     def confirm(self, uid: str, units: int, lead: str, container: str = "main") -> None:
         self.named = (*(self.named or ()), ServedContainer(uid, container, lead, units))

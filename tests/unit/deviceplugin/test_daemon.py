@@ -63,7 +63,7 @@ def ready(tmp_path: Path) -> Agent:
     found = agent(tmp_path)
     found._watches.pods.synced("pods")
     found._watches.node.synced("nodes")
-    found.node_state.take_node(OwnNode("node-a"), None)
+    found.node_state.update_node(OwnNode("node-a"), None)
     found._mem.registered(up=True)
     assert found.unready() is None
     return found
@@ -155,11 +155,11 @@ async def test_a_late_pod_list_does_not_offer_cards_that_another_plugin_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
-    found.node_state.take_shared_gpus(SharedGpus(MemoryUnit.GIB, cards(14)))
+    found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14)))
     found._watches.node.changed([Upserted("a", OwnNode("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
     with serving_unlisted(found, monkeypatch) as begun:
         await asyncio.wait_for(begun.wait(), 5)
-        assert "another device plugin still offers 4" in (found.node_state.refusal or "")
+        assert "another device plugin still offers 4" in (found.node_state.not_serving_reason or "")
         assert offered(found) == 0
 
 
@@ -167,22 +167,22 @@ async def test_a_node_that_the_api_does_not_show_in_time_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
-    found.node_state.take_shared_gpus(SharedGpus(MemoryUnit.GIB, cards(14)))
-    assert (found.node_state.refusal, offered(found)) == ("the node has not been read yet", 0)
-    edition = found.node_state.edition
+    found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14)))
+    assert (found.node_state.not_serving_reason, offered(found)) == ("the node has not been read yet", 0)
+    generation = found.node_state.generation
     with serving_unlisted(found, monkeypatch) as begun:
         await asyncio.wait_for(begun.wait(), 5)
-        assert (found.node_state.refusal, offered(found)) == (None, 14)
-        assert found.node_state.edition > edition
+        assert (found.node_state.not_serving_reason, offered(found)) == (None, 14)
+        assert found.node_state.generation > generation
     found._watches.node.changed([Upserted("a", OwnNode("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
     assert offered(found) == 0
 
 
 def app_with_card_0(found: Agent) -> None:
     """A pod that has card 0 of two as a whole GPU."""
-    found.node_state.take_shared_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
+    found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
     found._watches.pods.changed([Upserted("app", NodePod("app", "default", "app"))])
-    found.node_state.take_whole({"app": frozenset({"GPU-0"})})
+    found.node_state.update_whole_gpus({"app": frozenset({"GPU-0"})})
 
 
 async def readyz(found: Agent) -> tuple[int, str]:
@@ -197,7 +197,7 @@ async def test_readyz_tells_which_cards_are_in_use_as_whole_gpus(ready: Agent) -
     app_with_card_0(ready)
     told = "card 0 takes no pods until default/app is gone, which has a whole GPU"
     assert await readyz(ready) == (200, f"ok\n{told}")
-    ready.node_state.take_node(OwnNode("node-a"), "label cgpu=false")
+    ready.node_state.update_node(OwnNode("node-a"), "label cgpu=false")
     assert await readyz(ready) == (503, "label cgpu=false")
 
 
@@ -205,7 +205,7 @@ async def test_an_agent_without_lists_knows_what_the_kubelet_has_recorded_before
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
-    found.node_state.take_shared_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
+    found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
     held = {"PodUID": "app", "ContainerName": "main", "ResourceName": RESOURCE_WHOLE_GPU}
     entries = [{**held, "DeviceIDs": {"-1": ["GPU-0"]}, "AllocResp": None}]
     checkpoint = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
@@ -228,7 +228,7 @@ async def test_without_a_checkpoint_the_kubelets_api_tells_who_has_whole_gpus(
     ]
     async with podresources.served(tmp_path, podresources.Lister(*pods)):
         found = agent(tmp_path, f"--pod-resources-socket={tmp_path}/kubelet.sock")
-        found.node_state.take_shared_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
+        found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
         found._watches.pods.changed([Upserted("app", NodePod("app", "d", "app"))])
         jobs = dict(found._upkeep.jobs())
         task = asyncio.ensure_future(jobs.pop("owners"))

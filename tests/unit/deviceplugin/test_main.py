@@ -24,7 +24,7 @@ def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_command_of_the_sources_is_understood() -> None:
+def test_the_flags_of_the_aliyun_manifest_are_parsed() -> None:
     found = settings("-logtostderr", "--v=9", "--memory-unit=GiB")
     assert (found.log_level, found.cards.unit) == ("debug", MemoryUnit.GIB)
 
@@ -32,7 +32,7 @@ def test_the_command_of_the_sources_is_understood() -> None:
 @pytest.mark.parametrize(
     "text", ["-memory-unit=MiB", "--memory-unit=MiB", "-memory-unit MiB", "--memory-unit MiB"]
 )
-def test_one_dash_is_as_good_as_two(text: str) -> None:
+def test_flags_have_one_dash_or_two(text: str) -> None:
     assert settings(*text.split()).cards.unit is MemoryUnit.MIB
 
 
@@ -45,22 +45,22 @@ def test_one_dash_is_as_good_as_two(text: str) -> None:
         ("--mps", False),
     ],
 )
-def test_booleans_are_given_as_go_programs_take_them(flag: str, asked: bool) -> None:  # noqa: FBT001
+def test_booleans_are_parsed_as_in_go(flag: str, asked: bool) -> None:  # noqa: FBT001
     assert (settings(flag).kubelet is not None) == asked
 
 
-def test_the_folders_of_isolation_are_the_nodes_unless_others_are_named() -> None:
+def test_the_isolation_directories_have_defaults() -> None:
     assert settings().manners.style.folders == IsolationDirs()
     found = settings("--isolation-libraries=/a", "--isolation-state=/b")
     assert found.manners.style.folders == IsolationDirs(Path("/a"), Path("/b"))
 
 
-def test_a_unit_that_is_none_is_gib_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_unit_is_gib_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     assert settings("--memory-unit=TiB").cards.unit is MemoryUnit.GIB
     assert "--memory-unit='TiB' is not GiB or MiB" in capsys.readouterr().err
 
 
-def test_a_node_without_a_name_is_refused_with_the_way_out() -> None:
+def test_a_missing_node_name_is_an_error_with_a_hint() -> None:
     with pytest.raises(ConfigError, match=r"NODE_NAME is not set: take it from spec\.nodeName"):
         settings(node=None)
 
@@ -70,12 +70,12 @@ def test_the_node_name_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
     assert settings(node=None).node == "node-b"
 
 
-def test_the_state_lies_in_the_kubelets_folder_unless_it_is_told_otherwise() -> None:
+def test_the_record_is_below_the_device_plugin_directory_by_default() -> None:
     assert settings().state == Path("/var/lib/kubelet/device-plugins/gpushare")
     assert settings("--state-folder=/x").state == Path("/x")
 
 
-def test_by_default_cards_are_told_by_mounts_and_uuid() -> None:
+def test_gpus_are_passed_by_mounts_and_uuid_by_default() -> None:
     style = settings().manners.style
     assert (style.strategy, style.by_index) == (DeviceListStrategy.MOUNTS, False)
 
@@ -88,7 +88,7 @@ def test_the_kubelets_certificate_is_verified_for_this_node() -> None:
     assert access.token_file
 
 
-def test_the_originals_ways_to_the_kubelet_are_taken() -> None:
+def test_the_kubelet_flags_of_the_aliyun_plugin_are_parsed() -> None:
     access = settings(
         "--query-kubelet", "--kubelet-address=10.0.0.1", "--kubelet-port=10255", "--timeout=3", *TLS
     ).kubelet
@@ -97,12 +97,12 @@ def test_the_originals_ways_to_the_kubelet_are_taken() -> None:
     assert (access.client_cert, access.client_key, access.token_file) == (Path("/c"), Path("/k"), None)
 
 
-def test_a_certificate_without_its_key_is_refused() -> None:
-    with pytest.raises(ConfigError, match="--client-cert and --client-key go together"):
+def test_a_certificate_without_its_key_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="--client-cert and --client-key must be set together"):
         settings("--query-kubelet", "--client-cert=/c")
 
 
-def test_xids_that_are_no_numbers_are_refused() -> None:
+def test_xids_must_be_numbers() -> None:
     with pytest.raises(ConfigError, match="'x' is not a number"):
         settings("--ignored-xids=31,x")
 

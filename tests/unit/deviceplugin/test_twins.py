@@ -60,12 +60,12 @@ async def test_a_pod_with_the_response_of_an_unequal_one_gets_one_event(tmp_path
     here.confirm("large", 2, "GPU-0-_-0", "c0")
     with capture_logs() as logs:
         for _ in range(3):
-            here.projector.tell()
+            here.projector.project()
     assert [entry["event"] for entry in logs] == ["pod_corrected", "pod_mistaken"]
     moved, mistaken = here.notes
     assert (moved.name, moved.reason, mistaken.name) == ("large", EVENT_ASSIGNED, "large")
     assert mistaken.text.startswith(
-        "container c0 was told 2 aliyun.com/gpu-mem for its whole pod, which asks for 8"
+        "container c0 was started with 2 aliyun.com/gpu-mem as the total of its pod, which requests 8"
     )
     assert here.metrics.registry.get_sample_value(
         "gpushare_device_plugin_corrected_pods_total", {"cause": "mistaken"}
@@ -115,8 +115,8 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
     here.named = (ServedContainer("picks", "main", "x", 2),)
     here.node_state.refresh()
     with capture_logs() as logs:
-        here.projector.tell()
-        here.projector.tell()
+        here.projector.project()
+        here.projector.project()
     direct = Setting(tmp_path / "direct", 8)
     direct.come(picks)
     refused = await direct.mem.allocate(["x", "y"])

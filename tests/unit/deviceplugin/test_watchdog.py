@@ -1,4 +1,4 @@
-"""Jobs of the agent that end or do not get on."""
+"""Jobs of the agent that have ended or are stuck."""
 
 import asyncio
 
@@ -18,41 +18,41 @@ def stuck(metrics: PluginMetrics, job: str) -> float | None:
     return metrics.registry.get_sample_value("gpushare_device_plugin_job_stuck", {"job": job})
 
 
-def test_work_that_ends_in_time_is_well(metrics: PluginMetrics) -> None:
+def test_work_that_ends_in_time_is_not_stuck(metrics: PluginMetrics) -> None:
     watchdog = Watchdog(metrics)
     with watchdog.work("a", 60):
         assert watchdog.trouble() is None
-    watchdog.look()
+    watchdog.check()
     assert stuck(metrics, "a") == 0
 
 
-def test_work_that_takes_too_long_is_stuck_until_it_ends_and_told_once(metrics: PluginMetrics) -> None:
+def test_work_that_takes_too_long_is_stuck_and_logged_once(metrics: PluginMetrics) -> None:
     watchdog = Watchdog(metrics)
     with capture_logs() as logs:
         with watchdog.work("a", -1), watchdog.work("a", 60):
             assert watchdog.trouble() == "stuck: a"
             for _ in range(3):
-                watchdog.look()
+                watchdog.check()
             assert stuck(metrics, "a") == 1
-        watchdog.look()
+        watchdog.check()
     assert watchdog.trouble() is None
     assert stuck(metrics, "a") == 0
-    assert [entry["event"] for entry in logs] == ["job_stuck", "job_goes_on"]
+    assert [entry["event"] for entry in logs] == ["job_stuck", "job_recovered"]
 
 
-async def test_a_job_that_ends_by_itself_is_stuck_for_ever(metrics: PluginMetrics) -> None:
+async def test_a_job_that_ends_by_itself_stays_stuck(metrics: PluginMetrics) -> None:
     watchdog = Watchdog(metrics)
-    await watchdog.keep("short", asyncio.sleep(0))
-    watchdog.look()
+    await watchdog.run_job("short", asyncio.sleep(0))
+    watchdog.check()
     assert watchdog.trouble() == "stuck: short"
     assert stuck(metrics, "short") == 1
 
 
-async def test_a_job_that_is_cancelled_is_well(metrics: PluginMetrics) -> None:
+async def test_a_cancelled_job_is_not_stuck(metrics: PluginMetrics) -> None:
     watchdog = Watchdog(metrics)
-    task = asyncio.ensure_future(watchdog.keep("long", asyncio.sleep(60)))
+    task = asyncio.ensure_future(watchdog.run_job("long", asyncio.sleep(60)))
     await asyncio.sleep(0)
-    watchdog.look()
+    watchdog.check()
     assert stuck(metrics, "long") == 0
     task.cancel()
     await asyncio.wait({task})
@@ -60,9 +60,9 @@ async def test_a_job_that_is_cancelled_is_well(metrics: PluginMetrics) -> None:
     assert watchdog.trouble() is None
 
 
-async def test_an_error_of_a_job_is_its_callers(metrics: PluginMetrics) -> None:
+async def test_an_error_of_a_job_is_raised(metrics: PluginMetrics) -> None:
     async def broken() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await Watchdog(metrics).keep("broken", broken())
+        await Watchdog(metrics).run_job("broken", broken())

@@ -19,7 +19,7 @@ def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> S
     """A node whose card 0 the pod ``app`` has as a whole GPU."""
     here = Setting(folder, *units, alive=alive, patience_s=0.01)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
-    here.node_state.take_node_pods([Upserted("app", APP)])
+    here.node_state.update_node_pods([Upserted("app", APP)])
     here.node_state.refresh()
     return here
 
@@ -70,11 +70,11 @@ async def test_a_second_container_of_a_pod_on_a_full_card_is_refused(tmp_path: P
 
 async def test_the_card_is_full_until_the_pod_is_gone_from_the_api_and_its_group_too(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.node_state.take_node_pods([Deleted("app")])
-    assert await here.departures.settle() == {APP.uid}
+    here.node_state.update_node_pods([Deleted("app")])
+    assert await here.releaser.release_terminated() == {APP.uid}
     assert closed(here) == [0]
     here.alive.clear()
-    assert await here.departures.settle() == frozenset()
+    assert await here.releaser.release_terminated() == frozenset()
     assert closed(here) == []
     here.node_state.refresh()
     assert closed(here) == [], "the kubelet's record names pods that are long gone"
@@ -84,16 +84,16 @@ async def test_whoever_looks_for_pods_that_leave_hears_of_one_with_a_whole_gpu(t
     here = node_of(tmp_path, 14)
     news = asyncio.ensure_future(here.node_state.changed())
     await asyncio.sleep(0)
-    here.node_state.take_node_pods([Deleted("app")])
+    here.node_state.update_node_pods([Deleted("app")])
     await asyncio.wait_for(news, 5)
 
 
 async def test_a_pod_that_has_finished_gives_its_card_back(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, alive=())
-    assert await here.departures.settle() == frozenset()
+    assert await here.releaser.release_terminated() == frozenset()
     assert closed(here) == [0]
-    here.node_state.take_node_pods([Upserted("app", NodePod(APP.uid, "default", "app", finished=True))])
-    await here.departures.settle()
+    here.node_state.update_node_pods([Upserted("app", NodePod(APP.uid, "default", "app", finished=True))])
+    await here.releaser.release_terminated()
     assert closed(here) == []
 
 
@@ -101,7 +101,7 @@ async def test_a_pod_that_was_gone_before_the_agent_started_fills_no_card(tmp_pa
     here = Setting(tmp_path, 14)
     here.whole = {"long-gone": frozenset({"GPU-0"})}
     here.node_state.refresh()
-    await here.departures.settle()
+    await here.releaser.release_terminated()
     assert closed(here) == []
 
 
@@ -119,7 +119,7 @@ async def test_before_all_pods_are_known_a_card_that_the_record_names_is_full(tm
     here.node_state._synced = False
     here.whole = {"unseen": frozenset({"GPU-0"})}
     here.node_state.refresh()
-    await here.departures.settle()
+    await here.releaser.release_terminated()
     assert closed(here) == [0]
 
 
@@ -132,48 +132,48 @@ async def test_the_kubelet_still_counts_all_units_of_a_full_card(tmp_path: Path)
 async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_gpu_pods(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     sharing = NodePod("s", "default", "s", gpu_pod=gpu_pod("s", 4, card=0))
-    here.node_state.take_node_pods([Upserted("s", sharing), Upserted("app", APP)])
-    assert (set(here.node_state.allocations.gpu_pods), here.node_state.uids) == (
+    here.node_state.update_node_pods([Upserted("s", sharing), Upserted("app", APP)])
+    assert (set(here.node_state.allocations.gpu_pods), here.node_state.uids_by_name) == (
         {"s"},
         {"default/s": "s", "default/app": APP.uid},
     )
-    here.node_state.take_node_pods([Deleted("s"), Deleted("app")])
-    assert (here.node_state.allocations.gpu_pods, here.node_state.uids) == ({}, {})
+    here.node_state.update_node_pods([Deleted("s"), Deleted("app")])
+    assert (here.node_state.allocations.gpu_pods, here.node_state.uids_by_name) == ({}, {})
 
 
 async def test_a_full_card_is_told_once_and_again_when_it_is_free(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.projector.tell()
-    here.projector.tell()
+    here.projector.project()
+    here.projector.project()
     in_use = "card 0 takes no pods until default/app is gone, which has a whole GPU"
     assert told(here) == [(EVENT_CARD_IN_USE, in_use)]
     assert list(here.node_state.notices) == [in_use]
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 1
-    here.node_state.take_node_pods([Deleted("app")])
+    here.node_state.update_node_pods([Deleted("app")])
     here.alive.clear()
-    await here.departures.settle()
-    here.projector.tell()
-    assert told(here)[1:] == [(EVENT_CARD_FREE, "card 0 is no longer in use as a whole GPU")]
+    await here.releaser.release_terminated()
+    here.projector.project()
+    assert told(here)[1:] == [(EVENT_CARD_FREE, "GPU 0 is no longer in use as a whole GPU")]
     assert not list(here.node_state.notices)
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 0
 
 
 async def test_nothing_is_told_of_whole_gpus_while_nothing_is_shared(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.node_state.take_node(OwnNode(NODE), "label cgpu=false")
-    here.projector.tell()
+    here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
+    here.projector.project()
     assert (told(here), here.node_state.notices) == ([], ())
-    here.node_state.take_node(OwnNode(NODE), None)
-    here.projector.tell()
-    here.node_state.take_node(OwnNode(NODE), "label cgpu=false")
-    here.projector.tell()
+    here.node_state.update_node(OwnNode(NODE), None)
+    here.projector.project()
+    here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
+    here.projector.project()
     assert [reason for reason, _ in told(here)] == [EVENT_CARD_IN_USE]
 
 
 async def test_the_full_card_is_in_the_annotation_and_in_the_list_of_unhealthy_cards(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.publisher.node_seen(OwnNode(NODE))
-    here.projector.tell()
+    here.publisher.observe_node(OwnNode(NODE))
+    here.projector.project()
     publishing = asyncio.ensure_future(here.publisher.run())
     while ANN_CARDS not in here.api.node.annotations:
         await asyncio.sleep(0)

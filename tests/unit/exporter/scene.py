@@ -10,8 +10,8 @@ from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.exporter.regions import IsolationState, LimitedContainer
 from gpushare.exporter.series import series_of
 from gpushare.exporter.snapshot import Snapshot
-from gpushare.isolation.files import NOTHING
-from gpushare.isolation.layout import Owner
+from gpushare.isolation.files import UNUSED
+from gpushare.isolation.layout import DirectoryOwner
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region
 from gpushare.model.annotations import even_shares
@@ -112,8 +112,8 @@ def held(
 ) -> LimitedContainer:
     """A container that is held on card 0; without ``uses`` no process of it has begun the region."""
     processes = tuple(ProcessUse(pid, 1, ()) for pid in pids)
-    region = Region(uses, processes) if uses else NOTHING
-    return LimitedContainer(Owner(f"{pod}-uid", "main"), tuple(limits) or (limit(),), region)
+    region = Region(uses, processes) if uses else UNUSED
+    return LimitedContainer(DirectoryOwner(f"{pod}-uid", "main"), tuple(limits) or (limit(),), region)
 
 
 def isolation(*found: LimitedContainer, inner_pids: Mapping[int, int] | None = None) -> IsolationState:

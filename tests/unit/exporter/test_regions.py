@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from gpushare.errors import SourceError
 from gpushare.exporter.regions import IsolationState, LimitedContainer, isolation_of
-from gpushare.isolation.files import NOTHING
-from gpushare.isolation.layout import LIMIT, REGION, Owner, folder_of
+from gpushare.isolation.files import UNUSED
+from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, link_of
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import SIZE, CardUse, empty
 from tests.support.regions import hold, region_bytes
 
 MIB = 1024 * 1024
 LIMITS = (CardLimit("GPU-0", 15079, 4, 14), CardLimit("GPU-1", 15079, 2, 14))
-OWNER = Owner("some-uid", "main")
+OWNER = DirectoryOwner("some-uid", "main")
 USES = (CardUse("GPU-0", 0, 5, 7, 1), CardUse("GPU-1", 0, 0, 0, 0))
 SOUND = region_bytes(USES, [42])
 
@@ -57,7 +57,7 @@ def test_limits_and_region_of_a_container_are_read(tmp_path: Path) -> None:
 
 def test_a_container_that_has_not_begun_its_region_uses_nothing(tmp_path: Path) -> None:
     hold(tmp_path, OWNER, LIMITS, empty())
-    assert only(tmp_path) == LimitedContainer(OWNER, LIMITS, NOTHING)
+    assert only(tmp_path) == LimitedContainer(OWNER, LIMITS, UNUSED)
 
 
 def test_what_processes_call_themselves_is_asked_only_where_somebody_is_held(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_what_is_nobodys_folder_is_passed_over(tmp_path: Path, name: str) -> Non
 
 
 def test_a_folder_that_goes_meanwhile_is_not_there(tmp_path: Path) -> None:
-    folder_of(tmp_path, OWNER).symlink_to("gone")
-    folder_of(tmp_path, Owner("other", "main")).mkdir()
+    link_of(tmp_path, OWNER).symlink_to("gone")
+    link_of(tmp_path, DirectoryOwner("other", "main")).mkdir()
     assert read(tmp_path) == IsolationState()
 
 
@@ -88,16 +88,19 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "this one has 0"),
-        (SOUND[:-1], f"this one has {SIZE - 1}"),
-        (SOUND + b"x", f"this one has {SIZE + 1}"),
-        (b"x" * SIZE, "no region of version"),
-        (SOUND[:16] + b"\1" + SOUND[17:], "written all the time"),
-        (region_bytes(), "nothing of card GPU-0"),
-        (region_bytes([CardUse("GPU-0", 0, 0, 0, 0)]), "nothing of card GPU-1"),
-        (region_bytes([CardUse("GPU-9", 0, 0, 0, 0), *USES[1:]]), "nothing of card GPU-0"),
+        (b"", "the region has 0 bytes"),
+        (SOUND[:-1], f"the region has {SIZE - 1} bytes"),
+        (SOUND + b"x", f"the region has {SIZE + 1} bytes"),
+        (b"x" * SIZE, "not a region of version"),
+        (SOUND[:16] + b"\1" + SOUND[17:], "the region changed during each"),
+        (region_bytes(), "no entry for GPU GPU-0"),
+        (region_bytes([CardUse("GPU-0", 0, 0, 0, 0)]), "no entry for GPU GPU-1"),
+        (region_bytes([CardUse("GPU-9", 0, 0, 0, 0), *USES[1:]]), "no entry for GPU GPU-0"),
         (region_bytes([CardUse("GPU-0", 0, 2**64 - 1, 0, 0), *USES[1:]]), f"{2**64 - 1} bytes"),
-        (region_bytes([CardUse("GPU-0", 0, 0, 15079 * MIB + 1, 0), *USES[1:]]), "card GPU-0 of 15079 MiB"),
+        (
+            region_bytes([CardUse("GPU-0", 0, 0, 15079 * MIB + 1, 0), *USES[1:]]),
+            "GPU GPU-0, which has 15079 MiB",
+        ),
     ],
 )
 def test_a_region_that_cannot_be_believed_is_told_and_the_limit_stays(
@@ -121,15 +124,15 @@ def test_a_region_that_is_no_file_is_not_waited_for(tmp_path: Path, make: Callab
 
 def test_a_region_that_grew_is_not_read_to_its_end(tmp_path: Path) -> None:
     os.truncate(hold(tmp_path, OWNER, LIMITS, SOUND) / REGION, 1 << 40)
-    assert f"this one has {SIZE + 1}" in unreadable(tmp_path)
+    assert f"the region has {SIZE + 1} bytes" in unreadable(tmp_path)
 
 
 def test_a_limit_that_cannot_be_read_costs_its_container_only(tmp_path: Path) -> None:
     (hold(tmp_path, OWNER, LIMITS, SOUND) / LIMIT).write_bytes(b"\xff")
-    hold(tmp_path, Owner("other", "main"), LIMITS, SOUND)
+    hold(tmp_path, DirectoryOwner("other", "main"), LIMITS, SOUND)
     found = read(tmp_path)
     assert {each.owner.uid: each.limits for each in found.containers} == {"some-uid": (), "other": LIMITS}
-    assert found.unreadable == {"some-uid/main": "this is no limit file of format 1"}
+    assert found.unreadable == {"some-uid/main": "not a limit file of format 1"}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

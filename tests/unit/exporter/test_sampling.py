@@ -23,7 +23,7 @@ from gpushare.exporter.exposition import Exposition
 from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.exporter.snapshot import SOURCES
-from gpushare.isolation.layout import REGION, Owner
+from gpushare.isolation.layout import REGION, DirectoryOwner
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse
 from gpushare.model.cards import Card, format_cards
@@ -192,7 +192,7 @@ async def test_cards_are_shown_though_the_api_server_was_never_heard(tmp_path: P
 
 async def test_what_isolation_counts_is_shown_and_a_spoilt_region_told_once(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
-        state, owner = tmp_path / "isolation", Owner("a-uid", "main")
+        state, owner = tmp_path / "isolation", DirectoryOwner("a-uid", "main")
         counted = region_bytes([CardUse("GPU-0", 0, 5, 5, 2)])
         region = hold(state, owner, [CardLimit("GPU-0", T4, 4, 14)], counted) / REGION
         await rounds(found, lambda: found.sampler.snapshot is not None)

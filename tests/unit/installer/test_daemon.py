@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.installer.install import install
-from gpushare.isolation.versions import current, found
+from gpushare.isolation.versions import current_version, installed_versions
 from tests.support.daemons import DEADLINE_S, Daemon
 from tests.support.installer import packaged
 from tests.support.waiting import until
@@ -48,7 +48,7 @@ def record(tmp_path: Path, *versions: str) -> None:
 async def test_the_library_is_put_in_place_and_kept_there_until_sigterm(tmp_path: Path) -> None:
     node = tmp_path / "node"
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
-        await until(lambda: current(node) is not None)
+        await until(lambda: current_version(node) is not None)
         (node / "current" / "libgpushare.so").write_text("spoiled")
         await until(lambda: (node / "current" / "libgpushare.so").read_text() == "one")
         assert "library_repaired" in str(await installer.line("library_repaired"))
@@ -59,23 +59,23 @@ async def test_the_library_is_put_in_place_and_kept_there_until_sigterm(tmp_path
 async def test_health_and_metrics_tell_what_new_containers_get(tmp_path: Path) -> None:
     node = tmp_path / "node"
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
-        await until(lambda: current(node) is not None)
+        await until(lambda: current_version(node) is not None)
         async with asyncio.timeout(DEADLINE_S):
             while (await installer.get("/readyz")).status_code != 200:
                 await asyncio.sleep(0.02)
         assert (await installer.get("/healthz")).status_code == 200
         page = (await installer.get("/metrics")).text
-        assert f'gpushare_isolation_library_info{{version="{current(node)}"}} 1.0' in page
+        assert f'gpushare_isolation_library_info{{version="{current_version(node)}"}} 1.0' in page
 
 
 async def test_what_cannot_be_done_is_told_and_tried_again(tmp_path: Path) -> None:
     node, own = tmp_path / "node", package(tmp_path / "p")
     async with running("install", f"--package={own}", node=node) as installer:
-        await until(lambda: current(node) is not None)
+        await until(lambda: current_version(node) is not None)
         (own / "libgpushare.so").write_text("other")
         told = await installer.line("round_failed")
-        assert "is not what was packaged" in str(told["problem"])
-        assert "is not what was packaged" in (await installer.get("/readyz")).text
+        assert "does not match SHA256SUMS" in str(told["problem"])
+        assert "does not match SHA256SUMS" in (await installer.get("/readyz")).text
         assert (await installer.get("/healthz")).status_code == 200
         (own / "libgpushare.so").write_text("one")
         async with asyncio.timeout(DEADLINE_S):
@@ -89,9 +89,9 @@ async def test_a_version_goes_when_the_last_container_lets_go_of_it(tmp_path: Pa
     record(tmp_path, old)
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
         kept = (await installer.line("versions"))["kept"]
-        assert kept == {old: "containers have it", current(node): "new containers get it"}
+        assert kept == {old: "in use by containers", current_version(node): "new containers get it"}
         record(tmp_path)
-        await until(lambda: found(node) == (current(node),))
+        await until(lambda: installed_versions(node) == (current_version(node),))
 
 
 async def test_without_a_record_every_version_stays_and_the_log_says_why(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ async def test_without_a_record_every_version_stays_and_the_log_says_why(tmp_pat
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
         kept = (await installer.line("versions"))["kept"]
         assert isinstance(kept, dict)
-        assert re.fullmatch(r"containers may have it: there is no .*/grants\.json", kept[old])
-    assert old in found(node)
+        assert re.fullmatch(r"may be in use: .*/grants\.json does not exist", kept[old])
+    assert old in installed_versions(node)
 
 
 async def test_uninstalling_takes_the_link_at_once_and_each_version_as_it_is_let_go(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ async def test_uninstalling_takes_the_link_at_once_and_each_version_as_it_is_let
     version = install(package(tmp_path / "p"), node)
     record(tmp_path, version)
     async with running("uninstall", node=node) as installer:
-        assert (await installer.line("versions"))["kept"] == {version: "containers have it"}
-        assert current(node) is None
+        assert (await installer.line("versions"))["kept"] == {version: "in use by containers"}
+        assert current_version(node) is None
         record(tmp_path)
         await until(lambda: not list(node.iterdir()))
         assert await installer.end() == 0
@@ -124,7 +124,7 @@ async def test_a_package_that_is_spoiled_from_the_start_ends_it(tmp_path: Path) 
         assert installer.process.stderr is not None
         text = (await installer.process.stderr.read()).decode()
     assert "gpushare isolation install: " in text
-    assert "is not what was packaged" in text
+    assert "does not match SHA256SUMS" in text
 
 
 @pytest.mark.parametrize("verb", ["install", "uninstall"])

@@ -16,7 +16,7 @@ from gpushare.errors import ConfigError
 from gpushare.installer import install as module
 from gpushare.installer.install import SUMS, install, prune, withdraw
 from gpushare.isolation.layout import PRELOAD_TEXT, is_version
-from gpushare.isolation.versions import UnknownUsage, current, found
+from gpushare.isolation.versions import UnknownUsage, current_version, installed_versions
 from tests.support.installer import packaged
 
 NOBODY = frozenset[str]()
@@ -102,8 +102,8 @@ def test_a_second_time_nothing_is_written(one: Path, folder: Path) -> None:
 def test_the_next_version_leaves_the_files_of_the_last_one_alone(one: Path, two: Path, folder: Path) -> None:
     first = install(one, folder)
     second = install(two, folder)
-    assert found(folder) == tuple(sorted((first, second)))
-    assert current(folder) == second
+    assert installed_versions(folder) == tuple(sorted((first, second)))
+    assert current_version(folder) == second
     assert (folder / first / "libgpushare.so").read_text() == "one"
 
 
@@ -163,9 +163,9 @@ def a_file_in_its_place(folder: Path) -> None:
 def test_the_link_is_put_right(one: Path, folder: Path, spoil: Callable[[Path], None]) -> None:
     version = install(one, folder)
     spoil(folder)
-    assert current(folder) is None
+    assert current_version(folder) is None
     install(one, folder)
-    assert current(folder) == version
+    assert current_version(folder) == version
 
 
 def test_a_folder_where_the_link_should_be_is_named(one: Path, folder: Path) -> None:
@@ -194,7 +194,7 @@ def test_what_a_killed_installer_left_behind_is_cleared_away(one: Path, folder: 
 
 def test_a_library_that_is_not_what_was_packaged_is_refused_by_name(one: Path, folder: Path) -> None:
     (one / "libgpushare.so").write_text("other")
-    with pytest.raises(ConfigError, match=r"one/libgpushare\.so is not what was packaged: its SHA-256 is d"):
+    with pytest.raises(ConfigError, match=r"one/libgpushare\.so does not match SHA256SUMS: its SHA-256 is d"):
         install(one, folder)
     assert not folder.exists()
 
@@ -241,9 +241,9 @@ def test_who_finds_the_folder_locked_waits_for_it(one: Path, folder: Path) -> No
         patch.setattr(time, "sleep", noted)
         installing = threads.submit(install, one, folder)
         assert waiting.wait(10)
-        assert current(folder) is None
+        assert current_version(folder) is None
         os.close(handle)
-        assert installing.result(10) == current(folder)
+        assert installing.result(10) == current_version(folder)
 
 
 def test_a_lock_that_is_not_given_back_is_named(
@@ -253,7 +253,7 @@ def test_a_lock_that_is_not_given_back_is_named(
     handle = os.open(folder, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     monkeypatch.setattr(module, "_LOCK_S", 0.1)
-    with pytest.raises(ConfigError, match=r"gpushare is locked by another installer for 0\.1 s"):
+    with pytest.raises(ConfigError, match=r"another installer has locked .*gpushare for 0\.1 s"):
         install(one, folder)
     os.close(handle)
 
@@ -269,10 +269,10 @@ def test_an_installer_that_is_killed_at_any_step_leaves_no_half_version(
         dying(patch, cut)
         with suppress(Killed):
             install(two, folder)
-    version = current(folder)
+    version = current_version(folder)
     assert version is not None
     assert (folder / version / "libgpushare.so").read_text() in {"one", "two"}
-    for each in found(folder):
+    for each in installed_versions(folder):
         assert {path.name for path in (folder / each).iterdir()} == {"libgpushare.so", "ld.so.preload"}
     install(two, folder)
     assert (folder / "current" / "libgpushare.so").read_text() == "two"
@@ -302,14 +302,14 @@ def dying(patch: pytest.MonkeyPatch, steps: int) -> None:
 def test_versions_go_when_nobody_has_them(one: Path, two: Path, folder: Path) -> None:
     first, second = install(one, folder), install(two, folder)
     assert prune(folder, NOBODY) == {second: "new containers get it"}
-    assert found(folder) == (second,)
+    assert installed_versions(folder) == (second,)
     assert not (folder / first).exists()
 
 
 def test_a_version_that_a_container_has_stays(one: Path, two: Path, folder: Path) -> None:
     first, second = install(one, folder), install(two, folder)
     assert prune(folder, frozenset({first})) == {
-        first: "containers have it",
+        first: "in use by containers",
         second: "new containers get it",
     }
     assert (folder / first / "libgpushare.so").read_text() == "one"
@@ -317,8 +317,8 @@ def test_a_version_that_a_container_has_stays(one: Path, two: Path, folder: Path
 
 def test_while_it_is_not_known_who_has_what_every_version_stays(one: Path, two: Path, folder: Path) -> None:
     first, second = install(one, folder), install(two, folder)
-    assert prune(folder, UnknownUsage("no record"))[first] == "containers may have it: no record"
-    assert len(found(folder)) == len({first, second})
+    assert prune(folder, UnknownUsage("no record"))[first] == "may be in use: no record"
+    assert len(installed_versions(folder)) == len({first, second})
 
 
 def test_what_is_no_version_is_left_alone(one: Path, folder: Path) -> None:
@@ -333,8 +333,8 @@ def test_without_the_link_new_containers_get_nothing_and_the_others_keep_theirs(
 ) -> None:
     version = install(one, folder)
     withdraw(folder)
-    assert current(folder) is None
-    assert prune(folder, frozenset({version})) == {version: "containers have it"}
+    assert current_version(folder) is None
+    assert prune(folder, frozenset({version})) == {version: "in use by containers"}
     assert prune(folder, NOBODY) == {}
     assert list(folder.iterdir()) == []
 

@@ -30,7 +30,7 @@ def test_words_are_written_in_their_order_and_nothing_else_changes(path: Path) -
 @pytest.mark.parametrize("size", [0, SIZE - 1, SIZE + 1])
 def test_a_file_of_another_size_is_left_alone(path: Path, size: int) -> None:
     os.truncate(path, size)
-    with pytest.raises(SourceError, match=f"a region has {SIZE} bytes, this one has {size}"):
+    with pytest.raises(SourceError, match=f"the region has {size} bytes instead of {SIZE}"):
         write_region(path, WRITES)
     assert path.read_bytes() == bytes(size)
 

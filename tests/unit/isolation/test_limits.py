@@ -51,9 +51,9 @@ def test_what_the_library_would_refuse_is_not_written(card: CardLimit) -> None:
 
 def test_a_card_has_one_limit_and_there_are_sixteen_cards() -> None:
     card = CardLimit(UUID, 1, 1, 1)
-    with pytest.raises(InvalidRequest, match="one limit"):
+    with pytest.raises(InvalidRequest, match="two limits"):
         text([card, card])
-    with pytest.raises(InvalidRequest, match="16 cards"):
+    with pytest.raises(InvalidRequest, match="16 GPUs"):
         text([CardLimit(f"GPU-{n:02}", 1, 1, 1) for n in range(17)])
 
 

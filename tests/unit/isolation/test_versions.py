@@ -9,7 +9,13 @@ from gpushare.deviceplugin.main import command as agent
 from gpushare.deviceplugin.main import settings_of as agent_settings
 from gpushare.deviceplugin.node.record import Record
 from gpushare.errors import ConfigError
-from gpushare.isolation.versions import UnknownUsage, current, found, holds, in_use
+from gpushare.isolation.versions import (
+    UnknownUsage,
+    current_version,
+    installed_versions,
+    retained_versions,
+    versions_in_use,
+)
 
 OLD, NEW = "00000000000000aa", "00000000000000bb"
 
@@ -20,8 +26,8 @@ def grant(container: str, hold: Enforcement | None) -> Allocation:
 
 def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:
     grants = [grant("a", Enforcement("00000000000000cc", OLD, "limit")), grant("b", None)]
-    asyncio.run(Record(tmp_path, "GiB").keep(lambda: {each.key: each for each in grants}))
-    assert in_use(tmp_path / Path(AGENT_RECORD).name) == frozenset({OLD})
+    asyncio.run(Record(tmp_path, "GiB").write(lambda: {each.key: each for each in grants}))
+    assert versions_in_use(tmp_path / Path(AGENT_RECORD).name) == frozenset({OLD})
 
 
 def test_the_record_is_looked_for_where_the_agent_has_it() -> None:
@@ -33,12 +39,12 @@ def test_the_record_is_looked_for_where_the_agent_has_it() -> None:
 def test_an_agent_without_isolation_holds_nobody(tmp_path: Path) -> None:
     record = tmp_path / "grants.json"
     record.write_text('{"version": 1, "unit": "GiB", "grants": [{"uid": "a", "container": "b"}]}')
-    assert in_use(record) == frozenset()
+    assert versions_in_use(record) == frozenset()
 
 
 def test_without_a_record_it_is_not_known_who_has_what(tmp_path: Path) -> None:
     record = tmp_path / "grants.json"
-    assert in_use(record) == UnknownUsage(f"there is no {record}")
+    assert versions_in_use(record) == UnknownUsage(f"{record} does not exist")
 
 
 @pytest.mark.parametrize(
@@ -47,35 +53,35 @@ def test_without_a_record_it_is_not_known_who_has_what(tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_understood_tells_nothing(tmp_path: Path, content: bytes) -> None:
     record = tmp_path / "grants.json"
     record.write_bytes(content)
-    answer = in_use(record)
+    answer = versions_in_use(record)
     assert isinstance(answer, UnknownUsage)
     assert str(record) in answer.reason
 
 
 def test_a_record_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
-    assert in_use(tmp_path) == UnknownUsage(f"cannot read {tmp_path}: Is a directory")
+    assert versions_in_use(tmp_path) == UnknownUsage(f"cannot read {tmp_path}: Is a directory")
 
 
 def test_only_names_of_versions_are_versions(tmp_path: Path) -> None:
     for name in (OLD, NEW, "current", ".0123456789abcdef.draft", "README"):
         (tmp_path / name).mkdir()
-    assert found(tmp_path) == (OLD, NEW)
-    assert found(tmp_path / "nowhere") == ()
+    assert installed_versions(tmp_path) == (OLD, NEW)
+    assert installed_versions(tmp_path / "nowhere") == ()
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"cannot read .*/file: Not a directory"):
-        found(tmp_path / "file")
+        installed_versions(tmp_path / "file")
 
 
 def test_a_link_that_leads_to_no_version_is_none(tmp_path: Path) -> None:
-    assert current(tmp_path) is None
+    assert current_version(tmp_path) is None
     (tmp_path / "current").symlink_to("/etc")
-    assert current(tmp_path) is None
+    assert current_version(tmp_path) is None
 
 
 def test_what_nobody_has_and_nobody_gets_is_held_by_nothing() -> None:
-    assert holds((OLD, NEW), NEW, frozenset()) == {NEW: "new containers get it"}
-    assert holds((OLD, NEW), None, frozenset({OLD})) == {OLD: "containers have it"}
-    assert holds((OLD, NEW), None, UnknownUsage("x")).keys() == {OLD, NEW}
+    assert retained_versions((OLD, NEW), NEW, frozenset()) == {NEW: "new containers get it"}
+    assert retained_versions((OLD, NEW), None, frozenset({OLD})) == {OLD: "in use by containers"}
+    assert retained_versions((OLD, NEW), None, UnknownUsage("x")).keys() == {OLD, NEW}

@@ -23,27 +23,27 @@ CARD = "GPU-1"
 
 
 class Modes:
-    """Keeps what is set; ``refusal`` is what the driver answers."""
+    """Records compute modes; ``error`` is the error that the driver returns, if any."""
 
     def __init__(self) -> None:
         self.exclusive: dict[str, bool] = {}
-        self.refusal: str | None = None
+        self.error: str | None = None
 
     async def set_exclusive(self, uuid: str, *, exclusive: bool) -> None:
-        if self.refusal:
-            raise GpuError(self.refusal)
+        if self.error:
+            raise GpuError(self.error)
         self.exclusive[uuid] = exclusive
 
 
 class Here:
-    """One card with a supervisor over it."""
+    """One GPU and its supervisor."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
         self.modes = Modes()
         self.metrics = MpsMetrics()
-        self.well = True
-        self.supervisor = Supervisor(CARD, state, self.modes, self.metrics, lambda: self.well)
+        self.healthy = True
+        self.supervisor = Supervisor(CARD, state, self.modes, self.metrics, lambda: self.healthy)
         self.client = ControlDaemon(state, CARD)
 
     def value(self, name: str) -> float | None:
@@ -63,14 +63,14 @@ class Here:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Its loop, and its end in order."""
+        """Run the supervisor, then stop it and the control daemon."""
         task = asyncio.create_task(self.supervisor.run(0.05))
         try:
             yield
         finally:
             task.cancel()
             await asyncio.wait({task})
-            self.well = True
+            self.healthy = True
             await self.supervisor.stop()
 
 
@@ -81,7 +81,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
     return Here(tmp_path / "state")
 
 
-async def test_a_card_gets_a_daemon_of_its_own_and_is_left_to_mps_alone(here: Here) -> None:
+async def test_a_gpu_gets_a_control_daemon_and_is_exclusive_to_mps(here: Here) -> None:
     async with here.running():
         await until(lambda: here.up)
         assert f"Start for card {CARD}" in here.log
@@ -96,19 +96,19 @@ async def test_a_card_gets_a_daemon_of_its_own_and_is_left_to_mps_alone(here: He
         os.kill(pid, 0)
 
 
-async def test_whom_it_serves_is_counted(here: Here) -> None:
+async def test_clients_are_counted(here: Here) -> None:
     async with here.running():
         await until(lambda: here.up)
         for pid in (11, 12):
-            await here.client.ask(f"fake_client {pid}")
+            await here.client.query(f"fake_client {pid}")
         await until(lambda: here.value("gpushare_mps_clients") == 2)
 
 
-async def test_a_daemon_that_is_killed_is_started_again_and_its_clients_are_told_of(here: Here) -> None:
+async def test_a_killed_daemon_is_restarted_and_its_clients_are_logged(here: Here) -> None:
     with capture_logs() as logs:
         async with here.running():
             await until(lambda: here.up)
-            await here.client.ask("fake_client 11")
+            await here.client.query("fake_client 11")
             await until(lambda: here.value("gpushare_mps_clients") == 1)
             before = here.pid
             os.kill(before, signal.SIGKILL)
@@ -118,11 +118,11 @@ async def test_a_daemon_that_is_killed_is_started_again_and_its_clients_are_told
             assert here.value("gpushare_mps_starts_total") == 2
     (down,) = [each for each in logs if each["event"] == "control_down"]
     assert (down["card"], down["code"], down["clients"]) == (CARD, -signal.SIGKILL, 1)
-    assert "programs on this card may have failed" in down["effect"]
+    assert "programs on this GPU may have failed" in down["effect"]
     assert "FAKE" in down["log"]
 
 
-async def test_a_daemon_that_does_not_start_is_tried_again_with_pauses(here: Here) -> None:
+async def test_a_failed_start_is_retried_with_backoff(here: Here) -> None:
     broken = pipes_of(here.state, CARD) / "fake_broken"
     broken.parent.mkdir(parents=True)
     broken.touch()
@@ -135,7 +135,7 @@ async def test_a_daemon_that_does_not_start_is_tried_again_with_pauses(here: Her
         await until(lambda: here.up)
 
 
-async def test_a_daemon_that_hangs_is_told_of_and_left_to_its_clients(
+async def test_a_hanging_daemon_is_reported_and_not_restarted(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpushare.mpsd.process._ANSWER_S", 0.3)
@@ -144,26 +144,26 @@ async def test_a_daemon_that_hangs_is_told_of_and_left_to_its_clients(
         await until(lambda: here.up)
         pid = here.pid
         with pytest.raises(GpuError, match="does not answer 'fake_hang' within"):
-            await here.client.ask("fake_hang")
+            await here.client.query("fake_hang")
         await until(lambda: not here.up)
-        await here.supervisor.look()
+        await here.supervisor.check()
         os.kill(pid, 0)
         assert here.value("gpushare_mps_starts_total") == 1
         assert "does not answer" in str(here.supervisor.problem)
 
 
-async def test_a_daemon_that_is_there_already_is_taken_as_it_is(here: Here) -> None:
+async def test_a_running_daemon_is_used_as_it_is(here: Here) -> None:
     await here.client.start()
     await until((pipes_of(here.state, CARD) / "control").is_socket)
     async with here.running():
         await until(lambda: here.up)
         assert here.value("gpushare_mps_starts_total") is None
         assert here.client.running
-    await here.client.end(10)
+    await here.client.wait_or_kill(10)
     assert here.client.code == 0
 
 
-async def test_a_lock_that_cannot_be_taken_is_told_of_and_ends_nothing(here: Here) -> None:
+async def test_a_lock_error_is_reported_and_stops_nothing(here: Here) -> None:
     await here.client.start()
     await until((pipes_of(here.state, CARD) / "control").is_socket)
     ready_lock_of(here.state, CARD).mkdir()
@@ -171,38 +171,38 @@ async def test_a_lock_that_cannot_be_taken_is_told_of_and_ends_nothing(here: Her
         await until(lambda: "IsADirectoryError" in str(here.supervisor.problem))
         ready_lock_of(here.state, CARD).rmdir()
         await until(lambda: here.up)
-    await here.client.end(10)
+    await here.client.wait_or_kill(10)
 
 
-async def test_a_card_that_is_not_well_gets_none(here: Here) -> None:
-    here.well = False
+async def test_an_unhealthy_gpu_gets_no_control_daemon(here: Here) -> None:
+    here.healthy = False
     async with here.running():
-        await here.supervisor.look()
+        await here.supervisor.check()
         assert here.value("gpushare_mps_starts_total") is None
-        here.well = True
+        here.healthy = True
         await until(lambda: here.up)
 
 
-async def test_a_driver_that_does_not_leave_the_card_to_mps_is_told_of_with_the_way_out(here: Here) -> None:
-    here.modes.refusal = "no permission"
+async def test_a_failure_to_set_the_compute_mode_is_logged_with_the_command(here: Here) -> None:
+    here.modes.error = "no permission"
     with capture_logs() as logs:
         async with here.running():
             await until(lambda: here.up)
     first = next(each for each in logs if each["event"] == "compute_mode_not_set")
     assert first["reason"] == "no permission"
-    assert first["way_out"] == f"nvidia-smi -i {CARD} -c EXCLUSIVE_PROCESS"
+    assert first["command"] == f"nvidia-smi -i {CARD} -c EXCLUSIVE_PROCESS"
     assert here.value("gpushare_mps_exclusive") == 0
 
 
-async def test_without_the_program_the_way_out_is_said(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_program_is_reported_with_a_hint(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     alone = Here(here.state)
-    await alone.supervisor.look()
+    await alone.supervisor.check()
     assert "nvidia-cuda-mps-control was not found" in str(alone.supervisor.problem)
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in str(alone.supervisor.problem)
 
 
-async def test_logs_do_not_grow_for_ever(here: Here) -> None:
+async def test_large_logs_are_emptied(here: Here) -> None:
     async with here.running():
         await until(lambda: here.up)
         log = logs_of(here.state, CARD) / "server.log"

@@ -5,7 +5,7 @@ import pytest
 from gpushare.deviceplugin.api.backoff import Backoff, BackoffPolicy
 from gpushare.errors import ApiError
 
-PACE = BackoffPolicy(first_s=1, longest_s=8, forbidden_s=100)
+PACE = BackoffPolicy(initial_s=1, max_s=8, denied_s=100)
 
 
 @pytest.fixture

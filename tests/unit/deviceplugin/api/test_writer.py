@@ -25,8 +25,8 @@ from tests.support.waiting import until
 from tests.unit.deviceplugin.nodeapi import FakeNodeApi, refused, silence
 
 LINEUP = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
-QUICK = BackoffPolicy(first_s=0.001, longest_s=0.01, forbidden_s=0.01)
-UNHURRIED = BackoffPolicy(first_s=0.3, longest_s=0.3, forbidden_s=0.3)
+QUICK = BackoffPolicy(initial_s=0.001, max_s=0.01, denied_s=0.01)
+UNHURRIED = BackoffPolicy(initial_s=0.3, max_s=0.3, denied_s=0.3)
 """So long that a second attempt is not due yet when another write is at hand, also on a busy machine."""
 SERVED: dict[str, str | None] = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
 NODE = OwnNode("n")
@@ -75,10 +75,10 @@ async def idle(turns: int = 50) -> None:
 
 async def test_unhealthy_cards_are_written_before_the_node_and_the_node_before_any_pod() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.want_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
-        scene.publisher.want_unhealthy("0")
-        scene.publisher.want_node(want('{"a":{}}'))
-        scene.publisher.node_seen(NODE)
+        scene.publisher.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
+        scene.publisher.set_unhealthy("0")
+        scene.publisher.set_node(want('{"a":{}}'))
+        scene.publisher.observe_node(NODE)
         await scene.settles()
         assert scene.api.log == ["unhealthy", "node", "a", "b"]
         assert scene.api.node.annotations[ANN_ASSIGNED_NODE] == '{"a":{}}'
@@ -88,23 +88,23 @@ async def test_unhealthy_cards_are_written_before_the_node_and_the_node_before_a
 
 async def test_pods_wait_until_the_agent_has_said_what_the_node_shows() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_pods({"a": (pod("a"), SERVED)})
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
         await idle()
         assert scene.api.log == []
-        scene.publisher.want_node(want())
+        scene.publisher.set_node(want())
         await scene.settles()
         assert scene.api.log == ["node", "a"]
 
 
 async def test_nothing_is_written_before_the_node_has_been_seen() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.want_node(want())
-        scene.publisher.want_pods({"a": (pod("a"), SERVED)})
+        scene.publisher.set_node(want())
+        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
         await idle()
         assert scene.api.log == []
         assert scene.metric("unpublished") == 2
-        scene.publisher.node_seen(NODE)
+        scene.publisher.observe_node(NODE)
         await scene.settles()
         assert scene.metric("unpublished") == 0
 
@@ -112,9 +112,9 @@ async def test_nothing_is_written_before_the_node_has_been_seen() -> None:
 async def test_a_pod_is_not_corrected_while_the_node_cannot_be_written() -> None:
     scene = Scene(FakeNodeApi(node_errors=deque([refused(500)] * 3)))
     async with working(scene):
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
-        scene.publisher.want_pods({"a": (pod("a"), SERVED)})
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
+        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
         assert scene.api.log == ["node"] * 4 + ["a"]
         assert scene.metric("api_writes_total", kind="nodes", result="error") == 3
@@ -123,43 +123,43 @@ async def test_a_pod_is_not_corrected_while_the_node_cannot_be_written() -> None
 
 async def test_a_later_correction_waits_for_the_nodes_newer_word() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
         await scene.settles()
         scene.api.log.clear()
-        scene.publisher.want_pods({"a": (pod("a"), SERVED)})
-        scene.publisher.want_node(want('{"a":{}}'))
+        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
+        scene.publisher.set_node(want('{"a":{}}'))
         await scene.settles()
         assert scene.api.log == ["node", "a"]
 
 
 async def test_a_node_that_agrees_is_not_written() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
         await scene.settles()
-        scene.publisher.node_seen(scene.api.node)
-        scene.publisher.want_node(want())
+        scene.publisher.observe_node(scene.api.node)
+        scene.publisher.set_node(want())
         await scene.settles()
         assert scene.api.log == ["node"]
 
 
 async def test_what_was_lost_is_written_again() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
         await scene.settles()
-        scene.publisher.node_seen(replace(scene.api.node, capacity={RESOURCE_COUNT: 0}))
+        scene.publisher.observe_node(replace(scene.api.node, capacity={RESOURCE_COUNT: 0}))
         await scene.settles()
         assert scene.api.patches[1] == {"status": {"capacity": {RESOURCE_COUNT: 1}}}
 
 
 async def test_wishes_that_change_before_they_are_written_cost_one_write() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.node_seen(NODE)
+        scene.publisher.observe_node(NODE)
         for number in range(100):
-            scene.publisher.want_node(want(str(number)))
-            scene.publisher.want_unhealthy(str(number))
+            scene.publisher.set_node(want(str(number)))
+            scene.publisher.set_unhealthy(str(number))
         await scene.settles()
         assert scene.api.log == ["unhealthy", "node"]
         assert (scene.api.node.annotations[ANN_ASSIGNED_NODE], scene.api.unhealthy) == ("99", "99")
@@ -170,13 +170,13 @@ async def test_a_wish_that_comes_during_a_write_is_written_next() -> None:
 
     async def newer() -> None:
         scene.api.before = None
-        scene.publisher.want_node(want("newer"))
-        scene.publisher.want_pods({"a": (pod("a"), {"x": "2"})})
+        scene.publisher.set_node(want("newer"))
+        scene.publisher.set_pods({"a": (pod("a"), {"x": "2"})})
 
     async with working(scene):
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want("older"))
-        scene.publisher.want_pods({"a": (pod("a"), {"x": "1"})})
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want("older"))
+        scene.publisher.set_pods({"a": (pod("a"), {"x": "1"})})
         scene.api.before = newer
         await scene.settles()
         assert scene.api.log == ["node", "node", "a"]
@@ -186,14 +186,14 @@ async def test_a_wish_that_comes_during_a_write_is_written_next() -> None:
 
 async def test_nothing_is_lost_while_the_api_is_away() -> None:
     async with working(Scene(FakeNodeApi(away=True))) as scene:
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want("1"))
-        scene.publisher.want_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
-        scene.publisher.want_unhealthy("0")
-        scene.publisher.tell(node_event("n", "Reason", "text"))
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want("1"))
+        scene.publisher.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
+        scene.publisher.set_unhealthy("0")
+        scene.publisher.record_event(node_event("n", "Reason", "text"))
         await until(lambda: scene.api.log.count("node") > 2)
         assert scene.metric("unpublished") == 4
-        scene.publisher.want_node(want("2"))
+        scene.publisher.set_node(want("2"))
         scene.api.away = False
         await scene.settles()
         await until(lambda: scene.api.notes)
@@ -204,9 +204,9 @@ async def test_nothing_is_lost_while_the_api_is_away() -> None:
 async def test_a_pod_that_fails_holds_up_no_other() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 2)}), pace=UNHURRIED)
     async with working(scene):
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
-        scene.publisher.want_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
+        scene.publisher.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
         await scene.settles()
         assert scene.api.log[:3] == ["node", "a", "b"]
         assert scene.api.pods == {"a": SERVED, "b": SERVED}
@@ -215,11 +215,11 @@ async def test_a_pod_that_fails_holds_up_no_other() -> None:
 async def test_a_pod_that_is_gone_is_forgotten() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(404)])}))
     async with working(scene):
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
-        scene.publisher.want_pods({"a": (pod("a"), SERVED)})
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
+        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
-        scene.publisher.want_pods({"a": (pod("a"), SERVED)})
+        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
         assert scene.api.log == ["node", "a"]
         assert scene.api.pods == {}
@@ -228,19 +228,19 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
 async def test_a_pod_that_others_wrote_at_the_same_time_is_tried_again() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(409)])}))
     async with working(scene):
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
-        scene.publisher.want_pods({"a": (pod("a"), SERVED)})
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
+        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
         assert scene.api.pods == {"a": SERVED}
 
 
 async def test_a_pod_that_is_wanted_again_after_it_was_forgotten_is_written_again() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
         for wishes in ({"a": (pod("a"), SERVED)}, {}, {"a": (pod("a"), SERVED)}):
-            scene.publisher.want_pods(wishes)
+            scene.publisher.set_pods(wishes)
             await scene.settles()
         assert scene.api.log == ["node", "a", "a"]
 
@@ -248,11 +248,11 @@ async def test_a_pod_that_is_wanted_again_after_it_was_forgotten_is_written_agai
 async def test_a_pod_that_is_wanted_no_more_is_not_tried_again() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 1000)}))
     async with working(scene):
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
-        scene.publisher.want_pods({"a": (pod("a"), SERVED)})
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
+        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
         await until(lambda: scene.api.log.count("a") > 2)
-        scene.publisher.want_pods({})
+        scene.publisher.set_pods({})
         await scene.settles()
         tries = len(scene.api.log)
         await idle()
@@ -260,7 +260,7 @@ async def test_a_pod_that_is_wanted_no_more_is_not_tried_again() -> None:
 
 
 REFUSED_LABELS = "not allowed to modify labels"
-PATIENT = replace(QUICK, forbidden_s=1000)
+PATIENT = replace(QUICK, denied_s=1000)
 
 
 @pytest.mark.parametrize("status", [403, 422])
@@ -268,11 +268,11 @@ async def test_refused_labels_are_left_out_said_once_and_not_tried_again_soon(st
     scene = Scene(FakeNodeApi(node_errors=deque([refused(status, REFUSED_LABELS)])), pace=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
-            scene.publisher.node_seen(NODE)
-            scene.publisher.want_node(want())
+            scene.publisher.observe_node(NODE)
+            scene.publisher.set_node(want())
             await scene.settles()
-            scene.publisher.node_seen(scene.api.node)
-            scene.publisher.want_node(want("more"))
+            scene.publisher.observe_node(scene.api.node)
+            scene.publisher.set_node(want("more"))
             await scene.settles()
     assert [entry["event"] for entry in logs] == ["reduced_mode"]
     assert scene.metric("reduced_mode", right="node labels") == 1
@@ -287,8 +287,8 @@ async def test_refused_labels_are_tried_again_later_and_told_when_they_are_taken
     scene = Scene(FakeNodeApi(node_errors=errors))
     with capture_logs() as logs:
         async with working(scene):
-            scene.publisher.node_seen(NODE)
-            scene.publisher.want_node(want())
+            scene.publisher.observe_node(NODE)
+            scene.publisher.set_node(want())
             await until(lambda: scene.api.node.labels.get(LABEL_CARD_MODEL) == "Tesla-T4")
             await scene.settles()
     assert [entry["event"] for entry in logs] == ["reduced_mode", "reduced_mode_over"]
@@ -298,11 +298,11 @@ async def test_refused_labels_are_tried_again_later_and_told_when_they_are_taken
 async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
     scene = Scene(pace=PATIENT)
     async with working(scene):
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
         await scene.settles()
         scene.api.node_errors.append(refused(403))
-        scene.publisher.node_seen(replace(scene.api.node, labels={}))
+        scene.publisher.observe_node(replace(scene.api.node, labels={}))
         await scene.settles()
         assert scene.api.log == ["node", "node"]
 
@@ -310,8 +310,8 @@ async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
 async def test_a_missing_right_to_the_node_is_not_blamed_on_labels() -> None:
     scene = Scene(FakeNodeApi(node_errors=deque([refused(403), refused(403)])))
     async with working(scene):
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
         await until(lambda: scene.metric("reduced_mode", right="nodes") == 1)
         await scene.settles()
         assert scene.metric("reduced_mode", right="nodes") == 0
@@ -322,14 +322,14 @@ async def test_a_missing_right_to_configmaps_is_said_once_and_stops_nothing() ->
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 3)))
     with capture_logs() as logs:
         async with working(scene):
-            scene.publisher.want_unhealthy("1")
+            scene.publisher.set_unhealthy("1")
             await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
-            scene.publisher.node_seen(NODE)
-            scene.publisher.want_node(want())
+            scene.publisher.observe_node(NODE)
+            scene.publisher.set_node(want())
             await scene.settles()
     assert [(entry["event"], entry.get("right", entry.get("what"))) for entry in logs] == [
         ("reduced_mode", "configmaps"),
-        ("published_after_all", "configmaps"),
+        ("published_after_failure", "configmaps"),
     ]
     assert scene.api.unhealthy == "1"
     assert scene.metric("reduced_mode", right="configmaps") == 0
@@ -339,11 +339,11 @@ async def test_without_the_right_to_configmaps_nothing_is_said_while_all_cards_a
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 2)), pace=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
-            scene.publisher.want_unhealthy("")
+            scene.publisher.set_unhealthy("")
             await scene.settles()
             assert not scene.metric("reduced_mode", right="configmaps")
             for indices in ("1", "", "1", ""):
-                scene.publisher.want_unhealthy(indices)
+                scene.publisher.set_unhealthy(indices)
                 await idle()
             await scene.settles()
     assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", "configmaps")]
@@ -354,64 +354,64 @@ async def test_without_the_right_to_configmaps_nothing_is_said_while_all_cards_a
 async def test_a_list_that_may_not_be_emptied_is_told() -> None:
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([None, refused(403, "may not")])), pace=PATIENT)
     async with working(scene):
-        scene.publisher.want_unhealthy("1")
+        scene.publisher.set_unhealthy("1")
         await scene.settles()
-        scene.publisher.want_unhealthy("")
+        scene.publisher.set_unhealthy("")
         await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
         assert scene.metric("unpublished") == 1
 
 
 async def test_after_a_missing_right_the_next_try_is_far_away() -> None:
-    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), pace=replace(QUICK, forbidden_s=1000))
+    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), pace=replace(QUICK, denied_s=1000))
     async with working(scene):
-        scene.publisher.want_unhealthy("1")
+        scene.publisher.set_unhealthy("1")
         await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
         await asyncio.sleep(0.05)
         assert scene.api.log == ["unhealthy"]
 
 
-SLOW = BackoffPolicy(first_s=1000, longest_s=1000)
+SLOW = BackoffPolicy(initial_s=1000, max_s=1000)
 
 
 async def test_a_late_echo_of_an_older_state_causes_no_write() -> None:
     async with working(Scene(pace=SLOW)) as scene:
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want("1"))
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want("1"))
         await scene.settles()
         older = scene.api.node
-        scene.publisher.want_node(want("2"))
+        scene.publisher.set_node(want("2"))
         await scene.settles()
-        scene.publisher.node_seen(older)
+        scene.publisher.observe_node(older)
         await idle()
-        scene.publisher.node_seen(scene.api.node)
+        scene.publisher.observe_node(scene.api.node)
         await scene.settles()
         assert scene.api.log == ["node", "node"]
 
 
 async def test_somebody_who_undoes_our_writes_is_not_raced_with_and_holds_up_no_news() -> None:
     async with working(Scene(pace=SLOW)) as scene:
-        scene.publisher.want_node(want("1"))
+        scene.publisher.set_node(want("1"))
         for _ in range(20):
-            scene.publisher.node_seen(NODE)
+            scene.publisher.observe_node(NODE)
             await idle()
         assert scene.api.log == ["node"]
-        scene.publisher.want_node(want("2"))
+        scene.publisher.set_node(want("2"))
         await scene.settles()
         assert scene.api.node.annotations[ANN_ASSIGNED_NODE] == "2"
 
 
 async def test_what_somebody_undoes_is_written_again_in_the_end() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.want_node(want())
+        scene.publisher.set_node(want())
         for _ in range(5):
-            scene.publisher.node_seen(NODE)
+            scene.publisher.observe_node(NODE)
             await scene.settles()
         assert scene.api.log == ["node"] * 5
 
 
 async def test_the_list_of_unhealthy_cards_is_emptied_too() -> None:
     async with working(Scene(FakeNodeApi(unhealthy="0,1"))) as scene:
-        scene.publisher.want_unhealthy("")
+        scene.publisher.set_unhealthy("")
         await scene.settles()
         assert scene.api.unhealthy == ""
 
@@ -419,8 +419,8 @@ async def test_the_list_of_unhealthy_cards_is_emptied_too() -> None:
 async def test_a_write_that_got_no_answer_is_repeated() -> None:
     scene = Scene(FakeNodeApi(node_errors=deque([silence()])))
     async with working(scene):
-        scene.publisher.node_seen(NODE)
-        scene.publisher.want_node(want())
+        scene.publisher.observe_node(NODE)
+        scene.publisher.set_node(want())
         await scene.settles()
         assert scene.api.log == ["node", "node"]
         assert LABEL_CARD_MODEL in scene.api.node.labels

@@ -5,7 +5,7 @@ from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide,
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
-from gpushare.isolation.layout import Bound
+from gpushare.isolation.layout import IsolationMounts
 from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
@@ -182,7 +182,7 @@ def test_an_allocation_of_another_plugin_is_adopted() -> None:
 def test_limit_files_are_adopted_with_an_allocation() -> None:
     node = with_gpu_pods(allocations(14, 14, mode=Mode.CGPU), gpu_pod("a", 4, card=0))
     entry = ServedContainer(
-        "a", "main", "x", 4, cards=("GPU-1",), bound=Bound("0123456789abcdef", "00000000000000aa")
+        "a", "main", "x", 4, cards=("GPU-1",), bound=IsolationMounts("0123456789abcdef", "00000000000000aa")
     )
     hold = join(node, [entry]).by_container["a", "main"].enforcement
     assert hold
@@ -194,7 +194,7 @@ def test_a_limit_that_cannot_be_computed_again_allows_nothing() -> None:
     node = with_gpu_pods(allocations(14, mode=Mode.CGPU), gpu_pod("a", 4, card=0))
     odd = replace(node, cards=(replace(node.cards[0], mib=1 << 30),))
     entry = ServedContainer(
-        "a", "main", "x", 4, cards=("GPU-0",), bound=Bound("0123456789abcdef", "00000000000000aa")
+        "a", "main", "x", 4, cards=("GPU-0",), bound=IsolationMounts("0123456789abcdef", "00000000000000aa")
     )
     hold = join(odd, [entry]).by_container["a", "main"].enforcement
     assert hold

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.pacing import ContainerPacing, Seen, pace, unmeasured
 from gpushare.errors import SourceError
-from gpushare.isolation.files import NOTHING
+from gpushare.isolation.files import UNUSED
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import (
     SIZE,
@@ -118,7 +118,7 @@ def test_each_card_has_its_rate_in_its_place() -> None:
 
 
 def test_an_empty_region_gets_no_writes() -> None:
-    assert pace([QUARTER], NOTHING, [busy(100)], SECOND, ContainerPacing()) == (ContainerPacing(), ())
+    assert pace([QUARTER], UNUSED, [busy(100)], SECOND, ContainerPacing()) == (ContainerPacing(), ())
 
 
 @pytest.mark.parametrize("uuids", [("GPU-1", "GPU-0"), ("GPU-0",), ("GPU-0", "GPU-1", "GPU-2")])

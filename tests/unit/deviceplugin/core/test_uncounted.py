@@ -12,7 +12,7 @@ from gpushare.deviceplugin.core.uncounted import (
     uncounted_beside,
     uncounted_in,
 )
-from gpushare.isolation.files import NOTHING
+from gpushare.isolation.files import UNUSED
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region
 from gpushare.model.own_node import ContainerRef
@@ -56,7 +56,7 @@ def test_a_process_that_no_region_knows_is_one_whatever_it_has() -> None:
 
 
 def test_of_a_region_that_nobody_has_begun_no_process_is_known() -> None:
-    assert found(NOTHING, on("GPU-0", p7=100)) == [(7, 100, False)]
+    assert found(UNUSED, on("GPU-0", p7=100)) == [(7, 100, False)]
 
 
 def test_on_a_gpu_outside_its_allocation_a_container_has_nothing_counted() -> None:

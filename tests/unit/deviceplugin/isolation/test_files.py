@@ -7,10 +7,10 @@ from gpushare.deviceplugin.core.allocations import Enforcement
 from gpushare.deviceplugin.isolation.files import EnforcementFiles
 from gpushare.errors import ConfigError
 from gpushare.isolation import region
-from gpushare.isolation.layout import IsolationDirs, Owner, folder_of
+from gpushare.isolation.layout import DirectoryOwner, IsolationDirs, link_of
 
 VERSION = "0123456789abcdef"
-A, B = Owner("uid-a", "main"), Owner("uid-b", "main")
+A, B = DirectoryOwner("uid-a", "main"), DirectoryOwner("uid-b", "main")
 ONE, TWO = (
     Enforcement(f"{1:016x}", VERSION, "limit of one"),
     Enforcement(f"{2:016x}", VERSION, "limit of two"),
@@ -44,9 +44,7 @@ def listed(folders: IsolationDirs) -> set[str]:
     return {path.name for path in folders.state.iterdir()}
 
 
-def test_without_one_of_the_mounts_there_is_nothing_to_be_seen(
-    tmp_path: Path, folders: IsolationDirs
-) -> None:
+def test_without_one_of_the_mounts_files_are_not_visible(tmp_path: Path, folders: IsolationDirs) -> None:
     assert EnforcementFiles(folders).visible
     assert not EnforcementFiles(folders._replace(state=tmp_path / "none")).visible
     assert not EnforcementFiles(folders._replace(libraries=tmp_path / "none")).visible
@@ -64,7 +62,7 @@ def test_the_current_version_is_the_one_that_new_containers_get(
 
 
 @pytest.mark.parametrize("name", ["libgpushare.so", "ld.so.preload"])
-def test_a_version_that_is_not_whole_is_none(
+def test_an_incomplete_version_is_ignored(
     places: EnforcementFiles, folders: IsolationDirs, name: str
 ) -> None:
     install(folders)
@@ -75,7 +73,7 @@ def test_a_version_that_is_not_whole_is_none(
     assert places.library() is None
 
 
-def test_a_link_to_something_else_is_no_version(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_a_link_to_another_path_is_ignored(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.libraries / "current").symlink_to("/etc")
     assert places.library() is None
 
@@ -86,7 +84,7 @@ def test_everybody_may_read_the_limit_and_write_the_region_whatever_the_umask(
 ) -> None:
     before = os.umask(umask)
     try:
-        places.make(ONE)
+        places.create(ONE)
     finally:
         os.umask(before)
     folder = folders.state / ONE.place
@@ -94,10 +92,10 @@ def test_everybody_may_read_the_limit_and_write_the_region_whatever_the_umask(
     assert modes == [0o755, 0o644, 0o666]
 
 
-def test_a_place_has_the_limit_and_a_region_without_holes(
+def test_a_container_directory_has_the_limit_and_a_region_without_holes(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    places.make(ONE)
+    places.create(ONE)
     folder = folders.state / ONE.place
     assert (folder / "limit").read_text() == "limit of one"
     assert (folder / "region").read_bytes() == region.empty()
@@ -105,12 +103,12 @@ def test_a_place_has_the_limit_and_a_region_without_holes(
     assert {path.name for path in folder.iterdir()} == {"limit", "region"}
 
 
-def test_a_region_that_processes_use_stays_as_it_is(places: EnforcementFiles, folders: IsolationDirs) -> None:
-    places.make(ONE)
+def test_an_existing_region_is_not_changed(places: EnforcementFiles, folders: IsolationDirs) -> None:
+    places.create(ONE)
     path = folders.state / ONE.place / "region"
     before = path.stat().st_ino
     path.write_bytes(b"in use")
-    places.make(ONE)
+    places.create(ONE)
     assert (path.read_bytes(), path.stat().st_ino) == (b"in use", before)
 
 
@@ -119,7 +117,7 @@ def test_folders_that_a_runtime_made_in_place_of_files_give_way(
 ) -> None:
     for name in ("limit", "region"):
         (folders.state / ONE.place / name).mkdir(parents=True)
-    places.make(ONE)
+    places.create(ONE)
     assert (folders.state / ONE.place / "limit").is_file()
     assert (folders.state / ONE.place / "region").is_file()
 
@@ -127,43 +125,43 @@ def test_folders_that_a_runtime_made_in_place_of_files_give_way(
 def test_what_is_missing_is_made_and_what_is_nobodys_is_removed(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    places.settle({A: ONE, B: TWO}, clear=True)
-    assert folder_of(folders.state, A).readlink() == Path(ONE.place)
-    assert (folder_of(folders.state, B) / "limit").read_text() == "limit of two"
-    places.settle({B: TWO}, clear=True)
+    places.sync({A: ONE, B: TWO}, clear=True)
+    assert link_of(folders.state, A).readlink() == Path(ONE.place)
+    assert (link_of(folders.state, B) / "limit").read_text() == "limit of two"
+    places.sync({B: TWO}, clear=True)
     assert listed(folders) == {TWO.place, "uid-b_main"}
 
 
 def test_twins_that_were_taken_for_each_other_change_links_and_keep_their_places(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    places.settle({A: ONE, B: TWO}, clear=True)
-    places.settle({A: TWO, B: ONE}, clear=True)
-    assert (folder_of(folders.state, A) / "limit").read_text() == "limit of two"
-    assert (folder_of(folders.state, B) / "limit").read_text() == "limit of one"
+    places.sync({A: ONE, B: TWO}, clear=True)
+    places.sync({A: TWO, B: ONE}, clear=True)
+    assert (link_of(folders.state, A) / "limit").read_text() == "limit of two"
+    assert (link_of(folders.state, B) / "limit").read_text() == "limit of one"
     assert listed(folders) == {ONE.place, TWO.place, "uid-a_main", "uid-b_main"}
 
 
 def test_nothing_is_removed_unless_it_is_said(places: EnforcementFiles, folders: IsolationDirs) -> None:
-    places.settle({A: ONE}, clear=True)
-    places.settle({}, clear=False)
+    places.sync({A: ONE}, clear=True)
+    places.sync({}, clear=False)
     assert listed(folders) == {ONE.place, "uid-a_main"}
 
 
 def test_what_others_have_put_there_stays(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / "others").mkdir()
     (folders.state / "file").write_text("")
-    places.settle({}, clear=True)
+    places.sync({}, clear=True)
     assert listed(folders) == {"others", "file"}
 
 
 def test_a_place_that_cannot_be_made_is_named(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / ONE.place).write_text("")
     with pytest.raises(ConfigError, match=f"state/{ONE.place}"):
-        places.make(ONE)
+        places.create(ONE)
 
 
 def test_a_link_that_cannot_be_made_is_named(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / "uid-a_main" / "x").mkdir(parents=True)
     with pytest.raises(ConfigError, match="state/uid-a_main"):
-        places.settle({A: ONE}, clear=False)
+        places.sync({A: ONE}, clear=False)

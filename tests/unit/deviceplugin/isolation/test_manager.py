@@ -11,7 +11,7 @@ from gpushare.contract import LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
 from gpushare.deviceplugin.core.allocations import Enforcement
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
-from gpushare.isolation.layout import Owner, folder_of
+from gpushare.isolation.layout import DirectoryOwner, link_of
 from gpushare.isolation.limits import parse
 from gpushare.model.own_node import OwnNode
 from tests.support.builders import demand
@@ -38,12 +38,12 @@ def install(folder: Path, version: str = VERSION, *, launches: bool = True) -> N
 def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> Setting:
     """A node whose containers are held."""
     here = Setting(folder, *units, **more)  # type: ignore[arg-type]
-    here.node_state.take_node(OwnNode(NODE, labels=labels), None)
+    here.node_state.update_node(OwnNode(NODE, labels=labels), None)
     return here
 
 
 def limit(folder: Path, uid: str) -> str:
-    return (folder_of(folder / "state", Owner(uid, "main")) / "limit").read_text()
+    return (link_of(folder / "state", DirectoryOwner(uid, "main")) / "limit").read_text()
 
 
 def inside(answer: object) -> set[str]:
@@ -192,7 +192,7 @@ async def test_another_library_or_limit_is_another_place(tmp_path: Path) -> None
     second = source(await here.mem.allocate(ids(0, 5)), "/opt/gpushare/region")
     assert first != second
     assert first.is_file()
-    here.keeper.settle()
+    here.keeper.sync()
     assert not first.exists()
 
 
@@ -207,7 +207,7 @@ async def test_after_a_reboot_places_are_made_anew_from_the_record(tmp_path: Pat
         each.unlink()
     path.parent.rmdir()
     after = held(tmp_path, alive={"a"})  # type: ignore[arg-type]
-    assert after.keeper.settle()
+    assert after.keeper.sync()
     assert path.read_text() == text
     assert limit(tmp_path, "a") == text
 
@@ -225,9 +225,9 @@ async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
     assert all(limit(tmp_path, uid) for uid in "ab")
     here.named = here.named[1:] if here.named else ()
     here.go("a")
-    await here.departures.settle()
+    await here.releaser.release_terminated()
     async with asyncio.timeout(5):
-        while folder_of(tmp_path / "state", Owner("a", "main")).is_symlink():
+        while link_of(tmp_path / "state", DirectoryOwner("a", "main")).is_symlink():
             await asyncio.sleep(0.01)
     assert len(list((tmp_path / "state").iterdir())) == 2
     assert limit(tmp_path, "b")
@@ -239,14 +239,14 @@ async def test_twins_that_were_taken_for_each_other_are_found_under_their_own_na
     here = held(tmp_path, 8, 8)
     here.come(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     answer = await here.mem.allocate(ids(0, 0, 1))
-    here.keeper.settle()
+    here.keeper.sync()
     assert parse(limit(tmp_path, "a"))[0].uuid == "GPU-0"
     here.confirm("b", 2, "GPU-0-_-0")
     other = await here.mem.allocate(ids(1, 0, 1))
     here.confirm("a", 2, "GPU-1-_-0")
-    here.keeper.settle()
+    here.keeper.sync()
     for uid, told in (("b", answer), ("a", other)):
-        assert folder_of(tmp_path / "state", Owner(uid, "main")).resolve() == (
+        assert link_of(tmp_path / "state", DirectoryOwner(uid, "main")).resolve() == (
             source(told, "/opt/gpushare/limit").parent
         )
 
@@ -264,7 +264,7 @@ async def test_without_its_record_the_agent_knows_the_places_from_the_kubelets_c
     after = held(tmp_path, 14)
     after.come(gpu_pod("a", 4, card=0))
     after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.enforcement.given),)
-    after.keeper.settle()
+    after.keeper.sync()
     (found,) = after.node_state.allocations.by_container.values()
     assert found.enforcement == grant.enforcement
     assert limit(tmp_path, "a") == grant.enforcement.limit
@@ -275,10 +275,10 @@ async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(t
     here = held(tmp_path, 14)
     (tmp_path / "state" / f"{7:016x}").mkdir()
     here.named = None
-    here.keeper.settle()
+    here.keeper.sync()
     assert len(list((tmp_path / "state").iterdir())) == 1
     here.named = ()
-    here.keeper.settle()
+    here.keeper.sync()
     assert list((tmp_path / "state").iterdir()) == []
 
 
@@ -289,12 +289,12 @@ async def test_a_library_that_containers_have_and_the_node_has_no_more_is_told_o
     await here.mem.allocate(ids(0, 0))
     (tmp_path / "libraries" / VERSION / "libgpushare.so").unlink()
     with capture_logs() as logs:
-        here.keeper.settle()
-        here.keeper.settle()
+        here.keeper.sync()
+        here.keeper.sync()
     assert [(each["event"], each["versions"]) for each in logs] == [("library_gone", [VERSION])]
     assert reduced(here) == 1
     (tmp_path / "libraries" / VERSION / "libgpushare.so").write_text("")
-    here.keeper.settle()
+    here.keeper.sync()
     assert reduced(here) == 0
 
 
@@ -308,7 +308,7 @@ async def test_places_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
     lost = replace(grant, enforcement=Enforcement(f"{9:016x}", VERSION, "text"))
     here.node_state.allocations = replace(here.node_state.allocations, by_container={key: lost})
     with capture_logs() as logs:
-        assert not here.keeper.settle()
+        assert not here.keeper.sync()
     assert [each["event"] for each in logs] == ["places_not_kept"]
     assert reduced(here) == 1
 
@@ -373,10 +373,10 @@ async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_pat
     here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
     here.come(gpu_pod("a", demand(1, core=25), card=0))
     await here.mem.allocate(ids(0, 0))
-    here.keeper.settle()
+    here.keeper.sync()
     assert reduced(here) == 0
     (tmp_path / "libraries" / VERSION / "libgpushare-launch.so").unlink()
-    here.keeper.settle()
+    here.keeper.sync()
     assert reduced(here) == 1
 
 

@@ -27,12 +27,12 @@ class Here(Setting):
 
     def __init__(self, folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> None:
         install(folder)
-        mark = ready_lock_of(folder / "mps", "GPU-0")
-        mark.parent.mkdir(parents=True)
-        self.mark = ReadyLock(mark)
-        self.mark.take()
+        lock = ready_lock_of(folder / "mps", "GPU-0")
+        lock.parent.mkdir(parents=True)
+        self.lock = ReadyLock(lock)
+        self.lock.acquire()
         super().__init__(folder, *(units or (14,)), **more)  # type: ignore[arg-type]
-        self.node_state.take_node(OwnNode(NODE, labels=labels), None)
+        self.node_state.update_node(OwnNode(NODE, labels=labels), None)
 
 
 def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[str, Mount]]:
@@ -75,7 +75,7 @@ async def test_the_library_holds_the_containers_memory_first_and_leaves_compute_
 
 async def test_while_the_cards_daemon_is_down_a_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:
     here = Here(tmp_path)
-    here.mark.drop()
+    here.lock.release()
     here.come(gpu_pod("a", 4, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
@@ -88,12 +88,12 @@ async def test_while_the_cards_daemon_is_down_a_call_is_refused_with_both_ways_o
 
 async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path) -> None:
     here = Here(tmp_path, patience_s=30)
-    here.mark.drop()
+    here.lock.release()
     here.come(gpu_pod("a", 4, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     await asyncio.sleep(0.05)
     assert not call.done()
-    here.mark.take()
+    here.lock.acquire()
     assert isinstance(await call, AllocateResponse)
 
 
@@ -120,7 +120,7 @@ async def test_a_pod_that_had_several_cards_before_its_node_was_of_mode_mps_is_r
     here = Here(tmp_path, 14, 14, labels={LABEL_MODE: "cgpu"})
     here.come(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
-    here.node_state.take_node(OwnNode(NODE, labels=LABELS), None)
+    here.node_state.update_node(OwnNode(NODE, labels=LABELS), None)
     again = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(again, Rejected)
     assert again.reason == "mps_cards"
@@ -130,7 +130,7 @@ async def test_a_pod_that_had_several_cards_before_its_node_was_of_mode_mps_is_r
 async def test_an_agent_without_the_mount_goes_past_mps(tmp_path: Path) -> None:
     install(tmp_path)
     here = Setting(tmp_path, 14)
-    here.node_state.take_node(OwnNode(NODE, labels=LABELS), None)
+    here.node_state.update_node(OwnNode(NODE, labels=LABELS), None)
     here.come(gpu_pod("a", 4, card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
 

@@ -21,7 +21,7 @@ from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.errors import GpuError
 from gpushare.isolation import region
-from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, place_named
+from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, directory_name
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.model.readings import Load, ProcessReading
 from gpushare.mps.layout import MpsDirs as MpsFolders
@@ -66,7 +66,9 @@ class Node:
         keeper = EnforcementManager(
             setting.node_state, setting.record, places, controls, setting.metrics, paces=True
         )
-        reporter = UncountedReporter(self.setting.node_state, self.proc, tell=self.setting.notes.append)
+        reporter = UncountedReporter(
+            self.setting.node_state, self.proc, record_event=self.setting.notes.append
+        )
         occupants = ProcessOwners(self.state, self.proc)
         self.pacer = Pacer(
             self.setting.node_state, keeper, self.cards, occupants, reporter, self.setting.metrics
@@ -76,9 +78,9 @@ class Node:
     def hold(self, number: int, core: int = 25, spent: int = 0) -> Path:
         """A container with its part; returns its region."""
         limit = text([CardLimit(UUID, 15079, 4, 14, core_percent=core)])
-        place = place_named(number)
+        place = directory_name(number)
         self.holds[place] = Enforcement(place, "0" * 16, limit, launches=bool(core))
-        self.setting.node_state.take_grant(
+        self.setting.node_state.add_allocation(
             Allocation(
                 f"uid-{number}",
                 "main",
@@ -101,7 +103,7 @@ class Node:
         device = device or f"{os.major(found)}:{os.minor(found)}"
         folder = self.proc / str(pid)
         folder.mkdir()
-        source = f"/gpushare/{place_named(number)}/region"
+        source = f"/gpushare/{directory_name(number)}/region"
         (folder / "mountinfo").write_text(
             "21 1 8:1 / / rw - ext4 /dev/root rw\n"
             f"36 21 {device} {source} /opt/gpushare/region rw,nosuid - tmpfs tmpfs rw\n"
@@ -289,7 +291,7 @@ async def test_a_spoilt_region_costs_its_own_container_alone(
         await node.look()
     assert rate(good) > 0
     assert (bad.read_bytes() if bad.is_file() else None) == before
-    assert [each["what"] for each in logs if each["event"] == "not_paced"] == [place_named(1)]
+    assert [each["what"] for each in logs if each["event"] == "not_paced"] == [directory_name(1)]
     assert node.age < 10
 
 
@@ -313,7 +315,7 @@ def charge(path: Path, used: int, contexts: int) -> None:
 async def test_contexts_are_measured_in_containers_without_a_part_too(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacer, "_CONTEXTS_EVERY_S", 0)
+    monkeypatch.setattr(pacer, "_CONTEXTS_S", 0)
     path = node.hold(1, core=0)
     node.process(101, 1)
     charge(path, 1121 * MIB, 1)
@@ -338,7 +340,7 @@ async def test_containers_without_a_part_are_looked_at_now_and_then(node: Node) 
 @pytest.fixture
 def strict(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
     """A node that is looked at as a whole each time, with one held container."""
-    monkeypatch.setattr(pacer, "_CONTEXTS_EVERY_S", 0)
+    monkeypatch.setattr(pacer, "_CONTEXTS_S", 0)
     node.setting.come(gpu_pod("uid-1", card=0))
     node.hold(1, core=0)
     return node
@@ -359,7 +361,7 @@ async def test_a_process_that_its_region_does_not_know_is_told_on_its_pod(strict
     assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
     (note,) = strict.setting.notes
     assert (note.uid, note.warning) == ("uid-1", True)
-    assert "container main, held to 4308 MiB of card 0," in note.text
+    assert "container main, limited to 4308 MiB of GPU 0," in note.text
     assert "pid 101 (train, 8 in its container) 500 MiB" in note.text
     assert "musl" in note.text
 
@@ -381,7 +383,7 @@ async def test_a_process_of_no_pod_beside_held_containers_is_told_on_the_node(st
     strict.free_process(102, "/system.slice/x.service")
     strict.cards.run(102, used=7 * MIB)
     assert await told(strict) == [("Node", EVENT_NOT_HELD)]
-    assert "card 0 has 1 process of no pod" in strict.setting.notes[0].text
+    assert "GPU 0 has 1 process of no pod" in strict.setting.notes[0].text
     assert "pid 102 (Xorg) 7 MiB" in strict.setting.notes[0].text
 
 
@@ -422,7 +424,7 @@ async def test_what_goes_past_the_library_in_a_pod_that_is_not_known_yet_is_told
 async def test_a_region_that_cannot_be_read_accuses_nobody(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
-    cut(strict.state / place_named(1) / REGION)
+    cut(strict.state / directory_name(1) / REGION)
     assert await told(strict) == []
 
 
@@ -440,7 +442,7 @@ async def test_while_nvml_does_not_answer_what_was_told_stays_told(strict: Node)
 
 
 async def test_while_nobody_is_held_nobody_is_asked(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacer, "_EVERY_S", 0.01)
+    monkeypatch.setattr(pacer, "_ROUND_S", 0.01)
     job = asyncio.ensure_future(node.pacer.run())
     try:
         await asyncio.sleep(0.05)
@@ -461,7 +463,7 @@ async def until_paced(path: Path) -> None:
 
 
 async def test_a_defect_costs_one_round(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacer, "_EVERY_S", 0.01)
+    monkeypatch.setattr(pacer, "_ROUND_S", 0.01)
     path = node.hold(1)
     node.process(101, 1)
     node.cards.run(101)

@@ -47,32 +47,32 @@ def about(note: Event | None) -> tuple[str, str, str, bool] | None:
     return (note.kind, note.name, note.reason, note.warning) if note else None
 
 
-def test_processes_of_a_container_are_told_on_its_pod_with_the_way_out() -> None:
+def test_processes_of_a_container_are_reported_on_its_pod_with_a_hint() -> None:
     assert about(told(uncounted_process(CONTAINER))) == ("Pod", "a", EVENT_NOT_HELD, True)
     assert text_of(uncounted_process(CONTAINER)).startswith(
-        "container train, held to 4308 MiB of card 0, has 1 process there that isolation does not know: "
+        "container train, limited to 4308 MiB of GPU 0, has 1 process unknown to isolation: "
         "pid 9 (x, 7 in its container) 512 MiB. "
     )
-    for way in ("statically", "musl", "their own C library", "dlmopen", "a card of its own"):
+    for way in ("statically", "musl", "their own C library", "dlmopen", "a whole GPU"):
         assert way in text_of(uncounted_process(CONTAINER))
 
 
-def test_memory_that_was_not_counted_is_told_with_both_numbers() -> None:
+def test_uncounted_memory_is_reported_with_both_numbers() -> None:
     both = (
         uncounted_process(CONTAINER, 8, 2000, counted=1100),
         uncounted_process(CONTAINER, 9, 1000, counted=300),
     )
     assert about(told(*both)) == ("Pod", "a", EVENT_UNCOUNTED, True)
     assert (
-        "has 1600 MiB more than isolation has counted: pid 8 (x, 7 in its container) 2000 MiB, of which "
+        "uses 1600 MiB that isolation has not counted: pid 8 (x, 7 in its container) 2000 MiB, of which "
         in (text_of(*both))
     )
-    assert "ask for more units" in text_of(*both)
+    assert "request more units" in text_of(*both)
 
 
-def test_a_pod_that_nothing_holds_is_told_itself_and_a_strange_one_on_the_node() -> None:
+def test_a_known_pod_without_limit_gets_a_pod_event_and_an_unknown_one_a_node_event() -> None:
     assert about(told(uncounted_process(UncountedOwner(pod_uid="b")))) == ("Pod", "b", EVENT_NOT_HELD, True)
-    assert "make the pod anew" in text_of(uncounted_process(UncountedOwner(pod_uid="b")))
+    assert "recreate the pod" in text_of(uncounted_process(UncountedOwner(pod_uid="b")))
     assert about(told(uncounted_process(UncountedOwner(pod_uid="stranger")))) == (
         "Node",
         NODE,
@@ -83,12 +83,12 @@ def test_a_pod_that_nothing_holds_is_told_itself_and_a_strange_one_on_the_node()
     assert "1 process of no pod" in text_of(uncounted_process(UncountedOwner()))
 
 
-def test_a_pod_that_leaves_is_told_nothing_and_nobody_else_is() -> None:
+def test_a_terminating_pod_gets_no_event() -> None:
     assert told(uncounted_process(UncountedOwner(pod_uid="leaves"))) is None
     assert told(uncounted_process(UncountedOwner("0" * 16))) is None
 
 
-def test_of_many_processes_some_are_named_and_the_rest_counted() -> None:
+def test_a_long_list_of_processes_is_shortened() -> None:
     assert (
         text_of(*(uncounted_process(UncountedOwner(), pid) for pid in range(1, 8)), unnamed=4).count(
             "512 MiB"
@@ -100,7 +100,7 @@ def test_of_many_processes_some_are_named_and_the_rest_counted() -> None:
     )
 
 
-def test_what_is_not_known_is_said_so() -> None:
+def test_unknown_sizes_and_gpus_are_reported_as_unknown() -> None:
     assert "pid 9 (x) of unknown size" in text_of(UncountedProcess(UncountedOwner(), "GPU-0", 9, 9, None))
     assert "GPU-9 has 1 process" in text_of(UncountedProcess(UncountedOwner(), "GPU-9", 9, 9, MIB))
-    assert "held to 0 MiB of card 1" in text_of(UncountedProcess(CONTAINER, "GPU-1", 9, 9, MIB))
+    assert "limited to 0 MiB of GPU 1" in text_of(UncountedProcess(CONTAINER, "GPU-1", 9, 9, MIB))

@@ -173,7 +173,7 @@ async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) ->
 async def test_nothing_is_served_while_the_node_may_not_be(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0))
-    here.node_state.take_node(OwnNode(NODE), "label cgpu=false")
+    here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
     assert here.mem.devices() == []
     answer = await here.mem.allocate(ids(0, 0))
     assert answer == Rejected("not_serving", "label cgpu=false")
@@ -193,14 +193,14 @@ async def test_a_pod_that_is_gone_everywhere_has_no_allocation(tmp_path: Path) -
     before.come(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
     after = Setting(tmp_path, 14)
-    await after.departures.settle()
+    await after.releaser.release_terminated()
     assert after.node_state.allocations.by_container == {}
 
 
 @pytest.mark.parametrize("core_first", [True, False])
 async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_first: bool) -> None:  # noqa: FBT001
     here = Setting(tmp_path, 14, 14)
-    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.come(
         gpu_pod("plain", 2, card=0, bound=1),
         gpu_pod("both", sound(demand_of([main(2, 30)])), card=1, bound=2),
@@ -218,7 +218,7 @@ async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_fi
 
 async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
-    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     here.come(gpu_pod("a", demand_of([main(0, 30)])))
     answer = await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)])
     assert isinstance(answer, Rejected)
@@ -229,7 +229,7 @@ async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
 def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, 14)
     assert here.core.devices() == []
-    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     assert len(list(here.core.devices())) == 200
     assert len(list(here.mem.devices())) == 28
 
@@ -261,7 +261,7 @@ async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path)
     here.come(gpu_pod("a", 2, card=0))
     await asyncio.sleep(0)
     assert not news.done()
-    here.node_state.take_shared_gpus(SharedGpus(MemoryUnit.GIB, cards(4, broken=(0,))))
+    here.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(4, broken=(0,))))
     await asyncio.wait_for(news, 5)
     assert {device.healthy for device in here.mem.devices()} == {False}
 
@@ -280,7 +280,7 @@ async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> No
 async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tmp_path: Path) -> None:
     """Memory came first, and was matched to a twin with less compute."""
     here = Setting(tmp_path, 14, 14)
-    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.come(gpu_pod("big", sound(demand_of([main(1, 90)])), card=0))
     await here.mem.allocate(ids(0, 0))
     await here.core.allocate([f"GPU-0-_-{n}" for n in range(90)])
@@ -295,7 +295,7 @@ async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tm
 
 async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14, 14)
-    here.node_state.take_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     both = sound(demand_of([main(2, 30)]))
     here.come(gpu_pod("first", both, card=0, bound=1))
     await here.mem.allocate(ids(0, 0, 1))
@@ -321,12 +321,12 @@ async def test_pods_of_the_kubelet_alone_are_dropped_with_its_list(
     tmp_path: Path,
 ) -> None:
     here = Setting(tmp_path, 14)
-    here.node_state.take_strangers([gpu_pod("static", 1)])
-    here.node_state.take_strangers([])
+    here.node_state.update_kubelet_pods([gpu_pod("static", 1)])
+    here.node_state.update_kubelet_pods([])
     assert not here.node_state.allocations.gpu_pods
 
 
 async def test_a_cancelled_wait_is_forgotten(tmp_path: Path) -> None:
     here = Setting(tmp_path, 14)
     await here.mem.allocate(ids(0, 0))
-    assert here.node_state._waiting == []
+    assert here.node_state._waiters == []

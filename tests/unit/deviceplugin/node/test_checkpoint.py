@@ -8,8 +8,8 @@ import pytest
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResponse, Mount
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM, RESOURCE_WHOLE_GPU, VISIBLE_BY_MOUNTS
 from gpushare.deviceplugin.core.reconcile import ServedContainer
-from gpushare.deviceplugin.node.checkpoint import CheckpointReader, served_by_name, whole_by_name
-from gpushare.isolation.layout import Bound, IsolationDirs, binds
+from gpushare.deviceplugin.node.checkpoint import CheckpointReader, served_by_name, whole_gpus_by_name
+from gpushare.isolation.layout import IsolationDirs, IsolationMounts, bind_mounts
 from gpushare.model.devices import ContainerDevices
 from tests.support.gpu_pods import allocations, cards, gpu_pod, with_gpu_pods
 
@@ -52,11 +52,11 @@ def test_the_originals_answer_names_a_card_by_index(path: Path) -> None:
 
 
 def test_the_kept_answer_tells_what_holds_a_container(path: Path) -> None:
-    given = binds(IsolationDirs(), Bound("0123456789abcdef", "00000000000000aa"))
+    given = bind_mounts(IsolationDirs(), IsolationMounts("0123456789abcdef", "00000000000000aa"))
     mounts = [Mount(container_path=bind.inside, host_path=bind.host) for bind in given]
     write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"}, mounts=mounts)))
     (found,) = read(path) or ()
-    assert found.bound == Bound("0123456789abcdef", "00000000000000aa")
+    assert found.bound == IsolationMounts("0123456789abcdef", "00000000000000aa")
     assert found.cards == ("GPU-1",)
 
 
@@ -98,7 +98,7 @@ def test_whole_gpus_are_read_by_pod(path: Path) -> None:
     write(path, *whole, {**entry(nothing, "rdma/hca"), "DeviceIDs": ["mlx5_0"]}, entry(nothing))
     recorded = CheckpointReader(path, lambda: cards(14))()
     assert recorded is not None
-    assert recorded.whole == {"uid": {card, f"{card}::1"}}
+    assert recorded.whole_gpus == {"uid": {card, f"{card}::1"}}
     assert len(recorded.served) == 1
 
 
@@ -108,4 +108,4 @@ def test_the_kubelets_api_names_whole_gpus_of_pods_that_live_here_now() -> None:
         ContainerDevices("default", "gone", "main", RESOURCE_WHOLE_GPU, frozenset({"GPU-1"})),
         ContainerDevices("default", "app", "main", RESOURCE_MEM, frozenset({"GPU-1-_-7"})),
     ]
-    assert whole_by_name(found, {"default/app": "app-uid"}) == {"app-uid": {"GPU-0"}}
+    assert whole_gpus_by_name(found, {"default/app": "app-uid"}) == {"app-uid": {"GPU-0"}}

@@ -31,10 +31,10 @@ def record(folder: Path) -> Record:
 
 
 async def test_what_was_kept_is_read(tmp_path: Path) -> None:
-    await record(tmp_path / "deep" / "state").keep(lambda: keyed(*GRANTS))
+    await record(tmp_path / "deep" / "state").write(lambda: keyed(*GRANTS))
     again = record(tmp_path / "deep" / "state")
     assert again.read() == GRANTS
-    assert again.kept_unit == "GiB"
+    assert again.previous_unit == "GiB"
 
 
 def test_a_record_from_before_isolation_is_read(tmp_path: Path) -> None:
@@ -48,19 +48,19 @@ def test_a_record_from_before_isolation_is_read(tmp_path: Path) -> None:
 def test_without_a_file_there_are_no_grants(tmp_path: Path) -> None:
     found = record(tmp_path)
     assert found.read() == ()
-    assert found.kept_unit is None
+    assert found.previous_unit is None
 
 
 async def test_only_its_owner_can_look_into_the_folder(tmp_path: Path) -> None:
-    await record(tmp_path / "state").keep(lambda: keyed(*GRANTS))
+    await record(tmp_path / "state").write(lambda: keyed(*GRANTS))
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
 
 
 async def test_what_is_kept_is_what_holds_when_its_turn_comes(tmp_path: Path) -> None:
     found, now = record(tmp_path), [keyed(GRANTS[0])]
-    first = asyncio.ensure_future(found.keep(lambda: now[0]))
+    first = asyncio.ensure_future(found.write(lambda: now[0]))
     await asyncio.sleep(0)
-    second = asyncio.ensure_future(found.keep(lambda: now[0]))
+    second = asyncio.ensure_future(found.write(lambda: now[0]))
     now[0] = keyed(*GRANTS)
     await asyncio.gather(first, second)
     assert record(tmp_path).read() == GRANTS
@@ -68,19 +68,19 @@ async def test_what_is_kept_is_what_holds_when_its_turn_comes(tmp_path: Path) ->
 
 async def test_nothing_is_written_twice(tmp_path: Path) -> None:
     found, grants = record(tmp_path), keyed(*GRANTS)
-    await found.keep(lambda: grants)
+    await found.write(lambda: grants)
     (tmp_path / "grants.json").unlink()
-    await found.keep(lambda: grants)
+    await found.write(lambda: grants)
     assert not (tmp_path / "grants.json").exists()
 
 
 async def test_a_write_whose_caller_is_gone_does_not_meet_the_next_one(tmp_path: Path) -> None:
     found = record(tmp_path)
     for round_ in range(20):
-        lost = asyncio.ensure_future(found.keep(lambda: keyed(GRANTS[0])))
+        lost = asyncio.ensure_future(found.write(lambda: keyed(GRANTS[0])))
         await asyncio.sleep(0)
         lost.cancel()
-        await found.keep(lambda: keyed(*GRANTS))
+        await found.write(lambda: keyed(*GRANTS))
         assert record(tmp_path).read() == GRANTS, round_
         await asyncio.gather(lost, return_exceptions=True)
 
@@ -110,16 +110,4 @@ def test_a_file_of_a_later_version_is_put_aside_too(tmp_path: Path) -> None:
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="file/state"):
-        await record(tmp_path / "file" / "state").keep(lambda: keyed(*GRANTS))
-
-
-async def test_the_keys_of_the_file_stay(tmp_path: Path) -> None:
-    limits = Enforcement("place", "version", "limit\n", launches=True)
-    whole = Allocation("u", "main", "ns/a", (("GPU-0", 4),), "x", 30, 4, 7, True, True, True, limits)  # noqa: FBT003
-    await record(tmp_path).keep(lambda: keyed(whole))
-    assert (tmp_path / "grants.json").read_text() == (
-        '{"version":1,"unit":"GiB","grants":[{"uid":"u","container":"main","pod":"ns/a",'
-        '"cards":[["GPU-0",4]],"lead":"x","core":30,"total":4,"at_ns":7,"sure":true,"astray":true,'
-        '"again":true,"hold":{"place":"place","library":"version","limit":"limit\\n","launches":true}}]}'
-    )
-    assert record(tmp_path).read() == (whole,)
+        await record(tmp_path / "file" / "state").write(lambda: keyed(*GRANTS))
