@@ -138,7 +138,7 @@ async def test_an_extender_that_nobody_reaches_leaves_everything_as_it_is(plane:
 async def test_a_broken_extender_url_ends_in_the_restore_of_the_manifest(plane: ControlPlane) -> None:
     broken = await plane.run(urls=[DEAD], probe="after")
     assert broken.code != 0
-    assert "was put back as it was, and the scheduler is well again" in broken.said
+    assert "was put back as it was, and the scheduler is healthy again" in broken.said
     assert plane.text() == original(plane)
     assert await plane.scheduler_runs(ours=False)
     assert not plane.node.path(f"{BACKUPS}/kube-scheduler.journal.json").exists()
@@ -154,7 +154,7 @@ async def test_a_scheduler_that_cannot_read_its_configuration_is_put_back_and_sa
     broken = await plane.run(urls=urls, tls=tls, probe="never", wait_s=30)
     assert broken.code != 0
     assert "absent.crt: no such file or directory" in broken.said
-    assert "the scheduler is well again" in broken.said
+    assert "the scheduler is healthy again" in broken.said
     assert plane.text() == original(plane)
 
 

@@ -11,10 +11,10 @@ module: evict_pods
 short_description: Evict the pods of a node, or those that use certain resources
 version_added: 0.1.0
 description:
-  - Evicts through the API, so that PodDisruptionBudgets hold. A refused eviction is tried again until the
-    time is over. P(kubernetes.core.k8s_drain#module) chooses pods by label only, fails at the first refusal,
-    and is content with a warning where pods are still there when the time is over.
-  - Pods of DaemonSets and static pods are left, as C(kubectl drain) does, and named.
+  - Evicts through the API, so that PodDisruptionBudgets apply. A refused eviction is retried until the
+    timeout. P(kubernetes.core.k8s_drain#module) selects pods by label only, fails at the first refusal,
+    and only warns if pods remain after the timeout.
+  - Pods of DaemonSets and static pods are kept, like C(kubectl drain), and listed.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
 options:
@@ -24,12 +24,12 @@ options:
     required: true
   resources:
     description:
-      - Names of the resources. A pod is meant if a container asks for one of them. Empty means all pods.
+      - Names of the resources. Selects pods with a container that requests one of them. Empty means all pods.
     type: list
     elements: str
     default: []
   force:
-    description: Also evict pods that nobody makes again.
+    description: Also evict pods without a controller, which are not recreated.
     type: bool
     default: false
   delete_emptydir_data:
@@ -37,12 +37,12 @@ options:
     type: bool
     default: true
   wait_s:
-    description: How long all of it may take.
+    description: Timeout in seconds.
     type: int
     default: 300
 attributes:
   check_mode:
-    description: Names the pods and evicts none.
+    description: Lists the pods and evicts none.
     support: full
 requirements: [kubernetes]
 author:
@@ -64,12 +64,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 evicted:
-  description: Pods that are gone, or would be evicted, as namespace/name.
+  description: Evicted pods, in check mode pods to evict, as namespace/name.
   returned: always
   type: list
   elements: str
 left:
-  description: Pods of DaemonSets and static pods, which are still there.
+  description: Pods of DaemonSets and static pods, which are kept.
   returned: always
   type: list
   elements: str
@@ -93,7 +93,7 @@ try:
     from kubernetes.client import CoreV1Api, VersionApi
     from kubernetes.client.rest import ApiException
 except ImportError:
-    # AnsibleK8SModule says so.
+    # AnsibleK8SModule reports this.
     ApiException = Exception
 
 _BARE = "nobody makes these pods of node {0} again: {1}; delete them, or evict them by force"
@@ -105,7 +105,7 @@ _EVICTION_V1 = 22
 
 
 class Evictor:
-    """Sends pods of one node away, again and again until they are gone or the time is over."""
+    """Evicts pods of one node, with retries until they are gone or the timeout is over."""
 
     def __init__(self, client, node):
         self._api, self._node = CoreV1Api(client), node
@@ -115,13 +115,13 @@ class Evictor:
         self.refusals = {}
 
     def pods(self):
-        """Return the pods of the node, as they are on the wire."""
+        """Return the pods of the node, as JSON objects."""
         selector = "spec.nodeName={0}".format(self._node)
         reply = self._api.list_pod_for_all_namespaces(field_selector=selector, _preload_content=False)
         return json.loads(reply.data)["items"]
 
     def run(self, pods, wait_s):
-        """Return the pods that are still there after that time."""
+        """Return the pods that remain after that time."""
         deadline = time.time() + wait_s
         rest = pods
         while rest:
@@ -143,7 +143,7 @@ class Evictor:
             "apiVersion": self._version,
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
-            # Another pod of that name is not meant.
+            # Never evict a new pod of the same name.
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
         try:
@@ -159,7 +159,7 @@ class Evictor:
 
 
 def drain(module, evictor):
-    """Evict what is to go; fail where something cannot."""
+    """Evict the selected pods; fail if one of them cannot be evicted."""
     params = module.params
     found = sorted_out(evictor.pods(), params["resources"])
     left = [full_name(pod) for pod in found["stay"]]

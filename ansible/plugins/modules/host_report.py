@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Apache License 2.0 (see LICENSE or https://www.apache.org/licenses/LICENSE-2.0)
-"""Everything that the roles preflight and validate want to know of a host, in one call."""
+"""Reads the state of a host for the roles preflight and validate, in one call."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -8,21 +8,21 @@ __metaclass__ = type
 
 DOCUMENTATION = r"""
 module: host_report
-short_description: Report what a host is, has and runs, as far as sharing GPUs needs it
+short_description: Report the state of a host that matters for GPU sharing
 version_added: 0.1.0
 description:
-  - Gathers operating system, kernel, disks, NVIDIA cards on the PCI bus, driver, control groups, container
+  - Gathers operating system, kernel, disks, NVIDIA GPUs on the PCI bus, driver, cgroups, container
     runtimes, kubelet and the settings of NVIDIA's container toolkit, in one call.
-  - Changes nothing and judges nothing.
+  - Changes nothing and has no checks.
 options:
   paths:
-    description: Folders whose file systems' free space is reported.
+    description: Folders; the free space of their file systems is reported.
     type: list
     elements: path
     default: [/, /var]
   deep:
     description:
-      - Also ask the programs that talk to the driver and to daemons, C(nvidia-smi), C(docker info) and
+      - Also run the programs that query the driver and daemons, C(nvidia-smi), C(docker info) and
         C(nvidia-container-cli). Without a persistence daemon each may take seconds.
     type: bool
     default: false
@@ -43,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 report:
-  description: What was found. What is absent is null, an empty list or an empty dictionary.
+  description: The state. Missing values are null, an empty list or an empty dictionary.
   returned: always
   type: dict
   contains:
@@ -51,14 +51,14 @@ report:
     kernel: {description: "release, and headers, whether modules can be built.", type: dict, returned: always}
     python: {description: The version of Python that ran the module., type: str, returned: always}
     disk: {description: "free_mib and size_mib of each path.", type: dict, returned: always}
-    gpus: {description: "slot, device, name and driver of each NVIDIA card.", type: list, returned: always}
+    gpus: {description: "slot, device, name and driver of each NVIDIA GPU.", type: list, returned: always}
     driver: {description: "loaded, the version in the kernel, and nouveau.", type: dict, returned: always}
     cgroup: {description: "v2, v1, hybrid or none.", type: str, returned: always}
     programs: {description: The version of each program or null., type: dict, returned: always}
     services: {description: State and main process of each unit that exists., type: dict, returned: always}
     kubelet: {description: CPU manager policy and runtime endpoint., type: dict, returned: always}
     toolkit: {description: "volume_mounts and envvar_unprivileged.", type: dict, returned: always}
-    runtimes: {description: Whose files name NVIDIA's runtime., type: dict, returned: always}
+    runtimes: {description: Runtimes with NVIDIA's runtime in their settings., type: dict, returned: always}
     asked: {description: "smi, docker and container_cli; null unless deep.", type: dict, returned: always}
 """
 

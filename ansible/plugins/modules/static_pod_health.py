@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Apache License 2.0 (see LICENSE or https://www.apache.org/licenses/LICENSE-2.0)
-"""Waits until the kubelet runs a static pod as its manifest says, and the pod is well."""
+"""Waits until the kubelet runs a static pod from its current manifest, and the pod is healthy."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -8,23 +8,23 @@ __metaclass__ = type
 
 DOCUMENTATION = r"""
 module: static_pod_health
-short_description: Wait until the kubelet runs a static pod as its manifest says, and the pod is well
+short_description: Wait until the kubelet runs a static pod from its current manifest, and the pod is healthy
 version_added: 0.1.0
 description:
-  - Looks for the pod's process on the host, for one that was started after the manifest was changed.
-  - Asks the pod's health and stays a while, to see that it does not end again.
-  - Changes nothing. Says why a pod is not well, with the last lines of its log.
+  - Searches the host for a process of the pod that was started after the change of the manifest.
+  - Checks the health of the pod for some time, to detect restarts.
+  - Changes nothing. Reports why a pod is not healthy, with the last lines of its log.
 options:
   program:
-    description: File name of the program that the pod runs.
+    description: File name of the program of the pod.
     type: str
     required: true
   argument:
-    description: A word that its command line must have. Empty where any will do.
+    description: A required argument of its command line. Empty means none.
     type: str
     default: ""
   replaced:
-    description: What this module returned as RV(processes) before the change. These count no more.
+    description: The RV(processes) from before the change, which are ignored.
     type: list
     elements: str
     default: []
@@ -34,11 +34,11 @@ options:
     elements: list
     default: []
   wait_s:
-    description: How long to wait. 0 looks once and does not fail.
+    description: Timeout in seconds. 0 checks once and does not fail.
     type: int
     default: 0
   settle_s:
-    description: How long it must be well without a new start.
+    description: How long it must stay healthy without a restart, in seconds.
     type: int
     default: 5
   logs:
@@ -68,15 +68,15 @@ processes:
   type: list
   elements: str
 healthy:
-  description: Whether the pod is well.
+  description: Whether the pod is healthy.
   returned: always
   type: bool
 why:
-  description: What is wrong, empty where nothing is.
+  description: The problem, empty if there is none.
   returned: always
   type: str
 log:
-  description: The last lines of its log, where it is not well.
+  description: The last lines of its log, if it is not healthy.
   returned: always
   type: list
   elements: str
@@ -95,7 +95,7 @@ _ANSWER_S = 5
 
 
 def answer(url):
-    """Empty where it is 200, else what it is."""
+    """Return "" if the answer is 200, else the problem."""
     try:
         open_url(url, validate_certs=False, timeout=_ANSWER_S, use_proxy=False)
     except Exception as error:  # noqa: BLE001 - what a starting server does has many names in two Pythons
@@ -104,7 +104,7 @@ def answer(url):
 
 
 def first_problem(urls):
-    """The first group of URLs of which none is well, as text."""
+    """Return the problem of the first group without a healthy URL, else ""."""
     for group in urls:
         answers = []
         for url in group:
@@ -117,7 +117,7 @@ def first_problem(urls):
 
 
 def look(params):
-    """The processes that count, and what is wrong."""
+    """Return the new processes and the problem."""
     found = processes(params["program"], params["argument"])
     current = [each for each in found if each not in params["replaced"]]
     if current:
@@ -129,7 +129,7 @@ def look(params):
 
 
 def wait(params):
-    """Processes and problem after at most wait_s seconds, earlier where it is well for settle_s."""
+    """Return processes and problem after at most wait_s seconds, earlier if healthy for settle_s."""
     deadline = time.time() + params["wait_s"]
     well, since = [], 0.0
     while True:

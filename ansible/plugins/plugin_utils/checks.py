@@ -1,6 +1,6 @@
-"""What a check is, and how many checks of many hosts are told: a table, a document, a list of failures.
+"""Checks of hosts and their output: a table, a JSON document, a list of failures. Pure.
 
-What does not belong here: what is checked, and Ansible. Everything is pure and runs on the controller.
+What does not belong here: the checks themselves, and Ansible.
 """
 
 import re
@@ -11,11 +11,11 @@ from typing import Any, Final
 
 Document = dict[str, Any]
 FORMAT: Final = 1
-"""Of the JSON documents; it grows when a key changes its meaning."""
+"""Version of the JSON documents; it increases when the meaning of a key changes."""
 
 
 class Level(StrEnum):
-    """From good to bad."""
+    """Result of a check, from good to bad."""
 
     OK = "ok"
     WARN = "warn"
@@ -27,9 +27,9 @@ _ORDER: Final = tuple(Level)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One check of a host.
 
-    ``found`` fits a cell of the table; ``problem`` says what is wrong, and the way out.
+    ``found`` is the cell of the table; ``problem`` is the problem and its fix.
     """
 
     name: str
@@ -50,7 +50,7 @@ def worst(levels: Iterable[str]) -> Level:
 
 
 def verdict(checks: Iterable[Check], report: Document | None = None) -> Document:
-    """Return what is known of one host, as plain data."""
+    """Return the result of one host, as plain data."""
     listed = [asdict(check) | {"level": str(check.level)} for check in checks]
     return {
         "level": str(worst(check["level"] for check in listed)),
@@ -60,12 +60,12 @@ def verdict(checks: Iterable[Check], report: Document | None = None) -> Document
 
 
 def not_examined(reason: str) -> Document:
-    """Return the verdict of a host that could not be looked at."""
+    """Return the verdict of a host without a report."""
     return verdict([Check("report", Level.FAIL, "", reason)])
 
 
 def failures(judgement: Document) -> list[str]:
-    """Return what failed, each with its way out."""
+    """Return the failed checks, each with its fix."""
     return [
         f"{check['name']}: {check['problem']}"
         for check in judgement["checks"]
@@ -74,7 +74,7 @@ def failures(judgement: Document) -> list[str]:
 
 
 def document(verdicts: Mapping[str, Document], kind: str, cluster: Document | None = None) -> Document:
-    """Return the JSON document of all hosts and, where it was judged, of the cluster. Stable keys."""
+    """Return the JSON document of all hosts and, if it was checked, of the cluster. Stable keys."""
     levels = [judgement["level"] for judgement in verdicts.values()]
     of_cluster = {"cluster": cluster} if cluster else {}
     return {
@@ -88,7 +88,7 @@ def document(verdicts: Mapping[str, Document], kind: str, cluster: Document | No
 
 
 def table(verdicts: Mapping[str, Document]) -> str:
-    """Return one table for all hosts, then each failure and warning with its host, a line each."""
+    """Return one table for all hosts, then one line per failure and warning."""
     found = [check for one in verdicts.values() for check in one["checks"] if check["found"]]
     names = list(dict.fromkeys(check["name"] for check in found))
     head = ["HOST", "STATE", *(name.upper() for name in names)]
@@ -119,6 +119,6 @@ def _remarks(verdicts: Mapping[str, Document]) -> list[str]:
 
 
 def version(text: str | None) -> tuple[int, ...]:
-    """Return the numbers that a version begins with, () where there is none: 19.03.5~3-0 is 19, 3, 5."""
+    """Return the numbers that a version begins with, () if it has none: 19.03.5~3-0 is 19, 3, 5."""
     found = re.match(r"v?(\d+(?:\.\d+)*)", text or "")
     return tuple(int(part) for part in found[1].split(".")) if found else ()

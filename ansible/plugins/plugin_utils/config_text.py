@@ -1,10 +1,10 @@
-"""Settings of other people's programs, as text: read, changed in place, written back.
+"""Reads and edits settings files of other programs, as text.
 
-What belongs here: JSON, TOML and YAML documents whose top is a table. What does not: which settings a
-role wants (the roles), and files (their tasks). What the user wrote stays: a change that alters nothing
-gives the very same text, other keys keep their values and order, in TOML their comments too.
+What belongs here: JSON, TOML and YAML documents with a table at the top level. What does not: the settings
+of a role (the roles), and files (their tasks). Other content is kept: without a change the text is identical,
+other keys keep their values and order, in TOML also their comments.
 
-community.general has ``from_toml`` and ``to_toml`` from 13.1 on only, and they lose comments.
+community.general has ``from_toml`` and ``to_toml`` since 13.1, but they drop comments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
 
 
 class ConfigTextError(ValueError):
-    """A document that cannot be read or changed; the message starts with file, line and column."""
+    """A document that cannot be parsed or changed; the message starts with file, line and column."""
 
 
 class _Format(NamedTuple):
@@ -35,7 +35,7 @@ class _Format(NamedTuple):
 
 
 def parse(text: str, kind: str, path: str) -> Table:
-    """Return the settings in ``text``, an empty table where there is none.
+    """Return the settings in ``text``, an empty table for an empty text.
 
     ``kind`` is json, toml or yaml; ``path`` is the file's name for messages. Raises ConfigTextError.
     """
@@ -48,9 +48,9 @@ def parse(text: str, kind: str, path: str) -> Table:
 
 
 def merge(text: str, changes: Mapping[str, Any], kind: str, path: str) -> str:
-    """Return ``text`` with ``changes`` made: tables are merged, all else is replaced, None removes.
+    """Return ``text`` with ``changes``: tables are merged, other values are replaced, None removes a key.
 
-    Raises ConfigTextError where ``text`` is broken, or holds a plain value where a table is to change.
+    Raises ConfigTextError if ``text`` is invalid, or has a plain value where ``changes`` has a table.
     """
     current = parse(text, kind, path)
     wanted = plain(changes)
@@ -59,7 +59,7 @@ def merge(text: str, changes: Mapping[str, Any], kind: str, path: str) -> str:
 
 
 def merged(current: Mapping[str, Any], changes: Mapping[str, Any], path: str, *above: str) -> Table:
-    """Return ``current`` with ``changes``, as ``merge`` does with texts."""
+    """Like ``merge``, for parsed settings."""
     result = dict(current)
     for key, value in changes.items():
         if value is None:
@@ -77,13 +77,13 @@ def merged(current: Mapping[str, Any], changes: Mapping[str, Any], path: str, *a
 
 
 def plain(value: Any) -> Any:
-    """Return ``value`` in Python's own types: Ansible's tagged strings are unknown to the writers."""
+    """Return ``value`` in plain Python types: the writers do not support tagged strings of Ansible."""
     if isinstance(value, Mapping):
         return {plain(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, str):
-        # str() gives Ansible 2.16's unsafe strings back as they are.
+        # str() returns the unsafe strings of Ansible 2.16 unchanged.
         return str.__str__(value)
     return value
 
@@ -117,7 +117,7 @@ def _read_toml(text: str, path: str) -> Any:
 
 
 def _write_toml(text: str, changes: Table, result: Table) -> str:
-    """Edit the document in place; where that says something else, the meaning outranks the comments."""
+    """Edit the document in place; if that gives another result, write it without comments."""
     document = tomlkit.parse(text)
     _edit_toml(document, changes)
     edited = tomlkit.dumps(document)
@@ -138,7 +138,7 @@ def _edit_toml(table: MutableMapping[str, Any], changes: Table) -> None:
         elif isinstance(value, dict) and key in table:
             _edit_toml(table[key], value)
         elif isinstance(value, dict) and not isinstance(table, InlineTable):
-            # A table of tables only needs no header of its own.
+            # A table that has only tables needs no header.
             table[key] = tomlkit.table(is_super_table=all(isinstance(item, dict) for item in value.values()))
             _edit_toml(table[key], value)
         elif key not in table or table[key] != value:

@@ -1,6 +1,6 @@
-"""What must change in containerd's config.toml so that it starts containers with NVIDIA's runtime.
+"""Changes of containerd's config.toml for NVIDIA's runtime.
 
-What belongs here: decisions over the settings found. What does not: text and files
+What belongs here: the decision, from the existing settings. What does not: text and files
 (``plugin_utils.config_text``, the role container_runtime).
 """
 
@@ -24,14 +24,14 @@ def changes(
 ) -> dict[str, Any]:
     """Return the changes of ``config`` for containerd ``release`` (1.7.27): runtime "nvidia" beside runc.
 
-    The runtime "nvidia" is the runc of this host with another program: what the user set for runc (the
-    cgroup driver above all) holds for both. ``default_runtime`` is nvidia or runc. Raises ConfigTextError
-    for a layout of the file that is not known.
+    The runtime "nvidia" has the settings of runc on this host with another program: settings of the user for
+    runc, mainly the cgroup driver, apply to both. ``default_runtime`` is nvidia or runc. Raises
+    ConfigTextError for an unknown layout of the file.
     """
     version = _version(config, release, path)
     plugin = _CRI_PLUGINS[version]
     containerd = config.get("plugins", {}).get(plugin, {}).get("containerd", {})
-    # A file that names any runtime replaces containerd's built-in list before 2.0, and runc is then lost.
+    # Before 2.0, a file with any runtime replaces the built-in list of containerd, which removes runc.
     runc = containerd.get("runtimes", {}).get("runc", _RUNC)
     nvidia = {**runc, "options": {**runc.get("options", {}), "BinaryName": binary}}
     wanted: dict[str, Any] = {"containerd": {"runtimes": {"runc": runc, "nvidia": nvidia}}}
@@ -55,7 +55,7 @@ def _version(config: Mapping[str, Any], release: str, path: str) -> int:
 
 
 def _enabled(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what switches the kubelet's plugin on: containerd.io's own file switches it off."""
+    """Return the change that enables the CRI plugin: the default file of containerd.io disables it."""
     disabled = config.get("disabled_plugins", [])
     left = [name for name in disabled if name not in _CRI_NAMES]
     return {} if left == disabled else {"disabled_plugins": left}

@@ -1,7 +1,7 @@
-"""What a run does about a host's driver, and whether the node must leave service for it. Pure.
+"""Plans the change of the driver of a host, and whether the node must leave service. Pure.
 
-What belongs here: the decision, and its announcement for all nodes. What does not: reading the host, and
-everything that changes it (the tasks of the role nvidia_driver).
+What belongs here: the decision, and its announcement for all nodes. What does not: reading and changing the
+host (the tasks of the role nvidia_driver).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _OF_NVIDIA: Final = re.compile(r"nvidia|^cuda-drivers|^libcuda")
 
 
 def plan(found: Object, asked: Object) -> Object:
-    """Decide on a host's driver.
+    """Plan the driver of a host.
 
     ``found`` has versions, "" for none: ``installed`` (the driver package), ``loaded`` (in the kernel) and
-    ``on_disk`` (what modprobe would load); ``packages`` as Ansible's package_facts tell them; and the
-    booleans ``nouveau`` (it has the cards) and ``reboot_due`` (of an earlier change). ``asked`` has the
+    ``on_disk`` (what modprobe would load); ``packages`` from package_facts of Ansible; and the
+    booleans ``nouveau`` (it uses the GPUs) and ``reboot_due`` (of an earlier change). ``asked`` has the
     version ``target`` and ``reboot``, whether the host may reboot.
 
     Returns ``changes``, whether packages change; ``needs_reboot``; ``out_of_service``, whether this run
-    reboots the host; ``reasons`` of a reboot; and ``refusal``, why the run must not go on, "" where it may.
+    reboots the host; ``reasons`` of a reboot; and ``refusal``, why the run must stop, "" if it may continue.
     """
     reasons = list(_reasons(found, asked["target"]))
     changes = found["installed"] != asked["target"]
@@ -40,7 +40,7 @@ def plan(found: Object, asked: Object) -> Object:
 
 
 def announcement(nodes: Mapping[str, Object], refusals: Mapping[str, str], total: int) -> str:
-    """Return what a run does to ``nodes``, name to plan, of a fleet of ``total``."""
+    """Return the announcement for ``nodes``, name to plan, of ``total`` GPU nodes."""
     leaving = {name: each["reasons"] for name, each in nodes.items() if each["out_of_service"]}
     waiting = {
         name: each["reasons"]
@@ -63,7 +63,7 @@ def _listed(what: str, nodes: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _reasons(found: Object, target: str) -> Iterator[str]:
-    """Why only a reboot brings ``target`` into the kernel. A first driver can be loaded at once."""
+    """Reasons for a reboot to load ``target``. A first driver can be loaded without."""
     present = _present(found)
     if present not in ("", target):
         yield f"driver {present} becomes {target}"
@@ -76,7 +76,7 @@ def _reasons(found: Object, target: str) -> Iterator[str]:
 
 
 def _present(found: Object) -> str:
-    """The driver that a change of packages would replace, whoever installed it."""
+    """The driver that a change of packages would replace, from any source."""
     version: str = found["installed"] or found["loaded"] or found["on_disk"]
     return version
 
@@ -94,7 +94,7 @@ def _foreign(found: Object) -> str:
 
 
 def _packaged(packages: Mapping[str, Sequence[Object]]) -> set[str]:
-    """The versions of all packages of NVIDIA's; names differ too much between archives to list them."""
+    """The versions of all NVIDIA packages; their names differ too much between repositories to list them."""
     named = (entries for name, entries in packages.items() if _OF_NVIDIA.search(name))
     return {upstream(str(entry["version"])) for entries in named for entry in entries}
 

@@ -1,7 +1,7 @@
-"""What is wrong with an inventory, as far as it can be told before any host is asked.
+"""Finds problems of an inventory before any host is contacted. Pure.
 
-Pure: groups, variables and the roles' argument specs in, sentences out. What does not belong here:
-reading them (``plugins/filter/inventory.py``), and what only a host can tell (the role ``preflight``).
+Input are groups, variables and the argument specs of the roles, output are sentences. What does not belong
+here: reading them (``plugins/filter/inventory.py``), and checks of hosts (the role ``preflight``).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "nvidia_driver_persistence_mode_on": "nvidia_driver_persistence",
     "nvidia_driver_skip_reboot": "nvidia_driver_reboot, which says the opposite",
 }
-"""Variables of NVIDIA's own role for the driver, which many inventories have; this collection has others."""
+"""Variables of NVIDIA's role for the driver, which many inventories have, and ours."""
 _CLOSE: Final = 0.87
 _SHOWN: Final = 3
 _WANTED: Final[Mapping[str, tuple[type, ...]]] = {
@@ -51,10 +51,10 @@ def problems(
     prefixes: Iterable[str],
     wanted: Iterable[str],
 ) -> list[str]:
-    """Return one sentence for each fault, with the group's or the variable's name and the way out.
+    """Return one sentence per problem, with the name of the group or variable and the fix.
 
     ``groups`` is group to hosts; ``variables`` is host to its variables, untemplated; ``options`` is the
-    specification of each known variable; names that begin with one of ``prefixes`` belong to the roles;
+    specification of each known variable; names that start with one of ``prefixes`` belong to the roles;
     the groups ``wanted`` must have hosts.
     """
     known = {**OF_PLAYBOOKS, **options}
@@ -79,7 +79,7 @@ def _of_groups(groups: Mapping[str, Sequence[str]], wanted: Iterable[str]) -> It
 
 
 def _of_host(values: Mapping[str, Any], known: Options, prefixes: tuple[str, ...]) -> Iterator[str]:
-    # Those that begin with an underscore are the roles' own.
+    # Names with a leading underscore are internal to the roles.
     for name in sorted(each for each in values if not each.startswith("_")):
         if name in known:
             yield from _of_value(name, values[name], known[name])
@@ -110,7 +110,7 @@ def _of_value(name: str, value: Any, option: Mapping[str, Any]) -> Iterator[str]
 
 
 def _is_later(value: Any) -> bool:
-    """Whether a value is known only once it is templated or decrypted."""
+    """Whether a value is known only after templating or decryption."""
     if isinstance(value, str):
         return "{{" in value or "{%" in value
     return not isinstance(value, (bool, int, float, list, tuple, Mapping))

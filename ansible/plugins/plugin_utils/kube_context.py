@@ -1,4 +1,4 @@
-"""Which context of a kubeconfig a role uses: one that is named, or the only one. Pure."""
+"""Selects the context of a kubeconfig for a role: the requested one, or the only one. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ContextError(ValueError):
-    """No context, or no single one, can be meant; the message says how to name it."""
+    """No context or no unique context; the message has the fix."""
 
 
 def contexts(documents: Iterable[Mapping[str, Any]]) -> tuple[list[str], str]:
@@ -21,10 +21,10 @@ def contexts(documents: Iterable[Mapping[str, Any]]) -> tuple[list[str], str]:
 
 
 def choose(names: Sequence[str], current: str, asked: str, where: str, setting: str) -> str:
-    """Return the context to use, "" where there is none; ``where`` and ``setting`` are for messages.
+    """Return the context to use, "" if there is none; ``where`` and ``setting`` are for messages.
 
-    Of several contexts the current one is not taken: it is whatever somebody's last kubectl was about. Raises
-    ContextError.
+    Of several contexts the current one is not used, because it changes with every ``kubectl config
+    use-context``. Raises ContextError.
     """
     if asked and asked not in names:
         raise ContextError(f'{setting} is "{asked}", which {where} does not have: use one of {_list(names)}')

@@ -1,4 +1,4 @@
-"""What must change in a kubelet's settings for the policies and reserves that were asked for. Pure."""
+"""Changes of the kubelet settings for the requested policies and reserves. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ DEFAULTS: Final[Settings] = {
     "topologyManagerPolicy": "none",
     "memoryManagerPolicy": "None",
 }
-"""What the kubelet does where its file says nothing."""
+"""Defaults of the kubelet."""
 _NEEDS: Final = {
     "cpuManagerPolicyOptions": ("cpuManagerPolicy", "none"),
     "reservedMemory": ("memoryManagerPolicy", "None"),
 }
-"""Settings with which the kubelet refuses that value of another setting."""
+"""Settings that the kubelet does not accept with that value of another setting."""
 
 
 def changes(current: Settings, asked: Settings) -> dict[str, Any]:
     """Return what to merge into ``current``; None removes a setting.
 
-    An empty value in ``asked`` leaves the setting alone, and so does the value that the kubelet has anyway. A
-    policy that is turned off takes its options with it.
+    An empty value in ``asked`` keeps the setting, and so does the current or default value. A policy that is
+    turned off also removes its options.
     """
     wanted = {key: value for key, value in asked.items() if value}
     set_ = {key: value for key, value in wanted.items() if value != current.get(key, DEFAULTS.get(key))}

@@ -1,7 +1,7 @@
 """Filters that import their function when they are used.
 
-Ansible skips a filter plugin that cannot be imported and then says only that there is no such filter. Here
-what keeps a function from being imported, and what the function refuses, fails the task with a message.
+Ansible skips a filter plugin that cannot be imported, and then only reports that the filter does not exist.
+Here an import error, and an error of the function, fail the task with a message.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _OLDEST_PYTHON = (3, 11)
 
 
 def lazy(module: str, name: str, *, plain: bool = False) -> Callable[..., Any]:
-    """Return a filter over a function of a module beside this one.
+    """Return a filter that calls a function of a module in this package.
 
-    ``plain`` takes off the arguments what Ansible adds to its values, which PyYAML would not write.
+    ``plain`` converts Ansible values to plain values, because PyYAML cannot write Ansible types.
     """
 
     def run(*arguments: Any, **options: Any) -> Any:

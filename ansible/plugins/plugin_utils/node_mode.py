@@ -1,7 +1,7 @@
-"""What a node's object is to say in a mode, as merge patches. Pure.
+"""Merge patches of a Node object for a mode. Pure.
 
-What belongs here: labels, taints, and whether the node changes sides between sharing its cards and giving
-out whole ones. What does not: pods (the module evict_pods) and files of the host (the role's tasks).
+What belongs here: labels, taints, and whether the node changes between sharing and whole GPUs. What does not:
+pods (the module evict_pods) and files of the host (the tasks of the role).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.node_object import 
 Object = dict[str, Any]
 
 SWITCHING = "gpushare.io/switching"
-"""Annotation of a node that the role has closed for the change, and opens again when it is done."""
+"""Annotation of a node that the role has cordoned for the change, and uncordons when it is done."""
 GPU_RESOURCES = (RESOURCE_MEM, RESOURCE_CORE, RESOURCE_WHOLE_GPU)
 _REOPEN: Object = {"metadata": {"annotations": {SWITCHING: None}}, "spec": {"unschedulable": None}}
 _SMI_LINE = re.compile(r"(?P<model>.+), (?P<mib>\d+)")
@@ -38,9 +38,8 @@ _SMI_LINE = re.compile(r"(?P<model>.+), (?P<mib>\d+)")
 def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
     """How to bring a node to ``wanted``: ``mode``, ``keys``, ``schedule``, ``placement``, ``labels``, taints.
 
-    Returns ``switches``, whether GPU pods must go first, the patches ``close``, ``reopen`` (for a node whose
-    pods did not go) and ``finish``, each empty where nothing is to be done, and the ``resources`` by which
-    pods use cards.
+    Returns ``switches``, whether GPU pods must be evicted first, the patches ``close``, ``reopen`` (if the
+    eviction fails) and ``finish``, each empty if there is nothing to do, and the ``resources`` of GPU pods.
     """
     interrupted = SWITCHING in _metadata(node, "annotations")
     switches = interrupted or _shares(_metadata(node, "labels")) != (wanted["mode"] == "share")
@@ -56,7 +55,7 @@ def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
 
 
 def cards_of(smi: str) -> list[Object]:
-    """Cards by nvidia-smi's CSV of name and MiB; lines of another form are no cards."""
+    """GPUs from the CSV output of nvidia-smi (name, MiB); other lines are ignored."""
     found = (_SMI_LINE.fullmatch(line.strip()) for line in smi.splitlines())
     return [{"model": each["model"], "mib": int(each["mib"])} for each in found if each]
 
@@ -79,13 +78,13 @@ def _without_empty(**parts: Object) -> Object:
 
 
 def _shares(labels: dict[str, str]) -> bool:
-    """Whether the labels say so; a node without any gives out whole cards."""
-    told = any(key in labels for key in (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE))
-    return told and mode_of(labels)[1] is None
+    """Whether the node shares; a node without mode labels has whole GPUs."""
+    labelled = any(key in labels for key in (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE))
+    return labelled and mode_of(labels)[1] is None
 
 
 def _mode_labels(wanted: Object) -> dict[str, str | None]:
-    """The three labels of the mode; those that are not wanted go, so that none contradicts the others."""
+    """The three mode labels; unused ones are removed, so that no label contradicts another."""
     share = wanted["mode"] == "share"
     values = {
         LABEL_GPUSHARE: str(share).lower(),
@@ -97,7 +96,7 @@ def _mode_labels(wanted: Object) -> dict[str, str | None]:
 
 
 def _card_labels(node: Object, cards: list[Object]) -> dict[str, str | None]:
-    """As ACK has them, the first card for all; a node agent that runs knows better."""
+    """Labels as in ACK, from the first GPU; empty if the node agent publishes the GPUs."""
     if not cards or ANN_CARDS in _metadata(node, "annotations"):
         return {}
     first = cards[0]
@@ -106,7 +105,7 @@ def _card_labels(node: Object, cards: list[Object]) -> dict[str, str | None]:
 
 
 def _taints(shown: list[Object], wanted: Object) -> list[Object] | None:
-    """All taints of the node as they are to be; None where they are that already."""
+    """The complete list of taints of the node; None if it does not change."""
     keys = {(each["key"], each["effect"]) for each in wanted["taints"]}
     kept = [
         each

@@ -1,4 +1,4 @@
-"""What a Node object says of its machine, and of who has cordoned it. Pure.
+"""Machine IDs and cordons of Node objects. Pure.
 
 What belongs here: reading Nodes. What does not: labels and taints (``node_mode``), and the API.
 """
@@ -11,14 +11,14 @@ from typing import Any
 Object = dict[str, Any]
 
 _IDS = (("machine ID", "machineID"), ("system UUID", "systemUUID"))
-"""As people call them, and as ``status.nodeInfo`` does."""
+"""Names for messages, and fields of ``status.nodeInfo``."""
 
 
 def not_this_machine(node: Object, host: Mapping[str, str], cluster: str) -> str:
-    """Say why ``node`` of ``cluster`` is not, or cannot be shown to be, the machine; "" where it is.
+    """Return why ``node`` of ``cluster`` is not, or may not be, this machine; "" if it is.
 
-    ``host`` has what the machine itself says, "" where it says nothing: ``machineID`` of /etc/machine-id, and
-    ``systemUUID`` of its firmware.
+    ``host`` has the IDs of the machine, "" if unknown: ``machineID`` from /etc/machine-id, and ``systemUUID``
+    from the firmware.
     """
     name = node["metadata"]["name"]
     info = (node.get("status") or {}).get("nodeInfo") or {}
@@ -34,15 +34,15 @@ def not_this_machine(node: Object, host: Mapping[str, str], cluster: str) -> str
 
 
 def is_cordoned(node: Object) -> bool:
-    """Whether the scheduler passes the node over."""
+    """Whether the node is unschedulable."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
 def is_cordoned_by(node: Object, annotation: str) -> bool:
-    """Whether the cordon is that of the write that also set ``annotation``.
+    """Whether the cordon is from the request that also set ``annotation``.
 
-    Somebody may have uncordoned the node since, and somebody else cordoned it: then another manager of the
-    object has the field. An API server that keeps no managers (before 1.18) leaves the annotation to decide.
+    If the node was uncordoned and cordoned again since, the field has another field manager. API servers
+    before 1.18 do not track managers; then the annotation decides.
     """
     metadata = node["metadata"]
     if not is_cordoned(node) or annotation not in (metadata.get("annotations") or {}):
@@ -52,16 +52,16 @@ def is_cordoned_by(node: Object, annotation: str) -> bool:
 
 
 def cordon(node: Object, annotation: str, value: str) -> Object:
-    """Return the patch that cordons the node and says whose cordon it is; empty where it is cordoned."""
+    """Return the patch that cordons and annotates the node; empty if it is already cordoned."""
     if is_cordoned(node):
         return {}
     return {"metadata": {"annotations": {annotation: value}}, "spec": {"unschedulable": True}}
 
 
 def uncordon(node: Object, annotation: str) -> Object:
-    """Return the patch that takes back what ``cordon`` did; empty where it did nothing.
+    """Return the patch that undoes ``cordon``; empty if the annotation is missing.
 
-    A cordon of somebody else's stays, and only the annotation goes.
+    A cordon of another manager is kept, and only the annotation is removed.
     """
     if annotation not in (node["metadata"].get("annotations") or {}):
         return {}

@@ -1,7 +1,7 @@
-"""Which of the versions that a repository offers is the one asked for.
+"""Finds the requested version among those of a repository.
 
-What belongs here: lists that apt-cache and dnf print, and versions in them. What does not: asking and
-installing (the role packages).
+What belongs here: the output of apt-cache and dnf, and versions in it. What does not: running them (the role
+packages).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-# An epoch before, and what a distribution adds: 5:19.03.5~3-0~debian-buster, 580.65.06-0ubuntu1.
+# Optional epoch, and suffix of the distribution: 5:19.03.5~3-0~debian-buster, 580.65.06-0ubuntu1.
 _EPOCH = r"(?:\d+:)?"
 _ADDED = r"(?:[-~+].*)?"
 
 
 def is_version(found: str, wanted: str) -> bool:
-    """Tell whether the package version ``found`` is ``wanted``, which may lack epoch and revision."""
+    """Return whether the package version ``found`` is ``wanted``, which may lack epoch and revision."""
     return found == wanted or re.fullmatch(f"{_EPOCH}{re.escape(wanted)}{_ADDED}", found) is not None
 
 
@@ -37,7 +37,7 @@ def offered(listing: str) -> dict[str, list[str]]:
 
 
 def pins(names: Sequence[str], wanted: str, listing: str) -> dict[str, str]:
-    """Return package to full version for those of ``names`` that are offered; "" wants the newest."""
+    """Return package to full version for those of ``names`` that are available; "" means the newest."""
     versions = {name: _first(offered(listing).get(name, []), wanted) for name in names}
     return {name: version for name, version in versions.items() if version}
 
@@ -54,7 +54,7 @@ def left_behind(
 ) -> list[str]:
     """Return the installed packages of a family that are not at ``wanted``.
 
-    The family is told by the regular expressions ``names``, found in the name, and ``versions``, which
+    The family is defined by the regular expressions ``names``, found in the name, and ``versions``, which
     the upstream version matches in full.
     """
     family = {name: upstream(_versions(installed[name])[0]) for name in installed if re.search(names, name)}

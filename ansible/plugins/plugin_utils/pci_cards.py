@@ -1,10 +1,10 @@
-"""Names of NVIDIA's cards by PCI device id: every model of the table of gpushare, and the TITANs.
+"""Names of NVIDIA GPUs by PCI device ID: every model in the table of gpushare, and the TITANs.
 
-Hosts without a list of PCI devices, or with one older than their cards, cannot name them. What does
-not belong here: which models are listed (``gpushare.model.card_models``).
+Hosts without a list of PCI devices, or with an old one, have no names for their GPUs. What does not belong
+here: which models are listed (``gpushare.model.card_models``).
 
 Source: the list of https://pci-ids.ucw.cz of 2026-08-22, where 2321 and 233a have the names that the
-list of cards in NVIDIA's open-gpu-kernel-modules 595.45.04 gives them.
+list of GPUs in NVIDIA's open-gpu-kernel-modules 595.45.04 gives them.
 """
 
 from typing import Final
@@ -99,5 +99,5 @@ CARDS: Final = {
 
 
 def card_name(device: str, known_as: str | None) -> str:
-    """Return what a card is called, of its device id and of the name that its host has for it."""
+    """Return the name of a GPU, from its device ID or from the name that its host has."""
     return CARDS.get(device) or known_as or f"NVIDIA 10de:{device}"

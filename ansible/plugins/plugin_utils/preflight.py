@@ -1,8 +1,7 @@
-"""Whether a host is fit to share its cards, judged by its report before anything is changed.
+"""Checks whether a host is fit to share its GPUs, from its report and before any change.
 
-What belongs here: one function a check, each pure. What does not: gathering the report (module
-``host_report``), and what must hold at the end (``validation``). What a later role puts right is a
-warning; what no role of ours puts right is a failure.
+What belongs here: one pure function per check. What does not: the report (module ``host_report``), and checks
+of the result (``validation``). A problem that a later role fixes is a warning, any other is a failure.
 """
 
 from collections import Counter
@@ -38,7 +37,7 @@ _MIB_PER_GIB: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What is asked of a host: the variables of the role preflight, without their prefix."""
+    """Requirements: the variables of the role preflight, without their prefix."""
 
     node: str
     supported_os: list[str]
@@ -83,7 +82,7 @@ def _system(report: Document, terms: Terms) -> Check:
 
 
 def _is_among(system: Document, listed: list[str]) -> bool:
-    """``rocky 9`` stands for all of its minor versions."""
+    """``rocky 9`` includes all of its minor versions."""
     name = f"{system['id']} {system['version']}."
     return any(name.startswith(f"{entry}.") for entry in listed)
 

@@ -1,6 +1,6 @@
-"""Which container runtime a host's kubelet uses, read off its report.
+"""The container runtime of the kubelet of a host, from its report. Pure.
 
-What does not belong here: whether that runtime is good. Pure.
+What does not belong here: checks of that runtime.
 """
 
 from typing import Final
@@ -9,29 +9,29 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Docum
 
 UNITS: Final = {"docker": "docker", "containerd": "containerd", "cri-o": "crio"}
 _IN_ENDPOINT: Final = (("docker", "docker"), ("containerd", "containerd"), ("crio", "cri-o"))
-"""cri-dockerd.sock and dockershim.sock are docker's."""
+"""cri-dockerd.sock and dockershim.sock belong to docker."""
 
 
-def kubernetes_version(report: Document, said: str = "") -> tuple[int, ...]:
-    """Return the version of the host's kubelet, else what a person ``said``, else ()."""
-    return version(report["programs"]["kubelet"]) or version(said)
+def kubernetes_version(report: Document, configured: str = "") -> tuple[int, ...]:
+    """Return the version of the kubelet, else the ``configured`` version, else ()."""
+    return version(report["programs"]["kubelet"]) or version(configured)
 
 
-def runtime_of(report: Document, said: str) -> str | None:
+def runtime_of(report: Document, configured: str) -> str | None:
     """Return docker, containerd, cri-o or None.
 
-    What a person ``said`` counts (unless ``auto``), then the endpoint that the kubelet has, then what
-    is installed. Docker brings containerd along, so containerd beside it says nothing.
+    The setting ``configured`` first (unless ``auto``), then the endpoint of the kubelet, then the installed
+    runtimes. Docker includes containerd, so docker is preferred.
     """
-    if said != "auto":
-        return said
+    if configured != "auto":
+        return configured
     endpoint = report["kubelet"]["runtime_endpoint"] or ""
-    configured = next((name for part, name in _IN_ENDPOINT if part in endpoint), None)
+    from_endpoint = next((name for part, name in _IN_ENDPOINT if part in endpoint), None)
     installed = next((name for name in ("docker", "cri-o", "containerd") if report["programs"][name]), None)
-    return configured or installed
+    return from_endpoint or installed
 
 
 def unit_state(report: Document, unit: str) -> str:
-    """Return ``active``, ``inactive``, …; ``absent`` where the host has no such unit."""
+    """Return ``active``, ``inactive``, …; ``absent`` if the host has no such unit."""
     state: str = report["services"].get(unit, {}).get("state", "absent")
     return state

@@ -1,7 +1,7 @@
-"""The static pod of kube-scheduler as text, edited by the package's own functions.
+"""Edits the static pod of kube-scheduler as text.
 
-What belongs here: from texts to texts, and what a role has to know of a manifest. What does not: how a
-manifest is edited (``gpushare.kubescheduler.static_pod``) and files (the role's tasks).
+What belongs here: functions from text to text, and facts of a manifest for the role. What does not: the edit
+itself (``gpushare.kubescheduler.static_pod``) and files (the tasks of the role).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PROGRAM = "kube-scheduler"
 
 
 def state_of(manifest: str) -> Object:
-    """What the role asks of a manifest: whether we are in it, its version, and its own configuration."""
+    """Facts of a manifest: whether it has our configuration, its version, and its existing configuration."""
     pod = _pod(manifest)
     base, version = base_of(pod), version_of(pod)
     return {
@@ -56,9 +56,9 @@ def install(
     base: str = "",
     policy_file: str = "",
 ) -> Object:
-    """The manifest with the extender in it, letter for letter the same where it is there already.
+    """The manifest with the extender; unchanged byte for byte if it already has it.
 
-    ``extender`` is as for ``extender_config``, ``base`` the text of the scheduler's own configuration.
+    ``extender`` is as for ``extender_config``, ``base`` the text of the existing configuration.
     """
     pod = _pod(manifest)
     edit = installed(
@@ -78,7 +78,7 @@ def install(
 
 
 def remove(manifest: str, backup: str = "") -> Object:
-    """The manifest without us: the backup, letter for letter, where nothing else has changed since."""
+    """The manifest without our configuration: the backup byte for byte if nothing else has changed since."""
     nothing = {"config_file": "", "config": "", "argument": ""}
     pod = _pod(manifest)
     original = removed(pod)
@@ -89,7 +89,7 @@ def remove(manifest: str, backup: str = "") -> Object:
 
 
 def configuration(extender: Object, options: Object) -> str:
-    """The file of a second scheduler, of ``kubernetes_version``, ``name`` and ``kubeconfig``."""
+    """The configuration of a second scheduler, from ``kubernetes_version``, ``name`` and ``kubeconfig``."""
     names = SchedulerOptions(name=options["name"], kubeconfig=options["kubeconfig"] or None)
     version = parse_version(str(options["kubernetes_version"]))
     document = render(extender_config(extender), version, options=names)
@@ -97,7 +97,7 @@ def configuration(extender: Object, options: Object) -> str:
 
 
 def extender_config(extender: Object) -> ExtenderConfig:
-    """Of ``url``, ``weight``, ``http_timeout_s`` and ``tls``, a mapping of paths on the host."""
+    """From ``url``, ``weight``, ``http_timeout_s`` and ``tls``, a mapping of paths on the host."""
     files = {key: value for key, value in (extender.get("tls") or {}).items() if value}
     for key, path in files.items():
         if key != "server_name" and not path.startswith(f"{FOLDER}/"):
@@ -111,7 +111,7 @@ def extender_config(extender: Object) -> ExtenderConfig:
 
 
 def _argument(pod: Object) -> str:
-    """The flag that names our file, as it stands on the command line; empty where we are not in it."""
+    """The flag of our file on the command line; empty without our configuration."""
     if not is_installed(pod):
         return ""
     before = _words(removed(pod))

@@ -1,8 +1,7 @@
-"""Whether kube-scheduler asks the extender, told by what happens to a pod that only the extender refuses.
+"""Checks that kube-scheduler calls the extender, with a pod that only the extender rejects. Pure.
 
-The probe asks for one unit and, by its label, for more cards than any node has. To kube-scheduler alone
-it fits wherever a unit is free; the extender knows that no node has so many cards. What does not belong
-here: creating and removing it. Pure.
+The probe requests one unit and, with its label, more GPUs than any node has. For kube-scheduler alone it fits
+wherever a unit is free; the extender rejects it. What does not belong here: creating and removing the pod.
 """
 
 from typing import Final
@@ -11,15 +10,15 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import RESOURCE_MEM
 
 CARDS: Final = 1000
-"""As the probe's label in the role's variables says."""
+"""The value of the label of the probe in the variables of the role."""
 _REPAIR: Final = "run the role scheduler_extender"
 
 
 def checks(nodes: Document, probe: Document) -> list[Check]:
     """Return the checks of the cluster itself.
 
-    ``nodes`` is what kubernetes.core.k8s_info answered. ``probe`` has ``refused``, why the pod could not be
-    made, and its ``events``; it is empty where the scheduler was not to be tried.
+    ``nodes`` is the result of kubernetes.core.k8s_info. ``probe`` has ``refused``, why the pod could not be
+    created, and its ``events``; it is empty if the scheduler is not tested.
     """
     if "resources" not in nodes:
         problem = (
@@ -35,20 +34,21 @@ def _scheduler(probe: Document) -> Check:
     if probe["refused"]:
         problem = f"the probe could not be made ({probe['refused']}): see validate_probe_namespace"
         return Check("scheduler", Level.FAIL, "not asked", problem)
-    said = {event["reason"]: event["message"] for event in probe["events"]}
-    if "Scheduled" in said:
+    messages = {event["reason"]: event["message"] for event in probe["events"]}
+    if "Scheduled" in messages:
         problem = (
-            f"it placed a pod of {CARDS} cards without asking the extender ({said['Scheduled']}): {_REPAIR}"
+            f"it placed a pod with {CARDS} GPUs without the extender ({messages['Scheduled']}): {_REPAIR}"
         )
         return Check("scheduler", Level.FAIL, "without extender", problem)
-    if "FailedScheduling" in said:
-        return _by_message(said["FailedScheduling"])
+    if "FailedScheduling" in messages:
+        return _by_message(messages["FailedScheduling"])
     problem = "it said nothing of the probe: does a scheduler of the name validate_scheduler_name run?"
     return Check("scheduler", Level.FAIL, "silent", problem)
 
 
 def _by_message(message: str) -> Check:
-    if f"{CARDS} cards" in message:
+    # The noun depends on the version of the extender.
+    if any(f"{CARDS} {noun}" in message for noun in ("cards", "GPUs")):
         return Check("scheduler", Level.OK, "asks the extender")
     if f"Insufficient {RESOURCE_MEM}" in message:
         problem = (

@@ -1,8 +1,8 @@
-"""Whether a host is what it was to become, judged by its deep report and by its node in the API.
+"""Checks the result on a host, from its deep report and its Node object.
 
-What belongs here: one function a check, each pure. What does not: gathering (module ``host_report``,
-kubernetes.core), and what a host must have before anything is changed (``preflight``). Whatever does
-not hold is a failure, and names the role or command that puts it right.
+What belongs here: one pure function per check. What does not: reading (module ``host_report``,
+kubernetes.core), and checks before any change (``preflight``). Every problem is a failure, and names the role
+or command that fixes it.
 """
 
 import json
