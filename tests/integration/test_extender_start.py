@@ -85,7 +85,7 @@ async def test_a_port_that_is_taken_is_named(bed: Bed) -> None:
 async def test_half_of_the_tls_files_are_refused(bed: Bed) -> None:
     code, text = await fails_with("--tls-cert=/x", f"--kubeconfig={bed.kubeconfig}")
     assert code == 2
-    assert "--tls-cert, --tls-key and --client-ca go together" in text
+    assert "--tls-cert, --tls-key and --client-ca belong together" in text
 
 
 async def test_a_port_variable_that_is_no_number_selects_the_default_of_the_original(tmp_path: Path) -> None:
