@@ -36,8 +36,8 @@ from testbed.nvml import NvmlStub, card
 from testbed.nvml import Process as GpuProcess
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
-from tests.support.podresources import Lister, container, pod, served
-from tests.support.regions import hold, region_bytes
+from tests.builders.regions import region_bytes, write_container_directory
+from tests.fakes.podresources import Lister, container, pod, served
 
 MODEL, CARD_UNITS, CARD_MIB, UNITS = "H200", 139, 143_167, 4
 FIRST_PID = 1000
@@ -194,7 +194,7 @@ def _hold(state: Path, stored: Object, held: Card) -> None:
     """A container's limit and region, with one process that uses some of it."""
     limit = CardLimit(held.uuid, CARD_MIB, UNITS, CARD_UNITS)
     content = region_bytes([CardUse(held.uuid, 0, 4000 << 20, 4000 << 20, 0)], [1])
-    hold(state, DirectoryOwner(stored["metadata"]["uid"], "main"), [limit], content)
+    write_container_directory(state, DirectoryOwner(stored["metadata"]["uid"], "main"), [limit], content)
 
 
 def _container_id(number: int) -> str:

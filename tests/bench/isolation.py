@@ -19,7 +19,7 @@ import click
 
 from gpushare.isolation import region
 from testbed.cuda import CudaStub
-from tests.support.isolation import LAUNCH_LIBRARY, Container, Regulator, build, card, share
+from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, build, card, share
 
 SOURCE = Path(__file__).parent / "native" / "isolation.c"
 ROUNDS = 15

@@ -8,7 +8,7 @@ from components.config import Exposure
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from tests.support.stacks import DIGEST, STACKS, raw_stack, sidecar
+from tests.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 
 def isolated(**isolation: Any) -> dict[str, Any]:

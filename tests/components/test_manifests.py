@@ -30,8 +30,8 @@ from gpushare.mps.layout import MpsDirs
 from gpushare.mpsd.main import command as mps_command
 from gpushare.mpsd.main import settings_of as mps_settings
 from gpushare.scheduling.placement import POLICIES
-from tests.support import kubeadm
-from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
+from tests.builders import kubeadm
+from tests.builders.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
 MONITORING: Object = {

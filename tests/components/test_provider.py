@@ -22,7 +22,7 @@ from pulumi.runtime.proto import (
 from components.config import ClusterSettings
 from components.manifests import everything
 from components.stack import settled
-from tests.support.stacks import DIGEST, ROOT
+from tests.builders.stacks import DIGEST, ROOT
 
 COMPONENT = "gpushare:index:GpuShare"
 DEADLINE_S = 30

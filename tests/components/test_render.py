@@ -5,7 +5,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from components.render import command
-from tests.support.stacks import FOLDER, ROOT, STACKS
+from tests.builders.stacks import FOLDER, ROOT, STACKS
 
 
 def render(*arguments: str) -> Result:

@@ -14,7 +14,7 @@ from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mo
 from components.manifests import everything
 from components.resources import GpuShare, _is_part, _needed
 from components.stack import from_file, load
-from tests.support.stacks import ROOT, STACKS
+from tests.builders.stacks import ROOT, STACKS
 
 STATES: dict[str, dict[str, Any]] = {
     "pulumi:pulumi:StackReference": {

@@ -7,7 +7,7 @@ import json
 
 from gpushare.cli.layouts import arena, arena_share, inspect
 from gpushare.contract import ANN_CARDS
-from tests.unit.cli.objects import literal, node, pod, share, views, whole
+from tests.builders.api_objects import literal, node, pod, share, views, whole
 
 HANGZHOU = "cn-hangzhou.192.168.2.167"
 ZHANGJIAKOU = "cn-zhangjiakou.192.168.3.184"

@@ -1,7 +1,7 @@
 """The original's own YAML runs our images on real kubelets, with nothing changed but the image lines.
 
 What is not real: the cards (a stub of NVML, which NVIDIA's own runtime gives to containers), the registry
-(``tests.support.registry``) and the workload's image (a busybox goes by its name).
+(``tests.fakes.registry``) and the workload's image (a busybox goes by its name).
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files
 from testbed.nvml import NvmlStub, card, cdi
 from testbed.stories.deployed import told_of
 from testbed.stories.play import pod_events, show
-from tests.support import registry
-from tests.support.stacks import ROOT
+from tests.builders.stacks import ROOT
+from tests.fakes import registry
 
 pytestmark = [
     pytest.mark.e2e,

@@ -28,7 +28,7 @@ from testbed.pulumi import Stack, old_tokens
 from testbed.stories import T4 as CARD
 from testbed.stories.deployed import add_master, add_node, told_of
 from testbed.system.waiting import together
-from tests.support.gpunodes import SHARING, T4, bound, container, pod, remove, running
+from tests.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
 from tests.support.recount import cards_of, never_overcommitted
 
 pytestmark = [

@@ -18,8 +18,8 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.isolation import region, regulator
 from gpushare.model.hardware import Gpu
 from gpushare.model.readings import ProcessReading
+from tests.fixtures.isolation import PRELUDE, Preloaded
 from tests.gpu.conftest import LIMIT_MIB
-from tests.support.isolation import PRELUDE, Preloaded
 
 PYTHON = os.environ.get("GPU_PYTHON", "python3")
 OUT_OF_MEMORY = 2

@@ -12,7 +12,7 @@ import pytest_asyncio
 from gpushare import contract
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
-from tests.support import playbooks
+from tests.fixtures import playbooks
 
 pytestmark = [
     pytest.mark.integration,

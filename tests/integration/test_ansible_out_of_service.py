@@ -17,7 +17,8 @@ from testbed import SLOW_DELETE, Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from testbed.system.process import run_text
-from tests.support import playbooks, shipped
+from tests.builders import example_inventory
+from tests.fixtures import playbooks
 
 pytestmark = [
     pytest.mark.integration,
@@ -43,7 +44,7 @@ class Cluster:
 
     async def play(self, playbook: str, *flags: str) -> playbooks.Run:
         """Run a playbook to its end."""
-        return await playbooks.run(shipped.command(self.hosts, playbook, *flags), 600)
+        return await playbooks.run(example_inventory.command(self.hosts, playbook, *flags), 600)
 
     async def packages(self) -> list[str]:
         """All packages of each GPU node, with their versions."""
@@ -102,7 +103,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
     async with Testbed() as bed, Lab(HOSTS) as lab:
         await bed.add_nodes(SimNode(name, [Card()], machine_id=machine_id(name)) for name in GPU_NODES)
         folder = tmp_path_factory.mktemp("inventories") / "mine"
-        yield Cluster(bed, lab, shipped.copy(folder, lab, bed.kubeconfig))
+        yield Cluster(bed, lab, example_inventory.copy(folder, lab, bed.kubeconfig))
 
 
 async def module_of(version: str, folder: Path) -> str:

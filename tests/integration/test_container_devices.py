@@ -21,7 +21,7 @@ from testbed.daemons.extender import ExtenderSpec
 from testbed.kubelets import KubeletSpec, files
 from testbed.nvml import Card, card
 from testbed.stories import manifest
-from tests.support.gpunodes import PODS, SHARING, GpuBed, container, failed, gpu_bed, owners, pod, running
+from tests.fixtures.gpu_nodes import PODS, SHARING, GpuBed, container, failed, gpu_bed, owners, pod, running
 from tests.support.history import cards_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]

@@ -18,8 +18,8 @@ from testbed.daemons.agent import ACCOUNT, NAME, GpuNode, agent_argv, agent_env
 from testbed.daemons.extender import start_extender
 from testbed.kubelets import KubeletSpec, add_kubelet
 from testbed.nvml import NvmlStub, card
-from tests.support import original
-from tests.support.gpunodes import (
+from tests.fakes import aliyun_plugin
+from tests.fixtures.gpu_nodes import (
     PODS,
     SHARING,
     GpuBed,
@@ -64,7 +64,7 @@ async def add_original_node(bed: Bed, name: str, count: int) -> GpuNode:
     config = {"nodeStatusUpdateFrequency": "1s"}
     kubelet = await add_kubelet(bed, KubeletSpec(name, labels=SHARING, config=config))
     uuids = [each.uuid for each in stub.description.cards]
-    argv = [sys.executable, original.__file__, name, str(bed.kubeconfig_for(ACCOUNT)), str(T4), *uuids]
+    argv = [sys.executable, aliyun_plugin.__file__, name, str(bed.kubeconfig_for(ACCOUNT)), str(T4), *uuids]
     agent = await kubelet.spawn(ORIGINAL, argv, env={"PYTHONPATH": str(ROOT)})
     node = GpuNode(bed, kubelet, stub, agent)
     await until_allocatable(node, count * T4)

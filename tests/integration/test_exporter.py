@@ -26,8 +26,8 @@ from testbed.daemons.exporter import ACCOUNT, Exporter, grant_exporter, start_ex
 from testbed.daemons.whole_gpu_plugin import start_whole_cards
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import ERAS, NvmlStub, Process, card
-from tests.support.gpunodes import SHARING, clear, container, gpu_bed, pod, running
-from tests.support.isolation import PRELUDE, Container, build, needs_compiler
+from tests.fixtures.gpu_nodes import SHARING, clear, container, gpu_bed, pod, running
+from tests.fixtures.isolation import PRELUDE, Container, build, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]

@@ -21,7 +21,7 @@ from gpushare.extender.settings import CGPU_PODS
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
-from tests.support.faultproxy import FaultProxy, fault_proxy, on_bind, status_answer
+from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind, status_answer
 from tests.support.history import cards_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

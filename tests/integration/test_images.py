@@ -28,6 +28,7 @@ from testbed.control_plane.pki import Authority
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.programs.debian import program
 from testbed.system.ports import free_ports
+from tests.support import inside_image
 
 pytestmark = [
     pytest.mark.integration,
@@ -38,7 +39,7 @@ pytestmark = [
 
 PODS = "/api/v1/namespaces/default/pods"
 VERSION = KubernetesVersion(1, 36)
-LOOK = Path(__file__).parents[1] / "support" / "inside_image.py"
+LOOK = Path(inside_image.__file__)
 ORIGINAL = ["gpushare-device-plugin-v2", "-logtostderr", "--v=9", "--memory-unit=GiB"]
 SERVICES: dict[str, dict[str, Any]] = {
     "extender": {

@@ -18,7 +18,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import together
-from tests.support.faultproxy import fault_proxy, on_bind
+from tests.fakes.fault_proxy import fault_proxy, on_bind
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 

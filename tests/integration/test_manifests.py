@@ -20,7 +20,7 @@ from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, start_extender
 from testbed.programs import build
 from testbed.system.ports import free_ports
-from tests.support.stacks import EXAMPLES, STACKS
+from tests.builders.stacks import EXAMPLES, STACKS
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

@@ -9,8 +9,8 @@ from testbed import Bed, SchedulerSpec
 from testbed.daemons.extender import ExtenderSpec
 from testbed.stories import Story, notebooks, pictures, replicas, sample
 from testbed.stories.play import perform, pod_events, show, stage
+from tests.builders.ack_documents import S3_POLICY
 from tests.support.history import cards_of
-from tests.support.sources import S3_POLICY
 
 pytestmark = pytest.mark.integration
 

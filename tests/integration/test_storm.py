@@ -15,7 +15,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from testbed.errors import TestbedError
-from tests.support.faultproxy import fault_proxy, on_bind
+from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, holds, overcommits, units_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]

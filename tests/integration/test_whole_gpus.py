@@ -22,7 +22,7 @@ from testbed.daemons.agent import NAME, CardNode, GpuNode, add_card_node, start_
 from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_cards
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.support.gpunodes import (
+from tests.fixtures.gpu_nodes import (
     GpuBed,
     container,
     failed,

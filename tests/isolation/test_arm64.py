@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaStub
-from tests.isolation.test_ways_in import compiled, exports, glibc_versions
-from tests.support.isolation import (
+from tests.fixtures.isolation import (
     LAUNCH_LIBRARY,
     LIBRARY,
     MIB,
@@ -19,6 +18,7 @@ from tests.support.isolation import (
     needs_compiler,
     share,
 )
+from tests.isolation.test_ways_in import compiled, exports, glibc_versions
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64"

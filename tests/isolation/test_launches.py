@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpushare.isolation import region
+from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled, exports
-from tests.support.isolation import LAUNCH_LIBRARY, Container, Regulator, needs_compiler, share
 
 pytestmark = needs_compiler
 NAMES = {

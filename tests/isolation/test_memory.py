@@ -1,8 +1,8 @@
 import json
 from typing import Any
 
+from tests.fixtures.isolation import MIB, Container, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import MIB, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 

@@ -6,8 +6,8 @@ import pytest
 
 from testbed.nvml import NvmlStub, Process, card
 from testbed.nvml.eras import ERAS, functions
+from tests.fixtures.isolation import MIB, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import MIB, UUID, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 

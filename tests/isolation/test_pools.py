@@ -1,5 +1,5 @@
+from tests.fixtures.isolation import Container, needs_compiler
 from tests.isolation.test_memory import told
-from tests.support.isolation import Container, needs_compiler
 
 pytestmark = needs_compiler
 

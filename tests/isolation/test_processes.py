@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fixtures.isolation import MIB, PRELUDE, Container, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import MIB, PRELUDE, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 

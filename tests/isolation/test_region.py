@@ -5,8 +5,8 @@ import pytest
 
 from gpushare.errors import SourceError
 from gpushare.isolation import limits, region
+from tests.fixtures.isolation import MIB, NATIVE, UUID, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import MIB, NATIVE, UUID, needs_compiler, share
 
 pytestmark = needs_compiler
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from gpushare.isolation import limits, region
+from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, NATIVE, build, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import LAUNCH_LIBRARY, LIBRARY, NATIVE, build, needs_compiler, share
 
 pytestmark = needs_compiler
 

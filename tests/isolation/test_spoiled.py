@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpushare.isolation import limits, region
-from tests.support.isolation import Container, needs_compiler, share
+from tests.fixtures.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
 GOOD = limits.text([share(4, 15)])

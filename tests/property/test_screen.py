@@ -13,6 +13,7 @@ from gpushare.scheduling.filtering import filter_nodes, score, shortlisted
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import Ledger
+from tests.builders.scheduling import cluster, demand, node, pod
 from tests.property.strategies import (
     MODES,
     NODES,
@@ -22,7 +23,6 @@ from tests.property.strategies import (
     small_demands,
     waited_for,
 )
-from tests.support.builders import cluster, demand, node, pod
 
 ASKED = (*NODES, "unknown")
 

@@ -6,14 +6,7 @@ import pytest
 
 from gpushare import contract
 from testbed.daemons.agent import GpuNode
-from tests.support.gpunodes import (
-    T4,
-    GpuBed,
-    container,
-    failed,
-    pod,
-    running,
-)
+from tests.fixtures.gpu_nodes import T4, GpuBed, container, failed, pod, running
 from tests.support.recount import live, never_overcommitted, until_agreed
 
 pytestmark = [

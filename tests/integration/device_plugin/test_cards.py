@@ -8,7 +8,7 @@ import pytest
 from gpushare import contract
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode
-from tests.support.gpunodes import (
+from tests.fixtures.gpu_nodes import (
     T4,
     GpuBed,
     container,

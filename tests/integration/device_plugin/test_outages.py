@@ -9,8 +9,8 @@ from gpushare import contract
 from testbed import until
 from testbed.control_plane.api import Object
 from testbed.daemons.agent import GpuNode
-from tests.support.agents import Link, prefers
-from tests.support.gpunodes import (
+from tests.fixtures.agents import Link, prefers
+from tests.fixtures.gpu_nodes import (
     PODS,
     T4,
     GpuBed,

@@ -13,8 +13,9 @@ from gpushare.isolation import layout, region
 from gpushare.isolation.layout import DirectoryOwner
 from testbed import until
 from testbed.daemons.agent import GpuNode
-from tests.support.agents import Link, lay
-from tests.support.gpunodes import (
+from tests.builders.library_package import packaged
+from tests.fixtures.agents import Link, lay
+from tests.fixtures.gpu_nodes import (
     PODS,
     T4,
     GpuBed,
@@ -29,7 +30,6 @@ from tests.support.gpunodes import (
     until_event,
     until_registered,
 )
-from tests.support.installer import packaged
 from tests.support.recount import (
     by_name,
     never_overcommitted,

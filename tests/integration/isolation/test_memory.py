@@ -22,8 +22,10 @@ from testbed.daemons.exporter import grant_exporter, start_exporter
 from testbed.kubelets import needs
 from testbed.nvml import Process
 from testbed.stories import manifest
-from tests.support import cuda_image, program_image, userlands
-from tests.support.gpunodes import (
+from tests.builders import cuda_image, program_image
+from tests.fixtures import userlands
+from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node, container_directory, counted, region_of
+from tests.fixtures.gpu_nodes import (
     PODS,
     clear,
     container,
@@ -34,8 +36,7 @@ from tests.support.gpunodes import (
     running,
     until_registered,
 )
-from tests.support.held import IMAGE, add_held_node, counted, place, region_of
-from tests.support.isolation import MIB, needs_compiler
+from tests.fixtures.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [
@@ -81,7 +82,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 async def node(bed: Bed, package: Path, archives: list[Path]) -> GpuNode:
     """S2's node: one V100 of 16130 MiB, 15 units, with the label that the source gives it."""
     label = (contract.LABEL_CGPU, "true")
-    found, _ = await add_held_node(bed, label, package, archives, context_mib=CONTEXT_MIB)
+    found, _ = await add_enforced_node(bed, label, package, archives, context_mib=CONTEXT_MIB)
     return await start_agent(found)
 
 
@@ -125,7 +126,7 @@ async def logs(bed: Bed, name: str) -> str:
 
 def real_place(node: GpuNode, found: Object) -> Path:
     """The place itself: not by ``resolve``, which would follow the way out of the node."""
-    link = place(node, found)
+    link = container_directory(node, found)
     return link.parent / link.readlink()
 
 
@@ -378,17 +379,17 @@ async def answers(bed: Bed, name: str) -> bool:
 
 def files(node: GpuNode, found: Object) -> list[int]:
     """The very files of a container."""
-    return [(place(node, found) / name).stat().st_ino for name in (layout.LIMIT, layout.REGION)]
+    return [(container_directory(node, found) / name).stat().st_ino for name in (layout.LIMIT, layout.REGION)]
 
 
 async def test_the_files_of_a_pod_go_with_it(bed: Bed, node: GpuNode) -> None:
     leaves = await start(bed, "leaves", cuda(units=1))
     stays = await start(bed, "stays", cuda(units=1))
-    gone = {place(node, leaves).name, real_place(node, leaves).name}
+    gone = {container_directory(node, leaves).name, real_place(node, leaves).name}
     assert gone < places(node)
     await remove(bed, "leaves")
     await until(lambda: are_gone(node, gone), "its place to be gone")
-    assert (place(node, stays) / layout.LIMIT).is_file()
+    assert (container_directory(node, stays) / layout.LIMIT).is_file()
 
 
 async def test_where_its_files_are_missing_a_container_gets_no_memory(bed: Bed, node: GpuNode) -> None:

@@ -22,9 +22,9 @@ from testbed import Bed, mps, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.system.process import Process
-from tests.support.gpunodes import clear, container, failed, pod, remove, running
-from tests.support.held import IMAGE, add_held_node
-from tests.support.isolation import needs_compiler
+from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node
+from tests.fixtures.gpu_nodes import clear, container, failed, pod, remove, running
+from tests.fixtures.isolation import needs_compiler
 
 pytestmark = [
     pytest.mark.integration,
@@ -88,7 +88,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archive: Path, program: Path) -> AsyncIterator[Node]:
     """One V100, with all that a node of mode mps needs."""
-    found, _ = await add_held_node(bed, (contract.LABEL_MODE, "mps"), package, [archive])
+    found, _ = await add_enforced_node(bed, (contract.LABEL_MODE, "mps"), package, [archive])
     found.kubelet.path(contract.MPS_STATE).mkdir()
     daemon = await found.kubelet.spawn(
         contract.MPS_NAME,

@@ -23,17 +23,9 @@ from testbed.control_plane.api import Object
 from testbed.cuda import CudaStub
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.nvml import Process
-from tests.support.gpunodes import (
-    clear,
-    container,
-    events_of,
-    metric,
-    pod,
-    running,
-    until_event,
-)
-from tests.support.held import IMAGE, add_held_node, counted, place, region_of
-from tests.support.isolation import MIB, needs_compiler
+from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node, container_directory, counted, region_of
+from tests.fixtures.gpu_nodes import clear, container, events_of, metric, pod, running, until_event
+from tests.fixtures.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [
@@ -79,7 +71,7 @@ class Node:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archive: Path) -> AsyncIterator[Node]:
     label = (contract.LABEL_MODE, "core_mem")
-    found, cuda = await add_held_node(bed, label, package, [archive], context_mib=CONTEXT_MIB)
+    found, cuda = await add_enforced_node(bed, label, package, [archive], context_mib=CONTEXT_MIB)
     # The node is a PID namespace of its own.
     gpu = await start_agent(found, ["--proc-root=/proc"])
     yield Node(gpu, cuda)
@@ -148,7 +140,11 @@ async def until_measured(node: Node, found: Object) -> None:
     expected = number.content + sizes.content[len(number.content) :]
 
     async def written() -> bool:
-        return (place(node.gpu, found) / layout.REGION).read_bytes()[sizes.at :].startswith(expected)
+        return (
+            (container_directory(node.gpu, found) / layout.REGION)
+            .read_bytes()[sizes.at :]
+            .startswith(expected)
+        )
 
     await until(written, "the size of the context to be written", 30)
 

@@ -23,7 +23,8 @@ from gpushare.errors import ConfigError
 from testbed import until
 from testbed.control_plane.pki import Authority
 from testbed.system.ports import free_ports
-from tests.support import kubeadm, standin_kubelet
+from tests.builders import kubeadm
+from tests.fakes import static_pod_kubelet
 
 MANIFEST = "etc/kubernetes/manifests/kube-scheduler.yaml"
 BACKUP = "etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"
@@ -135,11 +136,11 @@ class ControlPlane:
 def plane(tmp_path: Path) -> Iterator[ControlPlane]:
     root = tmp_path / "root"
     root.mkdir()
-    program = standin_kubelet.fake_scheduler(root, tmp_path)
+    program = static_pod_kubelet.fake_scheduler(root, tmp_path)
     with extender_at(0) as url:
         plane = ControlPlane(root, free_ports(1)[0], url)
         plane.place(plane.original())
-        with standin_kubelet.kubelet(root / MANIFEST, root, program):
+        with static_pod_kubelet.kubelet(root / MANIFEST, root, program):
             yield plane
 
 

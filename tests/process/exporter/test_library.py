@@ -5,7 +5,7 @@ from pathlib import Path
 from gpushare.exporter.regions import isolation_of
 from gpushare.isolation.layout import DirectoryOwner, link_of
 from testbed.cuda import CudaStub
-from tests.support.isolation import MIB, UUID, Container, build, card, needs_compiler, share
+from tests.fixtures.isolation import MIB, UUID, Container, build, card, needs_compiler, share
 
 OWNER = DirectoryOwner("a-uid", "main")
 

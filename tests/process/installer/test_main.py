@@ -9,8 +9,8 @@ from gpushare.contract import ISOLATION_INSTALLER_PORT
 from gpushare.installer.install import install
 from gpushare.installer.main import command, install_command, settings_of, uninstall_command
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.support import isolation
-from tests.support.installer import packaged
+from tests.builders.library_package import packaged
+from tests.fixtures import isolation
 
 OWN = Path("/usr/local/lib/gpushare")
 

@@ -18,8 +18,8 @@ from gpushare.mpsd.daemon import fit, open_folders
 from gpushare.mpsd.settings import MpsSettings
 from testbed.mps import install
 from testbed.nvml import NvmlStub, card
-from tests.support.daemons import DEADLINE_S, Daemon
-from tests.support.nvml import needs_compiler
+from tests.fixtures.daemons import DEADLINE_S, Daemon
+from tests.fixtures.nvml import needs_compiler
 from tests.support.waiting import until
 
 NO_PERMISSION = 4

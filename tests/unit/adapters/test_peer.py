@@ -5,7 +5,7 @@ from aiohttp import web
 
 from gpushare.adapters.peer import FORWARDED_HEADER, Peers
 from gpushare.errors import ApiError
-from tests.unit.adapters.kube.server import Answer, fixed, serving
+from tests.unit.adapters.fakes import Answer, fixed, serving
 
 
 async def passed_on(answer: Answer, *, timeout_s: float = 4.0) -> bytes:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpushare.cli.display import Screen
-from tests.unit.cli.api import Api, call, kubeconfig
-from tests.unit.cli.objects import literal, node, pod, share, whole
+from tests.builders.api_objects import literal, node, pod, share, whole
+from tests.unit.cli.fakes import Api, call, kubeconfig
 
 PAGE = """# TYPE gpushare_exporter_source_up gauge
 gpushare_exporter_source_up{source="nvml"} 1

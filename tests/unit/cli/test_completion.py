@@ -8,8 +8,8 @@ import pytest
 from gpushare.cli.commands import inspect
 from gpushare.cli.completion import complete
 from gpushare.cli.main import plugin
-from tests.unit.cli.api import Api, kubeconfig
-from tests.unit.cli.objects import node, pod, share, whole
+from tests.builders.api_objects import node, pod, share, whole
+from tests.unit.cli.fakes import Api, kubeconfig
 
 NOTHING = [":4"]
 

@@ -13,7 +13,7 @@ from gpushare.cli.records import read_node, read_pod
 from gpushare.cli.view import views_of
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
 from gpushare.errors import ConfigError
-from tests.unit.cli.objects import Json, node, pod, share, views, whole
+from tests.builders.api_objects import Json, node, pod, share, views, whole
 
 LAYOUTS: list[Layout] = [
     inspect.summary,

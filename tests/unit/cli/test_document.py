@@ -5,7 +5,7 @@ from gpushare.cli.display import text_of
 from gpushare.cli.document import document, names
 from gpushare.cli.layouts import arena, arena_share, inspect
 from gpushare.contract import ANN_CARDS, LABEL_MODE, LABEL_PLACEMENT
-from tests.unit.cli.objects import Json, literal, node, pod, share, views, whole
+from tests.builders.api_objects import Json, literal, node, pod, share, views, whole
 
 CARDS = [
     {"index": 0, "units": 14, "mib": 15079, "uuid": "GPU-a", "model": "Tesla T4"},

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from gpushare.contract import LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
-from tests.unit.cli.api import Api, call
-from tests.unit.cli.objects import Json, literal, node, pod, share
+from tests.builders.api_objects import Json, literal, node, pod, share
+from tests.unit.cli.fakes import Api, call
 
 MIB = 2**20
 HELD = {LABEL_MODE: "cgpu"}

@@ -5,7 +5,7 @@ import pytest
 from gpushare.cli.layouts import arena_share, inspect
 from gpushare.cli.units import NodeUnit, common_unit, percent, unit_of
 from gpushare.contract import ANN_CARDS
-from tests.unit.cli.objects import Json, literal, node, pod, share, views
+from tests.builders.api_objects import Json, literal, node, pod, share, views
 
 GIB = node("gib", share(30, 2), address="10.0.0.1")
 MIB = node("mib", share(15079), address="10.0.0.2")

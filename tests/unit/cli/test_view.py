@@ -8,7 +8,7 @@ from gpushare.cli.records import read_node, read_pod
 from gpushare.cli.view import GpuCount, NodeView
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_MEM
 from gpushare.model.demand import Malformed
-from tests.unit.cli.objects import Json, node, pod, share, views, whole
+from tests.builders.api_objects import Json, node, pod, share, views, whole
 
 HUGE = f'{{"0":{{"0":{"9" * 400}}}}}'
 

@@ -26,8 +26,8 @@ from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
-from tests.support import podresources
-from tests.support.gpu_pods import cards
+from tests.builders.gpu_pods import cards
+from tests.fakes import podresources
 from tests.support.waiting import until
 
 

@@ -9,26 +9,26 @@ from gpushare.deviceplugin.core.decision import NO_ROOM
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import NodePod, OwnNode
-from tests.support.gpu_pods import NODE, gpu_pod
-from tests.unit.deviceplugin.setting import Setting, ids
+from tests.builders.gpu_pods import NODE, gpu_pod
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 APP = NodePod("app-uid", "default", "app")
 
 
-def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> Setting:
+def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> AgentFixture:
     """A node whose card 0 the pod ``app`` has as a whole GPU."""
-    here = Setting(folder, *units, alive=alive, patience_s=0.01)
+    here = AgentFixture(folder, *units, alive=alive, patience_s=0.01)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     here.node_state.update_node_pods([Upserted("app", APP)])
     here.node_state.refresh()
     return here
 
 
-def closed(here: Setting) -> list[int]:
+def closed(here: AgentFixture) -> list[int]:
     return [card.index for card in here.node_state.allocations.cards if not card.healthy]
 
 
-def told(here: Setting) -> list[tuple[str, str]]:
+def told(here: AgentFixture) -> list[tuple[str, str]]:
     return [(note.reason, note.text) for note in here.notes if note.name == NODE]
 
 
@@ -52,14 +52,14 @@ async def test_where_another_card_is_free_the_pod_gets_that_one(tmp_path: Path) 
 
 async def test_a_record_that_is_written_during_the_call_counts(tmp_path: Path) -> None:
     """The kubelet may have given the card away a moment before NVIDIA's plugin went."""
-    here = Setting(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
+    here = AgentFixture(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
     here.come(gpu_pod("late", 4, card=0))
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
 async def test_a_second_container_of_a_pod_on_a_full_card_is_refused(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
+    here = AgentFixture(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
     here.come(gpu_pod("early", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
@@ -98,7 +98,7 @@ async def test_a_pod_that_has_finished_gives_its_card_back(tmp_path: Path) -> No
 
 
 async def test_a_pod_that_was_gone_before_the_agent_started_fills_no_card(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     here.whole = {"long-gone": frozenset({"GPU-0"})}
     here.node_state.refresh()
     await here.releaser.release_terminated()
@@ -115,7 +115,7 @@ async def test_a_kubelet_that_has_lost_its_record_frees_no_card(tmp_path: Path) 
 
 
 async def test_before_all_pods_are_known_a_card_that_the_record_names_is_full(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     here.node_state._synced = False
     here.whole = {"unseen": frozenset({"GPU-0"})}
     here.node_state.refresh()
@@ -130,7 +130,7 @@ async def test_the_kubelet_still_counts_all_units_of_a_full_card(tmp_path: Path)
 
 
 async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_gpu_pods(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     sharing = NodePod("s", "default", "s", gpu_pod=gpu_pod("s", 4, card=0))
     here.node_state.update_node_pods([Upserted("s", sharing), Upserted("app", APP)])
     assert (set(here.node_state.allocations.gpu_pods), here.node_state.uids_by_name) == (

@@ -11,8 +11,8 @@ from gpushare.model.cards import Card
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
-from tests.support.builders import init, main, sidecar
-from tests.unit.exporter.scene import MIB, T4, gpu_pod, node, reading, shared, snapshot, whole
+from tests.builders.scheduling import init, main, sidecar
+from tests.unit.exporter.builders import MIB, T4, gpu_pod, node, reading, shared, snapshot, whole
 
 FOUR = 15079 * 4 // 14
 """S0: 4 of 14 units of a T4 are 4308 MiB."""

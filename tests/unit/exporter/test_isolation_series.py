@@ -8,13 +8,13 @@ import pytest
 
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.model.readings import Readings
-from tests.support.builders import main
-from tests.unit.exporter.scene import (
+from tests.builders.scheduling import main
+from tests.unit.exporter.builders import (
     MIB,
     gpu_pod,
-    held,
     isolation,
     limit,
+    limited,
     process,
     reading,
     ref,
@@ -42,7 +42,7 @@ def busy(used_mib: int = 1000, **more: Any) -> Snapshot:
         [gpu_pod("a"), gpu_pod("b")],
         [shared("a"), shared("b")],
         {10: ref("a")},
-        isolation=isolation(held("a", use(900, 1200, 3), pids=[1]), held("b"), inner_pids={10: 1}),
+        isolation=isolation(limited("a", use(900, 1200, 3), pids=[1]), limited("b"), inner_pids={10: 1}),
     )
     return replace(found, **more)
 
@@ -74,20 +74,20 @@ def test_all_processes_of_a_container_count_against_its_region() -> None:
         [gpu_pod("a")],
         [shared("a")],
         {10: ref("a"), 11: ref("a")},
-        isolation=isolation(held("a", use(900))),
+        isolation=isolation(limited("a", use(900))),
     )
     assert of(both, "uncounted_bytes") == {"a": 600}
 
 
 def test_a_container_has_numbers_of_each_of_its_cards() -> None:
-    on_two = held("a", use(1), use(2, card=1), limits=[limit(4), limit(2, card=1)])
+    on_two = limited("a", use(1), use(2, card=1), limits=[limit(4), limit(2, card=1)])
     found = snapshot([reading(0), reading(1)], [gpu_pod("a")], isolation=isolation(on_two))
     assert values(found, f"{PREFIX}_counted_bytes", "card") == {"0": MIB, "1": 2 * MIB}
     assert values(found, f"{PREFIX}_limit_bytes", "card") == {"0": 4308 * MIB, "1": 15079 * 2 // 14 * MIB}
 
 
 def test_of_a_region_that_cannot_be_believed_only_the_limit_is_told() -> None:
-    spoilt = replace(held("a"), region=None, problem="no region")
+    spoilt = replace(limited("a"), region=None, problem="no region")
     found = busy(isolation=isolation(spoilt, inner_pids={10: 1}))
     assert {what for what in OWN if of(found, what)} == {"limit_bytes"}
     assert values(found, "gpushare_exporter_unreadable_regions") == {(): 1}
@@ -95,7 +95,7 @@ def test_of_a_region_that_cannot_be_believed_only_the_limit_is_told() -> None:
 
 
 def test_a_card_that_the_driver_does_not_show_is_never_a_label() -> None:
-    elsewhere = held("a", use(1, card=7), limits=[limit(card=7)])
+    elsewhere = limited("a", use(1, card=7), limits=[limit(card=7)])
     assert {what for what in OWN if of(busy(isolation=isolation(elsewhere)), what)} == set()
 
 
@@ -134,7 +134,7 @@ def test_a_process_that_a_region_knows_is_held() -> None:
 )
 def test_processes_that_nobody_holds_are_counted(where: object, inner: int | None, count: int) -> None:
     known = isolation(
-        held("a", use(1), pids=[1]), held("b"), inner_pids={11: inner} if inner is not None else {}
+        limited("a", use(1), pids=[1]), limited("b"), inner_pids={11: inner} if inner is not None else {}
     )
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
@@ -152,7 +152,7 @@ def test_servers_of_mps_are_no_strangers_and_nobody_else_passes_for_one(namespac
         readings=Readings((reading(0, process(11, 5)),)),
         node_pods=(gpu_pod("a"), daemon),
         containers_by_pid={11: ref("mps", "gpushare-mps")},
-        isolation=isolation(held("a", use(1)), inner_pids={11: 11}),
+        isolation=isolation(limited("a", use(1)), inner_pids={11: 11}),
     )
     assert values(found, UNHELD, "card") == {"0": count}
 

@@ -31,9 +31,9 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import Readings
 from testbed.system.waiting import until
-from tests.support.podresources import Lister, container, pod, served
-from tests.support.regions import hold, region_bytes
-from tests.unit.exporter.scene import T4, gpu_pod, process, reading
+from tests.builders.regions import region_bytes, write_container_directory
+from tests.fakes.podresources import Lister, container, pod, served
+from tests.unit.exporter.builders import T4, gpu_pod, process, reading
 
 MEM = "aliyun.com/gpu-mem"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -194,7 +194,7 @@ async def test_what_isolation_counts_is_shown_and_a_spoilt_region_told_once(tmp_
     async with setting(tmp_path) as found:
         state, owner = tmp_path / "isolation", DirectoryOwner("a-uid", "main")
         counted = region_bytes([CardUse("GPU-0", 0, 5, 5, 2)])
-        region = hold(state, owner, [CardLimit("GPU-0", T4, 4, 14)], counted) / REGION
+        region = write_container_directory(state, owner, [CardLimit("GPU-0", T4, 4, 14)], counted) / REGION
         await rounds(found, lambda: found.sampler.snapshot is not None)
         assert found.up == ALL_UP
         assert found.shown("gpushare_container_memory_counted_bytes", "pod") == {"a": 5}

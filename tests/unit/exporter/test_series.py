@@ -9,18 +9,18 @@ from gpushare.exporter.series import series_of
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.model.readings import CardReading, ProcessReading, Readings
 from gpushare.monitoring import catalogue
-from tests.unit.exporter.scene import (
+from tests.unit.exporter.builders import (
     MIB,
     T4,
     gpu_pod,
-    held,
     isolation,
+    limited,
+    other_pod,
     process,
     reading,
     ref,
     shared,
     snapshot,
-    stranger,
     use,
     values,
     whole,
@@ -81,7 +81,7 @@ def test_a_card_that_tells_everything_has_every_metric_of_the_catalogue() -> Non
         [gpu_pod("a")],
         [shared("a")],
         {10: ref("a")},
-        isolation=isolation(held("a", use(1000))),
+        isolation=isolation(limited("a", use(1000))),
         at=1.0,
         took_s={"nvml": 0.1},
     )
@@ -113,7 +113,7 @@ def test_an_idle_container_is_0_and_not_missing() -> None:
 
 def test_s1_a_pod_with_a_whole_card_is_told_as_one_with_a_share() -> None:
     found = snapshot(
-        [reading(0, process(7, 15343))], [stranger("bert")], [whole("bert", 0)], {7: ref("bert")}
+        [reading(0, process(7, 15343))], [other_pod("bert")], [whole("bert", 0)], {7: ref("bert")}
     )
     assert values(found, USED, "PodName") == {"bert": 15343}
     assert values(found, ALLOCATED, "PodName") == {"bert": T4}
@@ -126,7 +126,7 @@ def test_a_process_in_no_pod_has_no_names() -> None:
 
 
 def test_a_process_in_a_pod_without_a_share_has_its_names() -> None:
-    found = snapshot([reading(0, process(7, 100))], [stranger("x")], containers_by_pid={7: ref("x")})
+    found = snapshot([reading(0, process(7, 100))], [other_pod("x")], containers_by_pid={7: ref("x")})
     assert values(found, USED, "PodName") == {"x": 100}
     assert values(found, ALLOCATED, "PodName") == {}
 

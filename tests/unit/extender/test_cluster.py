@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.extender.cluster import Cluster
 from gpushare.model.changes import Deleted, Upserted
-from tests.support.builders import node, pod
+from tests.builders.scheduling import node, pod
 
 
 def with_node() -> Cluster:

@@ -15,7 +15,7 @@ from gpushare.model.demand import Malformed
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import pod_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
-from tests.support.builders import node, pod
+from tests.builders.scheduling import node, pod
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, refused
 

@@ -8,7 +8,7 @@ from gpushare.extender.handlers import NodeHandler, SyncStatus
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
-from tests.support.builders import node
+from tests.builders.scheduling import node
 from tests.unit.extender.fakes import refused
 
 

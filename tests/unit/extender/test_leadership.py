@@ -19,7 +19,7 @@ from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import Deadlines
 from gpushare.model.changes import Upserted
 from gpushare.ports import LeaseRecord
-from tests.support.builders import node, pod
+from tests.builders.scheduling import node, pod
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, gated, refused, silence
 

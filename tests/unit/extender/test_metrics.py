@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from gpushare.extender.metrics import PodCollector
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
-from tests.support.builders import demand, pod
+from tests.builders.scheduling import demand, pod
 
 
 def shown(*pods: Pod) -> tuple[float | None, float | None]:

@@ -22,8 +22,8 @@ from gpushare.extender.verbs import (
     prioritize_verb,
 )
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
+from tests.builders.scheduling import cluster, node, pod
 from tests.property.strategies import json_values
-from tests.support.builders import cluster, node, pod
 
 Verb = Callable[[bytes, Ledger], VerbResult]
 VERBS = (filter_verb, prioritize_verb, preempt_verb)

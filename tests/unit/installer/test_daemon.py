@@ -10,8 +10,8 @@ import pytest
 
 from gpushare.installer.install import install
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.support.daemons import DEADLINE_S, Daemon
-from tests.support.installer import packaged
+from tests.builders.library_package import packaged
+from tests.fixtures.daemons import DEADLINE_S, Daemon
 from tests.support.waiting import until
 
 

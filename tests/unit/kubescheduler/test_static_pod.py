@@ -18,7 +18,7 @@ from gpushare.kubescheduler.static_pod import (
     removed,
     version_of,
 )
-from tests.support import kubeadm
+from tests.builders import kubeadm
 
 FOLDER = "/etc/kubernetes/gpushare"
 

@@ -14,7 +14,7 @@ from gpushare.metricsapi.queries import MetricValue, ObjectKind
 from gpushare.model.selector import parse_selector
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until
-from tests.unit.metricsapi.scene import API, FRONT, Scene, serving
+from tests.unit.metricsapi.fixtures import API, FRONT, MetricsApi, serving
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 PODS = f"{API}/namespaces/a/pods/*/{SM}"
@@ -25,7 +25,7 @@ def names(document: Any) -> list[str]:
     return [each["describedObject"]["name"] for each in document["items"]]
 
 
-async def refused(scene: Scene, path: str, **how: Any) -> tuple[int, str]:
+async def refused(scene: MetricsApi, path: str, **how: Any) -> tuple[int, str]:
     """The status and the message, which are those of a Status object."""
     status, document = await scene.ask(path, **how)
     assert (document["kind"], document["code"]) == ("Status", status)
@@ -200,7 +200,7 @@ async def test_requests_are_counted_by_kind_and_code(tmp_path: Path) -> None:
 # --- certificates that change -------------------------------------------------------------------
 
 
-async def until_served(scene: Scene, tls: ssl.SSLContext) -> None:
+async def until_served(scene: MetricsApi, tls: ssl.SSLContext) -> None:
     async with asyncio.timeout(5):
         while True:
             try:

@@ -5,7 +5,7 @@ import pytest
 from gpushare.model.demand import Amount
 from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares, with_reservation, without
-from tests.support.builders import T4, cluster, demand, free_core, node, pod
+from tests.builders.scheduling import T4, cluster, demand, free_core, node, pod
 
 
 def book_of(*things: object) -> Book:

@@ -8,7 +8,7 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.events import Confirmed, PodGone
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, score
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.support.builders import T4, V16, cluster, demand, node, pod, pod_request, reserved
+from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, reserved
 
 
 def picture() -> Ledger:

@@ -9,7 +9,7 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.events import PodGone, UnhealthySeen
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.support.builders import (
+from tests.builders.scheduling import (
     T4,
     V16,
     cluster,

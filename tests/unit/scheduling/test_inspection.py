@@ -6,7 +6,7 @@ from gpushare.model.modes import Mode
 from gpushare.scheduling.events import NodeGone
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import EMPTY_LEDGER, apply
-from tests.support.builders import T4, cluster, demand, node, pod, pod_request, reserved
+from tests.builders.scheduling import T4, cluster, demand, node, pod, pod_request, reserved
 
 
 def test_the_shape_is_the_originals() -> None:

@@ -5,7 +5,7 @@ import pytest
 from gpushare.model.options import Placement
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import POLICIES, choose, policy_name
-from tests.support.builders import T4, V16, cluster, demand, node, pod
+from tests.builders.scheduling import T4, V16, cluster, demand, node, pod
 
 
 def on_cards(placement: str | None, *free_units: int, size: int = T4) -> Ledger:

@@ -6,7 +6,7 @@ from gpushare.model.modes import Mode
 from gpushare.scheduling.events import Confirmed, UnhealthySeen
 from gpushare.scheduling.ledger import apply
 from gpushare.scheduling.preemption import preempt, victims_on
-from tests.support.builders import T4, cluster, demand, node, pod, pod_request, reserved
+from tests.builders.scheduling import T4, cluster, demand, node, pod, pod_request, reserved
 
 HIGH = 1000
 

@@ -14,7 +14,7 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.hardware import Fault, Inventory
 from testbed.nvml import ERAS, NvmlStub, card
-from tests.support.nvml import in_child, load, needs_compiler
+from tests.fixtures.nvml import in_child, load, needs_compiler
 
 pytestmark = needs_compiler
 

@@ -16,7 +16,7 @@ from gpushare.errors import GpuError
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from testbed import until
 from testbed.nvml import ERAS, NvmlStub, Process, card
-from tests.support.nvml import load, needs_compiler
+from tests.fixtures.nvml import load, needs_compiler
 
 pytestmark = needs_compiler
 

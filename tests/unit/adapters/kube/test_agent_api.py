@@ -12,8 +12,8 @@ from gpushare.adapters.kube.agent_api import AgentApi
 from gpushare.contract import EVENT_CARD_UNHEALTHY, EVENT_NOT_SERVING
 from gpushare.errors import ApiError
 from gpushare.ports import node_event, pod_event
-from tests.support.builders import pod
-from tests.unit.adapters.kube.server import Answer, Served, fixed, serving
+from tests.builders.scheduling import pod
+from tests.unit.adapters.fakes import Answer, Served, fixed, serving
 
 MERGE = "application/merge-patch+json"
 POD = pod("uid-1", name="p")

@@ -13,7 +13,7 @@ from gpushare.adapters.kube.watch import Follower
 from gpushare.errors import ApiError, KubeletError
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import GpuPod, NodePod, OwnNode
-from tests.unit.adapters.kube.server import page, serving
+from tests.unit.adapters.fakes import page, serving
 
 BOUND = {
     "ALIYUN_COM_GPU_MEM_IDX": "1",

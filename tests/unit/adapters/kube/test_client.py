@@ -10,7 +10,7 @@ from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError, ConfigError
 from gpushare.runtime.serving import bind_socket
-from tests.unit.adapters.kube.server import Answer, fixed, serving
+from tests.unit.adapters.fakes import Answer, fixed, serving
 
 
 async def failure(answer: Answer) -> ApiError:

@@ -11,7 +11,7 @@ from gpushare.adapters.kube.watch import Follower, Resource
 from gpushare.adapters.kube.wire import Bare
 from gpushare.errors import ApiError
 from gpushare.model.changes import Deleted, Upserted
-from tests.unit.adapters.kube.server import Served, fixed, page, serving
+from tests.unit.adapters.fakes import Served, fixed, page, serving
 
 
 def thing(name: str, version: str = "1") -> dict[str, Any]:

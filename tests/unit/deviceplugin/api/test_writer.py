@@ -20,9 +20,9 @@ from gpushare.model.cards import Card
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
 from gpushare.ports import node_event
-from tests.support.builders import pod
+from tests.builders.scheduling import pod
 from tests.support.waiting import until
-from tests.unit.deviceplugin.nodeapi import FakeNodeApi, refused, silence
+from tests.unit.deviceplugin.fakes import FakeNodeApi, refused, silence
 
 LINEUP = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
 QUICK = BackoffPolicy(initial_s=0.001, max_s=0.01, denied_s=0.01)

@@ -6,8 +6,8 @@ from gpushare.deviceplugin.core.decision import Allocated, with_allocation
 from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, match_core
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
-from tests.support.builders import init, main, sidecar, sound
-from tests.support.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
+from tests.builders.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
+from tests.builders.scheduling import init, main, sidecar, sound
 
 
 def who(node: Allocations, amount: int, **call: Any) -> Key | None:

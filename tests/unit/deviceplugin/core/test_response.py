@@ -12,8 +12,8 @@ from gpushare.deviceplugin.core.response import (
 )
 from gpushare.model.demand import Demand
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from tests.support.builders import demand
-from tests.support.gpu_pods import allocations, cards
+from tests.builders.gpu_pods import allocations, cards
+from tests.builders.scheduling import demand
 
 NODE = allocations(14, 15)
 

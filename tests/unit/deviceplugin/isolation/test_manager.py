@@ -14,9 +14,9 @@ from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.isolation.layout import DirectoryOwner, link_of
 from gpushare.isolation.limits import parse
 from gpushare.model.own_node import OwnNode
-from tests.support.builders import demand
-from tests.support.gpu_pods import NODE, gpu_pod
-from tests.unit.deviceplugin.setting import Setting, ids
+from tests.builders.gpu_pods import NODE, gpu_pod
+from tests.builders.scheduling import demand
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 VERSION = "0123456789abcdef"
 LABELS = {LABEL_MODE: "cgpu"}
@@ -35,9 +35,9 @@ def install(folder: Path, version: str = VERSION, *, launches: bool = True) -> N
     current.symlink_to(version)
 
 
-def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> Setting:
+def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> AgentFixture:
     """A node whose containers are held."""
-    here = Setting(folder, *units, **more)  # type: ignore[arg-type]
+    here = AgentFixture(folder, *units, **more)  # type: ignore[arg-type]
     here.node_state.update_node(OwnNode(NODE, labels=labels), None)
     return here
 
@@ -380,7 +380,7 @@ async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_pat
     assert reduced(here) == 1
 
 
-def reduced(here: Setting) -> float | None:
+def reduced(here: AgentFixture) -> float | None:
     return here.metrics.registry.get_sample_value(
         "gpushare_device_plugin_reduced_mode", {"right": "isolation"}
     )

@@ -14,15 +14,15 @@ from gpushare.model.demand import Demand, demand_of
 from gpushare.model.own_node import OwnNode
 from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import ReadyLock
-from tests.support.builders import demand, main, sound
-from tests.support.gpu_pods import NODE, allocations, gpu_pod
+from tests.builders.gpu_pods import NODE, allocations, gpu_pod
+from tests.builders.scheduling import demand, main, sound
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 from tests.unit.deviceplugin.isolation.test_manager import install
-from tests.unit.deviceplugin.setting import Setting, ids
 
 LABELS = {LABEL_MODE: "mps"}
 
 
-class Here(Setting):
+class Here(AgentFixture):
     """A node of mode mps with the library, and a control daemon for card 0."""
 
     def __init__(self, folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> None:
@@ -129,7 +129,7 @@ async def test_a_pod_that_had_several_cards_before_its_node_was_of_mode_mps_is_r
 
 async def test_an_agent_without_the_mount_goes_past_mps(tmp_path: Path) -> None:
     install(tmp_path)
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE, labels=LABELS), None)
     here.come(gpu_pod("a", 4, card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})

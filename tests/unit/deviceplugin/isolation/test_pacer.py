@@ -25,9 +25,9 @@ from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, directory_na
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.model.readings import Load, ProcessReading
 from gpushare.mps.layout import MpsDirs as MpsFolders
-from tests.support.gpu_pods import gpu_pod
-from tests.support.regions import region_bytes
-from tests.unit.deviceplugin.setting import Setting
+from tests.builders.gpu_pods import gpu_pod
+from tests.builders.regions import region_bytes
+from tests.unit.deviceplugin.fixtures import AgentFixture
 
 UUID = "GPU-0"
 MIB = 1 << 20
@@ -54,7 +54,7 @@ class Node:
     """Held containers with their files, and a pacer that has not begun."""
 
     def __init__(self, folder: Path) -> None:
-        self.setting = Setting(folder, 14)
+        self.setting = AgentFixture(folder, 14)
         self.state = folder / "state"
         self.proc = folder / "proc"
         for path in (self.state, folder / "libraries", self.proc):

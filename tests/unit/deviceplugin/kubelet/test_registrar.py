@@ -15,9 +15,9 @@ from gpushare.deviceplugin.kubelet.endpoint import Endpoint, listing, serving
 from gpushare.deviceplugin.kubelet.registrar import Registrar, RegistrationBackoff
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
-from tests.support.kubelet import FakeKubelet, fake_kubelet
+from tests.fakes.device_plugin import RESOURCE, FakePlugin, sample
+from tests.fakes.kubelet import FakeKubelet, fake_kubelet
 from tests.support.waiting import until
-from tests.unit.deviceplugin.shelf import RESOURCE, Shelf, sample
 
 QUICK = RegistrationBackoff(first_s=0.02, most_s=0.08, listen_s=0.2)
 NEVER = RegistrationBackoff(first_s=60, most_s=60, listen_s=60)
@@ -30,7 +30,7 @@ class Seat:
     """A registrar at work."""
 
     def __init__(self, folder: Path, waits: RegistrationBackoff) -> None:
-        self.shelf, self.metrics, self.folder = Shelf(), PluginMetrics(), folder
+        self.shelf, self.metrics, self.folder = FakePlugin(), PluginMetrics(), folder
         self.registrar = Registrar(self.shelf, folder, self.metrics, waits)
         self.task: asyncio.Task[None] | None = None
 
@@ -133,7 +133,7 @@ async def test_a_removed_socket_is_created_and_registered_again(tmp_path: Path) 
 
 async def test_a_socket_that_another_process_took_over_is_won_back(tmp_path: Path) -> None:
     async with registered(tmp_path) as (kubelet, seat):
-        async with serving(Shelf([Device("theirs")]), tmp_path / "plugin.sock", PluginMetrics()):
+        async with serving(FakePlugin([Device("theirs")]), tmp_path / "plugin.sock", PluginMetrics()):
             await until(lambda: not seat.shelf.up)
         await until(lambda: seat.shelf.up and "a" in kubelet.healthy(RESOURCE))
 

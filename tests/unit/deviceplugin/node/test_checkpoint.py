@@ -11,7 +11,7 @@ from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader, served_by_name, whole_gpus_by_name
 from gpushare.isolation.layout import IsolationDirs, IsolationMounts, bind_mounts
 from gpushare.model.devices import ContainerDevices
-from tests.support.gpu_pods import allocations, cards, gpu_pod, with_gpu_pods
+from tests.builders.gpu_pods import allocations, cards, gpu_pod, with_gpu_pods
 
 
 def entry(answer: ContainerAllocateResponse, resource: str = RESOURCE_MEM) -> dict[str, Any]:

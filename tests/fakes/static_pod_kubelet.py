@@ -18,7 +18,7 @@ from testbed.control_plane.pki import Authority
 
 _LOOK_S: Final = 0.1
 _LOG: Final = "var/log/pods/kube-system_kube-scheduler-standin/kube-scheduler/0.log"
-_FAKE: Final = str(Path(__file__).with_name("fake_scheduler.py"))
+_FAKE: Final = str(Path(__file__).with_name("kube_scheduler.py"))
 
 Command = Callable[[list[str]], dict[str, Any]]
 """From the container's words to the arguments of ``subprocess.Popen``."""

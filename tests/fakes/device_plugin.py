@@ -11,7 +11,7 @@ RESOURCE = "aliyun.com/gpu-mem"
 
 
 @dataclass
-class Shelf:
+class FakePlugin:
     """Offers ``stock``; ``decide`` answers Allocate."""
 
     stock: list[Device] = field(default_factory=lambda: [Device("a"), Device("b"), Device("c")])

@@ -1,6 +1,6 @@
 """Stands in for kube-scheduler 1.36 in a process: serves its health, refuses configurations of older APIs.
 
-Run as ``kube-scheduler fake_scheduler.py FLAG…``. ``ROOT`` in the environment is where the paths of flags
+Run as ``kube-scheduler kube_scheduler.py FLAG…``. ``ROOT`` in the environment is where the paths of flags
 are found, ``CERT`` a file with certificate and key.
 """
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from testbed.hosts import Lab, files
 from testbed.hosts.spec import PACKAGES
-from tests.support import needs, playbooks
+from tests.fixtures import playbooks
+from tests.support import needs
 
 _EXAMPLE = playbooks.ROOT / "inventories" / "example"
 _HOSTS = {

@@ -15,7 +15,7 @@ from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.own_node import GpuPod
-from tests.support.builders import pod
+from tests.builders.scheduling import pod
 
 NODE = "node-a"
 

@@ -3,7 +3,7 @@
 It says and writes what the Go program does on a node of equal cards: the same devices, the same answers,
 the same annotations, its mistakes included. It is started as a process of the node::
 
-    python original.py NODE KUBECONFIG UNITS UUID [UUID…]
+    python aliyun_plugin.py NODE KUBECONFIG UNITS UUID [UUID…]
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from testbed.control_plane.api import Api, Object, tls
 FOLDER = Path(contract.DEVICE_PLUGIN_FOLDER)
 
 
-class Original(DevicePluginServicer):
+class AliyunPlugin(DevicePluginServicer):
     """One plugin: ``units`` of each card, whose index is its place among the UUIDs."""
 
     def __init__(self, api: Api, node: str, units: int, uuids: list[str]) -> None:
@@ -121,7 +121,7 @@ def _client(kubeconfig: Path) -> Api:
 async def serve(node: str, kubeconfig: Path, units: int, uuids: list[str]) -> None:
     """Register and serve until killed."""
     async with _client(kubeconfig) as api:
-        plugin = Original(api, node, units, uuids)
+        plugin = AliyunPlugin(api, node, units, uuids)
         server = grpc.aio.server()
         add_DevicePluginServicer_to_server(plugin, server)
         server.add_insecure_port(f"unix:{FOLDER / contract.MEM_SOCKET}")

@@ -12,7 +12,7 @@ from gpushare.model.objects import Node, Pod
 
 
 @dataclass(frozen=True)
-class Held:
+class NaiveReservation:
     """A pod that reserves units on a node."""
 
     node: str
@@ -23,12 +23,12 @@ class Held:
 
 
 @dataclass
-class Clerk:
+class NaiveLedger:
     """The known facts. ``nodes`` are those that exist now."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     unhealthy: dict[str, frozenset[int]] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, NaiveReservation] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
 
     def sees(self, pod: Pod) -> None:
@@ -42,11 +42,13 @@ class Clerk:
             if pod.nominated is not None and not pod.terminating:
                 self.waiting[pod.uid] = pod.nominated
         elif before is None or before.node != pod.node:
-            self.held[pod.uid] = Held(pod.node, pod.demand, pod.claim, settled=True, mode=pod.mode)
+            self.held[pod.uid] = NaiveReservation(
+                pod.node, pod.demand, pod.claim, settled=True, mode=pod.mode
+            )
         elif not before.settled:
             self.held[pod.uid] = replace(before, claim=pod.claim, settled=True, mode=pod.mode)
 
-    def reserves(self, uid: str, held: Held) -> None:
+    def reserves(self, uid: str, held: NaiveReservation) -> None:
         """Bind has decided."""
         self.held[uid] = held
 
@@ -95,7 +97,7 @@ class Clerk:
                 core -= held.demand.core // held.demand.cards
         return mem, core
 
-    def on_card(self, name: str, index: int) -> list[Held]:
+    def on_card(self, name: str, index: int) -> list[NaiveReservation]:
         """The pods that count on a card of a node that is there."""
         return [h for uid, h in self.held.items() if h.node == name and index in self.lies_on(uid)]
 

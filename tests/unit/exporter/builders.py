@@ -22,7 +22,7 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.model.own_node import ContainerRef, GpuPod, NodePod
 from gpushare.model.readings import CardReading, Load, ProcessReading, Readings
-from tests.support.builders import main
+from tests.builders.scheduling import main
 
 MIB = 1024 * 1024
 T4 = 15079
@@ -73,7 +73,7 @@ def gpu_pod(
     return NodePod(f"{name}-uid", "ml", name, finished, ids, GpuPod(pod, running=running))
 
 
-def stranger(name: str) -> NodePod:
+def other_pod(name: str) -> NodePod:
     """A pod that asks for no units of a card."""
     return NodePod(f"{name}-uid", "ml", name, containers={container_id(name, "main"): "main"})
 
@@ -107,7 +107,7 @@ def use(used: int, peak: int = 0, refusals: int = 0, *, card: int = 0) -> CardUs
     return CardUse(f"GPU-{card}", 0, used * MIB, max(used, peak) * MIB, refusals)
 
 
-def held(
+def limited(
     pod: str, *uses: CardUse, pids: Iterable[int] = (), limits: Iterable[CardLimit] = ()
 ) -> LimitedContainer:
     """A container that is held on card 0; without ``uses`` no process of it has begun the region."""

@@ -24,8 +24,8 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, Reservation, make_book
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
-from tests.support.builders import sound
-from tests.support.gpu_pods import NODE, cards, gpu_pod, with_gpu_pods
+from tests.builders.gpu_pods import NODE, cards, gpu_pod, with_gpu_pods
+from tests.builders.scheduling import sound
 
 SIZES = (8, 6)
 
@@ -77,7 +77,7 @@ def demands(draw: st.DrawFn) -> Demand:
     return sound(demand_of(containers, str(count)))
 
 
-class NodeOfPods:
+class NodeModel:
     """One node: an agent that sees only what a real one sees, and the truth beside it."""
 
     def __init__(self) -> None:

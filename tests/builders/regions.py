@@ -23,7 +23,9 @@ def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = ())
     return bytes(made)
 
 
-def hold(state: Path, owner: DirectoryOwner, limits: Sequence[CardLimit], content: bytes) -> Path:
+def write_container_directory(
+    state: Path, owner: DirectoryOwner, limits: Sequence[CardLimit], content: bytes
+) -> Path:
     """Make the folder of a container, as the node agent does, with these bytes as its region."""
     named = link_of(state, owner)
     folder = state / f"{abs(hash(owner)):016x}"[:16]

@@ -68,7 +68,7 @@ class FakeSource:
         return await self._told.answer(query)
 
 
-class Scene:
+class MetricsApi:
     """``server`` is the authority of the server, ``front`` that of the front proxy."""
 
     def __init__(self, folder: Path) -> None:
@@ -141,9 +141,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def serving(folder: Path, *, introduced: bool = True) -> AsyncIterator[Scene]:
+async def serving(folder: Path, *, introduced: bool = True) -> AsyncIterator[MetricsApi]:
     """The server, which knows its front proxy; pods ``p`` and ``q`` in ``a``, and node ``n``."""
-    scene = Scene(folder)
+    scene = MetricsApi(folder)
     scene.add(
         scene.pods,
         DirectoryEntry("a", "p", {"app": "x"}),

@@ -25,11 +25,11 @@ from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.mps.layout import MpsDirs as MpsFolders
 from gpushare.ports import Event
-from tests.support.gpu_pods import NODE, cards
-from tests.unit.deviceplugin.nodeapi import FakeNodeApi
+from tests.builders.gpu_pods import NODE, cards
+from tests.unit.deviceplugin.fakes import FakeNodeApi
 
 
-class Setting:
+class AgentFixture:
     """``named`` and ``whole`` are the gpu-mem devices and whole GPUs in the kubelet's checkpoint.
 
     ``names`` are the pods that the kubelet has admitted, ``alive`` the pods that have a cgroup.

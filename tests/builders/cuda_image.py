@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from testbed.cuda import CudaStub
 from testbed.nvml import NvmlStub, cdi
-from tests.support import program_image
+from tests.builders import program_image
 
 SOURCES: Final = Path(__file__).parents[1] / "isolation" / "native"
 _NEEDED: Final = re.compile(r"(/\S+) \(0x")
