@@ -61,7 +61,10 @@ class Setting:
         self.cards = cards
         self.pods: Mirror[NodePod] = Mirror(client, node_pods("n"))
         self.node: Mirror[OwnNode] = Mirror(client, own_node("n"))
-        self.sampler = Sampler(settings, cards, self.pods, self.node)
+        self.late_s = 0.0
+        self.sampler = Sampler(
+            settings, cards, self.pods, self.node, clock=lambda: time.monotonic() + self.late_s
+        )
         self.exposition = Exposition(self.sampler, "n", settings.stale_s, each_process=False)
 
     def heard(self) -> None:
@@ -225,11 +228,10 @@ async def test_a_node_that_the_cluster_does_not_have_is_told(tmp_path: Path) -> 
     assert reasons == ["NODE_NAME='n': no such node in the cluster"]
 
 
-async def test_what_is_too_old_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stale_snapshot_is_not_exported(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
-        real = time.monotonic
-        monkeypatch.setattr(time, "monotonic", lambda: real() + 61)
+        found.late_s = 61
         assert found.up == dict.fromkeys(ALL_UP, 0)
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}
 

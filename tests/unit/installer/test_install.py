@@ -246,15 +246,12 @@ def test_who_finds_the_folder_locked_waits_for_it(one: Path, folder: Path) -> No
         assert installing.result(10) == current_version(folder)
 
 
-def test_a_lock_that_is_not_given_back_is_named(
-    one: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_not_released_is_an_error(one: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     handle = os.open(folder, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    monkeypatch.setattr(module, "_LOCK_S", 0.1)
     with pytest.raises(ConfigError, match=r"another installer has locked .*gpushare for 0\.1 s"):
-        install(one, folder)
+        install(one, folder, lock_s=0.1)
     os.close(handle)
 
 

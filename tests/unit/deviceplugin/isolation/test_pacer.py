@@ -13,10 +13,9 @@ from structlog.testing import capture_logs
 
 from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
-from gpushare.deviceplugin.isolation import pacer
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
-from gpushare.deviceplugin.isolation.pacer import Pacer
+from gpushare.deviceplugin.isolation.pacer import Pacer, PacerIntervals
 from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.errors import GpuError
@@ -53,7 +52,7 @@ class Cards:
 class Node:
     """Held containers with their files, and a pacer that has not begun."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, contexts_s: float = 10.0) -> None:
         self.setting = AgentFixture(folder, 14)
         self.state = folder / "state"
         self.proc = folder / "proc"
@@ -71,7 +70,13 @@ class Node:
         )
         occupants = ProcessOwners(self.state, self.proc)
         self.pacer = Pacer(
-            self.setting.node_state, keeper, self.cards, occupants, reporter, self.setting.metrics
+            self.setting.node_state,
+            keeper,
+            self.cards,
+            occupants,
+            reporter,
+            self.setting.metrics,
+            PacerIntervals(round_s=0.01, contexts_s=contexts_s),
         )
         self.holds: dict[str, Enforcement] = {}
 
@@ -312,10 +317,8 @@ def charge(path: Path, used: int, contexts: int) -> None:
     path.write_bytes(content)
 
 
-async def test_contexts_are_measured_in_containers_without_a_part_too(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pacer, "_CONTEXTS_S", 0)
+async def test_contexts_are_measured_without_a_compute_share_too(tmp_path: Path) -> None:
+    node = Node(tmp_path, contexts_s=0)
     path = node.hold(1, core=0)
     node.process(101, 1)
     charge(path, 1121 * MIB, 1)
@@ -338,9 +341,9 @@ async def test_containers_without_a_part_are_looked_at_now_and_then(node: Node) 
 
 
 @pytest.fixture
-def strict(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """A node that is looked at as a whole each time, with one held container."""
-    monkeypatch.setattr(pacer, "_CONTEXTS_S", 0)
+def strict(tmp_path: Path) -> Node:
+    """A node with one limited container, all of whose containers are sampled in each round."""
+    node = Node(tmp_path, contexts_s=0)
     node.setting.come(gpu_pod("uid-1", card=0))
     node.hold(1, core=0)
     return node
@@ -441,8 +444,7 @@ async def test_while_nvml_does_not_answer_what_was_told_stays_told(strict: Node)
 # --- the job ------------------------------------------------------------------------------------
 
 
-async def test_while_nobody_is_held_nobody_is_asked(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacer, "_ROUND_S", 0.01)
+async def test_while_nobody_is_held_nobody_is_asked(node: Node) -> None:
     job = asyncio.ensure_future(node.pacer.run())
     try:
         await asyncio.sleep(0.05)
@@ -462,8 +464,7 @@ async def until_paced(path: Path) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_defect_costs_one_round(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacer, "_ROUND_S", 0.01)
+async def test_a_defect_costs_one_round(node: Node) -> None:
     path = node.hold(1)
     node.process(101, 1)
     node.cards.run(101)
