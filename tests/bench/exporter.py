@@ -1,7 +1,7 @@
 """``make bench-exporter``: what the exporter costs, with a real API server and a stub of NVML.
 
 The kubelet's PodResources API is a fake that speaks the real gRPC, and so are the ``/proc`` with the
-containers' processes and their control groups, and isolation's files: what is measured is the exporter.
+containers' processes and their cgroups, and the files of isolation: only the exporter is measured.
 Twice: 16 cards with 20 containers each, for the scrape; and 8 cards with 10 containers each, every 15 s,
 for the cost.
 ``GPUSHARE_EXPORTER`` names the program of another environment, such as one with nothing in it but what the
@@ -106,7 +106,7 @@ async def scrape_often(url: str) -> None:
 
 
 async def ask(url: str, accept: str) -> bytes:
-    """One answer, on a connection of its own."""
+    """One answer, on a separate connection."""
     async with aiohttp.ClientSession(headers={"Accept": accept}) as session, session.get(url) as answer:
         return await answer.read()
 

@@ -1,4 +1,4 @@
-"""Literal texts of the source documents that more than one test needs."""
+"""Literal texts of the ACK documentation that more than one test needs."""
 
 S3_POLICY = """{
 "kind": "Policy",
@@ -20,4 +20,4 @@ S3_POLICY = """{
 }
 ]
 }"""
-"""S3's own file: no prioritize, no preempt, the NodePort of the source documents."""
+"""The scheduler policy of the ACK documentation: no prioritize, no preempt, its NodePort."""

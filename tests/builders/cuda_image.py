@@ -52,8 +52,8 @@ def save(
 ) -> None:
     """Write the image of these programs, with a shell; ``more`` are further files.
 
-    Where the stubs are told is in the image: NVIDIA's runtime tells it the first process only, and not those
-    that ``kubectl exec`` starts.
+    The image's environment has the paths of the stubs: NVIDIA's runtime sets them for the first process only,
+    not for those that ``kubectl exec`` starts.
     """
     contents = {f"bin/{name}": path for name, path in {**found, "busybox": busybox, "sh": busybox}.items()}
     contents |= {str(path): path for path in _userland(found["cuda_malloc"])}

@@ -1,7 +1,7 @@
-"""Demands, cards, nodes, pods and ledgers in few words, so that a test shows only what it is about.
+"""Builders of demands, GPUs, nodes, pods and ledgers, with a default for each field.
 
-A node is told by its card sizes, ``node("n", 14, 14)``; a pod by what it asks for and where it lies,
-``pod("a", 4, at="n", card=0)``. A pod that is on a node without a card is of unknown card.
+A node is described by its GPU sizes, ``node("n", 14, 14)``; a pod by its request and its GPU,
+``pod("a", 4, at="n", card=0)``. A pod on a node without ``card`` has an unknown GPU.
 """
 
 from gpushare.model.annotations import Shares, even_shares
@@ -14,13 +14,13 @@ from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
 T4 = 14
-"""Units of the T4 in the source documents: 15079 MiB, in whole GiB."""
+"""Units of the T4 in the ACK documentation: 15079 MiB, in whole GiB."""
 V16 = 16276
-"""MiB of the 16 GiB cards in the source documents' pictures."""
+"""MiB of the 16 GiB GPUs in the figures of the ACK documentation."""
 
 
 USER = 1000
-"""Whom the pods of these tests run as, where nothing else is said."""
+"""Default user ID of the pods."""
 
 
 def main(mem: int, core: int = 0, name: str = "main", *, user: int | None = USER) -> ContainerDemand:
@@ -36,7 +36,7 @@ def init(mem: int, core: int = 0, name: str = "init") -> ContainerDemand:
 
 
 def sound(found: Demand | Malformed) -> Demand:
-    """The demand, where it must be one."""
+    """The demand; fails if it is malformed."""
     assert isinstance(found, Demand), found.problem
     return found
 
@@ -58,7 +58,7 @@ def node(  # noqa: PLR0913 - as for a pod
     pods_per_card: int = 0,
     whole: dict[int, tuple[str, ...]] | None = None,
 ) -> Node:
-    """A node with one card per size; ``broken`` are the cards that its agent calls unhealthy.
+    """A node with one card per size; ``broken`` are the unhealthy GPUs.
 
     ``whole`` are pods that have a card as a whole GPU, by the card's index.
     """
@@ -105,53 +105,53 @@ def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test na
 
 
 def unmanaged(uid: str, *, at: str | None = None) -> Pod:
-    """A pod none of whose containers names a resource of ours."""
+    """A pod without gpushare resources."""
     return Pod(uid, "default", uid, sound(demand_of(())), node=at)
 
 
 def pod_request(
     asks: int | Demand = 4, *, uid: str = "seeker", priority: int = 0, placement: str | None = None
 ) -> PodRequest:
-    """A pod that looks for a place."""
+    """A pod that is being placed."""
     return PodRequest(uid, demand(asks) if isinstance(asks, int) else asks, priority, placement)
 
 
 def cluster(*things: Node | Pod) -> Ledger:
-    """The ledger once all of these have been seen, in that order."""
+    """A ledger that has seen all of these, in that order."""
     return seen(EMPTY_LEDGER, *things)
 
 
 def seen(ledger: Ledger, *things: Node | Pod) -> Ledger:
-    """The ledger once these, too, have been seen."""
+    """The ledger after these, too, have been seen."""
     return apply(
         ledger, *(NodeSeen(thing) if isinstance(thing, Node) else PodSeen(thing) for thing in things)
     )
 
 
 def decided(ledger: Ledger, who: Pod, name: str) -> Shares:
-    """The cards that bind would choose on that node, where it must find some."""
+    """The GPUs that bind would choose on that node; fails if it rejects the pod."""
     shares = tried(ledger, who, name)
     assert not isinstance(shares, Rejection), shares.text
     return shares
 
 
 def tried(ledger: Ledger, who: Pod, name: str) -> Shares | Rejection:
-    """What bind would decide on that node."""
+    """The decision of bind for that node."""
     assert isinstance(who.demand, Demand)
     return place(ledger.books[name], PodRequest(who.uid, who.demand, who.priority, who.placement))
 
 
 def reserved(ledger: Ledger, who: Pod, name: str) -> Ledger:
-    """The ledger once bind has decided for that node."""
+    """The ledger after a bind to that node."""
     assert isinstance(who.demand, Demand)
     return apply(ledger, Reserved(who, who.demand, name, decided(ledger, who, name)))
 
 
 def free(ledger: Ledger, name: str) -> list[int]:
-    """Free units of each card of a node."""
+    """Free units of each GPU of a node."""
     return [usage.free.mem for usage in ledger.books[name].usages]
 
 
 def free_core(ledger: Ledger, name: str) -> list[int]:
-    """Free percent of compute of each card of a node."""
+    """Free core percent of each GPU of a node."""
     return [usage.free.core for usage in ledger.books[name].usages]

@@ -28,5 +28,5 @@ def raw_stack(
 
 
 def sidecar(**changes: Any) -> dict[str, Any]:
-    """An extender beside a kube-scheduler of its own."""
+    """An extender with a separate kube-scheduler."""
     return {"exposure": "sidecar", "scheduler": {"image": DIGEST}, **changes}

@@ -1,4 +1,4 @@
-"""The source documents' own manifests: what they ask for in sum is what the documents show."""
+"""The manifests of the ACK documentation request the sums that it shows."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_ours_take_the_place_of_the_originals_objects_by_the_same_names() -> Non
 
 @pytest.mark.parametrize("name", ["extender", "device-plugin"])
 def test_the_selectors_stay_so_that_an_original_can_be_taken_over(name: str) -> None:
-    # Kubernetes lets nobody change the selector of a Deployment or DaemonSet.
+    # Kubernetes does not allow changes of the selector of a Deployment or DaemonSet.
     (theirs,) = [each for each in objects(f"original/{name}") if each["apiVersion"] == "apps/v1"]
     (ours,) = [
         each

@@ -136,7 +136,7 @@ def test_init_containers_are_looked_at_too() -> None:
 @pytest.fixture(scope="module")
 def pack() -> Iterator[Any]:
     if not PYTHON.exists():
-        pytest.skip("the policy pack has a venv of its own: uv sync --directory policy")
+        pytest.skip("the policy pack has a separate venv: uv sync --directory policy")
     process = subprocess.Popen(  # noqa: S603 - our own program
         [PYTHON, ROOT / "policy", "127.0.0.1:1", ROOT / "policy"], stdout=subprocess.PIPE, cwd="/"
     )

@@ -1,4 +1,4 @@
-"""The component provider as Pulumi runs it: a process of its own that speaks gRPC."""
+"""The component provider as Pulumi runs it: a separate process that serves gRPC."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""One ``pulumi up``, and the source document's own HPA follows the load of its pods' cards.
+"""One ``pulumi up``, and the HPA of the ACK documentation follows the load of its pods' GPUs.
 
 Exporter and metrics API run from our images, with the rights deployed. What is not real: the cards (a stub of
 NVML), the plugin that gives them out whole (``testbed.daemons.whole_gpu_plugin``) and the workload's image.

@@ -38,7 +38,7 @@ SLOW_S = 60
 
 @dataclass
 class Node:
-    """One V100 of mode mps, without an agent: nobody but MPS uses it."""
+    """One V100 of mode mps, without an agent: only MPS uses it."""
 
     bed: Bed
     kubelet: KubeletNode

@@ -1,4 +1,4 @@
-"""The original's own YAML runs our images on real kubelets, with nothing changed but the image lines.
+"""The YAML of the Aliyun pair runs our images on real kubelets; only the image lines change.
 
 What is not real: the cards (a stub of NVML, which NVIDIA's own runtime gives to containers), the registry
 (``tests.fakes.registry``) and the workload's image (a busybox goes by its name).
@@ -37,7 +37,7 @@ pytestmark = [
 
 EXAMPLES = ROOT / "examples"
 FILES = {"extender": "example.com/extender:v0.1.0", "device-plugin": "example.com/device-plugin:v0.1.0"}
-"""Each file of the original, and the image that it names."""
+"""Each file of the Aliyun pair, and the image that it names."""
 WORKLOAD_IMAGE = "docker.io/library/gpu-player:v2"
 EXTENDER_OPS_PORT = 12346
 PODS = "/api/v1/namespaces/kube-system/pods"
@@ -135,7 +135,7 @@ async def add_card_node(bed: Bed, images: Images) -> CardNode:
 
 
 async def pulling(bed: Bed, spec: KubeletSpec, images: Images) -> KubeletNode:
-    """A node that pulls the images when it is told ``imagePullPolicy: Always``."""
+    """A node that pulls the images for ``imagePullPolicy: Always``."""
     node = await add_kubelet(bed, spec)
     argv = [sys.executable, registry.__file__, str(images.folder)]
     await node.spawn("registry", argv, ready=f"http://{node.address}:{registry.PORT}/v2/")

@@ -44,7 +44,7 @@ SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"
 KEPT = ("kept-a", "kept-b")
 PLACED_S = 3 * (LeaseDurations().lease_s + SchedulerSpec().max_backoff_s)
-"""Nobody binds until a lease has lapsed, once for each replica; a refused pod waits for its backoff."""
+"""No extender binds until a lease has lapsed, once per replica; a rejected pod waits for its backoff."""
 BLOBS = Path("blobs/sha256")
 
 

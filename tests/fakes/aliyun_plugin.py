@@ -1,7 +1,7 @@
-"""A FAKE of the original's device plugin, in Python, for tests of taking over from it.
+"""A FAKE of the Aliyun plugin, in Python, for tests of the upgrade from it.
 
-It says and writes what the Go program does on a node of equal cards: the same devices, the same answers,
-the same annotations, its mistakes included. It is started as a process of the node::
+It behaves as the Go program does on a node of equal GPUs: the same devices, responses and annotations, its
+defects included. It is started as a process of the node::
 
     python aliyun_plugin.py NODE KUBECONFIG UNITS UUID [UUID…]
 """

@@ -1,9 +1,9 @@
 # ruff: noqa: ARG002, N802 - methods and arguments are the protocol's
-"""A STAND-IN for Pulumi's Kubernetes provider 4.x: its server-side apply, and nothing else of it.
+"""A STAND-IN for Pulumi's Kubernetes provider 4.x: its server-side apply only.
 
 Why: the newest official provider that can be built from the Go module proxy is of 2020. It applies on
-the client's side, does not see fields that somebody else changed, and cannot take objects over. What
-today's provider does there is done here, in the words of its documentation: objects are created, or with
+the client's side, does not see fields that other managers changed, and cannot take objects over. This
+stand-in does what the documentation of today's provider says: objects are created, or with
 ``upsertExistingObjects`` taken over, updated by server-side apply as field manager ``pulumi-kubernetes``,
 by force with ``enablePatchForce``; a refresh reads the fields that the program set; a deletion waits for
 its end. It does not wait for pods, makes no names, marks nothing and replaces nothing.

@@ -1,7 +1,7 @@
-"""A reverse proxy before the real API server that misbehaves on request.
+"""A reverse proxy in front of the real API server that injects faults.
 
-It stands in for nothing: every answer it does not spoil is the API server's own. It listens on
-loopback without TLS and speaks to the API server as the user of ``context``.
+Every answer without a fault comes from the API server. The proxy listens on loopback without TLS and
+authenticates to the API server as the user of ``context``.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import yaml
 from aiohttp import web
 
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
-"""Looks at a request; returns an answer of its own, or None to pass the request on."""
+"""Inspects a request; returns an answer, or None to pass the request on."""
 
 _HOP_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "content-encoding"}
 
@@ -79,7 +79,7 @@ class FaultProxy:
             return answer
 
     def later(self, request: web.Request, delay_s: float) -> None:
-        """Pass a request on after a while, whoever is still waiting for the answer."""
+        """Pass a request on after a delay, even if the client has gone."""
 
         async def send(method: str, url: str, body: bytes, headers: dict[str, str]) -> None:
             await asyncio.sleep(delay_s)

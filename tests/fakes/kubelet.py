@@ -207,7 +207,7 @@ class FakeKubelet(RegistrationServicer):
         self._goodbyes.clear()
 
     def release_goodbyes(self) -> None:
-        """Disconnect what was held back: whoever is registered under the names of the ended streams."""
+        """Disconnect the clients that are now registered under the names of the ended streams."""
         self._goodbyes.set()
 
     def _dial(self, resource: str, socket: Path) -> Client:

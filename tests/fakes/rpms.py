@@ -1,4 +1,4 @@
-"""A host that takes itself for Rocky Linux 9, with the real dnf of Debian and a repository of stub RPMs.
+"""A host that reports Rocky Linux 9, with the real dnf of Debian and a repository of stub RPMs.
 
 What belongs here: what such a host needs beyond Debian's, and the packages. What does not: hosts
 (``testbed.hosts``), and playbooks.

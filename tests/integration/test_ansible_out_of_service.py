@@ -93,7 +93,7 @@ class Cluster:
         return stopped
 
     async def report_machine(self, name: str, identity: str) -> None:
-        """What a node's kubelet tells of its machine."""
+        """The machine facts that a node's kubelet reports."""
         status = {"status": {"nodeInfo": {"machineID": identity}}}
         await self.bed.api.patch(f"/api/v1/nodes/{name}/status", status)
 
@@ -211,7 +211,7 @@ async def test_an_upgrade_ends_with_every_node_in_service(cluster: Cluster) -> N
 async def test_a_rollback_returns_all_nodes_but_those_that_somebody_else_has_cordoned(
     cluster: Cluster,
 ) -> None:
-    # An interrupted run had cordoned gpu-1; somebody uncordoned it, and cordoned it for reasons of their own.
+    # An interrupted run had cordoned gpu-1; an administrator uncordoned it, and cordoned it again.
     await cluster.bed.api.patch("/api/v1/nodes/gpu-1", {"metadata": {"annotations": {ANNOTATION: OLD}}})
     await cluster.bed.kubectl("cordon", "gpu-1")
     boots = await cluster.boots()

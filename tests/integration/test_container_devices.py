@@ -74,7 +74,7 @@ def extender(control_plane: GpuBed) -> ExtenderSpec:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def mounts(bed: Bed) -> GpuNode:
-    """S3's P40 node as we set it up: NVIDIA's runtime, cards by volume mounts, the kubelet asked too."""
+    """The P40 node of the ACK documentation as we set it up: NVIDIA runtime, GPUs by volume mounts."""
     spec = KubeletSpec(
         "mounts",
         labels=SHARING,
@@ -97,7 +97,7 @@ async def cdi(bed: Bed) -> GpuNode:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def envvar(bed: Bed) -> GpuNode:
-    """As the original: cards by index in the environment, and a toolkit that believes it."""
+    """As the Aliyun plugin: GPUs by index in the environment, and a toolkit that accepts it."""
     believing = files.nvidia().replace("unprivileged = false", "unprivileged = true")
     spec = KubeletSpec(
         "envvar",
@@ -145,7 +145,7 @@ def on(node: GpuNode) -> dict[str, Any]:
 
 
 def obedient(units: int, name: str = "main", core: int = 0, **more: Any) -> Object:
-    """A container that ends when it is told."""
+    """A container that ends on SIGTERM."""
     return container(units, name, core, **{"script": "trap exit TERM; sleep 1000 & wait", **more})
 
 

@@ -42,7 +42,7 @@ async def bed() -> AsyncIterator[Bed]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def t4(bed: Bed) -> GpuNode:
-    """S0's node: one T4 of 15079 MiB."""
+    """The node of the ACK documentation: one T4 of 15079 MiB."""
     return await add_gpu_node(bed, KubeletSpec("t4", labels=SHARING), [card("T4")])
 
 

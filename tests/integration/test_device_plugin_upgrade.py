@@ -1,7 +1,7 @@
-"""Our pair takes over a cluster from the original's, under pods that run; the Go pair is imitated.
+"""Our pair replaces the Aliyun pair while pods run; the Aliyun pair is a fake.
 
-What the original left behind is all there is: annotations of its extender, the kubelet's checkpoint with
-the answers of its device plugin, and no word about cards on the node.
+The only state is that of the Aliyun pair: annotations of its extender and the kubelet's checkpoint with the
+responses of its device plugin. The node has no annotation with its GPUs.
 """
 
 import asyncio
@@ -49,13 +49,13 @@ async def gpus() -> AsyncIterator[GpuBed]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(gpus: GpuBed) -> GpuNode:
-    """Two T4 of 14 units under the original's device plugin."""
+    """Two T4 of 14 units under the Aliyun plugin."""
     return await add_original_node(gpus.bed, "pair", 2)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def single(gpus: GpuBed) -> GpuNode:
-    """One T4 of 14 units under the original's device plugin."""
+    """One T4 of 14 units under the Aliyun plugin."""
     return await add_original_node(gpus.bed, "single", 1)
 
 
@@ -72,7 +72,7 @@ async def add_original_node(bed: Bed, name: str, count: int) -> GpuNode:
 
 
 async def bind(bed: Bed, name: str, node: str, index: int, units: int, assumed: int) -> None:
-    """As the original's extender does it: annotations first, then the binding."""
+    """As the Aliyun extender does it: annotations first, then the binding."""
     notes = {
         contract.ANN_IDX: str(index),
         contract.ANN_DEV: str(T4),
@@ -86,7 +86,7 @@ async def bind(bed: Bed, name: str, node: str, index: int, units: int, assumed: 
 
 
 async def take_over(node: GpuNode) -> GpuNode:
-    """The original's plugin ends, ours starts."""
+    """The Aliyun plugin ends, ours starts."""
     await node.kubelet.kill(ORIGINAL)
     argv, env = agent_argv(node.bed), agent_env(node.name, node.stub)
     agent = await node.kubelet.spawn(NAME, argv, env=env)
@@ -109,13 +109,13 @@ async def test_pods_of_the_original_live_on_and_their_cards_are_known(
         await bed.create_pods([pod(name, container(units))])
         await bind(bed, name, "pair", index, units, 1000 + number)
         await running(bed, name)
-    # The original's own mistake: of two equal pods the one that was assumed first takes the first call.
+    # A defect of the Aliyun plugin: of two equal pods the one that was assumed first gets the first call.
     await pair.kubelet.pause("kubelet")
     await bed.create_pods([pod("left", container(5)), pod("right", container(5))])
     await bind(bed, "left", "pair", 0, 5, 2001)
     await bind(bed, "right", "pair", 1, 5, 2000)
     await pair.kubelet.resume("kubelet")
-    # Where there is one card it serves pods that nobody annotated.
+    # On a node with one GPU it serves pods without annotations.
     await bed.create_pods([pod("bare", container(3), nodeName="single")])
     for name in ("left", "right", "bare"):
         await running(bed, name)

@@ -194,7 +194,7 @@ async def test_a_container_that_is_killed_is_idle_again(
     await shows(exporter, {("killed",): 50}, SM, "PodName")
     await shared.kubelet.run_text(["kill", "-9", str(pid)])
     await running(bed, "killed", restarts=1)
-    # The stub still lists it, as drivers do for a moment; nobody has it.
+    # The stub still lists it, as drivers do for a moment; no process has it.
     shared.stub.processes(index, [Process(pid, 100, 50), Process(pid_of(shared, "killed"), 200, 5)])
     await shows(exporter, {("killed",): 200}, USED, "PodName")
 

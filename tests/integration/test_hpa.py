@@ -1,4 +1,4 @@
-"""The real HPA controller scales the source document's own Deployment by what our metrics API tells."""
+"""The real HPA controller scales the Deployment of the ACK documentation by our metrics API."""
 
 from collections.abc import AsyncIterator
 

@@ -87,7 +87,7 @@ async def stop(bed: Bed, specs: Sequence[ExtenderSpec]) -> None:
 
 
 async def test_the_first_extender_of_a_cluster_waits_as_after_a_holder_that_died(bed: Bed) -> None:
-    """A Lease that is not there may have been deleted, and somebody may bind without one."""
+    """A missing Lease may have been deleted, and another extender may bind without one."""
     spec, began = replica(lease="first"), time.monotonic()
     await start_extender(bed, spec)
     await until(lambda: lease(bed, "first"), "the Lease")

@@ -191,7 +191,7 @@ async def until_closed(spec: ExtenderSpec, cards: int) -> None:
         except ApiError:
             return False
 
-    await until(met, f"{cards} closed cards")
+    await until(met, f"{cards} unschedulable GPUs")
 
 
 async def lies_on(bed: Bed, name: str) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""The real prometheus-adapter with the source document's rules, over real Prometheus and exporter."""
+"""The real prometheus-adapter with the rules of the ACK documentation, a real Prometheus and exporter."""
 
 import json
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ OF_PODS = {
     if (kind, metric) != ("nodes", RATIO)
 }
 LISTED = {**OF_PODS, "nodes/DCGM_FI_DEV_GPU_UTIL": False, "nodes/DCGM_FI_DEV_FB_USED": False}
-"""What the source document lists, and whether it is of a namespace."""
+"""Metrics that the ACK documentation lists, and whether they are namespaced."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"),
 
 @dataclass
 class TakenOver:
-    """A cluster in which S3's installation ran, with a pod that uses it, and the stack that took it over."""
+    """A cluster with the installation of the ACK documentation, a pod, and the stack that took over."""
 
     stack: Stack
     before: dict[str, str]

@@ -1,4 +1,4 @@
-"""What annotations are worth: nothing, unless an extender wrote them and nobody touched them since."""
+"""Bind annotations are trusted only if an extender wrote them and they are unchanged since."""
 
 import json
 from typing import Any

@@ -197,7 +197,7 @@ async def test_beside_another_bed_each_pod_reaches_its_own_api_server(
         await other.create_pods([pod(other, "client-a", node, SLEEP)])
         await until_ready(other, "client-a")
         for each in (bed, other):
-            # Each bed has an authority of its own, and kubectl checks the server's certificate.
+            # Each bed has its certificate authority, and kubectl checks the server's certificate.
             assert await in_cluster(each, "client-a", *WHO) == "system:serviceaccount:default:default"
         await serve(other, "port", "client-a", nodePort=NODE_PORT)
         assert await outside(nodes, NODE_PORT) == ["web-b", "web-b"]

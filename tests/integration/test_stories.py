@@ -1,4 +1,4 @@
-"""The source documents' workloads, placed card by card by real schedulers through our extender."""
+"""The workloads of the ACK documentation, placed on GPUs by real schedulers with our extender."""
 
 import json
 

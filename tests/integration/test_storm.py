@@ -64,7 +64,7 @@ async def arena(*extenders: ExtenderSpec) -> AsyncIterator[Arena]:
 
 
 def seeded_pods(share_of_capacity: float, seed: int) -> list[Object]:
-    """Pods of 1 to 8 units whose sizes sum to the given part of all cards."""
+    """Pods of 1 to 8 units whose sizes sum to that fraction of all units."""
     rng = random.Random(seed)
     pods: list[Object] = []
     left = int(CAPACITY * share_of_capacity)

@@ -72,7 +72,7 @@ async def exclusive(gpus: GpuBed) -> CardNode:
 
 
 def app(**limits: str) -> Object:
-    """S2's StatefulSet."""
+    """The StatefulSet of the ACK documentation."""
     return owner("StatefulSet", APP, 1, container(0, resources={"limits": limits}))
 
 
@@ -154,7 +154,7 @@ class Switched:
 
     @property
     def line(self) -> str:
-        """What the agent tells of it."""
+        """The agent's state of it."""
         return f"card {self.mine} takes no pods {self.until}"
 
 

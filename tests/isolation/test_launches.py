@@ -19,7 +19,7 @@ NAMES = {
     for kind in ("", "_ptsz")
 }
 MS = 1_000_000
-# Both launch for ever, and say when they have begun: one kernels of 2 ms, one now and then longer ones.
+# Both launch in an endless loop and print a line first: one kernels of 2 ms, one sometimes longer kernels.
 LIKE = "context()\nsay(launch(1))\nwhile True: launch(2_000_000)"
 UNLIKE = """
 context()

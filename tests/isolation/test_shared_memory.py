@@ -28,7 +28,7 @@ say(bytes(h).hex()); sys.stdin.readline()
 
 @contextmanager
 def maker(container: Container, code: str) -> Iterator[tuple["Popen[str]", Any]]:
-    """A process that has made something, and what it told of it."""
+    """A process that has created an allocation, and its output about it."""
     with container.start(code) as process:
         assert process.stdout is not None
         yield process, json.loads(process.stdout.readline())[0]

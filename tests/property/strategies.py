@@ -116,7 +116,7 @@ def pending_pods(draw: st.DrawFn, uid: str, names: tuple[str, ...]) -> Pod:
 def several(
     make: Callable[[str], st.SearchStrategy[Pod]], prefix: str, most: int, least: int = 0
 ) -> st.SearchStrategy[list[Pod]]:
-    """So many pods with UIDs of their own."""
+    """So many pods with distinct UIDs."""
     return st.integers(least, most).flatmap(
         lambda count: st.tuples(*(make(f"{prefix}{i}") for i in range(count))).map(list)
     )

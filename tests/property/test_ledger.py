@@ -302,7 +302,7 @@ class HonestCluster(RuleBasedStateMachine):
 
 
 def fits(name: str, ledger: Ledger, units: int) -> bool:
-    found = place(ledger.books[name], PodRequest("nobody", Demand((), units, 0, 1)))
+    found = place(ledger.books[name], PodRequest("new", Demand((), units, 0, 1)))
     return not isinstance(found, Rejection)
 
 

@@ -64,7 +64,7 @@ async def test_an_xid_closes_its_card_for_what_comes_and_touches_nobody_who_runs
     assert cards_of(node) == {"on-card-0": 0, "beside": 1}
     assert "at most 8 of 14 free on card 1 (closed: card 0)" in (await filtered(gpus, 10))["faulty"]
     assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
-    # Whoever has reset the card restarts the agent to say so.
+    # After a reset of the GPU, the administrator restarts the agent.
     await node.agent.restart()
     await until_unhealthy(node, "")
     await until_allocatable(node, 2 * T4)

@@ -50,7 +50,7 @@ async def test_a_kubelet_that_starts_again_has_the_cards_back_and_its_pods_keep_
 async def test_pods_keep_their_cards_when_the_kubelet_loses_its_checkpoint(
     gpus: GpuBed, node: GpuNode, damage: str
 ) -> None:
-    """The kubelet then takes all units for free: nobody but the agent stands against over-commitment."""
+    """The kubelet then treats all units as free: only the agent prevents over-commitment."""
     before = await two_pods(gpus, node)
     await node.kubelet.stop("kubelet")
     file = node.kubelet.path(CHECKPOINT)
@@ -110,7 +110,7 @@ async def test_a_kubelet_that_dies_while_it_waits_for_an_answer_asks_again_and_g
 
     await until(asked, "the kubelet to wait for an answer")
     await node.kubelet.kill("kubelet")
-    link.mend()
+    link.restore()
     await start_kubelet(node)
     await running(gpus.bed, "late")
     assert len(recorded(node)) == 1

@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 BEGINNING_S = 10.0
-"""For so long after its card was given a pod may be before its control group."""
+"""A pod may exist without a cgroup for so many seconds after its allocation."""
 
 
 async def gone_from(node: GpuNode, name: str, timeout_s: float = 30) -> None:
@@ -84,7 +84,7 @@ async def test_a_card_whose_last_container_is_about_to_end_is_waited_for(gpus: G
 
 @contextmanager
 def busy(volume: Path) -> Iterator[None]:
-    """A tmpfs that the kubelet cannot unmount, and so does not drop the control group of its pod."""
+    """A tmpfs that the kubelet cannot unmount, so it does not remove the cgroup of the pod."""
     with (volume / "held").open("w"):
         yield
 
@@ -95,7 +95,7 @@ async def test_a_card_is_not_given_on_while_the_kubelet_keeps_the_control_group_
     bed = gpus.bed
     await bed.create_pods([pod("stays", container(T4))])
     await running(bed, "stays")
-    # A pod whose volumes are not all there has its card and its control group, and no process yet.
+    # A pod that waits for a volume has an allocation and a cgroup, but no process yet.
     volumes = [
         {"name": "scratch", "emptyDir": {"medium": "Memory"}},
         {"name": "absent", "configMap": {"name": "absent"}},

@@ -1,4 +1,4 @@
-"""The agent as the source documents' own YAML runs it: no ConfigMaps, and one mount; on real parts.
+"""The agent as the YAML of the ACK documentation runs it: no ConfigMaps, one mount; on a real kubelet.
 
 Its rights there are: nodes get/list/watch, nodes/status patch/update, pods update/patch/get/list/watch,
 events create/patch. Its one mount is the kubelet's folder of device plugins.

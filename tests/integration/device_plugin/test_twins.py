@@ -1,4 +1,4 @@
-"""Pods that are taken for each other, and pods that follow each other fast; on real parts."""
+"""Pods that the agent cannot tell apart, and pods in quick succession; on a real kubelet."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ async def test_twins_that_the_kubelet_admits_in_the_opposite_order_of_their_bind
     await swept(gpus, node)
     await node.kubelet.stop("kubelet")
     await bed.create_pods([pod("older", container(10), schedulingGates=[{"name": "test/later"}])])
-    # The time of a pod's creation is told in whole seconds.
+    # creationTimestamp has a resolution of one second.
     await asyncio.sleep(1.1)
     await bed.create_pods([pod("younger", container(10))])
     claims = {"younger": claim(await bound(bed, "younger"))}
@@ -114,7 +114,7 @@ async def test_unlike_pods_with_a_container_of_one_amount_are_told_apart(gpus: G
     await node.kubelet.stop("kubelet")
     large = pod("large", container(5, "c0"), container(7, "c1"), schedulingGates=[{"name": "test/later"}])
     await bed.create_pods([large])
-    # The time of a pod's creation is told in whole seconds.
+    # creationTimestamp has a resolution of one second.
     await asyncio.sleep(1.1)
     await bed.create_pods([pod("small", container(5))])
     claims = {"small": claim(await bound(bed, "small"))}

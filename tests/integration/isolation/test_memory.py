@@ -59,7 +59,7 @@ REFUSED = (
 
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The images: S2's two, one without a command of its own, and one with a list of preloads of its own."""
+    """The images: two of the ACK documentation, one without a command, and one with an ld.so.preload file."""
     folder = tmp_path_factory.mktemp("images")
     own = folder / "ld.so.preload"
     own.write_text("/lib/own.so\n")
@@ -80,7 +80,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archives: list[Path]) -> GpuNode:
-    """S2's node: one V100 of 16130 MiB, 15 units, with the label that the source gives it."""
+    """The node of the ACK documentation: one V100 of 16130 MiB, 15 units, with the label of that page."""
     label = (contract.LABEL_CGPU, "true")
     found, _ = await add_enforced_node(bed, label, package, archives, context_mib=CONTEXT_MIB)
     return await start_agent(found)
@@ -125,7 +125,7 @@ async def logs(bed: Bed, name: str) -> str:
 
 
 def real_place(node: GpuNode, found: Object) -> Path:
-    """The place itself: not by ``resolve``, which would follow the way out of the node."""
+    """The container directory itself: ``resolve`` would follow the link out of the node."""
     link = container_directory(node, found)
     return link.parent / link.readlink()
 
@@ -163,7 +163,7 @@ def short_lived(workload: Object) -> Object:
 
 
 async def two_of_s2(bed: Bed, node: GpuNode) -> list[Object]:
-    """S2's StatefulSet: two pods of 4 units that take 3072 MiB each."""
+    """The StatefulSet of the ACK documentation: two pods of 4 units that use 3072 MiB each."""
     await bed.apply(yaml.safe_dump(short_lived(yaml.safe_load(manifest("app-3g-v1")))))
     found = await replicas_run(bed, "app-3g-v1", 2)
     for each in found:
@@ -393,7 +393,7 @@ async def test_the_files_of_a_pod_go_with_it(bed: Bed, node: GpuNode) -> None:
 
 
 async def test_where_its_files_are_missing_a_container_gets_no_memory(bed: Bed, node: GpuNode) -> None:
-    """The runtime makes folders for what it cannot find, and starts it all the same."""
+    """The runtime creates directories for missing mount sources, and starts the container."""
     found = await start(bed, "lost", cuda())
     where = real_place(node, found)
     for name in (layout.LIMIT, layout.REGION):

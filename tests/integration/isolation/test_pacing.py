@@ -72,14 +72,14 @@ class Node:
 async def node(bed: Bed, package: Path, archive: Path) -> AsyncIterator[Node]:
     label = (contract.LABEL_MODE, "core_mem")
     found, cuda = await add_enforced_node(bed, label, package, [archive], context_mib=CONTEXT_MIB)
-    # The node is a PID namespace of its own.
+    # The node has a separate PID namespace.
     gpu = await start_agent(found, ["--proc-root=/proc"])
     yield Node(gpu, cuda)
     await clear(bed, gpu)
 
 
 async def start(bed: Bed, node: Node, name: str, core: int) -> Object:
-    """A container that launches kernels of 2 ms for ever, as its first process."""
+    """A container whose first process launches kernels of 2 ms in an endless loop."""
     main = container(4, core=core, image=IMAGE, script="exec launch_kernels 2000000")
     await bed.create_pods([pod(name, main)])
     found = await running(bed, name, 60)
@@ -113,7 +113,7 @@ async def test_two_containers_have_their_parts_of_a_card_and_keep_them_without_s
         async def old() -> bool:
             return await metric(node.gpu, AGE) > WINDOW_S
 
-        await until(old, "the age of the sample to be told")
+        await until(old, "the age of the sample in the metrics")
         await until_parts(node, 25, 75)
     finally:
         node.gpu.stub.heal()

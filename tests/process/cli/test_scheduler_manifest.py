@@ -100,7 +100,7 @@ class ControlPlane:
         return str(told.value)
 
     def start(self, verb: str, *flags: str) -> subprocess.Popen[str]:
-        """The command in a process of its own."""
+        """The command in a separate process."""
         words = [sys.executable, "-m", "gpushare", "scheduler-manifest", *self.argv(verb, *flags)]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603 - ours
 

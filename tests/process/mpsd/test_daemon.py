@@ -1,4 +1,4 @@
-"""The daemon as a process of its own, over the stub of NVML and the FAKE of the control daemon."""
+"""The daemon as a separate process, with the stub of NVML and the FAKE of the control daemon."""
 
 import asyncio
 import os

@@ -33,7 +33,7 @@ class Served:
         return web.Response()
 
     def stream(self, *chunks: bytes, stay: bool = True) -> Answer:
-        """The chunks, each in a write of its own; then silence, or the end."""
+        """The chunks, each in a separate write; then silence, or the end."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
             response = web.StreamResponse()

@@ -225,6 +225,6 @@ def test_a_card_that_several_pods_have_as_a_whole_gpu_is_full_once() -> None:
 
 
 def test_a_pod_of_the_same_name_that_asks_for_units_does_not_have_the_card() -> None:
-    """S2's StatefulSet, made anew with gpu-mem, before the agent has noticed."""
+    """The StatefulSet of the ACK documentation, created again with gpu-mem, before the agent has noticed."""
     view = one(node("n", share(15), annotations=in_use("default/app")), pod("app", "n", 4))
     assert (view.pods[0].on_card(0), view.pending) == (0, 4)

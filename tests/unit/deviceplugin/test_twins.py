@@ -27,7 +27,7 @@ def unlike(folder: Path) -> AgentFixture:
 
 async def test_of_unequal_pods_the_one_in_the_kubelet_matches(tmp_path: Path) -> None:
     here = unlike(tmp_path)
-    here.names = frozenset({"default/large", "default/somebody"})
+    here.names = frozenset({"default/large", "default/other"})
     answer = await here.mem.allocate(ids(1, 0, 1))
     assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"

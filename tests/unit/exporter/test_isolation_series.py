@@ -124,7 +124,7 @@ def test_a_process_that_a_region_knows_is_held() -> None:
     ids=[
         "of no pod",
         "past the library",
-        "in a region of nobody",
+        "in a region of no process",
         "of a pod that is not held",
         "known",
         "of a pod that is unknown",

@@ -1,4 +1,4 @@
-"""Limits and regions on a disk: what is believed of them, and what is told instead of the rest."""
+"""Limit files and regions on disk: the valid ones, and the errors for the others."""
 
 import os
 from collections.abc import Callable

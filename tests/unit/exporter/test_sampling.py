@@ -40,7 +40,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 class Cards:
-    """A FAKE of the driver: says what it is told to say, raises it, or is silent."""
+    """A FAKE of the driver: returns or raises the configured answer, or does not return."""
 
     def __init__(self, answer: Readings | Exception | None) -> None:
         self.answer = answer
@@ -68,7 +68,7 @@ class Setting:
         self.exposition = Exposition(self.sampler, "n", settings.stale_s, each_process=False)
 
     def heard(self) -> None:
-        """The API server has told of the pod ``a`` and of the node."""
+        """The API server has returned the pod ``a`` and the node."""
         text = format_cards((Card(0, 14, "GPU-0", "Tesla T4", T4),))
         self.pods.changed([Upserted("a-uid", gpu_pod("a"))])
         self.node.changed([Upserted("n", OwnNode("n", annotations={ANN_CARDS: text}))])

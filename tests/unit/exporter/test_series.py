@@ -259,7 +259,7 @@ def test_a_source_that_is_down_costs_its_own_series_and_says_so() -> None:
 
 
 def test_whatever_is_missing_costs_series_and_makes_none_up() -> None:
-    """All combinations of sources that are down; shares may be told by less, and then as well."""
+    """All combinations of sources that are down; some sources can replace others for the shares."""
     all_names = names(busy())
     for down in product((False, True), repeat=5):
         parts = zip(("readings", "containers_by_pid", "devices", "node_pods", "node"), down, strict=True)

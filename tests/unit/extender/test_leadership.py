@@ -240,7 +240,7 @@ async def test_a_holder_that_is_rejected_its_lease_binds_until_its_deadline_and_
     *,
     by_flag: bool,
 ) -> None:
-    """Nobody else can have held it: the Lease is still the holder's."""
+    """No other extender can have had it: the Lease still names the holder."""
     api, catch_up = FakeApi(lease=FREE), open_gate()
     async with running(api, catch_up, QUICK, by_flag=by_flag) as leadership:
         await until(lambda: leadership.leads)
@@ -450,7 +450,7 @@ async def test_a_lease_that_was_deleted_and_made_anew_by_a_renewal_is_waited_for
     *,
     answers: bool,
 ) -> None:
-    """Somebody else may have created it in between, and bind until it finds it gone."""
+    """Another extender may have created it in between, and binds until it finds it gone."""
     api, catch_up = DeletingApi(lease=FREE, answers=answers), open_gate()
     async with running(api, catch_up, QUICK) as leadership:
         await until(lambda: leadership.leads)
@@ -481,7 +481,7 @@ async def test_at_an_end_with_no_bind_under_way_the_lease_is_released() -> None:
 
 
 async def test_a_holder_that_ends_in_any_other_way_lets_its_lease_lapse() -> None:
-    """A POST of its own may be under way, and the next holder of a Lease that is given back does not wait."""
+    """A bind may be in progress, and the next holder of a released Lease does not wait."""
     api = FakeApi(lease=FREE)
     async with running(api) as leadership:
         await until(lambda: leadership.leads)

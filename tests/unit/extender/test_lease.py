@@ -222,7 +222,7 @@ class ServerFake:
 
 @dataclass
 class Replica:
-    """The steps of ``leadership`` one by one, with a clock of its own and any pause between them.
+    """The steps of ``leadership`` one by one, with its clock and any pause between them.
 
     ``refused``: the API server lets it do nothing about the Lease. ``by_flag``: it may then go alone.
     """

@@ -9,7 +9,7 @@ from tests.builders.scheduling import demand, pod
 
 
 def shown(*pods: Pod) -> tuple[float | None, float | None]:
-    """How many pods wait, and what the most modest of them asks for."""
+    """The number of waiting pods, and the smallest request among them."""
     registry = CollectorRegistry()
     registry.register(PodCollector(lambda: pods))
     pending, least = "gpushare_pods_pending", "gpushare_pods_pending_least_units"

@@ -19,7 +19,7 @@ from gpushare.isolation.layout import PRELOAD_TEXT, is_version
 from gpushare.isolation.versions import UnknownUsage, current_version, installed_versions
 from tests.builders.library_package import packaged
 
-NOBODY = frozenset[str]()
+NO_VERSIONS = frozenset[str]()
 
 
 def package(folder: Path, content: str = "one", launch: str | None = None) -> Path:
@@ -298,7 +298,7 @@ def dying(patch: pytest.MonkeyPatch, steps: int) -> None:
 
 def test_versions_go_when_nobody_has_them(one: Path, two: Path, folder: Path) -> None:
     first, second = install(one, folder), install(two, folder)
-    assert prune(folder, NOBODY) == {second: "new containers get it"}
+    assert prune(folder, NO_VERSIONS) == {second: "new containers get it"}
     assert installed_versions(folder) == (second,)
     assert not (folder / first).exists()
 
@@ -321,7 +321,7 @@ def test_while_it_is_not_known_who_has_what_every_version_stays(one: Path, two: 
 def test_what_is_no_version_is_left_alone(one: Path, folder: Path) -> None:
     install(one, folder)
     (folder / "README").write_text("mine")
-    prune(folder, NOBODY)
+    prune(folder, NO_VERSIONS)
     assert (folder / "README").read_text() == "mine"
 
 
@@ -332,11 +332,11 @@ def test_without_the_link_new_containers_get_nothing_and_the_others_keep_theirs(
     withdraw(folder)
     assert current_version(folder) is None
     assert prune(folder, frozenset({version})) == {version: "in use by containers"}
-    assert prune(folder, NOBODY) == {}
+    assert prune(folder, NO_VERSIONS) == {}
     assert list(folder.iterdir()) == []
 
 
 def test_where_nothing_was_installed_there_is_nothing_to_remove(folder: Path) -> None:
     withdraw(folder)
-    assert prune(folder, NOBODY) == {}
+    assert prune(folder, NO_VERSIONS) == {}
     assert not folder.exists()

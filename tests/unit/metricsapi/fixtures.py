@@ -1,6 +1,6 @@
 """The metrics API on a real socket with real certificates; the API server and the source are FAKES.
 
-What belongs here: the server, its clients, and what they are told. What does not: tests.
+What belongs here: the server, its clients, and the answers of the fakes. What does not: tests.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Told:
 
 
 class FakeSource:
-    """A FAKE of the source: says what it is told to say."""
+    """A FAKE of the source: returns the configured answer."""
 
     def __init__(self, told: Told) -> None:
         self._told = told
@@ -129,7 +129,7 @@ class MetricsApi:
         method: str = "GET",
         headers: Mapping[str, str] = USER,
     ) -> tuple[int, Any]:
-        """Status and document, on a connection of its own; by default as the front proxy."""
+        """Status and document, on a separate connection; by default as the front proxy."""
         context = tls or self.client(self.front_ca.client(FRONT))
         url = f"https://127.0.0.1:{self.port}{path}"
         async with (

@@ -85,7 +85,7 @@ def test_who_is_known_is_authenticated() -> None:
     ("peer", "headers", "reason"),
     [
         ("", {b"x-remote-user": b"admin"}, "no client certificate"),
-        ("somebody", {b"x-remote-user": b"admin"}, "'somebody' is not that of the front proxy"),
+        ("other-client", {b"x-remote-user": b"admin"}, "'other-client' is not that of the front proxy"),
         ("front-proxy-client", {}, "names no user"),
         ("front-proxy-client", {b"x-remote-user": b""}, "names no user"),
     ],
@@ -96,7 +96,7 @@ def test_a_stranger_is_told_why(peer: str, headers: dict[bytes, bytes], reason: 
 
 def test_any_certificate_of_the_authority_will_do_where_no_names_are_told() -> None:
     anybody = replace(FRONT, allowed=frozenset())
-    assert isinstance(caller_of("somebody", {b"x-remote-user": b"admin"}, anybody), Caller)
+    assert isinstance(caller_of("other-client", {b"x-remote-user": b"admin"}, anybody), Caller)
     assert isinstance(caller_of("", {b"x-remote-user": b"admin"}, anybody), str)
 
 

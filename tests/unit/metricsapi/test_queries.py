@@ -1,4 +1,4 @@
-"""What the source document's five rules serve is offered, with the same combination."""
+"""The metrics API serves the metrics of the five rules in the ACK documentation, combined in the same way."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Numbers of pods, namespaces and nodes, combined as the source document's rules do."""
+"""Values of pods, namespaces and nodes, combined as in the rules of the ACK documentation."""
 
 import pytest
 

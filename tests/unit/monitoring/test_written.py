@@ -75,7 +75,7 @@ S1 = """
         resource: pod
   seriesQuery: DCGM_CUSTOM_PROCESS_MEM_USED{NamespaceName!="",PodName!=""}
 """
-"""The rules of the source document about autoscaling, without its comments."""
+"""The rules of the autoscaling page of the ACK documentation, without its comments."""
 
 
 def series_in(expr: str) -> set[str]:

@@ -12,7 +12,7 @@ from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_r
 
 
 def picture() -> Ledger:
-    """The three nodes of the source documents: 4069, 8138 and 8138 MiB free, but only N3 on one card."""
+    """The three nodes of the ACK documentation: 4069, 8138 and 8138 MiB free, but only N3 on one GPU."""
     return cluster(
         *(node(name, V16, V16) for name in ("N1", "N2", "N3")),
         pod("a", 16_276, at="N1", card=0),

@@ -49,7 +49,7 @@ def test_a_pod_may_fill_a_card_to_the_last_unit() -> None:
 
 
 def test_free_units_on_different_cards_do_not_fit() -> None:
-    """Node N2 of the source documents: 8138 MiB free in all, 4069 on each card."""
+    """Node N2 of the ACK documentation: 8138 MiB free in all, 4069 on each GPU."""
     ledger = cluster(node("n", V16, V16), pod("a", 12_207, at="n", card=0), pod("b", 12_207, at="n", card=1))
     refusal = refused(ledger, pod_request(8138))
     assert refusal == Rejection(

@@ -112,7 +112,7 @@ def test_a_kubelet_without_pods() -> None:
 
 @dataclass
 class Heard:
-    """A listener that writes down what it is told."""
+    """A listener that records its calls."""
 
     changes: list[Any] = field(default_factory=list)
     synced_at: asyncio.Event = field(default_factory=asyncio.Event)

@@ -38,7 +38,7 @@ Change = Upserted[str] | Deleted
 
 @dataclass
 class Heard:
-    """A listener that writes down what it is told."""
+    """A listener that records its calls."""
 
     changes: list[Change] = field(default_factory=list)
     syncs: int = 0

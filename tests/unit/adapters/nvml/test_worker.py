@@ -1,4 +1,4 @@
-"""A call that does not come back holds one thread, and nobody waits for it longer than agreed."""
+"""A call that does not return blocks one thread, and callers wait until their timeout only."""
 
 import asyncio
 import threading

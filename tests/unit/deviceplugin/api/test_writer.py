@@ -1,4 +1,4 @@
-"""What the API is told, in which order, and what happens when it does not listen."""
+"""Writes to the API server: their order, and retries of failed writes."""
 
 import asyncio
 from collections import deque
@@ -24,7 +24,7 @@ from tests.builders.scheduling import pod
 from tests.support.waiting import until
 from tests.unit.deviceplugin.fakes import FakeNodeApi, refused, silence
 
-LINEUP = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
+SHARED = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
 QUICK = BackoffPolicy(initial_s=0.001, max_s=0.01, denied_s=0.01)
 UNHURRIED = BackoffPolicy(initial_s=0.3, max_s=0.3, denied_s=0.3)
 """So long that a second attempt is not due yet when another write is at hand, also on a busy machine."""
@@ -33,7 +33,7 @@ NODE = OwnNode("n")
 
 
 def want(assigned: str = "{}") -> DesiredNode:
-    return desired_node(LINEUP, assigned)
+    return desired_node(SHARED, assigned)
 
 
 @dataclass

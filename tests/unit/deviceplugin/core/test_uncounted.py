@@ -38,7 +38,7 @@ def on(uuid: str, **mib: int | None) -> Mapping[str, Mapping[int, ProcessReading
 
 
 def found(told: Region, seen: Mapping[str, Mapping[int, ProcessReading]]) -> list[tuple[int, int, bool]]:
-    """The strays: own number, MiB that nobody has counted, and whether the region knows them."""
+    """Uncounted processes: PID in the container, uncounted MiB, and whether the region has a slot."""
     uncounted = list(uncounted_in("place", LIMITS, told, seen))
     assert all(each.owner == PLACE and each.pid == 1000 + each.inner_pid for each in uncounted)
     return [(each.inner_pid, each.uncounted // MIB, each.counted is not None) for each in uncounted]
@@ -135,7 +135,7 @@ def test_unknown_processes_and_uncounted_memory_are_two_findings() -> None:
     assert looks(both, both) == [[], [[7], [8]]]
 
 
-STRAYS = st.lists(
+UNCOUNTED = st.lists(
     st.builds(
         UncountedProcess,
         st.sampled_from([PLACE, UncountedOwner(pod_uid="uid"), UncountedOwner()]),
@@ -150,7 +150,7 @@ STRAYS = st.lists(
 )
 
 
-@given(st.lists(STRAYS, max_size=12))
+@given(st.lists(UNCOUNTED, max_size=12))
 def test_a_finding_is_repeated_only_after_it_was_gone_or_has_grown(
     rounds: list[list[UncountedProcess]],
 ) -> None:

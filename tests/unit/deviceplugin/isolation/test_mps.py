@@ -36,7 +36,7 @@ class Here(AgentFixture):
 
 
 def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[str, Mount]]:
-    """What an answer tells of MPS: environment, and mounts by their place in the container."""
+    """The MPS part of a response: environment, and mounts by container path."""
     assert isinstance(answer, AllocateResponse), answer
     envs = {name: value for name, value in answer.envs.items() if name.startswith("CUDA_MPS_")}
     mounts = {each.container_path: each for each in answer.mounts}

@@ -350,7 +350,7 @@ def strict(tmp_path: Path) -> Node:
 
 
 async def told(node: Node) -> list[tuple[str, str]]:
-    """What is told after three looks: kind and reason."""
+    """The events after three rounds: kind and reason."""
     for _ in range(3):
         await node.look()
     return [(note.kind, note.reason) for note in node.setting.notes]
