@@ -38,7 +38,7 @@ def test_each_names_its_origin(file: Any) -> None:
     assert "article" in file.read_text().partition("---")[0]
 
 
-def test_ours_take_the_place_of_the_originals_objects_by_the_same_names() -> None:
+def test_our_objects_replace_those_of_the_aliyun_pair_by_name() -> None:
     ours = {(each["kind"], each["metadata"]["name"]) for each in everything(load(raw_stack()))}
     theirs = {
         (each["kind"], each["metadata"]["name"])
@@ -49,7 +49,7 @@ def test_ours_take_the_place_of_the_originals_objects_by_the_same_names() -> Non
 
 
 @pytest.mark.parametrize("name", ["extender", "device-plugin"])
-def test_the_selectors_stay_so_that_an_original_can_be_taken_over(name: str) -> None:
+def test_the_selectors_are_those_of_the_aliyun_pair_so_that_objects_can_be_adopted(name: str) -> None:
     # Kubernetes does not allow changes of the selector of a Deployment or DaemonSet.
     (theirs,) = [each for each in objects(f"original/{name}") if each["apiVersion"] == "apps/v1"]
     (ours,) = [

@@ -121,7 +121,7 @@ def test_every_mount_has_a_volume_and_every_volume_a_mount() -> None:
             assert volumes == mounts
 
 
-def test_the_extender_is_where_the_source_documents_policy_looks_for_it() -> None:
+def test_the_extender_has_the_address_of_the_policy_in_the_ack_documentation() -> None:
     objects = made()
     spec = pick(objects, "Service")["spec"]
     assert (spec["type"], spec["ports"][0]["port"], spec["ports"][0]["nodePort"]) == (
@@ -143,7 +143,7 @@ def test_three_replicas_keep_apart_and_two_of_them_up() -> None:
     assert "podAntiAffinity" in pod(deployment)["affinity"]
 
 
-def test_one_replica_has_no_budget_that_could_hold_up_a_drain() -> None:
+def test_a_single_replica_has_no_disruption_budget() -> None:
     assert not [each for each in made() if each["kind"] == "PodDisruptionBudget"]
 
 
@@ -157,7 +157,7 @@ def test_a_control_plane_is_found_by_its_old_and_its_later_label() -> None:
     assert {each["key"] for each in spec["tolerations"]} >= set(keys)
 
 
-def test_the_extender_and_its_scheduler_run_as_nobody() -> None:
+def test_the_extender_and_its_scheduler_run_as_an_unprivileged_user() -> None:
     for settings in ({}, sidecar()):
         security = pod(pick(made(extender=settings), "Deployment"))["securityContext"]
         assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 65532)
@@ -195,7 +195,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch, command: Any, container: Object, wor
     return flags
 
 
-def test_the_extender_understands_its_command_line_and_listens_where_the_probes_look(
+def test_the_extender_parses_its_arguments_and_listens_on_the_port_of_the_probes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chosen = {"tlsSecret": "tls", "shortlist": 50, "cgpuPodsPerCard": 0}
@@ -224,7 +224,7 @@ def test_what_is_not_set_is_the_extenders_own_default(monkeypatch: pytest.Monkey
         (sidecar(shortlist=7), ["--shortlist=7"]),
     ],
 )
-def test_a_scheduler_that_asks_no_other_extender_is_told_of_the_best_nodes_only(
+def test_a_scheduler_without_other_extenders_gets_the_best_nodes_only(
     extender: dict[str, Any], flags: list[str]
 ) -> None:
     containers = pod(pick(made(extender=extender), "Deployment"))["containers"]
@@ -296,7 +296,7 @@ def test_the_installer_of_the_library_understands_its_command_line_and_finds_wha
     assert spec["automountServiceAccountToken"] is False
 
 
-def test_the_library_comes_to_every_node_whose_containers_are_held() -> None:
+def test_the_library_is_installed_on_every_node_with_enforcement() -> None:
     labels = pod(pick(made(isolation={"image": DIGEST}), "DaemonSet", "cgpu-installer"))["affinity"][
         "nodeAffinity"
     ]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -337,7 +337,7 @@ def test_no_update_and_no_slow_answer_ends_the_mps_daemon_with_all_programs_of_i
     assert probe["periodSeconds"] * probe["failureThreshold"] == 300
 
 
-def test_the_mps_daemon_runs_where_agents_look_for_it() -> None:
+def test_the_mps_daemon_runs_on_the_nodes_of_its_agents() -> None:
     selector = {"ack.node.gpu.schedule": "mps"}
     objects = made(mps={"image": DIGEST}, isolation={"image": DIGEST}, pools=[{"nodeSelector": selector}])
     spec = pod(pick(objects, "DaemonSet", "gpushare-mps"))
@@ -438,7 +438,7 @@ def test_vocabularies_and_ports_are_the_daemons_own() -> None:
         assert [each.default for each in command.params if each.name == "ops_port"] == [port]
 
 
-def test_the_agent_gets_all_cards_by_a_mount() -> None:
+def test_the_agent_gets_all_gpus_by_a_mount() -> None:
     spec = pod(pick(made(pools=[{"runtimeClass": "nvidia"}]), "DaemonSet"))
     (mount,) = [each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "all-cards"]
     (volume,) = [each for each in spec["volumes"] if each["name"] == "all-cards"]
@@ -447,7 +447,7 @@ def test_the_agent_gets_all_cards_by_a_mount() -> None:
     assert spec["runtimeClassName"] == "nvidia"
 
 
-def test_a_kubelet_elsewhere_is_mounted_where_the_agent_looks() -> None:
+def test_a_custom_kubelet_directory_is_mounted_at_the_path_of_the_agent() -> None:
     spec = pod(pick(made(pools=[{"kubeletRoot": "/data/kubelet/"}]), "DaemonSet"))
     paths = [each["hostPath"]["path"] for each in spec["volumes"]]
     assert paths[:2] == ["/data/kubelet/device-plugins", "/data/kubelet/pod-resources"]
@@ -596,7 +596,7 @@ def test_a_pool_without_taints_leaves_those_of_its_nodes_alone() -> None:
     assert "spec" not in pick(made(nodePools=[{"nodes": ["a"]}]), "Node")
 
 
-def test_placements_are_those_that_the_scheduler_knows() -> None:
+def test_placement_policies_are_those_of_the_scheduler() -> None:
     assert {str(each) for each in Placement} == set(POLICIES)
 
 
@@ -610,7 +610,7 @@ def test_placements_are_those_that_the_scheduler_knows() -> None:
         ("busybox:1", "m.example.com/x/busybox:1"),
     ],
 )
-def test_a_mirror_takes_the_place_of_the_registrys_host(image: str, there: str) -> None:
+def test_a_mirror_replaces_the_host_of_the_registry(image: str, there: str) -> None:
     assert mirrored(image, "m.example.com/x") == there
     assert mirrored(image, "") == image
 
@@ -626,7 +626,7 @@ def test_every_pod_pulls_from_the_mirror_with_the_secrets() -> None:
     assert "imagePullSecrets" not in str(made())
 
 
-def test_the_images_in_use_are_told_by_workload_and_container() -> None:
+def test_the_images_in_use_are_returned_by_workload_and_container() -> None:
     images = used(made(extender=sidecar()))
     assert set(images) == {
         "gpushare-schd-extender/gpushare-schd-extender",
@@ -647,5 +647,5 @@ def test_the_images_in_use_are_told_by_workload_and_container() -> None:
         (sidecar(), "http://127.0.0.1:12345/gpushare-scheduler"),
     ],
 )
-def test_the_extenders_url_is_told(settings: Object, url: str) -> None:
+def test_the_url_of_the_extender_is_returned(settings: Object, url: str) -> None:
     assert extender.url(load(raw_stack(extender=settings)).extender) == url

@@ -127,7 +127,7 @@ def test_the_mps_daemon_has_the_powers_that_it_needs_and_no_others() -> None:
     assert list(broken(manifest)) == ["nothing-is-privileged"]
 
 
-def test_init_containers_are_looked_at_too() -> None:
+def test_init_containers_are_checked_too() -> None:
     manifest = deployment()
     pod(manifest)["initContainers"] = [container(manifest) | {"image": "a"}]
     assert list(broken(manifest)) == ["images-are-pinned"]

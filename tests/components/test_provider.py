@@ -92,7 +92,7 @@ def schema(provider: Any) -> dict[str, Any]:
     return parsed
 
 
-def test_it_publishes_the_whole_stack_with_what_must_be_given(schema: dict[str, Any]) -> None:
+def test_the_schema_has_the_whole_stack_and_its_required_inputs(schema: dict[str, Any]) -> None:
     assert list(schema["resources"]) == [COMPONENT]
     resource = schema["resources"][COMPONENT]
     assert resource["requiredInputs"] == ["extender", "kubernetesVersion"]

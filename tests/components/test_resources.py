@@ -180,13 +180,13 @@ def test_a_kubeconfig_may_be_an_output_of_the_stack_that_made_the_cluster(output
     assert (kubeconfig["value"] if isinstance(kubeconfig, dict) else kubeconfig) == "apiVersion: v1"
 
 
-def test_only_a_stack_that_says_so_takes_objects_over() -> None:
+def test_a_stack_adopts_objects_only_if_it_is_configured() -> None:
     assert "upsertExistingObjects" not in provider_of(run_program(texts("example")).seen)
     adopting = run_program(texts("example") | {"gpushare:adopt": "true"}).seen
     assert provider_of(adopting)["upsertExistingObjects"] == "true"
 
 
-def test_the_stack_tells_its_objects_images_and_where_the_extender_is() -> None:
+def test_the_stack_exports_its_objects_images_and_the_extender_url() -> None:
     recorder = Recorder()
     set_mocks(recorder, project="gpushare", stack="test", preview=False)
     told: dict[str, Any] = {}

@@ -156,7 +156,7 @@ async def test_both_run_from_our_images_and_none_was_restarted(installed: Instal
         assert status["imageID"].startswith(REGISTRY)
 
 
-async def test_the_sample_runs_on_the_first_card_alone(installed: Installed) -> None:
+async def test_the_sample_runs_on_the_first_gpu_alone(installed: Installed) -> None:
     node = installed.node
     await node.bed.apply((EXAMPLES / "binpack.yaml").read_text())
 
@@ -175,7 +175,7 @@ async def test_the_sample_runs_on_the_first_card_alone(installed: Installed) -> 
     assert "1/88 (1%)" in await show(node.bed, "kubectl inspect gpushare -d")
 
 
-async def test_the_originals_command_works_in_the_originals_pod(installed: Installed) -> None:
+async def test_the_aliyun_command_works_in_the_pod_of_the_aliyun_manifest(installed: Installed) -> None:
     pod = (await installed.agent.pod())["metadata"]["name"]
     shown = await installed.node.bed.kubectl(
         "--namespace=kube-system", "exec", pod, "--", "kubectl-inspect-gpushare-v2", "-d"
@@ -192,7 +192,7 @@ async def test_what_is_missing_is_one_line_and_one_metric_each(installed: Instal
     assert await installed.agent.reduced() == missing
 
 
-async def test_the_right_to_configmaps_is_missed_when_a_card_fails(installed: Installed) -> None:
+async def test_the_right_to_configmaps_is_missed_when_a_gpu_fails(installed: Installed) -> None:
     node = installed.node
     before = await installed.agent.reduced()
     node.stub.xid(3, 94)

@@ -228,7 +228,7 @@ async def test_pods_stay_as_they_are_while_their_agent_is_replaced_and_later_one
     await remove(site.bed, "later")
 
 
-async def test_destroy_leaves_pods_on_cards_and_the_nodes_labels_alone(site: Site) -> None:
+async def test_destroy_leaves_pods_on_gpus_and_the_nodes_labels_alone(site: Site) -> None:
     path = f"/api/v1/nodes/{site.cards.name}"
     kept, labels = await site.untouched(), (await site.bed.api.get(path))["metadata"]["labels"]
     await site.stack.destroy()

@@ -180,7 +180,7 @@ async def test_a_kubeconfig_of_several_clusters_is_of_no_use_without_a_context(
     assert shown.code == 0, shown.output
 
 
-async def test_a_drain_that_takes_too_long_gives_the_node_back(cluster: Cluster) -> None:
+async def test_a_drain_that_times_out_uncordons_the_node(cluster: Cluster) -> None:
     await cluster.run_pod("slow", "gpu-2", annotations={SLOW_DELETE: "true"})
     short = '-e{"nvidia_driver_drain_timeout": 3, "nvidia_driver_drain_force": true}'
     stopped = await cluster.stops_untouched("upgrade_driver", short, "--limit=gpu-2")
@@ -208,7 +208,7 @@ async def test_an_upgrade_ends_with_every_node_in_service(cluster: Cluster) -> N
     assert await cluster.schedulable() == [True, True]
 
 
-async def test_a_rollback_returns_all_nodes_but_those_that_somebody_else_has_cordoned(
+async def test_a_rollback_uncordons_all_nodes_except_those_that_an_administrator_cordoned(
     cluster: Cluster,
 ) -> None:
     # An interrupted run had cordoned gpu-1; an administrator uncordoned it, and cordoned it again.

@@ -101,7 +101,7 @@ def pids(node: GpuNode) -> dict[str, int]:
     return {each.pod: each.pid for each in live(node)}
 
 
-async def test_pods_of_the_original_live_on_and_their_cards_are_known(
+async def test_pods_of_the_aliyun_plugin_keep_running_and_their_gpus_are_known(
     gpus: GpuBed, pair: GpuNode, single: GpuNode
 ) -> None:
     bed = gpus.bed
@@ -137,7 +137,9 @@ async def test_pods_of_the_original_live_on_and_their_cards_are_known(
         )
 
 
-async def test_what_the_original_gave_away_is_not_given_again(gpus: GpuBed, pair: GpuNode) -> None:
+async def test_units_allocated_by_the_aliyun_plugin_are_not_allocated_again(
+    gpus: GpuBed, pair: GpuNode
+) -> None:
     bed, there = gpus.bed, {"kubernetes.io/hostname": "pair"}
     async with never_overcommitted(pair, T4):
         await bed.create_pods([pod("fits-nowhere", container(7), nodeSelector=there)])
@@ -149,9 +151,7 @@ async def test_what_the_original_gave_away_is_not_given_again(gpus: GpuBed, pair
     await until_agreed(pair, gpus.extender)
 
 
-async def test_a_container_of_the_original_that_ends_starts_again_on_its_card(
-    gpus: GpuBed, pair: GpuNode
-) -> None:
+async def test_a_container_of_the_aliyun_plugin_restarts_on_its_gpu(gpus: GpuBed, pair: GpuNode) -> None:
     before = {each.pod: each.uuid for each in live(pair)}
     pid = next(each.pid for each in live(pair) if each.pod == "default/one")
     await pair.kubelet.run_text(["kill", "-KILL", str(pid)])

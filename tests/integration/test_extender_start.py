@@ -88,7 +88,7 @@ async def test_half_of_the_tls_files_are_refused(bed: Bed) -> None:
     assert "--tls-cert, --tls-key and --client-ca go together" in text
 
 
-async def test_a_port_variable_that_is_no_number_selects_the_default_of_the_original(tmp_path: Path) -> None:
+async def test_an_invalid_port_variable_selects_the_default_of_the_aliyun_extender(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         "env", "PORT=twelve", GPUSHARE, "extender", f"--kubeconfig={tmp_path}/none",
         stderr=asyncio.subprocess.PIPE,
@@ -173,7 +173,7 @@ async def holder(bed: Bed) -> str:
     return str((await bed.api.get(LEASE))["spec"]["holderIdentity"])
 
 
-async def test_sigterm_gives_the_lease_back_and_the_next_one_binds_at_once(bed: Bed) -> None:
+async def test_sigterm_releases_the_lease_and_the_next_extender_binds_at_once(bed: Bed) -> None:
     first, second = ExtenderSpec("first"), ExtenderSpec("second")
     process = await start_extender(bed, first)
     assert await _binds(bed, first) == ""
@@ -190,7 +190,7 @@ def process_left_nothing(process: Process) -> bool:
     return not process.running and "Traceback" not in process.command.log.read_text()
 
 
-async def test_a_follower_forwards_binds_and_says_so_where_it_cannot(bed: Bed) -> None:
+async def test_a_follower_forwards_binds_or_returns_an_error(bed: Bed) -> None:
     leader, follower = ExtenderSpec("leader"), ExtenderSpec("follower")
     leading = await start_extender(bed, leader)
     await until(lambda: metric(leader, "gpushare_extender_leader 1.0"), "a leader")

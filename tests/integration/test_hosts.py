@@ -72,7 +72,7 @@ async def test_a_reboot_is_real_and_the_disk_stays(lab: Lab) -> None:
     assert "NVIDIA" in await lab.ssh("gpu-1", "lspci")
 
 
-async def test_a_host_whose_power_was_cut_starts_again_with_its_disk(lab: Lab) -> None:
+async def test_a_host_starts_with_its_disk_after_a_power_cut(lab: Lab) -> None:
     await lab.ssh("gpu-1", "echo kept >/etc/kept; sync")
     await lab.kill("gpu-1")
     with pytest.raises(TestbedError):
@@ -136,7 +136,7 @@ async def test_what_a_killed_maker_left_behind_is_cleared_by_the_next(name: str)
     assert left_of(folder) == []
 
 
-async def test_the_command_line_leaves_hosts_up_until_told(name: str) -> None:
+async def test_the_command_line_leaves_hosts_up_until_they_are_stopped(name: str) -> None:
     command = [sys.executable, "-m", "testbed.hosts", f"--name={name}"]
     inventory = Path((await run_text([*command, "up"], 120)).strip())
     reach = ["ssh", "-F", str(inventory.parent / "ssh_config"), "gpu-2", "hostname"]

@@ -250,7 +250,7 @@ async def test_programs_of_the_node_start_with_the_library_that_the_installer_pl
     assert LIBRARY in shown
 
 
-async def test_without_its_daemonset_the_library_stays_under_those_who_use_it(
+async def test_without_its_daemonset_the_library_stays_for_running_containers(
     bed: Bed, node: KubeletNode, placed: str
 ) -> None:
     await bed.kubectl("delete", "daemonset", ISOLATION_INSTALLER_NAME, "--namespace=kube-system")

@@ -208,7 +208,7 @@ async def test_the_scheduler_sends_a_pod_to_the_node_that_it_selects(bed: Bed, p
     await bed.api.delete(f"{PODS}/short")
 
 
-async def test_the_kubelet_answers_with_the_beds_certificate_and_knows_its_file_systems(
+async def test_the_kubelet_serves_the_certificate_of_the_bed_and_its_file_systems(
     bed: Bed, plain: KubeletNode
 ) -> None:
     assert await url_ready(f"https://{plain.address}:10250/healthz", bed.credentials.context())()
@@ -334,12 +334,12 @@ async def test_the_spec_that_runc_got_shows_environment_and_mounts(plain: Kubele
         await plain.oci_spec("default", "shown", "other", timeout_s=0.1)
 
 
-async def test_a_pod_that_sets_the_visible_devices_itself_sees_no_card(nvidia: KubeletNode, run: Run) -> None:
+async def test_a_pod_that_sets_the_visible_devices_itself_sees_no_gpu(nvidia: KubeletNode, run: Run) -> None:
     await run(nvidia, "greedy", env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
     assert cards_of(await nvidia.oci_spec("default", "greedy", "main")) == set()
 
 
-async def test_a_privileged_pod_that_sets_the_visible_devices_sees_all_cards(
+async def test_a_privileged_pod_that_sets_the_visible_devices_sees_all_gpus(
     nvidia: KubeletNode, run: Run
 ) -> None:
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
@@ -348,7 +348,7 @@ async def test_a_privileged_pod_that_sets_the_visible_devices_sees_all_cards(
 
 
 @pytest.mark.parametrize("variable", [DEVICE_MOUNTS, "all"])
-async def test_a_mount_selects_one_card_whatever_the_variable_says(
+async def test_a_mount_selects_one_gpu_regardless_of_the_variable(
     nvidia: KubeletNode, run: Run, variable: str
 ) -> None:
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": variable}]

@@ -147,7 +147,7 @@ async def bound(spec: ExtenderSpec) -> float:
     return await sample(spec, "gpushare_extender_binds_total", reason="bound")
 
 
-async def test_a_lease_that_is_deleted_under_its_holder_lets_nobody_bind_before_a_full_wait(bed: Bed) -> None:
+async def test_after_a_lease_is_deleted_no_extender_binds_before_a_full_wait(bed: Bed) -> None:
     holder, fresh = replica(lease="deleted"), replica(lease="deleted")
     await start_extender(bed, holder)
     await until_leads(holder)

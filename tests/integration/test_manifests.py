@@ -89,7 +89,7 @@ async def test_a_field_that_does_not_exist_would_be_found(bed: Bed) -> None:
         await apply(bed, [deployment], "--dry-run=server")
 
 
-async def test_a_gpu_pods_quota_holds_and_pods_without_gpu_memory_are_let_be(bed: Bed) -> None:
+async def test_a_quota_limits_gpu_pods_only(bed: Bed) -> None:
     await apply(bed, [each for each in rendered("example") if each["kind"] in ("Namespace", "ResourceQuota")])
     await bed.until_service_account("team-a")
 

@@ -170,7 +170,7 @@ async def test_labels_choose_pods_and_series(scene: AutoscaledCluster, pod: str)
     assert await chosen(metricLabelSelector="ContainerName!=bert-container") == {}
 
 
-async def test_a_bad_question_is_told_what_is_wrong(scene: AutoscaledCluster, pod: str) -> None:
+async def test_an_invalid_query_returns_the_reason(scene: AutoscaledCluster, pod: str) -> None:
     unknown = await refused(scene, f"{NEW}/namespaces/default/pods/*/DCGM_CUSTOM_PROCESS_SM")
     assert (unknown.status, unknown.reason) == (404, "NotFound")
     assert f"there is {SM}" in str(unknown)
@@ -182,7 +182,7 @@ async def test_a_bad_question_is_told_what_is_wrong(scene: AutoscaledCluster, po
     assert pod
 
 
-async def test_only_the_front_proxy_is_believed(scene: AutoscaledCluster, api: MetricsApi) -> None:
+async def test_only_the_front_proxy_is_trusted(scene: AutoscaledCluster, api: MetricsApi) -> None:
     status, message = await direct(api, client(scene), "system:admin")
     assert status == 403
     assert "no client certificate" in message
@@ -253,7 +253,7 @@ async def test_it_may_do_no_more_than_it_needs(scene: AutoscaledCluster, api: Me
 
 
 @pytest.mark.needs("prometheus")
-async def test_prometheus_tells_the_same(scene: AutoscaledCluster, api: MetricsApi, pod: str) -> None:
+async def test_prometheus_has_the_same_values(scene: AutoscaledCluster, api: MetricsApi, pod: str) -> None:
     address = scene.exporter.url.removeprefix("http://")
     prometheus = await start_prometheus(scene.bed, {"exporter": [address]})
     await api.process.stop()

@@ -135,7 +135,7 @@ def counts(node: Object) -> list[str | None]:
     return [section.get(RESOURCE_COUNT) for section in sections]
 
 
-async def test_the_node_shows_cards_labels_and_their_number(bed: Bed) -> None:
+async def test_the_node_shows_gpus_labels_and_their_number(bed: Bed) -> None:
     async with agent(bed, "shows") as made:
         made.publisher.set_node(desired_node(SHARED, '{"x":{"main":{"0":4}}}'))
         await made.settles()
@@ -198,7 +198,7 @@ async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
         assert made.metrics.registry.get_sample_value(name, {"right": "configmaps"}) == 1
 
 
-async def test_with_that_right_the_list_of_unhealthy_cards_is_made_and_kept(bed: Bed) -> None:
+async def test_with_that_right_the_list_of_unhealthy_gpus_is_made_and_kept(bed: Bed) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-n"
     async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
         api = AgentApi(client, node="n", identity="agent")

@@ -83,7 +83,7 @@ async def test_the_node_and_the_cluster_to_the_unit(scene: ScrapedCluster, level
         await records(scene.prometheus, f"{level}:gpushare_{record}", {(): value})
 
 
-async def test_the_ledger_and_what_was_given_agree(scene: ScrapedCluster) -> None:
+async def test_the_ledger_and_the_allocations_agree(scene: ScrapedCluster) -> None:
     drift = next(alert.expr for alert in ALERTS if alert.name == "GpuShareLedgerDrift")
     assert drift.endswith(" > 0.5")
     difference = await scene.prometheus.values(drift.removesuffix(" > 0.5"), "card")
@@ -91,7 +91,7 @@ async def test_the_ledger_and_what_was_given_agree(scene: ScrapedCluster) -> Non
     assert max(difference.values()) < 0.01
 
 
-async def test_every_rule_gives_data(scene: ScrapedCluster) -> None:
+async def test_every_rule_returns_data(scene: ScrapedCluster) -> None:
     for rule in RULES:
         assert await scene.prometheus.ask(rule.record), rule.record
 

@@ -144,7 +144,7 @@ async def test_a_component_that_takes_another_name_keeps_every_object_by_one_ali
     assert (await deployed.stack.preview()).changes == {}
 
 
-async def test_the_engines_state_holds_no_credentials(deployed: Deployed) -> None:
+async def test_the_state_of_the_engine_has_no_credentials(deployed: Deployed) -> None:
     user = yaml.safe_load(deployed.bed.kubeconfig.read_text())["users"][0]["user"]
     state = str(await deployed.stack.export())
     assert "gpushare-schd-extender" in state

@@ -103,7 +103,7 @@ async def test_an_installation_of_s3_is_taken_over_object_by_object(taken: Taken
     assert await unlike(taken.bed, RENDERED) == []
 
 
-async def test_the_originals_images_are_replaced_and_running_pods_kept(taken: TakenOver) -> None:
+async def test_the_images_of_the_aliyun_pair_are_replaced_and_running_pods_kept(taken: TakenOver) -> None:
     found = {name: spec["containers"][0]["image"] for name, spec in (await pod_specs(taken.bed)).items()}
     assert found["gpushare-schd-extender"] == CONFIG["extender"]["image"]
     assert found["gpushare-device-plugin-ds"] == CONFIG["devicePlugins"][0]["image"]
@@ -127,14 +127,14 @@ async def test_what_was_taken_over_outlives_the_stack_that_took_it(taken: TakenO
     assert await uids_by_name(taken.bed) == before
 
 
-async def test_after_that_nothing_changes_with_or_without_the_wish_to_take_over(taken: TakenOver) -> None:
+async def test_the_next_update_changes_nothing_with_or_without_adoption(taken: TakenOver) -> None:
     assert (await taken.stack.up("--refresh")).changes == {}
     taken.stack.configure(CONFIG)
     assert (await taken.stack.up("--refresh")).changes == {}
     assert taken.before.items() <= (await uids_by_name(taken.bed)).items()
 
 
-async def test_a_service_that_somebody_edited_is_found_by_refresh_and_mended_by_up(taken: TakenOver) -> None:
+async def test_an_edited_service_is_found_by_refresh_and_restored_by_up(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     edit = '{"spec": {"selector": {"component": "something-else"}}}'
     await bed.kubectl("patch", "service", "gpushare-schd-extender", "-n=kube-system", f"--patch={edit}")
@@ -165,7 +165,7 @@ async def test_an_up_that_was_killed_is_finished_by_an_up_that_may_take_over(tak
 TENANT = "Namespace/team-a"
 
 
-async def test_a_tenant_that_comes_back_has_its_namespace_again(taken: TakenOver) -> None:
+async def test_a_tenant_that_is_added_again_keeps_its_namespace(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     before = await uids_by_name(bed)
     stack.configure({**CONFIG, "tenants": []})
@@ -199,7 +199,7 @@ OURS = {"key": "example.com/gpu", "value": "shared", "effect": "NoSchedule"}
 THEIRS = {"key": "example.com/leaving", "effect": "NoSchedule"}
 
 
-async def test_taints_and_labels_that_somebody_else_set_are_a_conflict_and_stay(taken: TakenOver) -> None:
+async def test_taints_and_labels_of_another_manager_are_a_conflict_and_stay(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     await bed.add_nodes([SimNode("tainted", [Card()]), SimNode("switched", [Card()])])
     await bed.kubectl("taint", "node", "tainted", "example.com/leaving:NoSchedule")

@@ -114,7 +114,7 @@ async def why_pending(ring: Arena) -> str:
     return "\n".join([f"{len(waiting)} wait; most free: {free}", *lines[:10]])
 
 
-async def test_at_110_percent_no_card_is_overcommitted_and_no_pending_pod_fits() -> None:
+async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits() -> None:
     async with arena(ExtenderSpec()) as ring:
         pods = seeded_pods(1.1, seed=1)
         await ring.bed.create_pods(pods)

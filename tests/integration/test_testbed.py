@@ -84,7 +84,7 @@ async def ensure_node(bed: Bed) -> None:
         await bed.add_nodes([node()])
 
 
-async def test_a_simulated_node_is_ready_and_offers_its_cards(shared_bed: Bed) -> None:
+async def test_a_simulated_node_is_ready_and_offers_its_gpus(shared_bed: Bed) -> None:
     await ensure_node(shared_bed)
     stored = await shared_bed.api.get(f"/api/v1/nodes/{NODE}")
     assert stored["status"]["allocatable"][contract.RESOURCE_MEM] == "28"
@@ -135,7 +135,7 @@ async def test_a_pod_that_asks_for_gpu_memory_is_scheduled_and_runs(shared_bed: 
     await until_gone(shared_bed, f"{PODS}/asks")
 
 
-async def test_a_pod_that_no_node_can_hold_is_unschedulable(shared_bed: Bed) -> None:
+async def test_a_pod_that_fits_no_node_is_unschedulable(shared_bed: Bed) -> None:
     await ensure_node(shared_bed)
     await shared_bed.create_pods([gpu_pod("too-big", 29)])
 
@@ -178,7 +178,7 @@ async def test_a_service_account_has_only_the_rights_that_were_granted(shared_be
     await bed.kubectl("delete", "clusterrolebinding", "reads")
 
 
-async def test_a_group_gives_the_rights_that_were_granted_to_it(shared_bed: Bed) -> None:
+async def test_a_group_has_the_permissions_granted_to_it(shared_bed: Bed) -> None:
     kubeconfig = shared_bed.kubeconfig_for("jane", ["system:masters"])
     answer = await shared_bed.kubectl(f"--kubeconfig={kubeconfig}", "auth", "can-i", "*", "*")
     assert answer.strip() == "yes"
@@ -268,7 +268,7 @@ async def test_a_spawned_program_logs_restarts_and_is_known_by_name(shared_bed: 
     assert await process.wait() == -signal.SIGKILL
 
 
-async def test_a_program_that_ends_before_it_is_ready_is_an_error_with_its_last_words(
+async def test_the_error_for_a_program_that_ends_early_has_its_last_output(
     shared_bed: Bed,
 ) -> None:
     with pytest.raises(TestbedError, match=r"(?s)ended with 3.*last words"):

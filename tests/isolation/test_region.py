@@ -51,7 +51,7 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
     assert limits.MAX_CARDS == region.MAX_CARDS
 
 
-def test_the_region_says_who_uses_what(make: Make) -> None:
+def test_the_region_has_the_usage_of_each_process(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     with container.start("context(); alloc(1000); alloc(5000); say(0); sys.stdin.read()") as process:
@@ -130,7 +130,7 @@ os.kill(os.getpid(), 9)
     assert container.seen().cards[0].used == 4301 * MIB
 
 
-def test_a_lock_that_is_not_given_back_is_told(make: Make) -> None:
+def test_a_lock_that_is_not_released_is_an_error(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.python("context()")
@@ -144,7 +144,7 @@ def test_a_lock_that_is_not_given_back_is_told(make: Make) -> None:
         holder.communicate("")
 
 
-def test_a_region_that_nobody_has_begun_says_nothing() -> None:
+def test_an_unused_region_has_no_usage() -> None:
     assert region.read(region.empty) is None
 
 
@@ -154,7 +154,7 @@ def test_bytes_that_are_no_region_are_refused(content: bytes) -> None:
         region.read(lambda: content)
 
 
-def test_a_region_that_is_being_written_is_looked_at_again() -> None:
+def test_a_region_that_is_being_written_is_read_again() -> None:
     odd = bytearray(region.empty())
     odd[16] = 1
     views = [bytes(odd), region.empty(), region.empty(), *[region.empty()] * 3]

@@ -83,7 +83,7 @@ say(room()); sys.stdin.readline(); say(room(), unmap(0x10000000, 1000), cuda.cuM
             assert importer.communicate("\n")[0] == "[3801, 0, 0, 3801]\n"
 
 
-def test_a_handle_that_is_given_to_oneself_is_one_more(container: Container) -> None:
+def test_a_handle_imported_by_its_exporter_counts_again(container: Container) -> None:
     code = f"""{VMM}{SHARE}
 v, h = create(1000); again = take(give(h))
 say(again.value == h.value, cuda.cuMemRelease(h), room())

@@ -19,7 +19,7 @@ def compiled(target: Path, source: str, *flags: str, compiler: str = "gcc") -> P
 
 
 @pytest.mark.parametrize("way", ["dlsym", "dlvsym", "address", "address_v2"])
-def test_whoever_loads_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
+def test_a_program_that_loads_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
     container = make()
     container.limit(share(4, 15))
     client = compiled(tmp_path / "client", "client.c", "-ldl")
@@ -28,7 +28,7 @@ def test_whoever_loads_the_driver_is_limited(make: Make, tmp_path: Path, way: st
 
 
 @pytest.mark.parametrize("way", ["direct", "next", "dlsym"])
-def test_whoever_is_linked_to_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
+def test_a_program_linked_to_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
     container = make()
     container.limit(share(4, 15))
     client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
@@ -144,7 +144,7 @@ def test_a_program_without_cuda_opens_nothing(make: Make) -> None:
     assert done.stderr == ""
 
 
-def test_a_driver_that_is_closed_and_opened_again_is_the_same(make: Make) -> None:
+def test_a_driver_that_is_loaded_again_is_still_limited(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = """

@@ -120,11 +120,11 @@ def test_a_planted_import_breaks_the_contract(name: str, importer: str, imported
         ("standalone", f"{PLUGINS}.filter.planted", f"{PLUGINS}.plugin_utils.gpushare.contract"),
     ],
 )
-def test_an_import_at_its_place_is_allowed(name: str, importer: str, imported: str) -> None:
+def test_an_import_by_an_allowed_module_passes(name: str, importer: str, imported: str) -> None:
     assert contract(name).check(planted(importer, imported), verbose=False).kept
 
 
-def test_the_roots_are_all_packages_of_the_checkout_that_hold_python() -> None:
+def test_the_roots_are_all_python_packages_of_the_checkout() -> None:
     roots = set(configuration()["session_options"]["root_packages"])
     found = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert found <= roots

@@ -42,7 +42,7 @@ def says_xid(number: int) -> Callable[[str], bool]:
     return lambda text: f"XID {number}" in text
 
 
-async def test_an_xid_closes_its_card_for_what_comes_and_touches_nobody_who_runs(
+async def test_an_xid_makes_its_gpu_unschedulable_and_affects_no_running_pod(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     bed = gpus.bed
@@ -72,7 +72,7 @@ async def test_an_xid_closes_its_card_for_what_comes_and_touches_nobody_who_runs
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_card_recovers_from_an_error_that_needs_no_reset(gpus: GpuBed, node: GpuNode) -> None:
+async def test_a_gpu_recovers_from_an_error_that_needs_no_reset(gpus: GpuBed, node: GpuNode) -> None:
     node.stub.xid(1, 94)
     await until_unhealthy(node, "1")
     await until_unhealthy(node, "")

@@ -54,7 +54,7 @@ def frozen(node: GpuNode, name: str) -> Iterator[None]:
         (group / "freezer.state").write_text("THAWED")
 
 
-async def test_a_forced_deletion_frees_no_card_while_the_container_still_runs(
+async def test_a_forced_deletion_frees_no_gpu_while_the_container_still_runs(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     await two_full_cards(gpus)
@@ -73,7 +73,9 @@ async def test_a_forced_deletion_frees_no_card_while_the_container_still_runs(
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_card_whose_last_container_is_about_to_end_is_waited_for(gpus: GpuBed, node: GpuNode) -> None:
+async def test_an_allocation_waits_for_the_last_container_of_a_gpu_to_end(
+    gpus: GpuBed, node: GpuNode
+) -> None:
     await two_full_cards(gpus)
     async with never_overcommitted(node, T4):
         await force_off(gpus, "leaves")
@@ -89,7 +91,7 @@ def busy(volume: Path) -> Iterator[None]:
         yield
 
 
-async def test_a_card_is_not_given_on_while_the_kubelet_keeps_the_control_group_of_a_pod_that_is_gone(
+async def test_a_gpu_is_not_reallocated_while_the_cgroup_of_a_deleted_pod_remains(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     bed = gpus.bed

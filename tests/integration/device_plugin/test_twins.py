@@ -87,7 +87,7 @@ def claim(found: Object) -> str:
     return str(found["metadata"]["annotations"][contract.ANN_IDX])
 
 
-async def test_a_replica_of_the_same_name_that_comes_back_fast_gets_a_card_of_its_own(
+async def test_a_replica_of_the_same_name_that_comes_back_fast_gets_a_gpu_of_its_own(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     await gpus.bed.api.create(owners("StatefulSet"), owner("StatefulSet", "again", 2, container(T4)))
@@ -106,7 +106,9 @@ async def test_a_replica_of_the_same_name_that_comes_back_fast_gets_a_card_of_it
     await until_agreed(node, gpus.extender)
 
 
-async def test_unlike_pods_with_a_container_of_one_amount_are_told_apart(gpus: GpuBed, node: GpuNode) -> None:
+async def test_different_pods_with_containers_of_the_same_amount_are_distinguished(
+    gpus: GpuBed, node: GpuNode
+) -> None:
     """The older one was bound last and is asked for first; the agent learns that from the kubelet."""
     bed = gpus.bed
     await swept(gpus, node)

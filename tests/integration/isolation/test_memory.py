@@ -174,7 +174,7 @@ async def two_of_s2(bed: Bed, node: GpuNode) -> list[Object]:
 # --- S2 -----------------------------------------------------------------------------------------
 
 
-async def test_two_applications_of_3_gib_run_on_one_card_and_each_sees_its_own_limit(
+async def test_two_applications_of_3_gib_run_on_one_gpu_and_each_sees_its_own_limit(
     bed: Bed, node: GpuNode
 ) -> None:
     for each in await two_of_s2(bed, node):
@@ -293,9 +293,7 @@ async def test_an_images_own_preloads_are_hidden(bed: Bed) -> None:
     assert REFUSED in await inside(bed, "own", "cuda_malloc -size=5000")
 
 
-async def test_users_other_than_root_and_programs_with_rights_of_others_are_held(
-    bed: Bed, node: GpuNode
-) -> None:
+async def test_unprivileged_users_and_setuid_programs_are_limited(bed: Bed, node: GpuNode) -> None:
     found = await start(bed, "guest", cuda(securityContext={"runAsUser": 65534, "runAsGroup": 65534}))
     assert REFUSED in await inside(bed, "guest", "cuda_malloc -size=5000")
     assert REFUSED in await inside(bed, "guest", "setuid_malloc -size=5000")
@@ -316,7 +314,7 @@ async def load(node: GpuNode, folder: Path, image: str, files: dict[str, Path]) 
     await node.kubelet.load_images(archive)
 
 
-async def test_programs_of_glibc_2_31_are_held(bed: Bed, node: GpuNode, tmp_path: Path) -> None:
+async def test_programs_of_glibc_2_31_are_limited(bed: Bed, node: GpuNode, tmp_path: Path) -> None:
     root = await unpacked(userlands.BULLSEYE)
     await load(node, tmp_path, OLD_IMAGE, userlands.glibc(root, "cuda_malloc", tmp_path / "cuda_malloc"))
     found = await start(bed, "old", cuda(image=OLD_IMAGE))

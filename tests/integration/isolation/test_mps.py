@@ -106,9 +106,7 @@ async def inside(bed: Bed, name: str, command: str) -> str:
     return await bed.kubectl("exec", name, "--", "sh", "-c", f"({command}) 2>&1; true")
 
 
-async def test_a_container_is_given_its_part_of_the_card_by_mps_and_by_the_library(
-    bed: Bed, node: Node
-) -> None:
+async def test_a_container_is_limited_by_mps_and_by_the_library(bed: Bed, node: Node) -> None:
     await bed.create_pods([pod("part", container(4, core=25, image=IMAGE), **ONE_USER)])
     await running(bed, "part", 60)
     env = (await inside(bed, "part", "env")).splitlines()
@@ -130,7 +128,7 @@ async def test_a_container_is_given_its_part_of_the_card_by_mps_and_by_the_libra
     await remove(bed, "part")
 
 
-async def test_a_control_daemon_that_dies_is_started_again_where_containers_find_it(
+async def test_a_control_daemon_that_dies_is_restarted_at_the_same_path(
     bed: Bed, node: Node, program: Path
 ) -> None:
     await bed.create_pods([pod("stays", container(1, core=5, image=IMAGE), **ONE_USER)])

@@ -92,7 +92,7 @@ async def start(bed: Bed, node: Node, name: str, core: int) -> Object:
     return found
 
 
-async def test_two_containers_have_their_parts_of_a_card_and_keep_them_without_samples(
+async def test_two_containers_get_their_compute_shares_and_keep_them_without_samples(
     bed: Bed, node: Node
 ) -> None:
     small = await start(bed, node, "small", 25)
@@ -152,7 +152,7 @@ async def until_measured(node: Node, found: Object) -> None:
 # --- memory that no limit holds -----------------------------------------------------------------
 
 
-async def test_programs_that_go_past_the_library_are_told_on_their_pods_and_strangers_on_the_node(
+async def test_programs_that_bypass_the_library_cause_events_on_their_pods_and_others_on_the_node(
     bed: Bed, node: Node
 ) -> None:
     scripts = {

@@ -115,7 +115,7 @@ def test_what_does_not_work_ends_with_1_and_one_line(arguments: list[str], words
     assert done.stderr.count("\n") == 1
 
 
-def test_a_missing_library_is_told_with_the_extra_that_has_it() -> None:
+def test_the_error_for_a_missing_library_names_its_extra() -> None:
     group = LazyGroup("g", lazy={"x": Lazy("no_such_library:command", "", "extender")}, text="")
     with pytest.raises(ConfigError, match=r"no_such_library is not installed: .* `uv sync --extra extender`"):
         group.get_command(click.Context(group), "x")

@@ -329,7 +329,7 @@ def test_a_killed_installer_is_finished_by_a_run_with_the_right_settings(untagge
     assert untagged.manifest == untagged.original_stable
 
 
-def test_a_killed_installer_whose_extender_is_gone_is_undone(untagged: ControlPlane) -> None:
+def test_the_edit_of_a_killed_installer_is_undone_if_its_extender_is_gone(untagged: ControlPlane) -> None:
     process = untagged.edit_until_written()
     process.kill()
     process.communicate()
@@ -338,7 +338,7 @@ def test_a_killed_installer_whose_extender_is_gone_is_undone(untagged: ControlPl
     assert untagged.manifest == untagged.original_stable
 
 
-def test_a_journal_that_is_older_than_the_manifest_says_nothing_of_it(untagged: ControlPlane) -> None:
+def test_a_journal_older_than_the_manifest_is_ignored(untagged: ControlPlane) -> None:
     process = untagged.edit_until_written()
     process.kill()
     process.communicate()
@@ -375,7 +375,7 @@ def test_a_dry_run_shows_the_difference_and_writes_nothing(plane: ControlPlane) 
         ),
     ],
 )
-def test_the_extender_is_where_it_is_said_to_be(tmp_path: Path, flags: list[str], url: str) -> None:
+def test_the_configured_url_of_the_extender_is_used(tmp_path: Path, flags: list[str], url: str) -> None:
     plane = ControlPlane(tmp_path, 10259, "")
     plane.place(plane.original())
     words = ["install", f"--root={tmp_path}", "--dry-run", *flags]
@@ -417,7 +417,7 @@ def test_a_configuration_of_the_clusters_own_is_read_and_extended(plane: Control
         (lambda text: text, ["--control-planes=3"], "--control-planes needs POD_NAME"),
     ],
 )
-def test_what_cannot_be_done_is_told_and_nothing_is_touched(
+def test_an_impossible_edit_is_an_error_and_changes_nothing(
     tmp_path: Path, change: Any, flags: list[str], text: str
 ) -> None:
     plane = ControlPlane(tmp_path, 10259, "http://127.0.0.1:1/gpushare-scheduler")

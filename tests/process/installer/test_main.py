@@ -59,7 +59,7 @@ def test_install_prints_the_version(tmp_path: Path, node: Path, where: list[str]
     assert run("install", f"--package={package(tmp_path / 'p')}", *where) == f"{current_version(node)}\n"
 
 
-def test_uninstall_tells_what_stays_and_why(tmp_path: Path, node: Path, where: list[str]) -> None:
+def test_uninstall_reports_what_remains_and_why(tmp_path: Path, node: Path, where: list[str]) -> None:
     old, new = (install(package(tmp_path / name, name), node) for name in ("old", "new"))
     used(node, old)
     assert run("uninstall", "--settle-seconds=0", *where) == f"{old}  retained: in use by containers\n"

@@ -37,6 +37,6 @@ async def test_a_peer_that_is_silent_is_an_error_that_is_not_clear() -> None:
         assert not caught.value.clear
 
 
-async def test_a_client_that_is_not_open_says_so() -> None:
+async def test_a_client_that_is_not_open_raises_an_error() -> None:
     with pytest.raises(ApiError, match="not open"):
         await Peers().post("127.0.0.1:1", "/bind", b"")

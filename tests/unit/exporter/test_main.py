@@ -30,7 +30,7 @@ def test_a_node_without_a_name_is_refused_with_the_way_out() -> None:
         settings(node=None)
 
 
-def test_by_default_processes_are_not_told_apart() -> None:
+def test_by_default_processes_have_no_separate_series() -> None:
     assert not settings().each_process
     assert settings("--process-ids").each_process
 

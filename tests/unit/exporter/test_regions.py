@@ -60,7 +60,7 @@ def test_a_container_that_has_not_begun_its_region_uses_nothing(tmp_path: Path) 
     assert only(tmp_path) == LimitedContainer(OWNER, LIMITS, UNUSED)
 
 
-def test_what_processes_call_themselves_is_asked_only_where_somebody_is_held(tmp_path: Path) -> None:
+def test_names_of_processes_are_read_only_for_limited_containers(tmp_path: Path) -> None:
     mine = os.getpid()
     assert isolation_of(tmp_path, [mine], Path("/proc")).inner_pids == {}
     write_container_directory(tmp_path, OWNER, LIMITS, empty())
@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_region_that_cannot_be_believed_is_told_and_the_limit_stays(
+def test_an_invalid_region_is_reported_and_the_limit_stays(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
     write_container_directory(tmp_path, OWNER, LIMITS, content)
@@ -140,7 +140,7 @@ def test_a_limit_that_cannot_be_read_costs_its_container_only(tmp_path: Path) ->
     st.lists(st.tuples(st.integers(0, 8192), st.binary(min_size=1, max_size=64)), max_size=8),
     st.integers(0, SIZE + 9),
 )
-def test_any_bytes_in_a_region_are_read_or_told(
+def test_any_bytes_in_a_region_are_read_or_an_error(
     tmp_path: Path, writes: list[tuple[int, bytes]], size: int
 ) -> None:
     content = bytearray(SOUND + bytes(9))

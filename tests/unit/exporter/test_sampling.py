@@ -152,7 +152,7 @@ async def test_a_driver_that_is_silent_costs_its_series_and_no_scrape(tmp_path: 
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}
 
 
-async def test_a_driver_that_fails_is_told_once_and_so_is_its_return(tmp_path: Path) -> None:
+async def test_a_driver_failure_and_its_end_are_logged_once(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         good, found.cards.answer = found.cards.answer, GpuError("libnvidia-ml.so.1 was not found")
         with capture_logs() as reported:
@@ -166,14 +166,14 @@ async def test_a_driver_that_fails_is_told_once_and_so_is_its_return(tmp_path: P
     ]
 
 
-async def test_a_kubelet_without_the_socket_costs_nothing_that_annotations_tell(tmp_path: Path) -> None:
+async def test_without_the_kubelet_socket_values_of_annotations_remain(tmp_path: Path) -> None:
     async with setting(tmp_path, pod_resources=tmp_path / "none.sock") as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
         assert found.up == {**ALL_UP, "pod-resources": 0}
         assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
 
 
-async def test_processes_that_cannot_be_seen_are_nobodys_and_the_way_out_is_told(tmp_path: Path) -> None:
+async def test_invisible_processes_have_no_pod_and_the_remedy_is_logged(tmp_path: Path) -> None:
     async with setting(tmp_path, proc=tmp_path) as found:
         with capture_logs() as reported:
             await rounds(found, lambda: found.sampler.snapshot is not None)
@@ -183,7 +183,7 @@ async def test_processes_that_cannot_be_seen_are_nobodys_and_the_way_out_is_told
     assert any("hostPID: true" in each.get("reason", "") for each in reported)
 
 
-async def test_cards_are_shown_though_the_api_server_was_never_heard(tmp_path: Path) -> None:
+async def test_gpus_are_exported_without_the_api_server(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         found.pods.listed.clear()
         found.node.listed.clear()
@@ -193,7 +193,7 @@ async def test_cards_are_shown_though_the_api_server_was_never_heard(tmp_path: P
         assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {}
 
 
-async def test_what_isolation_counts_is_shown_and_a_spoilt_region_told_once(tmp_path: Path) -> None:
+async def test_counts_of_regions_are_exported_and_a_damaged_region_is_logged_once(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         state, owner = tmp_path / "isolation", DirectoryOwner("a-uid", "main")
         counted = region_bytes([CardUse("GPU-0", 0, 5, 5, 2)])
@@ -219,7 +219,7 @@ async def test_a_folder_of_isolation_that_cannot_be_listed_costs_its_series(tmp_
         assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
 
 
-async def test_a_node_that_the_cluster_does_not_have_is_told(tmp_path: Path) -> None:
+async def test_a_node_missing_from_the_cluster_is_logged(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         found.node.changed([Deleted("n")])
         with capture_logs() as reported:
@@ -276,14 +276,14 @@ async def test_a_snapshot_is_rendered_before_it_is_asked_for(
             assert b"DCGM_FI_DEV_FB_USED" in page
 
 
-async def test_formats_that_nobody_needs_are_not_kept(tmp_path: Path) -> None:
+async def test_unused_formats_are_not_kept(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         pages = {found.exposition(f"application/openmetrics-text; version=1.0.{i}") for i in range(20)}
         assert len(pages) == 20
         assert len(found.exposition._pages) <= 4
 
 
-def test_a_mirror_keeps_what_it_hears_and_tells_a_trouble_once() -> None:
+def test_a_mirror_keeps_its_objects_and_logs_a_problem_once() -> None:
     mirror: Mirror[str] = Mirror(KubeClient(ApiAccess(host="http://127.0.0.1:9")), own_node("n"))  # type: ignore[arg-type]
     assert mirror.latest(60) is None
     mirror.changed([Upserted("a", "1"), Upserted("b", "2"), Upserted("a", "3"), Deleted("b"), Deleted("c")])

@@ -136,7 +136,7 @@ async def test_the_note_of_each_bind_shows_what_is_left_after_it() -> None:
         ]
 
 
-async def test_the_note_names_every_card() -> None:
+async def test_the_note_names_every_gpu() -> None:
     async with rig(node("n", 14, 14), pod("a", demand(8, cards=2))) as r:
         await r.bind("a")
         assert r.notes[0].text == (
@@ -217,7 +217,7 @@ async def test_a_pod_that_requests_no_gpushare_resource_is_rejected_by_name_and_
         assert await r.bind("a") == BindResult()
 
 
-async def test_a_pod_that_requests_zero_is_bound_as_filter_let_it_pass_and_takes_no_card() -> None:
+async def test_a_pod_that_requests_zero_is_bound_as_filter_let_it_pass_and_takes_no_gpu() -> None:
     async with rig(node("n", 14, mode=Mode.CGPU, pods_per_card=1), pod("a", 4), pod("zero", 0)) as r:
         assert await r.bind("zero") == BindResult()
         assert await r.bind("a") == BindResult()
@@ -302,7 +302,7 @@ async def test_an_unclear_answer_keeps_the_units(error: Exception) -> None:
         assert "a" in r.binder.unclear
 
 
-async def test_a_second_attempt_on_the_same_node_posts_the_same_cards_again() -> None:
+async def test_a_second_attempt_on_the_same_node_posts_the_same_gpus_again() -> None:
     async with rig(node("n", 14, 14), pod("a", 4), pod("b", 10)) as r:
         r.api.script.append(fail(silence()))
         await r.bind("a")
@@ -375,7 +375,7 @@ async def test_a_conflict_with_another_writer_counts_the_pod_where_it_is() -> No
         assert (r.free("n"), r.free("m")) == ([14], [10])
 
 
-async def test_a_conflict_because_the_pod_is_a_new_one_forgets_the_old() -> None:
+async def test_a_conflict_with_a_new_pod_of_that_name_releases_the_old_one() -> None:
     async with rig(node("n", 14), pod("a", 4, name="web")) as r:
 
         async def replaced(api: FakeApi, _: object) -> None:
@@ -395,7 +395,7 @@ async def test_a_conflict_on_a_pod_that_is_unbound_releases_it() -> None:
         assert r.free() == [14]
 
 
-async def test_a_conflict_that_cannot_be_looked_into_keeps_the_units() -> None:
+async def test_a_conflict_that_cannot_be_verified_keeps_the_units() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script.append(fail(refused(409)))
         r.api.read_error = silence()
@@ -483,7 +483,7 @@ async def test_a_crash_costs_one_bind_and_keeps_its_units() -> None:
         assert await r.bind("b") == BindResult()
 
 
-async def test_a_crash_of_a_bind_whose_pod_the_watch_has_not_shown_is_tracked_too() -> None:
+async def test_an_aborted_bind_of_a_pod_unknown_to_the_watch_is_tracked_too() -> None:
     async with rig(node("n", 14)) as r:
         r.api.has(pod("a", 4))
         r.api.script.append(fail(RuntimeError("a defect")))

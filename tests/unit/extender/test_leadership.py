@@ -109,7 +109,7 @@ UNHELD = LeaseRecord("", "", 0, "", 0, "v")
 
 
 @pytest.mark.parametrize("lease", [None, UNHELD], ids=["absent", "never-held"])
-async def test_a_lease_that_tells_nothing_is_waited_for_in_full_and_caught_up_with(
+async def test_an_invalid_lease_is_waited_for_in_full_and_followed_by_a_catch_up(
     lease: LeaseRecord | None,
 ) -> None:
     """It may have been deleted while it was held, or another replica may bind without one."""
@@ -159,7 +159,7 @@ async def test_a_lease_that_was_free_since_before_the_lists_is_led_without_listi
     [(None, FREE), (FREE, replace(FREE, version="w")), (None, OTHER), (OTHER, FREE)],
     ids=["taken-and-given-back", "taken-and-given-back-again", "held-now", "was-held"],
 )
-async def test_a_lease_that_was_held_since_before_the_lists_needs_new_ones(
+async def test_a_lease_that_was_held_before_the_lists_requires_new_lists(
     before: LeaseRecord | None, after: LeaseRecord | None
 ) -> None:
     api, catch_up = FakeApi(), CatchUp()
@@ -169,7 +169,7 @@ async def test_a_lease_that_was_held_since_before_the_lists_needs_new_ones(
         assert not leadership.leads
 
 
-async def test_an_old_look_at_the_lease_counts_for_the_first_term_only() -> None:
+async def test_an_old_observation_of_the_lease_counts_for_the_first_term_only() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     leadership = candidate(api, catch_up, FAST)
     await leadership.observe_lease()
@@ -182,7 +182,7 @@ async def test_an_old_look_at_the_lease_counts_for_the_first_term_only() -> None
 
 
 @pytest.mark.parametrize("before", [OTHER, FREE, None], ids=["held", "free", "absent"])
-async def test_a_lease_that_is_absent_is_waited_for_whatever_was_seen_before_the_lists(
+async def test_an_absent_lease_is_waited_for_regardless_of_earlier_observations(
     before: LeaseRecord | None,
 ) -> None:
     api, catch_up = FakeApi(lease=before), open_gate()
@@ -193,7 +193,7 @@ async def test_a_lease_that_is_absent_is_waited_for_whatever_was_seen_before_the
         assert catch_up.begun == 0
 
 
-async def test_a_look_at_the_lease_that_fails_counts_for_nothing() -> None:
+async def test_a_failed_observation_of_the_lease_is_ignored() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     api.lease_errors.append(silence())
     async with running_after_scouting(api, catch_up, lambda: None) as leadership:

@@ -34,7 +34,7 @@ def record(
 # --- look ----------------------------------------------------------------------------------------
 
 
-def test_a_first_look_dates_what_it_sees_from_now() -> None:
+def test_a_first_observation_starts_now() -> None:
     assert observe(None, record(), 5.0) == Observation(record(), 5.0)
 
 
@@ -100,7 +100,7 @@ def test_the_time_that_the_holder_wrote_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("found", [None, record("", transitions=0)], ids=["absent", "never-held"])
-def test_a_lease_that_tells_nothing_of_who_could_be_binding_is_waited_for_in_full(
+def test_a_lease_without_a_known_holder_is_waited_for_in_full(
     found: LeaseRecord | None,
 ) -> None:
     assert TERMS.take_over_s == TERMS.lease_s + TERMS.post_s

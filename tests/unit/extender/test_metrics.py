@@ -20,7 +20,7 @@ def test_pods_without_a_node_wait() -> None:
     assert shown(pod("a", 6), pod("b", 4), pod("c", 2, at="n")) == (2, 4)
 
 
-def test_a_pod_of_several_cards_requests_its_part_of_each() -> None:
+def test_a_pod_on_several_gpus_requests_its_units_of_each() -> None:
     assert shown(pod("a", demand(6, cards=3))) == (1, 2)
 
 

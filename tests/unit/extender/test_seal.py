@@ -33,7 +33,7 @@ def test_a_claim_that_was_edited_is_void() -> None:
     assert SEALER.checked(edited).claim is None
 
 
-def test_only_the_claim_is_taken_from_a_pod_whose_seal_is_wrong() -> None:
+def test_only_the_claim_is_dropped_from_a_pod_with_a_wrong_seal() -> None:
     edited = replace(bound(), claim=pod("a", 4, at="n", card=1).claim)
     assert SEALER.checked(edited) == replace(edited, claim=None)
 
@@ -44,7 +44,7 @@ def test_a_sealed_mode_is_accepted(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("said", [None, Mode.CGPU])
-def test_the_seal_knows_the_mode_regardless_of_the_annotation(said: Mode | None) -> None:
+def test_the_seal_covers_the_mode_regardless_of_the_annotation(said: Mode | None) -> None:
     assert SEALER.checked(replace(bound(mode=Mode.SHARE), mode=said)) == bound(mode=Mode.SHARE)
 
 
@@ -61,7 +61,7 @@ def test_a_mode_without_a_sound_seal_is_not_known(seal: str | None) -> None:
     assert (found.claim, found.mode) == (None, None)
 
 
-def test_the_cards_of_a_pod_whose_mode_is_not_sealed_are_accepted_and_its_mode_is_not() -> None:
+def test_the_gpus_of_a_pod_whose_mode_is_not_sealed_are_accepted_and_its_mode_is_not() -> None:
     found = SEALER.checked(replace(bound(), mode=Mode.SHARE))
     assert found == bound()
 
@@ -109,7 +109,7 @@ def test_a_pod_that_is_not_bound_is_unchanged() -> None:
     assert SEALER.checked(pending) is pending
 
 
-def test_a_seal_fits_an_annotation_and_depends_on_every_part() -> None:
+def test_a_seal_fits_an_annotation_and_depends_on_every_field() -> None:
     shares = even_shares(demand(4), (0,))
     seals = {
         SEALER.seal("a", "n", shares),
@@ -125,7 +125,7 @@ def test_a_seal_fits_an_annotation_and_depends_on_every_part() -> None:
     assert all(seal and all(len(part) == 32 and part.isalnum() for part in seal.split(".")) for seal in seals)
 
 
-def test_in_the_cluster_an_edited_claim_counts_on_every_card_and_a_sealed_one_on_its_own() -> None:
+def test_in_the_cluster_an_edited_claim_counts_on_every_gpu_and_a_sealed_one_on_its_own() -> None:
     cluster = Cluster()
     cluster.sealer = SEALER
     cluster.change_nodes([Upserted("n", node("n", 14, 14))])

@@ -123,7 +123,7 @@ async def test_a_post_of_a_pod_that_is_not_unclear_makes_it_none() -> None:
 
 
 @pytest.mark.parametrize("found", [None, pod("new", 4, name="a")])
-async def test_a_pod_that_is_gone_from_etcd_is_forgotten_at_once(found: Pod | None) -> None:
+async def test_a_pod_that_is_gone_from_etcd_is_dropped_at_once(found: Pod | None) -> None:
     async with kept() as k:
         k.api.pods.clear()
         if found:

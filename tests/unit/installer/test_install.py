@@ -69,7 +69,7 @@ def test_the_same_package_is_the_same_version_wherever_it_is(one: Path, tmp_path
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_everybody_can_read_and_root_alone_can_write_whatever_the_umask(
+def test_all_users_can_read_and_only_root_can_write_with_any_umask(
     one: Path, folder: Path, mask: int
 ) -> None:
     before = os.umask(mask)
@@ -174,7 +174,7 @@ def test_a_folder_where_the_link_should_be_is_named(one: Path, folder: Path) -> 
         install(one, folder)
 
 
-def test_something_else_where_a_version_should_be_makes_room(one: Path, folder: Path) -> None:
+def test_a_file_at_the_path_of_a_version_is_replaced(one: Path, folder: Path) -> None:
     version = install(one, folder)
     module._remove(folder / version)
     (folder / version).symlink_to("/etc")
@@ -208,7 +208,7 @@ def test_a_library_that_is_not_what_was_packaged_is_refused_by_name(one: Path, f
         (f"{'0' * 64}  other.so\n", "does not list libgpushare.so: pull or build the image again"),
     ],
 )
-def test_checksums_that_say_nothing_are_refused(one: Path, folder: Path, text: str, problem: str) -> None:
+def test_empty_checksums_are_refused(one: Path, folder: Path, text: str, problem: str) -> None:
     (one / SUMS).write_text(text)
     with pytest.raises(ConfigError, match=problem):
         install(one, folder)
@@ -226,7 +226,7 @@ def test_a_folder_that_cannot_be_written_is_named(one: Path) -> None:
         install(one, Path("/proc/nothing"))
 
 
-def test_who_finds_the_folder_locked_waits_for_it(one: Path, folder: Path) -> None:
+def test_an_installer_waits_for_a_locked_directory(one: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     handle = os.open(folder, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
@@ -296,7 +296,7 @@ def dying(patch: pytest.MonkeyPatch, steps: int) -> None:
         patch.setattr(Path, name, counted(getattr(Path, name)))
 
 
-def test_versions_go_when_nobody_has_them(one: Path, two: Path, folder: Path) -> None:
+def test_unused_versions_are_removed(one: Path, two: Path, folder: Path) -> None:
     first, second = install(one, folder), install(two, folder)
     assert prune(folder, NO_VERSIONS) == {second: "new containers get it"}
     assert installed_versions(folder) == (second,)
@@ -312,7 +312,7 @@ def test_a_version_that_a_container_has_stays(one: Path, two: Path, folder: Path
     assert (folder / first / "libgpushare.so").read_text() == "one"
 
 
-def test_while_it_is_not_known_who_has_what_every_version_stays(one: Path, two: Path, folder: Path) -> None:
+def test_every_version_stays_while_the_used_ones_are_unknown(one: Path, two: Path, folder: Path) -> None:
     first, second = install(one, folder), install(two, folder)
     assert prune(folder, UnknownUsage("no record"))[first] == "may be in use: no record"
     assert len(installed_versions(folder)) == len({first, second})

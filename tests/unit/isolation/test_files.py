@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def test_words_are_written_in_their_order_and_nothing_else_changes(path: Path) -> None:
+def test_words_are_written_in_order_and_nothing_else_changes(path: Path) -> None:
     write_region(path, WRITES)
     content = path.read_bytes()
     assert content[8:11] == b"nEw"

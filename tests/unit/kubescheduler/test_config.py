@@ -133,7 +133,7 @@ def test_the_clusters_own_scheduler_keeps_its_lease(name: str | None) -> None:
     "options",
     [SchedulerOptions("gpushare"), SchedulerOptions(kubeconfig="/kc"), SchedulerOptions(leader_elect=False)],
 )
-def test_what_a_policy_has_no_place_for_is_refused_and_not_lost(options: SchedulerOptions) -> None:
+def test_settings_without_a_policy_field_are_refused(options: SchedulerOptions) -> None:
     with pytest.raises(ConfigError, match="use kube-scheduler's flags"):
         render(FULL, v(22), options=options, form=Format.POLICY)
 

@@ -144,7 +144,7 @@ def test_the_file_for_a_policy_is_not_that_of_the_cluster_and_not_for_newer_sche
     assert later == install(pod())
 
 
-def test_a_configuration_that_is_named_but_not_given_is_an_error() -> None:
+def test_a_named_but_missing_configuration_is_an_error() -> None:
     with pytest.raises(
         ConfigError, match=r"--config=/etc/own\.yaml, but the content of that file is missing"
     ):
@@ -196,7 +196,7 @@ def test_flags_among_the_arguments_are_found_there() -> None:
         ),
     ],
 )
-def test_a_pod_that_cannot_be_edited_is_told(change: Any, text: str) -> None:
+def test_a_pod_that_cannot_be_edited_is_an_error(change: Any, text: str) -> None:
     manifest = pod("1.22")
     change(manifest)
     with pytest.raises(ConfigError, match=text):
@@ -237,7 +237,7 @@ def test_a_policy_beside_our_folder_is_our_configuration_too() -> None:
     assert config_file_of(edit.manifest) == POLICY_FILE
 
 
-def test_the_arguments_of_a_process_are_all_words_behind_the_program() -> None:
+def test_the_arguments_of_a_process_are_all_words_after_the_program() -> None:
     made = pod("1.36")
     assert ["kube-scheduler", *arguments_of(made)] == words(made)
     container = made["spec"]["containers"][0]

@@ -84,7 +84,7 @@ def test_discovery_lists_what_the_source_document_shows() -> None:
     assert "pods/DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO" in listed
 
 
-def test_both_versions_are_told_and_the_newer_is_preferred() -> None:
+def test_both_versions_are_listed_and_the_newer_is_preferred() -> None:
     assert [each["version"] for each in group()["versions"]] == ["v1beta2", "v1beta1"]
     assert group()["preferredVersion"]["groupVersion"] == "custom.metrics.k8s.io/v1beta2"
 

@@ -28,7 +28,7 @@ def test_by_default_the_exporters_of_the_stack_are_scraped() -> None:
     assert not made.exporters({"component": "gpushare-metrics-api"})
 
 
-def test_prometheus_is_told_by_its_url() -> None:
+def test_prometheus_is_configured_by_its_url() -> None:
     made = settings(*TLS, "--source=prometheus", "--prometheus-url=http://prometheus:9090")
     assert (made.source, made.prometheus_url) == ("prometheus", "http://prometheus:9090")
 

@@ -34,5 +34,5 @@ def test_a_name_like_none_is_answered_with_all_of_that_kind() -> None:
     assert "DCGM_FI_DEV_GPU_UTIL" not in hint
 
 
-def test_a_metric_of_cards_is_not_one_of_pods() -> None:
+def test_a_metric_of_gpus_is_not_one_of_pods() -> None:
     assert isinstance(definition_of("DCGM_FI_DEV_GPU_UTIL", ObjectKind.PODS), str)

@@ -74,7 +74,7 @@ async def test_discovery(tmp_path: Path, path: str) -> None:
         assert scene.told.reviews[0]["nonResourceAttributes"] == {"path": path, "verb": "get"}
 
 
-async def test_groups_are_told_apart_by_their_lines(tmp_path: Path) -> None:
+async def test_groups_are_separate_header_lines(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         groups = [("X-Remote-User", "u"), ("X-Remote-Group", "a,b"), ("X-Remote-Group", "c")]
         await scene.ask(API, headers=groups)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ async def test_a_certificate_of_another_authority_does_not_get_through_tls(tmp_p
         assert scene.told.reviews == []
 
 
-async def test_before_the_front_proxy_is_known_nobody_gets_in(tmp_path: Path) -> None:
+async def test_before_the_front_proxy_is_known_all_requests_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, introduced=False) as scene:
         status, _ = await refused(scene, PODS, tls=scene.client())
         assert status == 503
@@ -120,13 +120,13 @@ async def test_before_the_front_proxy_is_known_nobody_gets_in(tmp_path: Path) ->
             await scene.ask(PODS)
 
 
-async def test_whose_role_does_not_allow_it_is_refused(tmp_path: Path) -> None:
+async def test_a_caller_without_permission_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         scene.told.allowed = False
         assert await refused(scene, PODS) == (403, f"user 'u' may not get {PODS}: no role of its allows it")
 
 
-async def test_where_nobody_says_what_is_allowed_nothing_is(tmp_path: Path) -> None:
+async def test_without_an_answer_about_permissions_requests_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         scene.told.allowed = ApiError("no answer in time")
         status, message = await refused(scene, PODS)
@@ -134,7 +134,7 @@ async def test_where_nobody_says_what_is_allowed_nothing_is(tmp_path: Path) -> N
         assert "no answer in time" in message
 
 
-async def test_health_is_for_everybody(tmp_path: Path) -> None:
+async def test_health_needs_no_permission(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         for path in ("/healthz", "/livez", "/readyz"):
             assert await scene.ask(path, tls=scene.client()) == (200, "ok")

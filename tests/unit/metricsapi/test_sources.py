@@ -110,7 +110,7 @@ async def test_no_exporter_at_all_is_an_error_with_the_way_out() -> None:
             await exporters(made, pages).values(QUESTION)
 
 
-async def test_an_exporter_that_does_not_tell_when_it_read_is_taken_as_fresh() -> None:
+async def test_samples_of_an_exporter_without_a_timestamp_are_fresh() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": page("p", 1).partition("\n")[0]}
         assert time.time() - (await exporters(made, pages).values(QUESTION))["p"].at < 5
@@ -135,6 +135,6 @@ async def test_prometheus_that_is_away_is_an_error() -> None:
             await Prometheus(pages, "http://127.0.0.1:1", ApiMetrics(), keep_s=60).values(QUESTION)
 
 
-async def test_a_client_that_is_not_open_says_so() -> None:
+async def test_a_client_that_is_not_open_raises_an_error() -> None:
     with pytest.raises(SourceError, match="not open"):
         await Pages(timeout_s=1).get("http://127.0.0.1:1")

@@ -43,7 +43,7 @@ PAGE = [
 ]
 
 
-def test_parts_of_time_are_averaged() -> None:
+def test_utilizations_are_averaged() -> None:
     assert values(PAGE, SM, ObjectKind.PODS) == {"busy": 30, "idle": 0}
     assert values(PAGE, SM, ObjectKind.NAMESPACES) == {"a": 20}
 
@@ -57,7 +57,7 @@ def test_a_node_has_what_runs_on_it_in_no_pod_too() -> None:
     assert values(PAGE, SM, ObjectKind.NODES, "") == {"n": 40, "m": 0}
 
 
-def test_the_ratio_is_all_that_is_used_over_all_that_was_given() -> None:
+def test_the_ratio_is_used_over_allocated_memory() -> None:
     assert values(PAGE, RATIO, ObjectKind.PODS) == {"busy": 0.5}
     assert values(PAGE, RATIO, ObjectKind.NAMESPACES) == {"a": 0.5}
 
@@ -85,7 +85,7 @@ def test_what_is_no_number_is_left_out() -> None:
     }
 
 
-def test_a_value_is_as_old_as_the_oldest_of_its_parts() -> None:
+def test_a_value_has_the_time_of_its_oldest_sample() -> None:
     book = ExporterReadings()
     book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 10)], 100)
     book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 20)], 90)

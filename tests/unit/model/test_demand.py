@@ -63,7 +63,7 @@ def test_the_containers_are_kept_in_their_order() -> None:
     assert asked(*listed).containers == listed
 
 
-def test_without_the_label_all_comes_from_one_card() -> None:
+def test_without_the_label_all_comes_from_one_gpu() -> None:
     assert asked(main(8, 40)).per_card == Amount(8, 40)
 
 
@@ -73,7 +73,7 @@ def test_the_label_spreads_the_pod_evenly() -> None:
 
 
 @pytest.mark.parametrize("label", ["0", "-1", "", "two", "1.5", "100000", " 2"])
-def test_a_label_that_is_no_number_of_cards_is_rejected_and_repeated(label: str) -> None:
+def test_a_label_that_is_no_number_of_gpus_is_rejected_and_repeated(label: str) -> None:
     found = refused(main(8), cards=label)
     assert f"label aliyun.com/gpu-count={label!r} is not a number of cards" in found.problem
 
@@ -87,7 +87,7 @@ def test_two_odd_containers_are_rejected_though_their_sum_is_even() -> None:
     assert refused(main(3), main(3), cards="2")
 
 
-def test_an_init_container_must_spread_as_well() -> None:
+def test_an_init_container_must_spread_too() -> None:
     found = refused(init(3, name="warm-up"), main(4), cards="2")
     assert found.problem.startswith("init container warm-up: limit aliyun.com/gpu-mem=3 cannot be spread")
 
@@ -114,13 +114,13 @@ def test_compute_comes_in_steps_of_5(core: int) -> None:
     assert "is not a multiple of 5 on each card" in refused(main(4, core)).problem
 
 
-def test_the_step_of_5_counts_on_each_card() -> None:
+def test_the_step_of_5_counts_on_each_gpu() -> None:
     assert asked(main(4, 10), cards="2").per_card.core == 5
     assert "is not a multiple of 5 on each card" in refused(main(4, 6), cards="2").problem
     assert "is not a multiple of 5 on each card" in refused(main(5, 5), cards="5").problem
 
 
-def test_a_card_has_100_percent_of_compute_and_no_more() -> None:
+def test_a_gpu_has_100_percent_of_compute_and_no_more() -> None:
     assert asked(main(4, 60), main(4, 40)).core == 100
     assert refused(main(4, 60), main(4, 45)).problem == (
         "limits aliyun.com/gpu-core.percentage=105 exceed 100 on each of 1 cards"

@@ -40,7 +40,7 @@ def test_a_selector_that_matches(text: str) -> None:
         "gpushare=true,zone=a",
     ],
 )
-def test_a_selector_that_does_not_hold(text: str) -> None:
+def test_a_selector_that_does_not_match(text: str) -> None:
     assert not parse_selector(text)(LABELS)
 
 

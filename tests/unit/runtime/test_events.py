@@ -214,7 +214,7 @@ async def test_a_queue_full_of_alarms_drops_what_is_none_and_then_the_oldest_ala
     assert scene.counts.count("dropped") == 2
 
 
-async def test_an_event_that_is_retried_gives_way_in_a_queue_that_filled_meanwhile() -> None:
+async def test_a_retried_event_is_dropped_if_the_queue_is_full() -> None:
     scene = Scene(errors=deque([answer(500)]))
 
     def flood() -> None:

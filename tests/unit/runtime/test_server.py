@@ -203,7 +203,7 @@ async def test_head_gets_the_length_and_no_body() -> None:
     ],
     ids=["text", "tls", "length", "smuggling", "connect", "http2", "endless-header", "endless-path"],
 )
-async def test_what_is_no_request_is_told_so_and_ends_the_connection(data: bytes) -> None:
+async def test_an_invalid_request_is_answered_and_ends_the_connection(data: bytes) -> None:
     async with scene() as s:
         answer = await s.once(data)
         assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
@@ -344,7 +344,7 @@ async def test_a_header_that_comes_twice_keeps_its_values_apart() -> None:
         assert made.asked[0].headers == {b"x-group": b"a,b\nc", b"x-other": b"1"}
 
 
-async def test_the_query_is_told_as_it_was_sent() -> None:
+async def test_the_query_is_passed_on_unchanged() -> None:
     async with scene() as made:
         wire = await made.connect()
         await wire.ask(b"GET /a%20b?c=%20d&e HTTP/1.1\r\n\r\n")

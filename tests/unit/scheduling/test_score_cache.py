@@ -46,7 +46,7 @@ def test_an_older_ledger_that_is_asked_again_starts_empty() -> None:
     assert fits_up_to(ledger) == {"a": 4, "b": 14}
 
 
-def test_of_too_many_demands_those_least_recently_used_are_forgotten() -> None:
+def test_the_least_recently_used_demands_are_evicted() -> None:
     score_cache = ScoreCache()
     for number in range(64):
         score_cache.scores(str(number))["a"] = number

@@ -32,5 +32,5 @@ def test_the_last_line_counts_failures() -> None:
     assert summary(outcomes, 2)[-1] == "molecule: 1 passed, 1 failed"
 
 
-def test_the_old_core_is_told_apart() -> None:
+def test_the_old_core_is_recognized() -> None:
     assert Run("a", Path("x/legacy/.venv")).title == "a (legacy)"

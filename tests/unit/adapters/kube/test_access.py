@@ -54,7 +54,7 @@ async def test_a_client_certificate_is_shown_where_there_is_one(tmp_path: Path) 
         assert await name(mine) == b"me"
 
 
-async def test_a_server_of_another_authority_is_refused_unless_told(tmp_path: Path) -> None:
+async def test_a_server_of_another_authority_is_refused_unless_configured(tmp_path: Path) -> None:
     (tmp_path / "other.crt").write_bytes(Authority.create("other").pair().cert)
     async with api_server(tmp_path) as access:
         other = replace(access, ca_file=str(tmp_path / "other.crt"))

@@ -103,7 +103,7 @@ async def test_a_pod_that_may_not_be_patched_at_all_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("by_status", [False, True])
-async def test_a_pod_whose_name_has_another_uid_is_gone(*, by_status: bool) -> None:
+async def test_a_pod_with_that_name_and_another_uid_is_gone(*, by_status: bool) -> None:
     answers = [status(403)] * by_status + [status(422, OTHER_UID, "Invalid")]
     with pytest.raises(ApiError, match="field is immutable") as caught:
         await exchange(lambda api: api.patch_pod(POD, {}), *answers)
@@ -119,7 +119,7 @@ async def test_another_refusal_is_what_it_is(code: int, message: str) -> None:
     assert caught.value.status == code
 
 
-async def test_the_list_of_unhealthy_cards_is_patched() -> None:
+async def test_the_list_of_unhealthy_gpus_is_patched() -> None:
     wire, _ = await exchange(lambda api: api.write_unhealthy("0,2"), fixed(200, "{}"))
     assert wire.seen == [("PATCH", f"{CONFIGMAPS}/unhealthy-gpu-n", MERGE, {"data": {"gpus": "0,2"}})]
 

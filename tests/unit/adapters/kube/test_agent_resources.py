@@ -44,7 +44,7 @@ def gpu_pod(*containers: dict[str, Any], annotations: dict[str, str] | None = No
     return found
 
 
-def test_a_bound_pod_tells_when_it_was_bound_where_and_whether_it_was_served() -> None:
+def test_a_bound_pod_has_its_bind_time_its_gpu_and_whether_it_was_served() -> None:
     found = gpu_pod(annotations=BOUND)
     assert (found.uid, found.pod.full_name, found.pod.node) == ("u", "ns/p", "n")
     assert found.claim == ((1, (4, 0)),)
@@ -83,7 +83,7 @@ def test_what_env_from_would_bring_is_not_known_and_does_not_count() -> None:
     assert gpu_pod(container(envFrom=[{"configMapRef": {"name": "x"}}])).picks_devices == frozenset()
 
 
-def test_the_apis_copy_of_a_static_pod_tells_the_uid_that_the_kubelet_knows() -> None:
+def test_the_mirror_of_a_static_pod_has_the_uid_of_the_kubelet() -> None:
     found = gpu_pod(
         annotations={"kubernetes.io/config.mirror": "hash", "kubernetes.io/config.source": "file"}
     )
@@ -198,7 +198,7 @@ async def test_all_pods_of_the_node_are_node_pods_with_their_containers_by_id() 
     assert listed["fieldSelector"] == "spec.nodeName=n"
 
 
-async def test_a_static_pod_is_the_node_pod_that_the_kubelet_knows() -> None:
+async def test_a_static_pod_is_the_node_pod_with_the_uid_of_the_kubelet() -> None:
     static = pod(container(units=None), annotations={"kubernetes.io/config.mirror": "hash"})
     ((change,), _) = await followed(node_pods("n"), static)
     assert (change.key, change.value.uid, change.value.gpu_pod) == ("u", "hash", None)

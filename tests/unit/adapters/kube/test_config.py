@@ -90,7 +90,7 @@ async def test_a_user_proves_itself(tmp_path: Path, user: dict[str, str], header
     assert access.verify
 
 
-async def test_an_exec_plugin_gives_the_token(tmp_path: Path) -> None:
+async def test_an_exec_plugin_returns_the_token(tmp_path: Path) -> None:
     version = "client.authentication.k8s.io/v1"
     answer = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": "made"}}
     plugin = {

@@ -104,7 +104,7 @@ async def test_the_last_good_token_stays_in_use_while_its_file_cannot_be_read(
     assert await access.authorization() == "Bearer second"
 
 
-async def test_each_time_that_a_token_is_lost_is_told(account: Account) -> None:
+async def test_each_loss_of_the_token_is_logged(account: Account) -> None:
     access = account.access()
     with capture_logs() as logs:
         for content in ("", "second", ""):

@@ -220,7 +220,7 @@ async def test_a_list_that_cannot_be_read_is_tried_again() -> None:
             assert "list cannot be read" in str(s.heard.troubles[0])
 
 
-async def test_a_refused_list_is_told_and_tried_again() -> None:
+async def test_a_refused_list_is_reported_and_retried() -> None:
     async with scene() as s:
         s.served.script += [fixed(403, '{"message":"cannot list things"}'), page(version="5")]
         async with following(s):
@@ -274,7 +274,7 @@ async def test_a_refresh_waits_for_a_list_that_was_begun_after_the_call() -> Non
             assert s.heard.syncs == 2
 
 
-async def test_a_refresh_whose_list_fails_waits_for_the_next_one() -> None:
+async def test_a_refresh_with_a_failed_list_waits_for_the_next_one() -> None:
     async with scene() as s:
         s.served.script.append(page(version="5"))
         async with following(s):

@@ -113,11 +113,11 @@ def test_a_sidecar_runs_beside_the_init_containers_after_it() -> None:
     assert demand(spec={"initContainers": [init, side]}).mem == 7
 
 
-def test_a_pod_whose_only_units_are_an_init_containers_is_ours() -> None:
+def test_a_pod_with_units_of_an_init_container_only_is_a_gpu_pod() -> None:
     assert demand(container("main"), spec={"initContainers": [container("init", "2")]}).mem == 2
 
 
-def test_several_cards_by_label() -> None:
+def test_several_gpus_by_label() -> None:
     found = demand(container("main", "8"), meta={"labels": {contract.LABEL_CARDS_PER_POD: "2", "app": "x"}})
     assert (found.cards, found.per_card) == (2, Amount(4))
 
@@ -127,7 +127,7 @@ def test_an_amount_that_is_none_names_the_container() -> None:
     assert problem(spec={"initContainers": [container("prep", "x")]}).startswith("init container prep: ")
 
 
-def test_a_placement_wish_is_read_and_an_unknown_one_is_malformed_but_still_counts() -> None:
+def test_a_placement_policy_is_read_and_an_unknown_one_is_malformed_but_still_counts() -> None:
     assert sound(meta={"annotations": {contract.ANN_PLACEMENT: "spread"}}).placement == "spread"
     wish = {"annotations": {contract.ANN_PLACEMENT: "random"}}
     wanted = sound(meta=wish).demand
@@ -164,7 +164,7 @@ def test_priority_and_nomination() -> None:
         ({"type": "Ready", "status": "False", "message": "no"}, None),
     ],
 )
-def test_what_the_scheduler_said_of_a_pod_that_it_could_not_place(
+def test_the_reason_of_the_scheduler_for_an_unscheduled_pod(
     condition: dict[str, str], says: str | None
 ) -> None:
     assert (
@@ -181,7 +181,7 @@ def test_a_bound_pods_annotations_are_its_claim() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"nodeName": ""}, {"nodeName": None}])
-def test_a_pod_that_is_not_bound_claims_nothing_whatever_it_says(spec: dict[str, Any]) -> None:
+def test_an_unbound_pod_claims_nothing_with_any_annotations(spec: dict[str, Any]) -> None:
     found = sound(meta={"annotations": CLAIM}, spec=spec)
     assert (found.node, found.claim) == (None, None)
 

@@ -39,7 +39,7 @@ async def test_a_socket_that_is_bound_is_named(tmp_path: Path) -> None:
         assert await take(names, 1) == ["kubelet.sock"]
 
 
-async def test_a_change_that_comes_while_nobody_waits_is_kept(tmp_path: Path) -> None:
+async def test_a_change_without_a_waiter_is_kept(tmp_path: Path) -> None:
     with FolderWatch(tmp_path) as names:
         waiting = asyncio.ensure_future(anext(names))
         await asyncio.sleep(0)

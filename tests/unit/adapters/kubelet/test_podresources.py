@@ -28,7 +28,7 @@ async def test_entries_of_one_device_each_become_one_value(tmp_path: Path) -> No
         }
 
 
-async def test_a_device_that_is_given_once_for_each_numa_node_counts_once(tmp_path: Path) -> None:
+async def test_a_device_listed_for_each_numa_node_counts_once(tmp_path: Path) -> None:
     async with served(tmp_path, Lister(pod("a", container("main", (MEM, ["x"]), (MEM, ["x"]))))) as resources:
         (found,) = await resources.list()
     assert found.ids == {"x"}

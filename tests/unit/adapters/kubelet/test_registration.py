@@ -42,7 +42,7 @@ async def test_a_kubelet_that_came_back_is_not_punished_for_its_absence(tmp_path
             await register(tmp_path / KUBELET_SOCKET, endpoint="p.sock", resource=resource)
 
 
-async def test_a_kubelet_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+async def test_a_kubelet_that_does_not_answer_times_out(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path):  # it dials an endpoint without a server
         with pytest.raises(KubeletError, match=r"Deadline Exceeded \(DEADLINE_EXCEEDED\)"):
             await register(tmp_path / KUBELET_SOCKET, endpoint="p.sock", resource=RESOURCE, timeout_s=0.1)

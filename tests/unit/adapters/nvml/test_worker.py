@@ -99,7 +99,7 @@ async def test_many_short_calls_may_take_longer_together(worker: Worker) -> None
     assert await worker.run(job) == 6
 
 
-async def test_a_caller_that_gives_up_does_not_disturb_the_others(worker: Worker) -> None:
+async def test_a_cancelled_caller_does_not_affect_the_others(worker: Worker) -> None:
     release = threading.Event()
     first = asyncio.create_task(worker.run(release.wait))
     second = asyncio.create_task(worker.run(lambda: "second"))

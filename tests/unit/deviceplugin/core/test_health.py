@@ -42,7 +42,7 @@ def test_an_application_error_marks_no_gpu(xid: int) -> None:
 
 
 @pytest.mark.parametrize("xid", [48, 63, 64, 74, 79, 94, 95, 119, 999])
-def test_any_other_xid_marks_its_card_at_once(xid: int) -> None:
+def test_any_other_xid_marks_its_gpu_at_once(xid: int) -> None:
     after = HEALTHY.after_fault(Fault("GPU-1", xid))
     assert list(after.unhealthy) == ["GPU-1"]
     assert after.unhealthy["GPU-1"].startswith(f"XID {xid}")
@@ -54,12 +54,12 @@ def test_the_list_of_ignored_xids_is_a_setting() -> None:
     assert strict.after_fault(Fault("GPU-0", 13)).unhealthy == {"GPU-0": "XID 13"}
 
 
-def test_an_xid_without_a_card_marks_every_card() -> None:
+def test_an_xid_without_a_gpu_marks_every_gpu() -> None:
     reason = f"XID {PASSING} on a GPU that the driver does not name"
     assert HEALTHY.after_fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
 
 
-def test_an_xid_of_a_card_that_is_not_shared_marks_none() -> None:
+def test_an_xid_of_a_gpu_that_is_not_shared_marks_none() -> None:
     assert HEALTHY.after_fault(Fault("MIG-1", 79)).unhealthy == {}
 
 

@@ -26,7 +26,7 @@ BARE = OwnNode("n", labels={"cgpu": "true"}, annotations={"theirs": "x"}, capaci
 ASSIGNED = '{"uid":{"main":{"0":4}}}'
 
 
-def test_a_serving_node_shows_cards_labels_and_their_number() -> None:
+def test_a_serving_node_shows_gpus_labels_and_their_number() -> None:
     want = desired_node(SHARED, ASSIGNED)
     assert parse_cards(want.annotations[ANN_CARDS] or "") == CARDS
     assert want.annotations[ANN_ASSIGNED_NODE] == ASSIGNED
@@ -39,7 +39,7 @@ def test_a_serving_node_shows_cards_labels_and_their_number() -> None:
     assert want.resources == {RESOURCE_COUNT: 2}
 
 
-def test_the_label_counts_all_cards_of_the_machine_and_the_resource_those_that_are_shared() -> None:
+def test_the_label_counts_all_gpus_of_the_machine_and_the_resource_those_that_are_shared() -> None:
     want = desired_node(SharedGpus(MemoryUnit.GIB, CARDS, (ExcludedGpu(2, "NVIDIA A30", "MIG"),)), "{}")
     assert (want.labels[LABEL_CARD_COUNT], want.resources[RESOURCE_COUNT]) == ("3", 2)
 
@@ -49,7 +49,7 @@ def test_an_unlisted_model_has_a_label() -> None:
     assert want.labels[LABEL_UNLISTED] == "NVIDIA-TITAN-Xp"
 
 
-def test_a_node_without_a_card_to_share_has_no_model() -> None:
+def test_a_node_without_a_gpu_to_share_has_no_model() -> None:
     want = desired_node(SharedGpus(MemoryUnit.GIB, (), (ExcludedGpu(0, "NVIDIA A30", "MIG"),)), "{}")
     assert (want.labels[LABEL_CARD_MODEL], want.labels[LABEL_CARD_MIB]) == (None, None)
     assert want.labels[LABEL_CARD_COUNT] == "1"

@@ -48,14 +48,14 @@ def test_what_a_region_has_counted_is_no_uncounted_process() -> None:
     assert found(region(counts(7, 3193, 0)), on("GPU-0", p7=3200)) == []
 
 
-def test_a_process_that_no_region_knows_is_one_whatever_it_has() -> None:
+def test_a_process_missing_from_the_region_is_uncounted_with_any_memory() -> None:
     assert found(region(counts(7, 100, 0)), on("GPU-0", p7=100, p8=1, p9=None)) == [
         (8, 1, False),
         (9, 0, False),
     ]
 
 
-def test_of_a_region_that_nobody_has_begun_no_process_is_known() -> None:
+def test_an_unused_region_knows_no_process() -> None:
     assert found(UNUSED, on("GPU-0", p7=100)) == [(7, 100, False)]
 
 

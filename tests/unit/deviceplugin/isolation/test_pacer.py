@@ -167,7 +167,9 @@ async def paced(node: Node, *paths: Path, tokens: int = 10**6) -> None:
 # --- rates --------------------------------------------------------------------------------------
 
 
-async def test_each_container_gets_the_rate_of_its_part(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_container_gets_the_launch_rate_of_its_compute_share(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seconds = count(1)
     monkeypatch.setattr(time, "monotonic_ns", lambda: next(seconds) * 10**9)
     small, large = node.hold(1, 25), node.hold(2, 75)
@@ -179,7 +181,7 @@ async def test_each_container_gets_the_rate_of_its_part(node: Node, monkeypatch:
     assert use(small)[1] > 0
 
 
-async def test_a_process_that_is_not_held_is_nobodys(node: Node) -> None:
+async def test_a_process_without_a_limit_counts_for_no_container(node: Node) -> None:
     path = node.hold(1)
     node.process(101, 1)
     (node.proc / "102").mkdir()
@@ -197,7 +199,7 @@ async def test_the_file_of_another_filesystem_is_no_region(node: Node) -> None:
     assert rate(path) == 0
 
 
-async def test_where_the_hosts_processes_are_not_seen_it_is_told_and_samples_grow_old(node: Node) -> None:
+async def test_without_host_processes_the_problem_is_logged_and_samples_age(node: Node) -> None:
     path = node.hold(1)
     node.cards.run(4_000_000)
     with capture_logs() as logs:
@@ -330,7 +332,7 @@ async def test_contexts_are_measured_without_a_compute_share_too(tmp_path: Path)
     assert node.age == 0
 
 
-async def test_containers_without_a_part_are_looked_at_now_and_then(node: Node) -> None:
+async def test_containers_without_a_compute_share_are_sampled_less_often(node: Node) -> None:
     node.hold(1, core=0)
     for _ in range(3):
         await node.look()
@@ -356,7 +358,7 @@ async def told(node: Node) -> list[tuple[str, str]]:
     return [(note.kind, note.reason) for note in node.setting.notes]
 
 
-async def test_a_process_that_its_region_does_not_know_is_told_on_its_pod(strict: Node) -> None:
+async def test_a_process_missing_from_its_region_causes_an_event_on_its_pod(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     await strict.look()
@@ -369,20 +371,22 @@ async def test_a_process_that_its_region_does_not_know_is_told_on_its_pod(strict
     assert "musl" in note.text
 
 
-async def test_a_process_that_is_counted_is_told_to_nobody(strict: Node) -> None:
+async def test_a_counted_process_causes_no_event(strict: Node) -> None:
     strict.process(101, 1)
     strict.cards.run(101, used=500 * MIB)
     assert await told(strict) == []
 
 
-async def test_much_more_than_was_counted_is_told_on_the_pod(strict: Node) -> None:
+async def test_much_uncounted_memory_causes_an_event_on_the_pod(strict: Node) -> None:
     strict.process(101, 1)
     strict.cards.run(101, used=2000 * MIB)
     assert await told(strict) == [("Pod", EVENT_UNCOUNTED)]
     assert "2000 MiB, of which 0 MiB are counted" in strict.setting.notes[0].text
 
 
-async def test_a_process_of_no_pod_beside_held_containers_is_told_on_the_node(strict: Node) -> None:
+async def test_a_process_of_no_pod_beside_limited_containers_causes_an_event_on_the_node(
+    strict: Node,
+) -> None:
     strict.free_process(102, "/system.slice/x.service")
     strict.cards.run(102, used=7 * MIB)
     assert await told(strict) == [("Node", EVENT_NOT_HELD)]
@@ -390,7 +394,7 @@ async def test_a_process_of_no_pod_beside_held_containers_is_told_on_the_node(st
     assert "pid 102 (Xorg) 7 MiB" in strict.setting.notes[0].text
 
 
-async def test_a_pod_that_is_not_held_is_told_so_beside_those_that_are(strict: Node) -> None:
+async def test_an_unlimited_pod_beside_limited_ones_gets_an_event(strict: Node) -> None:
     uid = "11111111-2222-3333-4444-555555555555"
     strict.setting.come(gpu_pod(uid, card=0))
     strict.free_process(102, f"/kubepods/pod{uid}/{'0' * 64}")
@@ -407,13 +411,13 @@ async def test_a_server_of_mps_is_no_stranger(strict: Node) -> None:
     assert await told(strict) == []
 
 
-async def test_a_card_on_which_nobody_is_held_is_nobodys_matter(strict: Node) -> None:
+async def test_a_gpu_without_limited_containers_causes_no_events(strict: Node) -> None:
     strict.free_process(102, "/")
     strict.cards.found = {"GPU-1": (ProcessReading(102, 7 * MIB),)}
     assert await told(strict) == []
 
 
-async def test_what_goes_past_the_library_in_a_pod_that_is_not_known_yet_is_told_once_it_is(
+async def test_a_bypass_in_an_unknown_pod_causes_an_event_once_the_pod_is_known(
     strict: Node,
 ) -> None:
     strict.setting.go("uid-1")
@@ -424,14 +428,14 @@ async def test_what_goes_past_the_library_in_a_pod_that_is_not_known_yet_is_told
     assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
 
 
-async def test_a_region_that_cannot_be_read_accuses_nobody(strict: Node) -> None:
+async def test_an_unreadable_region_causes_no_event(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     cut(strict.state / directory_name(1) / REGION)
     assert await told(strict) == []
 
 
-async def test_while_nvml_does_not_answer_what_was_told_stays_told(strict: Node) -> None:
+async def test_while_nvml_fails_events_are_not_repeated(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
@@ -444,7 +448,7 @@ async def test_while_nvml_does_not_answer_what_was_told_stays_told(strict: Node)
 # --- the job ------------------------------------------------------------------------------------
 
 
-async def test_while_nobody_is_held_nobody_is_asked(node: Node) -> None:
+async def test_without_limited_containers_nothing_is_sampled(node: Node) -> None:
     job = asyncio.ensure_future(node.pacer.run())
     try:
         await asyncio.sleep(0.05)

@@ -17,7 +17,7 @@ from tests.builders.scheduling import main, sound
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 
-async def test_a_container_gets_its_card(tmp_path: Path) -> None:
+async def test_a_container_gets_its_gpu(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
     here.come(gpu_pod("a", 2, card=1))
     answer = await here.mem.allocate(ids(1, 0, 1))
@@ -62,14 +62,14 @@ async def test_a_pod_that_never_appears_is_rejected_at_the_deadline(tmp_path: Pa
     assert answer.reason == "unknown_pod"
 
 
-async def test_a_pod_that_only_the_kubelet_knows_gets_a_card_too(tmp_path: Path) -> None:
+async def test_a_pod_known_only_to_the_kubelet_gets_a_gpu_too(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.strange = [gpu_pod("static", 1)]
     assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
     assert ("static", "main") in here.node_state.allocations.by_container
 
 
-async def test_a_card_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
+async def test_a_gpu_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 2)
     here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
@@ -85,7 +85,7 @@ async def test_a_card_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -
     assert set(here.node_state.allocations.by_container) == {("b", "main")}
 
 
-async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
+async def test_a_pod_that_will_not_leave_keeps_its_gpu(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 2)
     here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
@@ -326,7 +326,7 @@ async def test_pods_of_the_kubelet_alone_are_dropped_with_its_list(
     assert not here.node_state.allocations.gpu_pods
 
 
-async def test_a_cancelled_wait_is_forgotten(tmp_path: Path) -> None:
+async def test_a_cancelled_wait_is_removed(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     await here.mem.allocate(ids(0, 0))
     assert here.node_state._waiters == []

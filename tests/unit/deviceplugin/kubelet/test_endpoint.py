@@ -245,7 +245,7 @@ async def test_an_allocation_is_dropped_when_the_kubelet_goes_away(tmp_path: Pat
         await asyncio.gather(call, return_exceptions=True)
 
 
-async def test_at_the_end_calls_are_answered_streams_closed_and_the_socket_is_gone(tmp_path: Path) -> None:
+async def test_a_stop_answers_calls_closes_streams_and_removes_the_socket(tmp_path: Path) -> None:
     answerable = asyncio.Event()
     shelf = FakePlugin(slow=answerable)
     socket = tmp_path / "plugin.sock"
@@ -280,7 +280,7 @@ async def test_a_socket_that_another_process_left_is_taken_over(tmp_path: Path) 
         assert "fresh" in await next_list(second.stub.ListAndWatch(EMPTY))
 
 
-async def test_a_place_without_sockets_is_named(tmp_path: Path) -> None:
+async def test_the_error_for_a_directory_without_sockets_names_it(tmp_path: Path) -> None:
     with pytest.raises(KubeletError, match=f"{tmp_path}/none/plugin.sock: cannot listen"):
         async with served(tmp_path / "none"):
             pass

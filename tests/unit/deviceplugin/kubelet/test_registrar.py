@@ -58,7 +58,7 @@ async def registered(
         yield kubelet, seat
 
 
-async def test_the_kubelet_hears_resource_endpoint_version_and_options(tmp_path: Path) -> None:
+async def test_the_kubelet_receives_resource_endpoint_version_and_options(tmp_path: Path) -> None:
     async with registered(tmp_path) as (kubelet, seat):
         (request,) = kubelet.registrations
         assert (request.version, request.resource_name, request.endpoint) == (
@@ -110,7 +110,7 @@ async def test_an_absent_kubelet_is_waited_for_and_logged_once(tmp_path: Path) -
     assert str(tmp_path / KUBELET_SOCKET) in logs[0]["reason"]
 
 
-async def test_a_dead_kubelets_socket_is_retried_and_logged_once(tmp_path: Path) -> None:
+async def test_the_socket_of_a_dead_kubelet_is_retried_and_logged_once(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path):
         corpse = tmp_path / "corpse.sock"
         (tmp_path / KUBELET_SOCKET).rename(corpse)
