@@ -64,7 +64,7 @@ def test_a_small_stack_gets_the_source_documents_layout() -> None:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_the_stacks_are_sound(name: str) -> None:
+def test_the_stacks_are_valid(name: str) -> None:
     load(from_file(STACKS[name]))
 
 

@@ -29,7 +29,7 @@ def units(workload: Object) -> int:
     ("name", "total"),
     [("notebook", 12), ("app-3g", 8), ("app-6g", 4), ("binpack", 1), ("bert", 0), ("notebook-whole-card", 0)],
 )
-def test_the_workloads_ask_for_what_the_documents_show(name: str, total: int) -> None:
+def test_the_workloads_request_the_units_of_the_documentation(name: str, total: int) -> None:
     assert sum(units(each) for each in objects(name) if "template" in each["spec"]) == total
 
 

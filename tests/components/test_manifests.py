@@ -68,12 +68,12 @@ def all_stacks() -> list[list[Object]]:
     return [everything(load(from_file(path))) for path in STACKS.values()]
 
 
-def test_without_the_lease_right_no_rule_names_leases() -> None:
+def test_without_the_lease_permission_no_rule_names_leases() -> None:
     assert "leases" not in str(made(extender={"lease": False}))
 
 
 @pytest.mark.parametrize("lease", [True, False])
-def test_an_extender_binds_without_a_lease_only_where_it_has_no_right_to_one(
+def test_an_extender_binds_without_a_lease_only_without_that_permission(
     monkeypatch: pytest.MonkeyPatch, *, lease: bool
 ) -> None:
     container = pod(pick(made(extender={"lease": lease}), "Deployment"))["containers"][0]
@@ -208,7 +208,7 @@ def test_the_extender_parses_its_arguments_and_listens_on_the_port_of_the_probes
     assert (settings.shortlist, settings.cgpu_pods_per_card) == (50, 0)
 
 
-def test_what_is_not_set_is_the_extenders_own_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unset_values_are_the_defaults_of_the_extender(monkeypatch: pytest.MonkeyPatch) -> None:
     container = pod(pick(made(), "Deployment"))["containers"][0]
     settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {})
     assert (settings.shortlist, settings.cgpu_pods_per_card) == (0, 20)
@@ -232,7 +232,7 @@ def test_a_scheduler_without_other_extenders_gets_the_best_nodes_only(
     assert [each for each in command if each.startswith("--shortlist")] == flags
 
 
-def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
+def test_the_agent_parses_its_arguments_and_its_paths_are_mounted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = {"memoryUnit": "MiB", "deviceListStrategy": "cdi"}
@@ -250,7 +250,7 @@ def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
     assert settings.state.is_relative_to(settings.folder)
 
 
-def test_the_exporter_understands_its_command_line_and_finds_what_is_mounted(
+def test_the_exporter_parses_its_arguments_and_its_paths_are_mounted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = pod(exporter_of(made(monitoring={"exporter": {**MONITORING["exporter"], "intervalSeconds": 30}})))
@@ -277,7 +277,7 @@ def test_the_exporter_is_where_any_of_the_labels_is() -> None:
 
 
 @pytest.mark.parametrize(("state", "words"), [("present", install_library), ("absent", uninstall_library)])
-def test_the_installer_of_the_library_understands_its_command_line_and_finds_what_is_mounted(
+def test_the_library_installer_parses_its_arguments_and_its_paths_are_mounted(
     monkeypatch: pytest.MonkeyPatch, state: str, words: Any
 ) -> None:
     objects = made(isolation={"image": DIGEST, "state": state, "kubeletRoot": "/data/kubelet/"})
@@ -310,7 +310,7 @@ def test_the_library_is_installed_on_every_node_with_enforcement() -> None:
     assert set(found) == HELD
 
 
-def test_the_mps_daemon_understands_its_command_line_and_finds_what_is_mounted(
+def test_the_mps_daemon_parses_its_arguments_and_its_paths_are_mounted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     objects = made(mps={"image": DIGEST, "runtimeClass": "nvidia"})
@@ -376,7 +376,7 @@ def test_the_metrics_api_understands_its_command_line_and_is_where_its_apis_lead
     assert max(services, key=lambda each: each["versionPriority"])["version"] == "v1beta2"
 
 
-def test_prometheus_finds_every_daemon_of_ours_by_one_label_and_the_name_of_one_port() -> None:
+def test_prometheus_finds_every_daemon_by_one_label_and_one_port_name() -> None:
     objects = made(monitoring={**MONITORING, "operator": True}, isolation={"image": DIGEST})
     monitor = pick(objects, "PodMonitor")["spec"]
     (endpoint,) = monitor["podMetricsEndpoints"]
@@ -462,7 +462,7 @@ def test_a_kubeconfig_on_the_node_is_used_where_it_is_named() -> None:
     assert {"name": "kubeconfig", "hostPath": {"path": path, "type": "File"}} in spec["volumes"]
 
 
-def test_pools_share_their_rights_and_have_a_daemonset_each() -> None:
+def test_node_pools_share_one_role_and_have_a_daemonset_each() -> None:
     names = ("a", "b")
     pools = [{"name": name, "nodeSelector": {"gpushare": "true", "pool": name}} for name in names]
     objects = made(pools=pools)
@@ -563,7 +563,7 @@ def test_an_installer_that_is_ended_has_the_time_to_restore() -> None:
         ({"state": "absent"}, "restore", None),
     ],
 )
-def test_the_installer_understands_its_command_and_edits_what_is_mounted(
+def test_the_installer_parses_its_arguments_and_edits_a_mounted_directory(
     tmp_path: Path, settings: Object, verb: str, url: str | None
 ) -> None:
     manifest = tmp_path / "etc/kubernetes/manifests/kube-scheduler.yaml"

@@ -109,7 +109,7 @@ def pod(manifest: Object) -> Object:
         ),
     ],
 )
-def test_what_breaks_a_rule_is_named(spoil: Any, rule: str, text: str) -> None:
+def test_the_error_names_the_object_that_breaks_a_rule(spoil: Any, rule: str, text: str) -> None:
     manifest = deployment()
     spoil(manifest)
     found = broken(manifest)

@@ -235,7 +235,7 @@ def test_a_bad_configuration_stops_before_anything_is_registered() -> None:
     assert recorder.seen == []
 
 
-def test_pods_wait_for_their_rights_and_nothing_waits_for_pods() -> None:
+def test_pods_depend_on_their_roles_and_nothing_depends_on_pods() -> None:
     made: Any = [("Namespace", "a"), ("Role", "b"), ("Service", "s"), ("Deployment", "c")]
     assert list(map(str, _needed("DaemonSet", made))) == ["a", "b"]
     assert list(map(str, _needed("Service", made))) == ["a"]

@@ -183,7 +183,7 @@ async def test_the_aliyun_command_works_in_the_pod_of_the_aliyun_manifest(instal
     assert "1/88 (1%)" in shown
 
 
-async def test_what_is_missing_is_one_line_and_one_metric_each(installed: Installed) -> None:
+async def test_each_missing_feature_is_one_line_and_one_metric(installed: Installed) -> None:
     missing = {"leases", "secrets"}
     assert await installed.extender.told() == Counter(missing)
     assert await installed.extender.reduced() == missing
@@ -192,7 +192,7 @@ async def test_what_is_missing_is_one_line_and_one_metric_each(installed: Instal
     assert await installed.agent.reduced() == missing
 
 
-async def test_the_right_to_configmaps_is_missed_when_a_gpu_fails(installed: Installed) -> None:
+async def test_a_gpu_failure_reports_the_missing_permission_for_configmaps(installed: Installed) -> None:
     node = installed.node
     before = await installed.agent.reduced()
     node.stub.xid(3, 94)

@@ -372,7 +372,7 @@ async def test_by_environment_and_index_a_container_reaches_its_gpu(bed: Bed, en
     assert await reach(envvar, "modest") == {device(1)}
 
 
-async def test_by_environment_a_pod_that_sets_its_devices_itself_is_refused(
+async def test_with_environment_variables_a_pod_that_sets_its_devices_is_rejected(
     bed: Bed, envvar: GpuNode
 ) -> None:
     await bed.create_pods([pod_for(envvar, "greedy", obedient(4, env=[ALL_CARDS]))])

@@ -150,7 +150,7 @@ async def test_nothing_is_offered_while_another_plugin_serves_the_gpus(t4: GpuNo
     await until_allocatable(t4, 14)
 
 
-async def test_the_number_of_gpus_is_written_again_when_it_is_lost(t4: GpuNode) -> None:
+async def test_a_lost_number_of_gpus_is_written_again(t4: GpuNode) -> None:
     lost = {contract.RESOURCE_COUNT: None}
     await patch_node(t4, {"status": {"capacity": lost, "allocatable": lost}}, "/status")
 

@@ -66,7 +66,7 @@ async def test_the_error_for_a_missing_node_lists_the_nodes(
     assert "NODE_NAME='typo': no such node in the cluster; its nodes are: right, wrong" in end
 
 
-async def test_a_folder_of_sockets_that_is_missing_is_named(
+async def test_the_error_for_a_missing_socket_directory_names_it(
     gpus: GpuBed, stub: NvmlStub, tmp_path: Path
 ) -> None:
     end = await end_of(gpus, stub.env, f"--device-plugin-folder={tmp_path / 'missing'}")
@@ -74,7 +74,7 @@ async def test_a_folder_of_sockets_that_is_missing_is_named(
 
 
 @pytest.mark.needs("root")
-async def test_a_folder_of_sockets_that_is_read_only_is_named(
+async def test_the_error_for_a_read_only_socket_directory_names_it(
     gpus: GpuBed, stub: NvmlStub, tmp_path: Path
 ) -> None:
     mount = f'mount -t tmpfs -o ro tmpfs {tmp_path} && exec "$@"'

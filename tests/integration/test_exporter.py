@@ -205,7 +205,7 @@ async def test_a_pod_that_is_gone_is_shown_no_more(bed: Bed, shared: GpuNode, ex
     assert await exporter.values(ALLOCATED, "PodName") == {}
 
 
-async def test_a_gpu_that_is_lost_costs_its_own_series(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_lost_gpu_loses_its_series_only(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "stays", 4)
     index = await card_of(bed, "stays")
     shared.stub.lose(1 - index)
@@ -250,7 +250,7 @@ async def test_an_unavailable_kubelet_affects_its_series_only(
     await shared.until_offered()
 
 
-async def test_without_the_api_server_gpus_are_shown_and_nobodys_use(
+async def test_without_the_api_server_gpus_are_exported_without_usage_of_pods(
     bed: Bed, shared: GpuNode, exporter: Exporter
 ) -> None:
     await share(bed, "stays", 4)

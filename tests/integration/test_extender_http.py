@@ -259,7 +259,7 @@ async def test_a_filter_that_cannot_be_read_is_answered_with_its_error(
     await rig.alive()
 
 
-async def test_a_body_of_100_mb_is_refused_and_costs_no_memory(rig: Rig) -> None:
+async def test_a_body_of_100_mb_is_refused_without_memory_use(rig: Rig) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b"x" * 2**20
@@ -281,7 +281,7 @@ async def test_a_body_of_100_mb_is_refused_and_costs_no_memory(rig: Rig) -> None
         ("4Gi", "asked 4294967296"),
     ],
 )
-async def test_odd_quantities_are_refused_by_name(rig: Rig, amount: str, says: str) -> None:
+async def test_the_error_for_an_invalid_quantity_names_it(rig: Rig, amount: str, says: str) -> None:
     node = await rig.node(14)
     answer = await rig.filter(gpu_pod("x", None, resources={"aliyun.com/gpu-mem": amount}), node)
     assert says in answer["FailedAndUnresolvableNodes"][node]
@@ -358,7 +358,7 @@ async def test_bind_of_a_missing_pod_is_an_error(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {FORWARDED_HEADER: "1"}], ids=["asked", "forwarded"])
-async def test_a_pod_that_asks_for_nothing_of_ours_is_never_bound(rig: Rig, headers: dict[str, str]) -> None:
+async def test_a_pod_without_gpu_resources_is_never_bound(rig: Rig, headers: dict[str, str]) -> None:
     """Any tenant may reach the port: it would bind its pods past taints, affinity and priorities."""
     node, before = await rig.node(14), len(_binds(rig))
     pod = (await rig.bed.create_pods([gpu_pod(f"plain-{uuid4().hex[:8]}")]))[0]
@@ -487,7 +487,7 @@ def _refuse(status: int, reason: str) -> Callable[[web.Request], Awaitable[web.S
 @pytest.mark.parametrize(
     ("status", "reason"), [(429, "TooManyRequests"), (403, "Forbidden"), (422, "Invalid")]
 )
-async def test_a_clear_refusal_of_the_api_frees_the_units_and_is_passed_on(
+async def test_a_clear_rejection_by_the_api_releases_the_units_and_is_returned(
     rig: Rig, status: int, reason: str
 ) -> None:
     node, pod = await rig.node(14), await rig.create(4)

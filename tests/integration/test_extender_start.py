@@ -57,7 +57,7 @@ async def test_a_kubeconfig_that_is_no_yaml_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in text
 
 
-async def test_a_kubeconfig_that_is_a_folder_is_named(tmp_path: Path) -> None:
+async def test_the_error_for_a_kubeconfig_that_is_a_directory_names_it(tmp_path: Path) -> None:
     code, text = await fails_with(f"--kubeconfig={tmp_path}")
     assert code == 2
     assert f"kubeconfig {tmp_path}: Is a directory" in text
@@ -106,7 +106,7 @@ async def metric(spec: ExtenderSpec, line: str) -> bool:
     return line in await read_text(f"{spec.ops_url}/metrics")
 
 
-async def test_without_the_right_to_list_it_lives_is_not_ready_and_names_the_verb(bed: Bed) -> None:
+async def test_without_permission_to_list_it_is_alive_not_ready_and_names_the_verb(bed: Bed) -> None:
     spec = ExtenderSpec("stranger")
     process = await bed.spawn(
         spec.name, spec.argv(bed.kubeconfig_for("stranger")), ready=lambda: metric(spec, "gpushare_extender_")
@@ -123,7 +123,7 @@ async def test_without_the_right_to_list_it_lives_is_not_ready_and_names_the_ver
     await process.stop()
 
 
-async def test_a_missing_optional_right_is_a_reduced_mode_that_is_named(bed: Bed) -> None:
+async def test_a_missing_optional_permission_is_reported_as_degraded(bed: Bed) -> None:
     spec = ExtenderSpec("poor")
     await bed.apply(_LEASES_ONLY)
     process = await start_extender(bed, spec, bed.kubeconfig_for("poor"))

@@ -101,7 +101,7 @@ async def test_packages_install_from_the_signed_repository(lab: Lab) -> None:
     assert "535.183.01" in await lab.ssh("gpu-1", "nvidia-smi --query-gpu=driver_version")
 
 
-async def test_nothing_is_left_of_hosts_that_were_ended() -> None:
+async def test_nothing_is_left_of_stopped_hosts() -> None:
     async with Lab(HOSTS[:1]) as hosts:
         folder = hosts.folder
         assert left_of(folder)
@@ -118,7 +118,7 @@ def name() -> Iterator[str]:
     lock_file(folder).unlink(missing_ok=True)
 
 
-async def test_what_a_killed_maker_left_behind_is_cleared_by_the_next(name: str) -> None:
+async def test_leftovers_of_a_killed_process_are_removed_by_the_next(name: str) -> None:
     code = (
         "import asyncio\nfrom testbed.hosts import HOSTS, Lab\n"
         f"async def main():\n    lab = Lab(HOSTS[:1], name={name!r}, bound=False)\n"

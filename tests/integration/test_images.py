@@ -177,7 +177,7 @@ async def test_all_that_a_service_imports_is_inside(reports: dict[str, Any], ser
     assert reports[service]["failed_imports"] == {}
 
 
-async def test_what_it_does_not_import_is_not(reports: dict[str, Any], service: str) -> None:
+async def test_unused_packages_are_not_in_the_image(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["present"] == []
 
 
@@ -197,7 +197,7 @@ async def test_nothing_of_it_can_be_written(reports: dict[str, Any], service: st
     assert reports[service]["written"] == []
 
 
-async def test_no_file_lends_the_rights_of_its_owner(reports: dict[str, Any], service: str) -> None:
+async def test_no_file_has_setuid_or_setgid_bits(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["setuid"] == []
 
 
@@ -262,7 +262,7 @@ async def test_without_its_daemonset_the_library_stays_for_running_containers(
     assert await version_on(node) == placed
 
 
-async def test_absent_takes_the_link_and_leaves_what_containers_may_have(
+async def test_absent_removes_the_link_and_keeps_versions_that_containers_may_use(
     bed: Bed, node: KubeletNode, built: Images, placed: str
 ) -> None:
     await install(bed, node, built, State.ABSENT)

@@ -98,7 +98,7 @@ async def test_the_first_extender_of_a_cluster_waits_as_after_a_holder_that_died
     await stop(bed, [spec])
 
 
-async def test_without_the_right_to_leases_only_the_holder_binds_and_only_until_its_deadline(
+async def test_without_permission_for_leases_only_the_holder_binds_until_its_deadline(
     bed: Bed,
 ) -> None:
     specs = [replica(lease="three") for _ in range(3)]

@@ -123,7 +123,7 @@ async def leads_with_all_rights(ops_url: str) -> None:
     assert [line for line in missing if not line.endswith(" 0.0")] == []
 
 
-async def test_the_extender_gets_ready_with_the_rights_that_are_deployed_and_misses_none(bed: Bed) -> None:
+async def test_the_extender_is_ready_with_the_deployed_permissions_and_misses_none(bed: Bed) -> None:
     await grant(bed, "example")
     spec = ExtenderSpec()
     process = await start_extender(bed, spec)
@@ -183,7 +183,7 @@ def scheduler_of(bed: Bed, command: list[str], url: str, folder: Path) -> list[s
     return [command[0], *flags, "--bind-address=127.0.0.1", *access]
 
 
-async def test_the_scheduler_of_a_sidecar_binds_through_the_extender_under_the_deployed_rights(
+async def test_a_sidecar_scheduler_binds_with_the_extender_and_the_deployed_permissions(
     tmp_path: Path,
 ) -> None:
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:

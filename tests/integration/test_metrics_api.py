@@ -117,7 +117,7 @@ def client(scene: AutoscaledCluster, stem: str | None = None) -> ssl.SSLContext:
     return context
 
 
-async def test_discovery_lists_what_the_source_document_shows(
+async def test_discovery_lists_the_metrics_of_the_ack_documentation(
     scene: AutoscaledCluster, api: MetricsApi
 ) -> None:
     assert api.process.running
@@ -191,7 +191,7 @@ async def test_only_the_front_proxy_is_trusted(scene: AutoscaledCluster, api: Me
             await direct(api, client(scene, stem), "system:admin")
 
 
-async def test_the_front_proxys_client_may_read_what_its_roles_allow(
+async def test_the_client_of_the_front_proxy_can_read_what_its_roles_allow(
     scene: AutoscaledCluster, api: MetricsApi
 ) -> None:
     front = client(scene, "front-proxy-client")

@@ -145,7 +145,7 @@ async def test_the_node_shows_gpus_labels_and_their_number(bed: Bed) -> None:
         assert counts(node) == ["2", "2"]
 
 
-async def test_what_was_zeroed_or_lost_with_the_object_is_written_again(bed: Bed) -> None:
+async def test_zeroed_or_lost_values_of_the_node_are_written_again(bed: Bed) -> None:
     async with agent(bed, "loses") as made:
         made.publisher.set_node(desired_node(SHARED, "{}"))
         await made.settles()
@@ -184,7 +184,7 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
         assert (await made.sees(pod.uid, lambda gpu_pod: gpu_pod.served)).served
 
 
-async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
+async def test_without_permission_for_configmaps_all_else_works(bed: Bed) -> None:
     async with agent(bed, "reduced") as made:
         made.publisher.set_unhealthy("0")
         made.publisher.record_event(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
@@ -198,7 +198,7 @@ async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
         assert made.metrics.registry.get_sample_value(name, {"right": "configmaps"}) == 1
 
 
-async def test_with_that_right_the_list_of_unhealthy_gpus_is_made_and_kept(bed: Bed) -> None:
+async def test_with_that_permission_the_list_of_unhealthy_gpus_is_created_and_updated(bed: Bed) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-n"
     async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
         api = AgentApi(client, node="n", identity="agent")

@@ -108,7 +108,7 @@ async def test_a_panel_shows_data(scene: ScrapedCluster, panel: str) -> None:
     await until(lambda: scene.prometheus.ask(query), f"data of {panel}", 10)
 
 
-async def test_what_can_be_chosen_is_there(scene: ScrapedCluster) -> None:
+async def test_the_variables_of_the_dashboard_have_values(scene: ScrapedCluster) -> None:
     for page in PAGES:
         for choice in page.choices:
             query = choice.series.replace("$namespace", ".*")

@@ -184,7 +184,7 @@ async def test_a_refresh_finds_a_deleted_object_and_the_next_up_brings_it_back(d
         ({"replica": 1}, "extender.replica: unknown key; use one of image, replicas, "),
     ],
 )
-async def test_a_bad_configuration_stops_with_key_value_and_what_is_allowed(
+async def test_the_error_for_a_bad_configuration_has_key_value_and_valid_values(
     deployed: Deployed, change: dict[str, Any], text: str
 ) -> None:
     before = await uids_by_name(deployed.bed)
@@ -295,7 +295,7 @@ async def test_a_tenant_of_another_name_is_another_tenant_and_pods_of_the_former
     assert await uids(bed, "team-a") == [before]
 
 
-async def test_destroy_takes_everything_of_ours_and_leaves_pods_their_namespaces_and_labels_alone(
+async def test_destroy_removes_all_objects_except_pods_their_namespaces_and_labels(
     deployed: Deployed,
 ) -> None:
     bed, everywhere = deployed.bed, ("default", "team-a", "team-b")

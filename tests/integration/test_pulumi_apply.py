@@ -89,7 +89,7 @@ async def pod_specs(bed: Bed) -> dict[str, Object]:
     return {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in items}
 
 
-async def test_what_exists_is_not_taken_over_unasked(taken: TakenOver) -> None:
+async def test_existing_objects_are_not_adopted_by_default(taken: TakenOver) -> None:
     # The engine stops at the first ones that it meets.
     assert re.search(
         r"error: (kube-system/)?gpushare-(schd-extender|device-plugin)\S* already exists", taken.refusal
@@ -118,7 +118,7 @@ async def test_fields_that_only_the_old_files_set_stay(taken: TakenOver) -> None
     assert {"kubeconfig", "time-zone"} <= {each["name"] for each in agent["volumes"]}
 
 
-async def test_what_was_taken_over_outlives_the_stack_that_took_it(taken: TakenOver) -> None:
+async def test_adopted_objects_outlive_the_stack(taken: TakenOver) -> None:
     before = await uids_by_name(taken.bed)
     await taken.stack.destroy()
     assert await uids_by_name(taken.bed) == before

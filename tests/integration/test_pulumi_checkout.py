@@ -98,7 +98,7 @@ async def test_up_deploys_the_example(checkout: Checkout) -> None:
     assert (await uids_by_name(checkout.bed)).keys() - before.keys() == names_of(RENDERED)
 
 
-async def test_pulumi_install_takes_nothing_away_that_make_setup_made(checkout: Checkout) -> None:
+async def test_pulumi_install_removes_nothing_that_make_setup_created(checkout: Checkout) -> None:
     await checkout.run("make", "setup")
     before = await installed(checkout)
     uv = str(checkout.folder / ".venv" / "bin" / "uv")

@@ -90,7 +90,7 @@ async def test_annotations_of_pods_bound_before_there_was_a_key_are_trusted() ->
         await until_used(spec, 0, 10)
 
 
-async def test_a_second_replica_believes_what_the_first_has_bound() -> None:
+async def test_a_second_replica_trusts_binds_of_the_first() -> None:
     first, second = ExtenderSpec("first", flags=QUICK), ExtenderSpec("second", flags=QUICK)
     async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(first.url)])) as bed:
         await grant(bed)

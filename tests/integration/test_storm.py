@@ -123,7 +123,7 @@ async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits() 
         await ring.no_card_was_over_its_size()
 
 
-async def test_at_60_percent_none_pends() -> None:
+async def test_at_60_percent_no_pod_is_pending() -> None:
     async with arena(ExtenderSpec()) as ring:
         pods = seeded_pods(0.6, seed=2)
         await ring.bed.create_pods(pods)
@@ -146,7 +146,7 @@ async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing()
         await ring.no_card_was_over_its_size()
 
 
-async def test_an_api_server_that_is_away_for_ten_seconds_loses_nothing() -> None:
+async def test_an_outage_of_the_api_server_of_ten_seconds_loses_nothing() -> None:
     async with arena(ExtenderSpec(flags=QUICK_LEASE)) as ring:
         pods = seeded_pods(1.1, seed=4)
         half = len(pods) // 2

@@ -112,7 +112,7 @@ async def test_a_node_that_lost_readiness_gets_it_back_and_keeps_its_resources(s
     await bed.delete_node("unwell")
 
 
-async def test_pods_run_on_a_node_that_comes_again_under_its_name(shared_bed: Bed) -> None:
+async def test_pods_run_on_a_node_that_is_added_again(shared_bed: Bed) -> None:
     """A pod without a scheduler comes at once, when kwok may still hold the lease of the node before."""
     for number in range(5):
         name = f"early-{number}"
@@ -165,7 +165,7 @@ async def test_a_pod_with_a_brake_starts_and_ends_when_the_brake_goes(shared_bed
     await until_gone(bed, path)
 
 
-async def test_a_service_account_has_only_the_rights_that_were_granted(shared_bed: Bed) -> None:
+async def test_a_service_account_has_only_granted_permissions(shared_bed: Bed) -> None:
     bed, user = shared_bed, f"system:serviceaccount:kube-system:{contract.EXTENDER_NAME}"
     async with bed.api_for(user) as api:
         with pytest.raises(ApiError) as refused:
@@ -184,7 +184,7 @@ async def test_a_group_has_the_permissions_granted_to_it(shared_bed: Bed) -> Non
     assert answer.strip() == "yes"
 
 
-async def test_kubectl_applies_manifests_and_reports_what_it_could_not_do(shared_bed: Bed) -> None:
+async def test_kubectl_applies_manifests_and_reports_errors(shared_bed: Bed) -> None:
     await shared_bed.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {key: value}\n")
     stored = await shared_bed.api.get("/api/v1/namespaces/default/configmaps/applied")
     assert stored["data"] == {"key": "value"}
@@ -216,7 +216,7 @@ async def test_a_killed_etcd_comes_back_with_its_objects(shared_bed: Bed) -> Non
     assert stored["metadata"]["name"] == NODE
 
 
-async def test_a_paused_api_server_is_silent_until_it_goes_on(shared_bed: Bed) -> None:
+async def test_a_paused_api_server_does_not_respond_until_it_is_resumed(shared_bed: Bed) -> None:
     await shared_bed.pause("kube-apiserver")
     with pytest.raises(ApiError) as silent:
         await shared_bed.api.request("GET", "/readyz", timeout_s=0.5)

@@ -208,7 +208,7 @@ async def test_it_survives_restarts_of_kubelet_and_agent(gpus: GpuBed, switched:
     await running(gpus.bed, f"{APP}-0")
 
 
-async def test_the_other_gpu_takes_pods_and_the_full_one_none_until_its_pod_is_gone(
+async def test_the_other_gpu_takes_pods_and_the_full_one_none_before_its_pod_is_gone(
     gpus: GpuBed, switched: Switched
 ) -> None:
     bed, node, mine = gpus.bed, switched.node, switched.mine

@@ -213,7 +213,7 @@ say(os.waitpid(pid, 0)[1], time.monotonic() - begin > 0.25)
     assert spent(launcher) == 1000 * 32
 
 
-def test_what_is_captured_does_not_wait(launcher: Container) -> None:
+def test_captured_launches_do_not_wait(launcher: Container) -> None:
     limited(launcher)
     launcher.python("context()")
     rate(launcher, 1)

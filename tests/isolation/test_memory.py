@@ -11,7 +11,7 @@ def told(container: Container, code: str) -> list[Any]:
     return [json.loads(line) for line in container.python(code).stdout.splitlines()]
 
 
-def test_what_is_beyond_the_limit_is_refused_with_code_2(make: Make) -> None:
+def test_a_request_beyond_the_limit_fails_with_code_2(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = "context(); say(alloc(4301)[0], left()); say(alloc(1)[0])"
@@ -60,7 +60,7 @@ def test_the_primary_context_counts_once(make: Make) -> None:
     assert container.seen().cards[0].used == 0
 
 
-def test_freed_memory_can_be_had_again(make: Make) -> None:
+def test_freed_memory_can_be_allocated_again(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = "context()\nfor i in range(50):\n v, at = alloc(3000); say(v, free(at), left())"

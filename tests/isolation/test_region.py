@@ -65,7 +65,7 @@ def test_the_region_has_the_usage_of_each_process(make: Make) -> None:
         process.communicate("")
 
 
-def test_a_context_is_charged_with_what_was_measured(make: Make) -> None:
+def test_a_context_is_charged_with_its_measured_size(make: Make) -> None:
     container = make(context_mib=121)
     container.limit(share(4, 15, context_mib=121))
     code = "context(); alloc(1000); say(left()[1]); sys.stdin.readline(); say(left()[1], alloc(3001)[0])"
@@ -85,7 +85,7 @@ def test_a_context_is_charged_with_what_was_measured(make: Make) -> None:
         process.communicate("")
 
 
-def test_what_was_measured_of_another_counts_for_all(make: Make) -> None:
+def test_a_measurement_of_one_context_counts_for_all(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     with container.start("context(); say(0); sys.stdin.read()") as process:
@@ -96,7 +96,7 @@ def test_what_was_measured_of_another_counts_for_all(make: Make) -> None:
         process.communicate("")
 
 
-def test_what_was_measured_of_a_process_that_is_gone_counts_for_none(make: Make) -> None:
+def test_a_measurement_of_an_ended_process_is_ignored(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.python("context()")
@@ -104,7 +104,7 @@ def test_what_was_measured_of_a_process_that_is_gone_counts_for_none(make: Make)
     assert container.python("context(); say(left()[1])").stdout == "[4301]\n"
 
 
-def test_what_the_agent_wrote_first_stays(make: Make) -> None:
+def test_the_first_value_of_the_agent_stays(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.write(*region.rate_writes(0, 1000, 5))

@@ -44,7 +44,7 @@ def used(container: Container) -> int:
     return container.seen().cards[0].used // MIB
 
 
-def test_what_is_imported_is_charged_once(container: Container) -> None:
+def test_imported_memory_is_charged_once(container: Container) -> None:
     with maker(container, GIVES) as (process, number):
         code = f"""{VMM}{SHARE}
 h = take(file_of({process.pid}, {number}))
@@ -56,7 +56,7 @@ say(unmap(0x10000000, 1000), cuda.cuMemRelease(h), room())
         assert container.python(f"{VMM}say(room())").stdout == "[3301]\n"
 
 
-def test_what_its_maker_lets_go_of_is_nobodys_and_the_importers_own_stays(container: Container) -> None:
+def test_a_release_by_the_exporter_leaves_the_memory_of_the_importer(container: Container) -> None:
     code = GIVES + "say(cuda.cuMemRelease(h), room()); sys.stdin.readline()"
     with maker(container, code) as (process, number):
         imports = f"""{VMM}{SHARE}
@@ -92,7 +92,7 @@ say(cuda.cuMemRelease(again), room())
     assert container.python(code).stdout == "[true, 0, 3301]\n[0, 4301]\n"
 
 
-def test_what_is_opened_by_a_handle_of_another_process_is_charged_once(container: Container) -> None:
+def test_memory_opened_by_a_handle_of_another_process_is_charged_once(container: Container) -> None:
     with maker(container, GIVES_IPC) as (process, text):
         code = f"""{IPC}
 v, at = open_memory({text!r})

@@ -83,7 +83,7 @@ def test_a_second_release_of_a_handle_frees_nothing(container: Container) -> Non
     assert told(container, code) == [[0, True, 3301]]
 
 
-def test_create_map_release_again_and_again_leaks_nothing(container: Container) -> None:
+def test_repeated_create_map_release_leaks_nothing(container: Container) -> None:
     code = (
         VMM
         + """

@@ -50,7 +50,7 @@ def test_another_interposer_sees_each_call_once(make: Make, tmp_path: Path, *, f
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_driver_shows_what_it_has_and_no_more(make: Make, era: int) -> None:
+def test_a_lookup_finds_only_functions_of_the_driver(make: Make, era: int) -> None:
     names = "cuMemAlloc_v2 cuMemCreate cuMemAllocAsync cuGetProcAddress cuGetProcAddress_v2 cuCtxCreate_v4"
     code = f"{PRELUDE}say([hasattr(cuda, n) for n in {names.split()}])"
     container = make(era=era)
@@ -71,7 +71,7 @@ for name in (b"cuMemCreate", b"cuNothing", b"cuMemAlloc", b"cuInit"):
 
 
 @pytest.mark.parametrize("era", [era for era, facts in ERAS.items() if facts.cuda >= 11030])
-def test_asked_by_name_a_driver_finds_what_it_has_and_no_more(make: Make, era: int) -> None:
+def test_a_lookup_by_name_finds_only_functions_of_the_driver(make: Make, era: int) -> None:
     container = make(era=era)
     container.limit(share(4, 15))
     code = """

@@ -58,7 +58,7 @@ def test_allocated_used_and_unused_memory_of_pods(tmp_path: Path) -> None:
     check(tmp_path, TWO_PODS, asked)
 
 
-def test_processes_of_no_pod_count_for_none(tmp_path: Path) -> None:
+def test_processes_of_no_pod_count_for_no_pod(tmp_path: Path) -> None:
     series = {
         f"gpushare_container_memory_used_bytes{{{OF_NOBODY}}}": "77x9",
         f"gpushare_container_utilization_ratio{{{OF_NOBODY}}}": "1x9",

@@ -35,13 +35,13 @@ def chosen_cards(draw: st.DrawFn, wanted: Demand) -> tuple[int, ...]:
 
 
 @given(rich_demands(), st.data())
-def test_what_bind_writes_is_read_back(wanted: Demand, data: st.DataObject) -> None:
+def test_values_of_bind_are_read_back(wanted: Demand, data: st.DataObject) -> None:
     shares = even_shares(wanted, data.draw(chosen_cards(wanted)))
     assert claim_of(bind_annotations(wanted, shares, 16, 1), wanted) == shares
 
 
 @given(rich_demands(), st.data())
-def test_the_entries_of_a_gpu_add_up_to_what_is_reserved_there(wanted: Demand, data: st.DataObject) -> None:
+def test_the_entries_of_a_gpu_add_up_to_its_reserved_units(wanted: Demand, data: st.DataObject) -> None:
     shares = even_shares(wanted, data.draw(chosen_cards(wanted)))
     written = bind_annotations(wanted, shares, 16, 1)
     assert parse_allocation(written[contract.ANN_ALLOCATION]) == {index: s.mem for index, s in shares}

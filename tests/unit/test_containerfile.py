@@ -55,11 +55,11 @@ def test_the_aliyun_manifest_has_no_lease_and_starts_an_extender_that_binds_with
     assert 'CMD ["gpushare", "extender", "--allow-without-lease"]' in stage("extender")
 
 
-def test_nothing_is_made_for_one_architecture() -> None:
+def test_no_stage_depends_on_one_architecture() -> None:
     assert not re.search(r"amd64|arm64|x86_64|aarch64", TEXT)
 
 
-def test_secrets_reach_only_stages_that_are_thrown_away() -> None:
+def test_secrets_reach_only_discarded_stages() -> None:
     assert [name for name in STAGES if "type=secret" in stage(name)] == ["builder", "dependencies"]
     assert not [name for name in services(TEXT) if f"FROM {name}" in TEXT]
 

@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 
-async def test_pods_with_odd_annotations_get_a_gpu_that_fits(gpus: GpuBed, node: GpuNode) -> None:
+async def test_pods_with_invalid_annotations_get_a_gpu_that_fits(gpus: GpuBed, node: GpuNode) -> None:
     odd: dict[str, Mapping[str, str]] = {
         "no-number": {contract.ANN_IDX: "banana", contract.ANN_POD: "5"},
         "no-such-card": {contract.ANN_IDX: "7", contract.ANN_POD: "5", contract.ANN_ASSUME_TIME: "1"},

@@ -30,9 +30,7 @@ pytestmark = [
 ]
 
 
-async def test_a_kubelet_that_starts_again_has_the_gpus_back_and_its_pods_keep_theirs(
-    gpus: GpuBed, node: GpuNode
-) -> None:
+async def test_a_restarted_kubelet_has_the_gpus_and_its_pods_keep_theirs(gpus: GpuBed, node: GpuNode) -> None:
     before = await two_pods(gpus, node)
     record = recorded(node)
     await node.kubelet.kill("kubelet")

@@ -103,7 +103,7 @@ async def until_closed(node: GpuNode, *indices: int) -> None:
     await until(shown, f"the annotation to close the cards {indices}")
 
 
-async def test_what_is_missing_is_one_line_and_one_metric_each(reduced: GpuNode) -> None:
+async def test_each_missing_feature_is_one_line_and_one_metric(reduced: GpuNode) -> None:
     async def known() -> bool:
         return told(reduced).keys() == MISSING
 

@@ -340,9 +340,7 @@ async def test_programs_that_cannot_have_the_library_run_without_it(
 # --- restarts -----------------------------------------------------------------------------------
 
 
-async def test_a_container_that_is_started_again_has_its_limit_and_none_of_its_old_memory(
-    bed: Bed, node: GpuNode
-) -> None:
+async def test_a_restarted_container_has_its_limit_and_no_usage(bed: Bed, node: GpuNode) -> None:
     found = await start(bed, "again", cuda("cuda_malloc -size=4000 -hold"))
     await until_holds(node, found, 4000 + CONTEXT_MIB)
     where = real_place(node, found)
@@ -390,7 +388,7 @@ async def test_the_files_of_a_pod_go_with_it(bed: Bed, node: GpuNode) -> None:
     assert (container_directory(node, stays) / layout.LIMIT).is_file()
 
 
-async def test_where_its_files_are_missing_a_container_gets_no_memory(bed: Bed, node: GpuNode) -> None:
+async def test_without_its_files_a_container_gets_no_memory(bed: Bed, node: GpuNode) -> None:
     """The runtime creates directories for missing mount sources, and starts the container."""
     found = await start(bed, "lost", cuda())
     where = real_place(node, found)
@@ -407,7 +405,7 @@ async def test_where_its_files_are_missing_a_container_gets_no_memory(bed: Bed, 
 # --- what is seen -------------------------------------------------------------------------------
 
 
-async def test_the_exporter_shows_what_each_container_uses_of_its_limit(bed: Bed, node: GpuNode) -> None:
+async def test_the_exporter_has_usage_and_limit_of_each_container(bed: Bed, node: GpuNode) -> None:
     await grant_exporter(bed)
     often = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
     exporter = await start_exporter(node, often)

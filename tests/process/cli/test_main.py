@@ -108,7 +108,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
         (["scheduler-config", "--kubernetes-version", "1.12"], "Kubernetes 1.12 is not supported"),
     ],
 )
-def test_what_does_not_work_ends_with_1_and_one_line(arguments: list[str], words: str) -> None:
+def test_a_failed_command_ends_with_1_and_one_line(arguments: list[str], words: str) -> None:
     done = gpushare(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Failed due to {words}")

@@ -97,7 +97,7 @@ def test_the_file_name_can_be_configured(host: Host) -> None:
 
 
 @pytest.mark.parametrize("verb", ["evict", "recover"])
-def test_a_wrong_manifests_folder_is_an_error_and_is_not_made(host: Host, verb: str) -> None:
+def test_a_wrong_manifest_directory_is_an_error_and_is_not_created(host: Host, verb: str) -> None:
     wrong = host.manifests / "wrong"
     done = host.run(verb, f"--manifests={wrong}")
     assert done.returncode == 1
@@ -105,7 +105,7 @@ def test_a_wrong_manifests_folder_is_an_error_and_is_not_made(host: Host, verb: 
     assert not wrong.exists()
 
 
-def test_a_backup_folder_that_cannot_be_made_is_an_error(host: Host) -> None:
+def test_a_backup_directory_that_cannot_be_created_is_an_error(host: Host) -> None:
     host.backup.write_text("a file")
     with pytest.raises(ConfigError, match="Not a directory"):
         move(NAME, host.manifests, host.backup)

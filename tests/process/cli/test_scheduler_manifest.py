@@ -190,7 +190,7 @@ def test_restore_brings_the_manifest_back_byte_for_byte(plane: ControlPlane) -> 
     assert unchanged == [f"unchanged: /{MANIFEST}", "kube-scheduler is healthy"]
 
 
-def test_restore_keeps_what_was_changed_meanwhile(plane: ControlPlane) -> None:
+def test_restore_keeps_later_changes(plane: ControlPlane) -> None:
     plane.run("install")
     plane.place(plane.manifest.replace("--leader-elect=true", "--leader-elect=true\n    - --v=4"))
     plane.run("restore")

@@ -129,7 +129,7 @@ def test_gpus_that_mig_divides_are_left_alone() -> None:
     assert fit(Inventory("580", None, gpus)) == {"GPU-0"}
 
 
-def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_the_error_for_an_unusable_directory_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     wrong = MpsSettings(tmp_path / "file" / "state", tmp_path, 1, "", 0, "info")
     with pytest.raises(ConfigError, match=f"cannot use {tmp_path}/file"):

@@ -88,7 +88,7 @@ def test_a_container_with_an_unknown_cgroup_name_is_found_by_its_pod() -> None:
         "0::/machine.slice/libpod-0123.scope",
     ],
 )
-def test_what_is_in_no_pod_has_no_home(text: str) -> None:
+def test_a_process_in_no_pod_has_no_owner(text: str) -> None:
     assert parse_container(text) is None
 
 

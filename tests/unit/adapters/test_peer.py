@@ -30,7 +30,7 @@ async def test_a_peer_that_refuses_is_an_error_with_its_status() -> None:
     assert caught.value.status == 404
 
 
-async def test_a_peer_that_is_silent_is_an_error_that_is_not_clear() -> None:
+async def test_a_peer_that_does_not_respond_is_an_unclear_error() -> None:
     async with serving() as served, Peers(timeout_s=0.05) as peers:
         with pytest.raises(ApiError, match="TimeoutError") as caught:
             await peers.post(served.client.host.removeprefix("http://"), "/bind", b"")

@@ -165,7 +165,7 @@ def test_a_problem_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "warning: a\nwarning: b\n")
 
 
-async def test_what_pods_and_gpus_do_comes_from_the_exporters(api: Api) -> None:
+async def test_usage_of_pods_and_gpus_comes_from_the_exporters(api: Api) -> None:
     api.exporters = {"n1": PAGE}
     shown = literal(
         """

@@ -104,7 +104,7 @@ def test_a_pod_edits_when_the_ones_before_it_have_succeeded(
     assert api.events == []
 
 
-def test_an_api_server_that_is_away_is_waited_for(api: Api) -> None:
+def test_an_unavailable_api_server_is_waited_for(api: Api) -> None:
     api.answers = [None, None, [pod("b")]]
     with in_turn(1, poll_s=0.01):
         assert len(api.asked) == 3

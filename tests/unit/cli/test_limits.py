@@ -174,7 +174,7 @@ async def test_a_reason_that_needs_no_exporter_is_shown_without_one(api: Api) ->
         ([], {}, "no exporter runs in kube-system"),
     ],
 )
-async def test_what_cannot_be_known_is_an_error(
+async def test_unknown_values_are_an_error(
     api: Api, arguments: list[str], exporters: dict[str, str | None], text: str
 ) -> None:
     api.nodes, api.pods = [node("n1", share(14), labels=HELD)], [pod("a", "n1", 4)]

@@ -24,7 +24,7 @@ def printed(*arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def test_it_prints_what_the_renderer_makes() -> None:
+def test_it_prints_the_output_of_the_renderer() -> None:
     assert printed("--kubernetes-version", "1.36") == render(ExtenderConfig(), parse_version("1.36"))
 
 

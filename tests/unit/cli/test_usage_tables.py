@@ -70,7 +70,7 @@ def test_a_gpu_without_a_thermometer_has_a_dash() -> None:
         (UsageFilter(pod="c"), []),
     ],
 )
-def test_only_what_is_wanted_is_shown(wanted: UsageFilter, pods: list[str]) -> None:
+def test_only_requested_columns_are_shown(wanted: UsageFilter, pods: list[str]) -> None:
     assert [row[1] for row in containers([*BUSY, *OTHER], wanted).rows] == pods
 
 

@@ -26,7 +26,7 @@ def cards_json(*units: int) -> dict[str, str]:
     return {ANN_CARDS: json.dumps([{"index": i, "units": n, "mib": n * 1024} for i, n in enumerate(units)])}
 
 
-def test_totals_are_what_is_allocatable_and_gpus_share_it_evenly() -> None:
+def test_totals_are_the_allocatable_units_divided_evenly_over_gpus() -> None:
     view = one(node("n", share("31", "2"), capacity=share("40", "2")))
     assert (view.total, [card.units for card in view.cards]) == (31, [15, 15])
 
@@ -180,7 +180,7 @@ def test_a_pod_without_gpu_or_without_a_node_is_left_out() -> None:
     assert read_pod(b"{}") is None
 
 
-def test_an_unsound_request_counts_with_what_it_takes_all_the_same() -> None:
+def test_an_invalid_request_counts_with_its_units() -> None:
     item = pod("p", "n", 4)
     item["metadata"]["labels"] = {"aliyun.com/gpu-count": "3"}
     record = read_pod(raw(item))
@@ -199,7 +199,7 @@ def test_limits_that_cannot_be_read_are_a_problem_and_no_number(amount: object) 
 @pytest.mark.parametrize(
     "body", [b"[]", b'{"metadata":7}', b'{"metadata":{"name":"n"},"status":[]}', b"\xff"]
 )
-def test_an_odd_object_is_a_problem_and_no_crash(body: bytes) -> None:
+def test_an_invalid_object_is_a_problem_and_no_crash(body: bytes) -> None:
     assert isinstance(read_node(body), Malformed)
 
 

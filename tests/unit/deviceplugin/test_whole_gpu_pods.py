@@ -43,7 +43,7 @@ async def test_the_rejection_of_a_pod_with_a_full_gpu_names_the_whole_gpu_pod(tm
     )
 
 
-async def test_where_another_gpu_is_free_the_pod_gets_that_one(tmp_path: Path) -> None:
+async def test_a_pod_gets_another_free_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
     here.come(gpu_pod("late", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)

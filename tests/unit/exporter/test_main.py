@@ -54,7 +54,7 @@ def test_durations_with_which_series_would_come_and_go_are_refused(flags: list[s
 
 
 @pytest.mark.parametrize("flag", ["--interval-seconds=0", "--deadline-seconds=-1", "--ops-port=x"])
-def test_a_value_that_makes_no_sense_ends_the_program_with_2(flag: str) -> None:
+def test_an_invalid_value_ends_the_program_with_2(flag: str) -> None:
     ended = CliRunner().invoke(command, ["--node-name=n", flag])
     assert ended.exit_code == 2
     assert flag.partition("=")[0] in ended.stderr

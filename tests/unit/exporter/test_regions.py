@@ -68,18 +68,18 @@ def test_names_of_processes_are_read_only_for_limited_containers(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["0123456789abcdef", "_main", "uid_", "file"])
-def test_what_is_nobodys_folder_is_passed_over(tmp_path: Path, name: str) -> None:
+def test_directories_without_an_owner_are_ignored(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     assert read(tmp_path) == IsolationState()
 
 
-def test_a_folder_that_goes_meanwhile_is_not_there(tmp_path: Path) -> None:
+def test_a_directory_removed_meanwhile_is_ignored(tmp_path: Path) -> None:
     link_of(tmp_path, OWNER).symlink_to("gone")
     link_of(tmp_path, DirectoryOwner("other", "main")).mkdir()
     assert read(tmp_path) == IsolationState()
 
 
-def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SourceError, match="file cannot be listed"):
         read(tmp_path / "file")
@@ -127,7 +127,7 @@ def test_a_region_that_grew_is_not_read_to_its_end(tmp_path: Path) -> None:
     assert f"the region has {SIZE + 1} bytes" in unreadable(tmp_path)
 
 
-def test_a_limit_that_cannot_be_read_costs_its_container_only(tmp_path: Path) -> None:
+def test_an_unreadable_limit_affects_its_container_only(tmp_path: Path) -> None:
     (write_container_directory(tmp_path, OWNER, LIMITS, SOUND) / LIMIT).write_bytes(b"\xff")
     write_container_directory(tmp_path, DirectoryOwner("other", "main"), LIMITS, SOUND)
     found = read(tmp_path)

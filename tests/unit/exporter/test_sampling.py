@@ -140,7 +140,7 @@ async def test_a_round_joins_all_sources(tmp_path: Path) -> None:
         assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
 
 
-async def test_a_driver_that_is_silent_costs_its_series_and_no_scrape(tmp_path: Path) -> None:
+async def test_a_driver_that_does_not_respond_loses_its_series_and_no_scrape(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
         found.cards.answer = None
@@ -211,7 +211,7 @@ async def test_counts_of_regions_are_exported_and_a_damaged_region_is_logged_onc
     assert [(each["event"], each["region"]) for each in reported] == [("region_unreadable", "a-uid/main")]
 
 
-async def test_a_folder_of_isolation_that_cannot_be_listed_costs_its_series(tmp_path: Path) -> None:
+async def test_an_unreadable_isolation_directory_loses_its_series(tmp_path: Path) -> None:
     (tmp_path / "isolation").touch()
     async with setting(tmp_path) as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
@@ -236,7 +236,7 @@ async def test_a_stale_snapshot_is_not_exported(tmp_path: Path) -> None:
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}
 
 
-async def test_a_defect_costs_a_round_and_not_the_daemon(tmp_path: Path) -> None:
+async def test_a_bug_fails_one_round_and_not_the_daemon(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         good, found.cards.answer = found.cards.answer, ZeroDivisionError()
         with capture_logs() as reported:
@@ -246,7 +246,7 @@ async def test_a_defect_costs_a_round_and_not_the_daemon(tmp_path: Path) -> None
         await rounds(found, lambda: found.sampler.snapshot is not None)
 
 
-async def test_a_scrape_is_sound_text_and_openmetrics(tmp_path: Path) -> None:
+async def test_a_scrape_is_valid_text_and_openmetrics(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         rich = reading(0, energy_mj=5, ecc_corrected=1, ecc_corrected_ever=2, xids={31: 1}, last_xid=31)
         found.cards.answer = Readings((rich,))

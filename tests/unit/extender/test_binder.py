@@ -125,7 +125,7 @@ async def test_a_second_attempt_repeats_the_mode_of_the_first() -> None:
         assert [usage.schedulable for usage in r.cluster.ledger.books["n"].usages] == [False, True]
 
 
-async def test_the_note_of_each_bind_shows_what_is_left_after_it() -> None:
+async def test_the_event_of_each_bind_shows_the_free_units_after_it() -> None:
     async with rig(node("n", 14), *(pod(uid, 4) for uid in "abc")) as r:
         for uid in "abc":
             await r.bind(uid)
@@ -278,7 +278,7 @@ async def test_a_clear_rejection_releases_the_units(status: int, reason: str) ->
         assert r.notes == []
 
 
-async def test_a_rejection_of_a_second_attempt_does_not_release_what_the_first_may_still_take() -> None:
+async def test_a_rejection_of_a_second_attempt_does_not_release_units_of_the_first() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script += [fail(silence()), fail(refused(403))]
         await r.bind("a")
@@ -341,7 +341,7 @@ async def test_past_the_deadline_an_unbound_pod_goes_to_another_node() -> None:
         assert (r.free("n"), r.free("m")) == ([14], [10])
 
 
-async def test_asking_for_the_same_pod_again_after_success_posts_nothing() -> None:
+async def test_a_repeated_bind_after_success_posts_nothing() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         await r.bind("a")
         assert await r.bind("a") == BindResult()
@@ -473,7 +473,7 @@ async def test_a_pod_that_goes_while_its_bind_is_under_way_reserves_nothing() ->
 # --- defects -------------------------------------------------------------------------------------
 
 
-async def test_a_crash_costs_one_bind_and_keeps_its_units() -> None:
+async def test_an_aborted_bind_fails_alone_and_keeps_its_units() -> None:
     async with rig(node("n", 14), pod("a", 4), pod("b", 4)) as r:
         r.api.script.append(fail(RuntimeError("a defect")))
         outcome = await r.bind("a")

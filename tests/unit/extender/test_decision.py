@@ -18,7 +18,7 @@ def told(ledger: Ledger) -> Decision:
     return decided(pod("p", WANTED), ledger.books["n"], WANTED, SHARES)
 
 
-def test_what_is_left_on_each_gpu_is_the_same_before_and_after_the_reservation() -> None:
+def test_the_free_units_are_the_same_before_and_after_the_reservation() -> None:
     before = cluster(node("n", 14, 22), pod("q", 3, at="n", card=0))
     text = "placed on node n: 4 units on card 0 (7 of 14 left), 4 units on card 1 (18 of 22 left)"
     assert told(before).text == text

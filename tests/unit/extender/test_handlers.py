@@ -51,7 +51,7 @@ def test_a_missing_optional_permission_is_logged_once_as_degraded(feeds: SyncSta
 
 
 @pytest.mark.parametrize(("resource", "status"), [("nodes", 403), ("configmaps", 500)])
-def test_other_trouble_is_none(feeds: SyncStatus, resource: str, status: int) -> None:
+def test_other_errors_are_not_reported(feeds: SyncStatus, resource: str, status: int) -> None:
     with capture_logs() as logs:
         feeds.failed(resource, refused(status, "no"), 1.0)
     assert [(entry["event"], entry["resource"]) for entry in logs] == [("watch_restarted", resource)]

@@ -147,7 +147,7 @@ async def running_after_scouting(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_lease_that_was_free_since_before_the_lists_is_led_without_listing_again() -> None:
+async def test_a_lease_that_was_free_before_the_lists_needs_no_new_lists() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     async with running_after_scouting(api, catch_up, lambda: None) as leadership:
         await until(lambda: leadership.leads)
@@ -213,7 +213,7 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
 # --- a Lease that the API server refuses ---------------------------------------------------------
 
 
-async def test_without_the_right_to_the_lease_no_replica_binds_and_both_ways_out_are_named() -> None:
+async def test_without_permission_for_the_lease_no_replica_binds_and_both_remedies_are_named() -> None:
     api = FakeApi(lease_verbs=())
     async with running(api) as leadership:
         await until(lambda: leadership.degraded)
@@ -236,7 +236,7 @@ async def test_a_rejection_does_not_make_a_follower_bind() -> None:
 
 
 @pytest.mark.parametrize("by_flag", [False, True])
-async def test_a_holder_that_is_rejected_its_lease_binds_until_its_deadline_and_goes_on_after_it(
+async def test_a_holder_whose_renewal_is_rejected_binds_until_its_deadline_and_recovers_later(
     *,
     by_flag: bool,
 ) -> None:
@@ -257,7 +257,7 @@ async def test_a_holder_that_is_rejected_its_lease_binds_until_its_deadline_and_
         assert catch_up.begun == 1
 
 
-async def test_a_right_to_read_the_lease_is_not_enough_to_bind() -> None:
+async def test_permission_to_read_the_lease_is_not_enough_to_bind() -> None:
     api = FakeApi(lease_verbs=("get",))
     async with running(api, durations=QUICK, by_flag=True) as leadership:
         await until(lambda: leadership.degraded)
@@ -286,7 +286,7 @@ async def without_lease(catch_up: CatchUp | None = None) -> AsyncIterator[tuple[
         yield leadership, api
 
 
-async def test_by_choice_a_replica_binds_without_a_lease_after_a_full_wait_and_a_catch_up() -> None:
+async def test_by_flag_a_replica_binds_without_a_lease_after_a_full_wait_and_a_catch_up() -> None:
     began, catch_up = time.monotonic(), CatchUp()
     async with without_lease(catch_up) as (leadership, _):
         await until(lambda: leadership.degraded)
@@ -346,7 +346,7 @@ async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
         assert catch_up.begun == 2
 
 
-async def test_it_goes_on_for_as_long_as_it_is_rejected() -> None:
+async def test_it_continues_as_long_as_it_is_rejected() -> None:
     catch_up = open_gate()
     async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)
@@ -366,7 +366,7 @@ async def test_a_replica_that_loses_the_race_for_the_lease_does_not_lead() -> No
         assert leadership.fence() == NOT_HELD
 
 
-async def test_an_api_that_is_away_makes_no_leader() -> None:
+async def test_an_unavailable_api_makes_no_leader() -> None:
     api = FakeApi(lease_errors=deque([silence()]))
     async with running(api) as leadership:
         await until(lambda: not api.lease_errors)
@@ -383,7 +383,7 @@ async def test_a_holder_that_cannot_renew_stops_binding_before_the_lease_is_up()
         assert leadership.fence() == NOT_HELD
 
 
-async def test_a_holder_goes_on_after_a_renewal_that_failed_once() -> None:
+async def test_a_holder_continues_after_one_failed_renewal() -> None:
     api = FakeApi(lease=FREE)
     async with running(api, durations=FAST) as leadership:
         await until(lambda: leadership.leads)
@@ -446,7 +446,7 @@ class DeletingApi(FakeApi):
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_a_lease_that_was_deleted_and_made_anew_by_a_renewal_is_waited_for_in_full(
+async def test_a_lease_deleted_and_recreated_by_a_renewal_is_waited_for_in_full(
     *,
     answers: bool,
 ) -> None:

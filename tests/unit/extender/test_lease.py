@@ -111,11 +111,11 @@ def test_after_a_lease_that_was_released_one_may_bind_at_once() -> None:
     assert binds_from(Observation(record(""), 0.0), TERMS, 4.0) == 4.0
 
 
-def test_after_a_holder_that_fell_silent_its_last_post_must_have_ended() -> None:
+def test_a_new_holder_waits_for_the_last_post_of_a_lost_one() -> None:
     assert binds_from(Observation(record(), 100.0), TERMS, 115.0) == 118.0
 
 
-def test_a_holder_that_is_silent_for_long_needs_no_more_wait() -> None:
+def test_a_holder_lost_long_ago_needs_no_more_wait() -> None:
     assert binds_from(Observation(record(), 100.0), TERMS, 500.0) == 500.0
 
 

@@ -56,7 +56,7 @@ def test_a_claim_that_was_edited_takes_no_mode_with_it() -> None:
 
 
 @pytest.mark.parametrize("seal", [None, "", ".", f"{'0' * 32}.{'0' * 32}"])
-def test_a_mode_without_a_sound_seal_is_not_known(seal: str | None) -> None:
+def test_a_mode_without_a_valid_seal_is_unknown(seal: str | None) -> None:
     found = SEALER.checked(replace(bound(mode=Mode.SHARE), seal=seal))
     assert (found.claim, found.mode) == (None, None)
 
@@ -77,15 +77,15 @@ def test_a_seal_is_valid_for_one_pod_on_one_node(stolen: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("seal", [None, "", "0" * 32])
-def test_a_claim_without_a_sound_seal_is_void(seal: str | None) -> None:
+def test_a_claim_without_a_valid_seal_is_void(seal: str | None) -> None:
     assert SEALER.checked(replace(bound(), seal=seal)).claim is None
 
 
-def test_a_seal_of_another_key_is_none() -> None:
+def test_a_seal_of_another_key_is_invalid() -> None:
     assert SEALER.checked(bound(sealer=Sealer(b"x" * 32, KEY_MADE))).claim is None
 
 
-def test_a_seal_that_is_no_ascii_is_none_and_no_crash() -> None:
+def test_a_seal_that_is_no_ascii_is_invalid_and_no_crash() -> None:
     assert SEALER.checked(replace(bound(), seal="sealé")).claim is None
 
 

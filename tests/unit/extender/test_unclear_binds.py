@@ -152,7 +152,7 @@ async def test_a_rejection_of_the_only_post_releases_an_unbound_pod() -> None:
         assert k.free == [14]
 
 
-async def test_a_rejection_does_not_release_what_an_earlier_post_may_still_take() -> None:
+async def test_a_rejection_does_not_release_units_of_an_earlier_post() -> None:
     async with kept() as k:
         await k.unclear.check(POD, refused=True)
         assert k.free == [10]

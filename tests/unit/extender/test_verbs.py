@@ -159,7 +159,7 @@ def test_errors_of_the_aliyun_extender_keep_their_text(request_body: bytes, says
         (b'{"Pod":{"x":' + b"[" * 100_000, "nested too deep"),
     ],
 )
-def test_what_cannot_be_read_is_answered_with_what_is_wrong(request_body: bytes, says: str) -> None:
+def test_an_unreadable_request_returns_the_reason(request_body: bytes, says: str) -> None:
     found, error, _ = filter_verb(request_body, BUSY)
     assert says in error
     assert json.loads(found)["Error"] == error

@@ -128,7 +128,7 @@ def a_folder(path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [truncated, writable, Path.unlink, a_link, a_folder])
 @pytest.mark.parametrize("name", ["libgpushare.so", "ld.so.preload"])
-def test_a_spoiled_file_is_put_right(
+def test_a_damaged_file_is_repaired(
     one: Path, folder: Path, name: str, spoil: Callable[[Path], None]
 ) -> None:
     version = install(one, folder)
@@ -140,7 +140,7 @@ def test_a_spoiled_file_is_put_right(
     } == wanted
 
 
-def test_what_programs_have_mapped_is_not_written_into(one: Path, folder: Path) -> None:
+def test_mapped_files_are_not_modified(one: Path, folder: Path) -> None:
     path = folder / install(one, folder) / "libgpushare.so"
     path.write_text("spoiled")
     with path.open() as mapped:
@@ -160,7 +160,7 @@ def a_file_in_its_place(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [dangling, a_file_in_its_place, withdraw])
-def test_the_link_is_put_right(one: Path, folder: Path, spoil: Callable[[Path], None]) -> None:
+def test_the_link_is_repaired(one: Path, folder: Path, spoil: Callable[[Path], None]) -> None:
     version = install(one, folder)
     spoil(folder)
     assert current_version(folder) is None
@@ -168,7 +168,7 @@ def test_the_link_is_put_right(one: Path, folder: Path, spoil: Callable[[Path], 
     assert current_version(folder) == version
 
 
-def test_a_folder_where_the_link_should_be_is_named(one: Path, folder: Path) -> None:
+def test_the_error_for_a_directory_in_place_of_the_link_names_it(one: Path, folder: Path) -> None:
     (folder / "current").mkdir(parents=True)
     with pytest.raises(ConfigError, match=r"cannot write .*/gpushare/current: Is a directory"):
         install(one, folder)
@@ -183,7 +183,7 @@ def test_a_file_at_the_path_of_a_version_is_replaced(one: Path, folder: Path) ->
     assert not (folder / version).is_symlink()
 
 
-def test_what_a_killed_installer_left_behind_is_cleared_away(one: Path, folder: Path) -> None:
+def test_leftovers_of_a_killed_installer_are_removed(one: Path, folder: Path) -> None:
     half = folder / ".0123456789abcdef.draft"
     half.mkdir(parents=True)
     (half / "libgpushare.so").write_text("ha")
@@ -192,7 +192,7 @@ def test_what_a_killed_installer_left_behind_is_cleared_away(one: Path, folder: 
     assert {path.name for path in folder.iterdir()} == {"current", version}
 
 
-def test_a_library_that_is_not_what_was_packaged_is_refused_by_name(one: Path, folder: Path) -> None:
+def test_the_error_for_a_modified_library_names_it(one: Path, folder: Path) -> None:
     (one / "libgpushare.so").write_text("other")
     with pytest.raises(ConfigError, match=r"one/libgpushare\.so does not match SHA256SUMS: its SHA-256 is d"):
         install(one, folder)
@@ -221,7 +221,7 @@ def test_a_package_that_is_not_whole_is_refused(one: Path, folder: Path, name: s
         install(one, folder)
 
 
-def test_a_folder_that_cannot_be_written_is_named(one: Path) -> None:
+def test_the_error_for_an_unwritable_directory_names_it(one: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot write /proc/nothing: "):
         install(one, Path("/proc/nothing"))
 
@@ -318,7 +318,7 @@ def test_every_version_stays_while_the_used_ones_are_unknown(one: Path, two: Pat
     assert len(installed_versions(folder)) == len({first, second})
 
 
-def test_what_is_no_version_is_left_alone(one: Path, folder: Path) -> None:
+def test_files_that_are_no_versions_are_kept(one: Path, folder: Path) -> None:
     install(one, folder)
     (folder / "README").write_text("mine")
     prune(folder, NO_VERSIONS)
@@ -336,7 +336,7 @@ def test_without_the_link_new_containers_get_nothing_and_the_others_keep_theirs(
     assert list(folder.iterdir()) == []
 
 
-def test_where_nothing_was_installed_there_is_nothing_to_remove(folder: Path) -> None:
+def test_without_an_installation_nothing_is_removed(folder: Path) -> None:
     withdraw(folder)
     assert prune(folder, NO_VERSIONS) == {}
     assert not folder.exists()

@@ -51,7 +51,7 @@ def as_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [linked, piped, as_folder, Path.unlink])
-def test_what_is_no_file_is_not_written(path: Path, spoil: Callable[[Path], None]) -> None:
+def test_a_path_that_is_no_file_is_not_written(path: Path, spoil: Callable[[Path], None]) -> None:
     spoil(path)
     with pytest.raises((OSError, SourceError)):
         write_region(path, WRITES)

@@ -44,7 +44,7 @@ def test_each_gpu_has_a_line() -> None:
         CardLimit(UUID, 1, 1, 1, core_percent=101),
     ],
 )
-def test_what_the_library_would_refuse_is_not_written(card: CardLimit) -> None:
+def test_limits_that_the_library_would_refuse_are_not_written(card: CardLimit) -> None:
     with pytest.raises(InvalidRequest, match=card.uuid):
         text([card])
 
@@ -66,7 +66,7 @@ SHARES = st.builds(
 
 
 @given(st.lists(SHARES, max_size=16, unique_by=lambda card: card.uuid))
-def test_what_was_written_is_read_back(cards: list[CardLimit]) -> None:
+def test_written_values_are_read_back(cards: list[CardLimit]) -> None:
     assert parse(text(cards)) == tuple(cards)
 
 
@@ -85,6 +85,6 @@ GOOD = text([CardLimit(UUID, 15079, 4, 14)])
         f"{GOOD}more",
     ],
 )
-def test_what_was_not_written_so_is_refused(content: str) -> None:
+def test_other_texts_are_refused(content: str) -> None:
     with pytest.raises(InvalidRequest):
         parse(content)

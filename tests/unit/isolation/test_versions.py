@@ -69,13 +69,13 @@ def test_only_names_of_versions_are_versions(tmp_path: Path) -> None:
     assert installed_versions(tmp_path / "nowhere") == ()
 
 
-def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_path_that_is_no_directory_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"cannot read .*/file: Not a directory"):
         installed_versions(tmp_path / "file")
 
 
-def test_a_link_that_leads_to_no_version_is_none(tmp_path: Path) -> None:
+def test_a_link_to_no_version_is_none(tmp_path: Path) -> None:
     assert current_version(tmp_path) is None
     (tmp_path / "current").symlink_to("/etc")
     assert current_version(tmp_path) is None

@@ -153,7 +153,7 @@ def test_kubernetes_before_116_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "one.two", "1.x", "-1.20", "1.1000", "１.３６"])
-def test_what_is_no_version_is_refused(text: str) -> None:
+def test_an_invalid_version_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is not like"):
         parse_version(text)
 
@@ -161,7 +161,7 @@ def test_what_is_no_version_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "127.0.0.1:32766", "ftp://host/x", "http://", "http://[::1", "http://h:port"]
 )
-def test_what_is_no_url_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="URL"):
         ExtenderConfig(url)
 
@@ -192,7 +192,9 @@ def test_tls_files_for_plain_http_are_refused() -> None:
         ({"ignorable": True}, "an extender that binds cannot be ignorable"),
     ],
 )
-def test_what_kube_scheduler_would_refuse_or_misuse_is_refused(changes: dict[str, Any], problem: str) -> None:
+def test_a_configuration_that_kube_scheduler_would_refuse_is_refused(
+    changes: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ConfigError, match=problem):
         ExtenderConfig(**changes)
 

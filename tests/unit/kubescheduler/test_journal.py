@@ -10,7 +10,7 @@ OF_THE_ROLE = json.dumps({"manifest": "old", "config_file": "", "config": ""})
 """What the role scheduler_extender writes."""
 
 
-def test_what_is_stored_is_what_is_read() -> None:
+def test_stored_values_are_read_back() -> None:
     assert parse_journal(journal_text(JOURNAL), "j") == JOURNAL
 
 

@@ -54,7 +54,7 @@ def test_a_failure_without_a_message_names_the_pod_with_the_log() -> None:
 
 
 @pytest.mark.parametrize("code", [130, KILLED, 143, 255])
-def test_a_pod_that_was_killed_goes_on_and_keeps_the_others_waiting(code: int) -> None:
+def test_a_killed_pod_continues_and_keeps_the_others_waiting(code: int) -> None:
     pods = [pod("cp-a", exit_code=code), pod("cp-b"), pod("cp-c")]
     assert steps(pods) == {"cp-a": Step.EDIT, "cp-b": Step.WAIT, "cp-c": Step.WAIT}
 

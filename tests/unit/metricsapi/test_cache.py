@@ -27,7 +27,7 @@ class Well:
         return f"{key}{len(self.fetched)}"
 
 
-async def test_what_was_fetched_a_moment_ago_is_used() -> None:
+async def test_recently_fetched_values_are_used() -> None:
     well = Well()
     assert await well.recent.get("a") == "a1"
     well.now = 4.9

@@ -52,7 +52,7 @@ def test_a_config_map_that_cannot_be_read_is_named(text: str) -> None:
         front_proxy_of({**DATA, "requestheader-allowed-names": text})
 
 
-def test_the_caller_is_whom_the_front_proxy_names() -> None:
+def test_the_caller_is_the_user_that_the_front_proxy_names() -> None:
     headers = {
         b"x-remote-user": HPA,
         b"x-remote-uid": b"7",

@@ -24,11 +24,11 @@ def test_the_sources_names(name: str, combine: str, kinds: tuple[ObjectKind, ...
     assert definition_of(name, kinds[0]) is definition
 
 
-def test_a_name_that_is_nearly_right_is_answered_with_those_like_it() -> None:
+def test_a_similar_name_returns_suggestions() -> None:
     assert "DCGM_CUSTOM_PROCESS_SM_UTIL" in str(definition_of("DCGM_CUSTOM_PROCES_SM_UTL", ObjectKind.PODS))
 
 
-def test_a_name_like_none_is_answered_with_all_of_that_kind() -> None:
+def test_a_dissimilar_name_returns_all_names_of_that_kind() -> None:
     hint = str(definition_of("qps", ObjectKind.PODS))
     assert "DCGM_CUSTOM_PROCESS_MEM_USED" in hint
     assert "DCGM_FI_DEV_GPU_UTIL" not in hint

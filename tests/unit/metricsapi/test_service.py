@@ -159,7 +159,7 @@ async def test_health_needs_no_permission(tmp_path: Path) -> None:
         (f"{PODS}?metricLabelSelector=a.b%3Dc", 400, "metricLabelSelector: 'a.b' cannot be the label"),
     ],
 )
-async def test_a_bad_question_is_answered_with_what_is_wrong(
+async def test_an_invalid_query_returns_the_reason(
     tmp_path: Path, path: str, code: int, message: str
 ) -> None:
     async with serving(tmp_path) as scene:

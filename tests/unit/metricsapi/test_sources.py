@@ -73,7 +73,7 @@ async def test_all_exporters_are_scraped_once_for_many_questions() -> None:
         assert len(made.asked) == 2
 
 
-async def test_what_was_read_is_not_used_for_longer() -> None:
+async def test_cached_values_expire() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": page("p", 23)}
         source = exporters(made, pages, keep_s=0)
@@ -83,7 +83,7 @@ async def test_what_was_read_is_not_used_for_longer() -> None:
 
 
 @pytest.mark.parametrize("broken", [503, None, f"{SM}{{}} one"])
-async def test_one_silent_exporter_costs_its_own_values(broken: str | int | None) -> None:
+async def test_an_exporter_that_does_not_respond_loses_its_values_only(broken: str | int | None) -> None:
     async with site(timeout_s=0.2) as (made, pages):
         made.pages = {"/n": page("p", 23), "/m": broken}
         metrics = ApiMetrics()
@@ -129,7 +129,7 @@ async def test_prometheus_is_asked_a_query_once() -> None:
         assert made.asked == [("/prom/api/v1/query", {"query": query})]
 
 
-async def test_prometheus_that_is_away_is_an_error() -> None:
+async def test_an_unavailable_prometheus_is_an_error() -> None:
     async with site() as (_, pages):
         with pytest.raises(SourceError, match=r"http://127\.0\.0\.1:1/api/v1/query: "):
             await Prometheus(pages, "http://127.0.0.1:1", ApiMetrics(), keep_s=60).values(QUESTION)

@@ -53,7 +53,7 @@ def test_amounts_are_added_up() -> None:
     assert values(PAGE, USED, ObjectKind.NAMESPACES) == {"a": 300}
 
 
-def test_a_node_has_what_runs_on_it_in_no_pod_too() -> None:
+def test_a_node_includes_processes_of_no_pod() -> None:
     assert values(PAGE, SM, ObjectKind.NODES, "") == {"n": 40, "m": 0}
 
 
@@ -79,7 +79,7 @@ def test_one_object_can_be_asked_for() -> None:
     assert set(book.values(MetricQuery(DEFINITIONS[SM], ObjectKind.PODS, "a", "idle"))) == {"idle"}
 
 
-def test_what_is_no_number_is_left_out() -> None:
+def test_values_that_are_no_numbers_are_omitted() -> None:
     assert values([of_pod(SM, "busy", float("nan")), of_pod(SM, "idle", 1)], SM, ObjectKind.PODS) == {
         "idle": 1
     }

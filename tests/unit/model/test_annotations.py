@@ -55,7 +55,7 @@ def test_several_gpus_carry_equal_units_and_the_index_is_the_lowest() -> None:
     assert written(wanted, 3, 1)[contract.ANN_POD] == "8"
 
 
-def test_what_goes_beyond_the_containers_is_one_entry_after_them() -> None:
+def test_units_beyond_the_containers_are_one_entry_after_them() -> None:
     assert allocation(of(init(9), sidecar(1), main(3), main(4)), 0) == {
         "0": {"0": 3},
         "1": {"0": 4},
@@ -80,7 +80,7 @@ def test_compute_is_written_only_where_it_was_requested() -> None:
         (of(init(4), main(0)), (2,)),
     ],
 )
-def test_what_bind_wrote_is_what_a_restart_reads(wanted: Demand, cards: tuple[int, ...]) -> None:
+def test_a_restart_reads_what_bind_wrote(wanted: Demand, cards: tuple[int, ...]) -> None:
     assert claim_of(written(wanted, *cards), wanted) == even_shares(wanted, cards)
 
 
@@ -152,7 +152,7 @@ def test_a_pod_on_several_gpus_must_name_all_of_them_with_equal_units(text: str)
     assert claim_of(written(wanted, 0, 1) | {contract.ANN_ALLOCATION: text}, wanted) is None
 
 
-def test_compute_in_the_annotations_of_a_pod_that_requested_none_voids_the_claim() -> None:
+def test_compute_in_the_annotations_without_a_request_voids_the_claim() -> None:
     annotations = written(demand(8), 0) | {contract.ANN_CORE_ALLOCATION: '{"0":{"0":20}}'}
     assert claim_of(annotations, demand(8)) is None
 
@@ -186,7 +186,7 @@ def test_an_allocation_adds_up_over_the_containers() -> None:
         "\ud800",
     ],
 )
-def test_what_is_no_allocation_is_none(text: str) -> None:
+def test_an_invalid_allocation_is_none(text: str) -> None:
     assert parse_allocation(text) is None
     assert parse_assigned(f'{{"uid":{text}}}') is None
 

@@ -39,7 +39,7 @@ def test_a_node_may_have_no_gpu() -> None:
     assert parse_cards("[]") == ()
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_written_values_are_read_back() -> None:
     cards = (Card(0, 14, "GPU-1", "Tesla T4", 15079, 0, 1, "0:7.0"), Card(3, 0, healthy=False))
     assert parse_cards(format_cards(cards)) == cards
 
@@ -61,14 +61,14 @@ def test_what_is_written_is_read_back() -> None:
         ("null", "array"),
     ],
 )
-def test_a_list_that_is_invalid_is_rejected_with_what_is_wrong(text: str, says: str) -> None:
+def test_the_error_for_an_invalid_list_has_the_reason(text: str, says: str) -> None:
     assert says in problem(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "[", "junk", "[{]", '[{"index":0,"units":' + "9" * 5000 + "}]", "\ud800"]
 )
-def test_what_is_no_json_is_rejected(text: str) -> None:
+def test_invalid_json_is_rejected(text: str) -> None:
     assert problem(text)
 
 

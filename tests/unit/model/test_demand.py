@@ -25,11 +25,11 @@ def test_a_pod_that_names_no_amount_requests_nothing() -> None:
     assert (nothing.mem, nothing.core, nothing.cards) == (0, 0, 1)
 
 
-def test_an_init_container_smaller_than_the_rest_costs_nothing() -> None:
+def test_a_smaller_init_container_adds_nothing() -> None:
     assert asked(init(5), main(3), main(4)).mem == 7
 
 
-def test_an_init_container_larger_than_the_rest_is_what_the_pod_takes() -> None:
+def test_a_larger_init_container_decides_the_demand() -> None:
     assert asked(init(9), main(3), main(4)).mem == 9
 
 
@@ -83,7 +83,7 @@ def test_a_container_that_cannot_be_spread_evenly_is_named() -> None:
     assert found.problem == "container b: limit aliyun.com/gpu-mem=3 cannot be spread evenly over 2 cards"
 
 
-def test_two_odd_containers_are_rejected_though_their_sum_is_even() -> None:
+def test_two_odd_containers_with_an_even_sum_are_rejected() -> None:
     assert refused(main(3), main(3), cards="2")
 
 
@@ -134,7 +134,7 @@ def test_a_rejected_pod_still_takes_its_limits_once_it_runs() -> None:
     assert (found.at_least.mem, found.at_least.cards) == (11, 1)
 
 
-def test_a_negative_limit_takes_nothing_away_from_the_others() -> None:
+def test_a_negative_limit_does_not_reduce_the_others() -> None:
     found = refused(main(8), main(-3))
     assert found.at_least is not None
     assert found.at_least.mem == 8

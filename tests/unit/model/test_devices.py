@@ -19,7 +19,7 @@ def test_ids_of_both_forms_have_their_gpu_and_number() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-", "x", "-_-", "GPU-1-_-x"])
-def test_what_is_no_id_has_the_number_0(text: str) -> None:
+def test_an_invalid_id_has_the_number_0(text: str) -> None:
     assert unit_number(text) == 0
 
 

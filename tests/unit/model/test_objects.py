@@ -97,7 +97,7 @@ def test_these_modes_share(mode: str) -> None:
     assert (found.mode, found.closed) == (Mode(mode), None)
 
 
-def test_acks_older_label_requests_isolation_unless_the_later_one_speaks() -> None:
+def test_the_older_ack_label_requests_isolation_unless_the_later_one_is_set() -> None:
     assert labelled({"cgpu": "true"}).mode is Mode.CGPU
     assert labelled({"gpushare": "true"}).mode is Mode.SHARE
     assert labelled({"cgpu": "true", LABEL_MODE: "share"}).mode is Mode.SHARE

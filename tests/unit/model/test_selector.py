@@ -45,6 +45,6 @@ def test_a_selector_that_does_not_match(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["=true", "a=b=c", "a in b", "a in (b", "a,,b", "a>1", "a b", ","])
-def test_what_is_no_selector_is_rejected(text: str) -> None:
+def test_an_invalid_selector_is_rejected(text: str) -> None:
     with pytest.raises(InvalidRequest, match="selector"):
         parse_selector(text)

@@ -171,7 +171,7 @@ async def test_a_drain_that_takes_too_long_is_cancelled_and_logged() -> None:
     assert parts.ended == ["job"]
 
 
-async def test_a_job_that_does_not_end_is_named_in_the_log_and_cancelled_again() -> None:
+async def test_a_job_that_does_not_end_is_logged_and_cancelled_again() -> None:
     parts = Parts()
 
     async def clings() -> None:

@@ -17,12 +17,12 @@ def usage(units: int, free: int, *, core: int = 0, open_: bool = True) -> CardUs
     return CardUsage(card, Amount(free, core), Amount(units, core), open_)
 
 
-def test_a_gpu_takes_what_it_has_free_and_no_unit_more() -> None:
+def test_a_gpu_takes_at_most_its_free_units() -> None:
     assert usage(T4, 4).fits(Amount(4))
     assert not usage(T4, 4).fits(Amount(5))
 
 
-def test_a_gpu_takes_only_what_it_has_of_both_memory_and_compute() -> None:
+def test_a_gpu_takes_at_most_its_free_memory_and_compute() -> None:
     assert usage(T4, 4, core=30).fits(Amount(4, 30))
     assert not usage(T4, 4, core=30).fits(Amount(4, 35))
     assert not usage(T4, 4).fits(Amount(4, 5))
@@ -152,7 +152,7 @@ def test_an_unhealthy_gpu_is_reported_as_unhealthy_with_any_pods() -> None:
     assert book.summary == "no card is usable (closed: card 0; card 1 until pods of mode share are gone)"
 
 
-def test_where_a_gpu_serves_one_user_its_users_are_known() -> None:
+def test_the_users_of_a_single_user_gpu_are_known() -> None:
     pods = pod("a", demand(2, user=7), at="n", card=0), pod("b", demand(2, user=None), at="n", card=0)
     assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).usages[0].users == {7, None}
     assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).usages[1].users == frozenset()
@@ -178,7 +178,7 @@ def test_compute_of_several_gpus_is_counted_on_each() -> None:
     assert free_core(ledger, "n") == [70, 100, 70]
 
 
-def test_where_a_reservation_lies_is_unknown_rather_than_guessed() -> None:
+def test_the_gpu_of_a_reservation_is_unknown_rather_than_guessed() -> None:
     claim = ((0, Amount(4)),)
     lies = Reservation("a", "default/a", demand(4), claim)
     assert reserved_shares(lies, node("n", T4)) == claim

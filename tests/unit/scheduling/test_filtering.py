@@ -145,7 +145,7 @@ def test_the_pods_policy_decides_the_ranking_too() -> None:
     assert score(ledger, wish, "full") < score(ledger, wish, "empty")
 
 
-def test_the_gpu_that_would_be_chosen_is_what_counts() -> None:
+def test_the_score_is_that_of_the_gpu_that_would_be_chosen() -> None:
     ledger = cluster(node("n", 100, 100), pod("p", 60, at="n", card=1))
     assert score(ledger, pod_request(40), "n") == 10
 

@@ -243,7 +243,7 @@ def test_pods_of_one_user_share_a_gpu_and_those_of_another_get_one_of_their_own(
     assert placed(ledger, pod_request(demand(4, user=OTHER))) == ((1, Amount(4)),)
 
 
-def test_where_every_gpu_serves_another_user_the_rejection_names_them() -> None:
+def test_if_every_gpu_serves_another_user_the_rejection_names_them() -> None:
     ledger = cluster(
         node("n", T4, T4, T4, mode=Mode.MPS),
         pod("a", 4, at="n", card=0),
@@ -355,7 +355,7 @@ def test_units_that_are_free_now_are_reserved_for_a_nominee_that_will_need_them(
     assert placed(ledger, pod_request(2))
 
 
-def test_the_gpu_that_is_being_cleared_is_not_stolen_once_it_is_clear() -> None:
+def test_a_gpu_cleared_for_a_nominee_is_not_allocated_to_others() -> None:
     ledger = waiting(12)
     assert refused(ledger, pod_request(4))
     cleared = apply(ledger, PodGone("victim"))
@@ -363,7 +363,7 @@ def test_the_gpu_that_is_being_cleared_is_not_stolen_once_it_is_clear() -> None:
     assert placed(cleared, pod_request(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
 
 
-def test_what_the_nominee_does_not_need_of_that_gpu_is_free_for_all() -> None:
+def test_units_that_the_nominee_does_not_need_are_free() -> None:
     assert placed(waiting(10), pod_request(4)) == ((0, Amount(4)),)
     assert refused(waiting(12), pod_request(4))
 
@@ -375,7 +375,7 @@ def test_a_nominee_of_equal_priority_is_respected_and_one_of_lower_priority_is_n
     assert placed(cleared, pod_request(4, priority=6))
 
 
-def test_a_nominee_does_not_stand_in_its_own_way() -> None:
+def test_a_nominee_does_not_block_itself() -> None:
     cleared = apply(waiting(12), PodGone("victim"))
     assert placed(cleared, pod_request(12, uid="nominee", priority=10))
 

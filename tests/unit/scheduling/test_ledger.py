@@ -67,7 +67,7 @@ def test_a_bind_that_certainly_failed_releases_its_units() -> None:
 
 
 @pytest.mark.parametrize("settled_by", [Confirmed("a"), PodSeen(pod("a", 4, at="n", card=0))])
-def test_what_the_api_has_shown_bound_cannot_be_taken_back(settled_by: Event) -> None:
+def test_a_reservation_of_a_bound_pod_cannot_be_released(settled_by: Event) -> None:
     ledger = apply(reserved(cluster(node("n", T4)), pod("a", 4), "n"), settled_by)
     assert apply(ledger, Released("a")) == ledger
 
@@ -143,7 +143,7 @@ def test_an_edit_after_our_own_bind_moves_and_frees_nothing() -> None:
     assert free(seen(ledger, pod("a", 4, at="n", card=1)), "n") == [10, 14]
 
 
-def test_a_pod_once_seen_without_a_gpu_gains_none_by_an_edit() -> None:
+def test_an_edit_adds_no_gpu_to_a_pod_seen_without_one() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n"), pod("a", 4, at="n", card=1))
     assert free(ledger, "n") == [10, 10]
 
@@ -256,7 +256,7 @@ def test_an_assignment_on_several_gpus_counts_on_each_of_them() -> None:
 # --- nodes ----------------------------------------------------------------------------------------
 
 
-def test_a_deleted_node_that_comes_back_finds_its_pods_again() -> None:
+def test_a_node_that_is_added_again_has_its_pods() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     gone = apply(ledger, NodeGone("n"))
     assert gone.books["n"].usages == ()

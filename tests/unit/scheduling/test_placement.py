@@ -54,7 +54,7 @@ def test_several_gpus_are_taken_in_the_order_of_the_policy_and_named_in_index_or
     assert taken(on_cards("spread", 10, 4, 8, 12), 8, cards=2) == (0, 3)
 
 
-def test_too_few_gpus_are_none_at_all() -> None:
+def test_too_few_gpus_are_no_placement() -> None:
     assert taken(on_cards("binpack", 12, 3), 8, cards=2) is None
     assert taken(on_cards("binpack"), 0) is None
 

@@ -230,7 +230,7 @@ def test_a_pod_for_several_gpus_gets_the_cheapest_of_them_cleared() -> None:
     assert victims_on(ledger.books["n"], wanted, ("b",)) == ("a", "c")
 
 
-def test_a_pod_for_several_gpus_costs_as_few_others_as_can_be() -> None:
+def test_a_pod_for_several_gpus_evicts_as_few_pods_as_possible() -> None:
     ledger = cluster(
         node("n", T4, T4, T4),
         pod("a", 12, at="n", card=0),
@@ -242,7 +242,7 @@ def test_a_pod_for_several_gpus_costs_as_few_others_as_can_be() -> None:
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "a", "d")
 
 
-def test_gpus_that_are_free_already_cost_nothing() -> None:
+def test_free_gpus_need_no_evictions() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=1))
     assert victims_on(ledger.books["n"], pod_request(demand(16, cards=2), priority=HIGH), ("x",)) == (
         "x",

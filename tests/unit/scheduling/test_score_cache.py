@@ -16,7 +16,7 @@ def fits_up_to(ledger: Ledger) -> dict[str, int]:
     return dict(ledger.score_cache.fits_up_to(ledger.books))
 
 
-def test_a_change_of_one_book_leaves_what_is_known_of_the_others() -> None:
+def test_a_change_of_one_book_keeps_scores_of_the_others() -> None:
     ledger = two_nodes()
     assert fits_up_to(ledger) == {"a": 4, "b": 14}
     ledger.score_cache.scores("4").update(a=9, b=3)

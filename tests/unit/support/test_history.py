@@ -27,7 +27,7 @@ def test_two_pods_of_8_on_a_gpu_of_14_are_an_overcommit() -> None:
     assert overcommits(history, 14) == [OverCommit("n", 0, 16, 14, ("a", "b"))]
 
 
-def test_a_moment_is_enough_even_if_the_end_is_sound() -> None:
+def test_one_moment_of_overcommitment_is_found() -> None:
     history = [("ADDED", pod("a", 8)), ("ADDED", pod("b", 8)), ("DELETED", pod("a", 8))]
     assert len(overcommits(history, 14)) == 1
 

@@ -18,7 +18,7 @@ def test_a_scenario_that_is_not_there_is_named() -> None:
         runs(["nowhere"])
 
 
-def test_the_summary_counts_and_explains_what_was_skipped() -> None:
+def test_the_summary_counts_and_explains_skipped_scenarios() -> None:
     told = summary([Outcome(Run("a"), passed=True, seconds=3, output=VERIFIED)], 3)
     assert told == [
         "molecule: a: 2 checks skipped: no kernel modules in a container",

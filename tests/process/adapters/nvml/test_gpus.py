@@ -89,14 +89,14 @@ async def test_a_driver_that_is_loaded_later_is_found_then(stub: NvmlStub, gpus:
     assert len((await gpus.inventory()).gpus) == 2
 
 
-async def test_after_a_lost_gpu_the_library_is_opened_afresh(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_after_a_lost_gpu_the_library_is_reopened(stub: NvmlStub, gpus: Nvml) -> None:
     await gpus.inventory()
     stub.cards([card("T4", uuid="GPU-other")])
     assert len((await gpus.inventory()).unreadable) == 2
     assert [gpu.uuid for gpu in (await gpus.inventory()).gpus] == ["GPU-other"]
 
 
-async def test_it_is_not_opened_afresh_too_often(stub: NvmlStub) -> None:
+async def test_the_library_is_not_reopened_too_often(stub: NvmlStub) -> None:
     async with Nvml(reopen_s=3600) as gpus:
         await gpus.inventory()
         stub.cards([card("T4", uuid="GPU-other")])
@@ -131,7 +131,7 @@ async def test_a_driver_that_hangs_is_an_error_in_time_and_recovers(stub: NvmlSt
     assert len((await patiently(gpus)).gpus) == 2
 
 
-def test_a_process_ends_though_its_driver_hangs(tmp_path: Path) -> None:
+def test_a_process_ends_while_its_driver_hangs(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path, cards=[card("T4")])
     stub.hang()
     answer = in_child(READ.replace("Nvml()", "Nvml(timeout_s=0.2)"), stub.env)
@@ -215,7 +215,7 @@ async def test_xids_arrive_after_a_silence(stub: NvmlStub, gpus: Nvml) -> None:
         assert await coming == Fault(stub.uuid(0), 79)
 
 
-async def test_xids_arrive_after_the_library_was_opened_afresh(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_xids_arrive_after_the_library_was_reopened(stub: NvmlStub, gpus: Nvml) -> None:
     faults = await listening(gpus)
     stub.lose(0)
     await gpus.inventory()
@@ -238,13 +238,15 @@ async def test_a_gpu_without_events_does_not_keep_the_others_from_reporting(
 
 
 @pytest.mark.parametrize("function", ["nvmlEventSetCreate", "nvmlDeviceRegisterEvents"])
-async def test_where_nothing_is_reported_the_reports_end(stub: NvmlStub, gpus: Nvml, function: str) -> None:
+async def test_without_xid_events_the_stream_of_faults_ends(
+    stub: NvmlStub, gpus: Nvml, function: str
+) -> None:
     stub.fail(function, pynvml.NVML_ERROR_NOT_SUPPORTED)
     async with asyncio.timeout(10):
         assert [fault async for fault in gpus.faults()] == []
 
 
-async def test_gpus_that_cannot_be_registered_for_a_while_are_tried_again(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_failed_registrations_of_gpus_are_retried(stub: NvmlStub, gpus: Nvml) -> None:
     stub.fail("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_GPU_IS_LOST)
     coming = asyncio.ensure_future(anext(gpus.faults()))
     with pytest.raises(GpuError, match="nvmlDeviceRegisterEvents: GPU is lost"):

@@ -111,7 +111,7 @@ async def test_sensors_are_read_and_absent_ones_are_none(
     assert {getattr(second, name) for name in read} == {None}
 
 
-async def test_a_sensor_that_fails_costs_itself_alone(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_failed_sensor_loses_its_value_only(stub: NvmlStub, gpus: Nvml) -> None:
     stub.fail("nvmlDeviceGetPowerUsage", pynvml.NVML_ERROR_UNKNOWN, card=1)
     first, second = (await gpus.readings()).cards
     assert (first.power_mw, second.power_mw, second.celsius) == (30_000, None, 35)

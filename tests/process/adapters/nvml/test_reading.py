@@ -181,7 +181,7 @@ async def test_a_driver_without_topology_reports_no_links(stub: NvmlStub) -> Non
 # --- compute modes ------------------------------------------------------------------------------
 
 
-async def test_a_gpu_is_left_to_one_process_and_opened_again(stub: NvmlStub) -> None:
+async def test_a_gpu_can_be_exclusive_to_one_process_and_shared_again(stub: NvmlStub) -> None:
     async with Nvml(sysfs=stub.sysfs) as gpus:
         await gpus.set_exclusive(stub.uuid(1), exclusive=True)
         modes = [gpu.compute_mode for gpu in (await gpus.inventory()).gpus]

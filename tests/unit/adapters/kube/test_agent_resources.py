@@ -53,7 +53,7 @@ def test_a_bound_pod_has_its_bind_time_its_gpu_and_whether_it_was_served() -> No
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "1.5", "9" * 20, "\N{SUPERSCRIPT TWO}"])
-def test_a_time_that_is_none_is_0(text: str) -> None:
+def test_an_invalid_time_is_0(text: str) -> None:
     assert gpu_pod(annotations={"ALIYUN_COM_GPU_MEM_ASSUME_TIME": text}).bound_ns == 0
 
 
@@ -62,7 +62,7 @@ def test_a_pod_without_annotations_claims_nothing() -> None:
     assert (found.claim, found.bound_ns, found.served) == (None, 0, False)
 
 
-def test_a_pod_that_asks_for_nothing_of_ours_is_left_out() -> None:
+def test_a_pod_without_gpu_resources_is_omitted() -> None:
     assert read(pod(container(units=None)), pod()) == [gpu_pod()]
 
 
@@ -79,7 +79,7 @@ def test_containers_that_choose_their_devices_by_environment_are_named() -> None
     assert found.picks_devices == {"main", "init"}
 
 
-def test_what_env_from_would_bring_is_not_known_and_does_not_count() -> None:
+def test_values_of_env_from_are_unknown_and_do_not_count() -> None:
     assert gpu_pod(container(envFrom=[{"configMapRef": {"name": "x"}}])).picks_devices == frozenset()
 
 

@@ -38,14 +38,14 @@ def account(tmp_path: Path) -> Account:
 SPOILT = [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is not text: "), (None, "No such file")]
 
 
-async def test_what_a_pod_has_is_enough(account: Account) -> None:
+async def test_the_files_and_variables_of_a_pod_are_enough(account: Account) -> None:
     access = account.access()
     assert (access.host, access.ca_file) == ("https://10.0.0.1:443", str(account.folder / "ca.crt"))
     assert access.verify
     assert await access.authorization() == "Bearer first"
 
 
-def test_an_address_of_ipv6_stands_in_brackets(account: Account) -> None:
+def test_an_ipv6_address_is_in_brackets(account: Account) -> None:
     assert account.access("fd00::1").host == "https://[fd00::1]:443"
 
 

@@ -160,7 +160,7 @@ async def test_things_that_are_left_out_advance_the_version_too() -> None:
             assert s.asked[2] == "9"
 
 
-async def test_a_version_that_is_too_old_starts_over_and_reports_what_is_gone() -> None:
+async def test_a_version_that_is_too_old_starts_over_and_reports_deletions() -> None:
     async with scene() as s:
         gone = line("ERROR", {"kind": "Status", "code": 410, "message": "too old resource version"})
         s.served.script += [
@@ -212,7 +212,7 @@ async def test_a_line_that_cannot_be_read_starts_over_and_loses_nothing_before_i
             assert "watch cannot be read" in str(s.heard.troubles[0])
 
 
-async def test_a_list_that_cannot_be_read_is_tried_again() -> None:
+async def test_an_unreadable_list_is_retried() -> None:
     async with scene() as s:
         s.served.script += [fixed(200, b"[]"), page(thing("a"), version="5")]
         async with following(s):
@@ -242,7 +242,7 @@ async def test_a_follower_is_lost_from_its_first_failure_until_it_lists_or_watch
             assert s.asked == [None, "5", "5", "5"]
 
 
-async def test_a_refresh_lists_again_and_reports_what_is_gone() -> None:
+async def test_a_refresh_lists_again_and_reports_deletions() -> None:
     async with scene() as s:
         s.served.script.append(page(thing("a"), version="5"))
         async with following(s):

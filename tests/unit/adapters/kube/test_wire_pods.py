@@ -66,7 +66,7 @@ def test_a_plain_pending_pod() -> None:
     assert (found.finished, found.terminating, found.priority) == (False, False, 0)
 
 
-def test_a_pod_that_asks_for_nothing_of_ours_is_none() -> None:
+def test_a_pod_without_gpu_resources_is_none() -> None:
     assert read(container("main")) is None
     assert read({"name": "main"}) is None
     assert read({"name": "main", "resources": None}) is None
@@ -122,7 +122,7 @@ def test_several_gpus_by_label() -> None:
     assert (found.cards, found.per_card) == (2, Amount(4))
 
 
-def test_an_amount_that_is_none_names_the_container() -> None:
+def test_the_error_for_an_invalid_amount_names_the_container() -> None:
     assert problem(container("main", "four")).startswith("container main: ")
     assert problem(spec={"initContainers": [container("prep", "x")]}).startswith("init container prep: ")
 
@@ -196,7 +196,7 @@ def test_an_unbound_pod_claims_nothing_with_any_annotations(spec: dict[str, Any]
         {contract.ANN_ALLOCATION: "junk"},
     ],
 )
-def test_a_claim_at_odds_with_itself_or_the_limits_is_void(edit: dict[str, str]) -> None:
+def test_an_inconsistent_claim_is_void(edit: dict[str, str]) -> None:
     assert sound(meta={"annotations": CLAIM | edit}, spec={"nodeName": "n"}).claim is None
 
 

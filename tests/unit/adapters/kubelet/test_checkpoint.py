@@ -123,12 +123,12 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         CheckpointFile(tmp_path).latest()
 
 
-def test_what_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
     file = CheckpointFile(written(tmp_path / "checkpoint", entry(["a"])))
     assert file.latest() is file.latest()
 
 
-def test_what_the_kubelet_wrote_anew_is_read_anew(tmp_path: Path) -> None:
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     file = CheckpointFile(path)
     assert file.latest() is None

@@ -43,7 +43,7 @@ async def test_an_answer_beyond_grpcs_own_limit_is_read(tmp_path: Path) -> None:
     assert len(found.ids) == len(ids)
 
 
-async def test_a_kubelet_that_stays_silent_is_an_error(tmp_path: Path) -> None:
+async def test_a_kubelet_that_does_not_respond_is_an_error(tmp_path: Path) -> None:
     lister = Lister()
     lister.silent = True
     async with served(tmp_path, lister):

@@ -12,7 +12,7 @@ from tests.fakes.kubelet import fake_kubelet
 RESOURCE = "aliyun.com/gpu-mem"
 
 
-async def test_a_refusal_has_the_kubelets_own_text(tmp_path: Path) -> None:
+async def test_a_refusal_has_the_text_of_the_kubelet(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path) as kubelet:
         kubelet.refuse = "the ResourceName is invalid"
         with pytest.raises(KubeletError) as caught:

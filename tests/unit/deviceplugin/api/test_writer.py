@@ -144,7 +144,7 @@ async def test_a_node_that_agrees_is_not_written() -> None:
         assert scene.api.log == ["node"]
 
 
-async def test_what_was_lost_is_written_again() -> None:
+async def test_lost_values_are_written_again() -> None:
     async with working(Scene()) as scene:
         scene.publisher.observe_node(NODE)
         scene.publisher.set_node(want())
@@ -184,7 +184,7 @@ async def test_a_change_during_a_write_is_written_next() -> None:
         assert scene.api.pods["a"] == {"x": "2"}
 
 
-async def test_nothing_is_lost_while_the_api_is_away() -> None:
+async def test_nothing_is_lost_while_the_api_is_unavailable() -> None:
     async with working(Scene(FakeNodeApi(away=True))) as scene:
         scene.publisher.observe_node(NODE)
         scene.publisher.set_node(want("1"))
@@ -225,7 +225,7 @@ async def test_a_deleted_pod_is_removed() -> None:
         assert scene.api.pods == {}
 
 
-async def test_a_pod_that_others_wrote_at_the_same_time_is_tried_again() -> None:
+async def test_a_write_conflict_of_a_pod_is_retried() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(409)])}))
     async with working(scene):
         scene.publisher.observe_node(NODE)
@@ -245,7 +245,7 @@ async def test_a_pod_that_is_set_again_after_its_removal_is_written_again() -> N
         assert scene.api.log == ["node", "a", "a"]
 
 
-async def test_a_pod_that_is_wanted_no_more_is_not_tried_again() -> None:
+async def test_a_removed_pod_is_not_retried() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 1000)}))
     async with working(scene):
         scene.publisher.observe_node(NODE)
@@ -307,7 +307,7 @@ async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
         assert scene.api.log == ["node", "node"]
 
 
-async def test_a_missing_right_to_the_node_is_not_blamed_on_labels() -> None:
+async def test_a_missing_permission_for_the_node_is_not_attributed_to_labels() -> None:
     scene = Scene(FakeNodeApi(node_errors=deque([refused(403), refused(403)])))
     async with working(scene):
         scene.publisher.observe_node(NODE)
@@ -361,7 +361,7 @@ async def test_a_list_that_cannot_be_emptied_is_logged() -> None:
         assert scene.metric("unpublished") == 1
 
 
-async def test_after_a_missing_right_the_next_try_is_far_away() -> None:
+async def test_after_a_missing_permission_the_next_attempt_is_late() -> None:
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), pace=replace(QUICK, denied_s=1000))
     async with working(scene):
         scene.publisher.set_unhealthy("1")

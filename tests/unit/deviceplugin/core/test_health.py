@@ -59,7 +59,7 @@ def test_an_xid_without_a_gpu_marks_every_gpu() -> None:
     assert HEALTHY.after_fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
 
 
-def test_an_xid_of_a_gpu_that_is_not_shared_marks_none() -> None:
+def test_an_xid_of_an_unshared_gpu_marks_none() -> None:
     assert HEALTHY.after_fault(Fault("MIG-1", 79)).unhealthy == {}
 
 
@@ -75,7 +75,7 @@ def test_a_successful_poll_resets_the_count() -> None:
     assert health.unhealthy == {}
 
 
-def test_a_silent_driver_marks_every_gpu_after_three_polls() -> None:
+def test_a_driver_that_does_not_respond_marks_every_gpu_after_three_polls() -> None:
     health = HEALTHY
     for now in (0, 5, 10):
         assert health.unhealthy == {}

@@ -132,7 +132,7 @@ def agrees(shown: OwnNode, want: DesiredNode) -> bool:
 
 
 @given(shown_nodes, wishes)
-def test_the_patch_makes_the_node_agree_and_then_there_is_none(shown: OwnNode, want: DesiredNode) -> None:
+def test_the_patch_produces_the_desired_node_and_no_further_patch(shown: OwnNode, want: DesiredNode) -> None:
     merge = patch(shown, want)
     assert (merge is None) == agrees(shown, want)
     after = applied(shown, merge or {})

@@ -80,7 +80,7 @@ def test_without_a_load_reading_the_rate_stays_and_the_sample_grows_old() -> Non
     assert unmeasured([QUARTER], account)
 
 
-def test_after_a_gap_only_what_was_measured_since_counts() -> None:
+def test_after_a_gap_only_new_samples_count() -> None:
     account, _ = looks((0, busy(100)), (4000, busy(100)), (10**9, None), (10**9 + 4000, busy(100)))
     assert account.rates[0].rate == 1000
     assert not unmeasured([QUARTER], account)
@@ -188,7 +188,7 @@ def test_two_equal_readings_determine_the_size_of_a_context() -> None:
     assert measured((found, 3400), (found, 3400), (found, 3400)) == [(), sized, ()]
 
 
-def test_several_contexts_share_what_is_more() -> None:
+def test_several_contexts_share_the_difference() -> None:
     found = process(3314, contexts=2)
     assert measured((found, 3372), (found, 3372))[1] == context_writes(found, [150 * MIB])
 

@@ -44,7 +44,7 @@ def found(told: Region, seen: Mapping[str, Mapping[int, ProcessReading]]) -> lis
     return [(each.inner_pid, each.uncounted // MIB, each.counted is not None) for each in uncounted]
 
 
-def test_what_a_region_has_counted_is_no_uncounted_process() -> None:
+def test_a_process_in_the_region_is_not_uncounted() -> None:
     assert found(region(counts(7, 3193, 0)), on("GPU-0", p7=3200)) == []
 
 
@@ -79,7 +79,7 @@ def test_memory_that_the_driver_does_not_report_is_not_uncounted() -> None:
     assert found(region(counts(7, 100, 0)), on("GPU-0", p7=None)) == []
 
 
-def test_processes_without_a_region_belong_to_their_pod_or_to_none() -> None:
+def test_processes_without_a_region_belong_to_their_pod_or_no_pod() -> None:
     others = {"GPU-0": [ProcessReading(pid, MIB) for pid in (1, 2, 3)]}
     uncounted = uncounted_beside(others, {1: ContainerRef("uid"), 2: None})
     assert [(each.pid, each.owner) for each in uncounted] == [

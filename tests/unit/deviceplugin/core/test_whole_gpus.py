@@ -107,13 +107,13 @@ def test_two_pods_of_a_time_sliced_gpu_both_count() -> None:
     assert full(SHARED, whole.shown({"v": "default/b"}).let_go(frozenset({"u"}))) == [1]
 
 
-def test_a_record_that_still_names_a_pod_that_is_gone_does_not_fill_its_gpu_again() -> None:
+def test_a_recorded_pod_that_is_gone_does_not_fill_its_gpu_again() -> None:
     named = {"u": frozenset({ONE})}
     gone = WholeGpus().recorded(named).shown({}).let_go(frozenset({"u"}))
     assert full(SHARED, gone) == full(SHARED, gone.recorded(named)) == []
 
 
-def test_a_pod_that_was_thought_to_be_gone_and_is_shown_has_its_gpu_until_it_is_gone_again() -> None:
+def test_a_pod_that_reappears_has_its_gpu_until_it_is_gone_again() -> None:
     back = (
         WholeGpus()
         .recorded({"u": frozenset({ONE})})

@@ -122,7 +122,7 @@ def test_directories_that_a_runtime_created_are_replaced_by_files(
     assert (folders.state / ONE.place / "region").is_file()
 
 
-def test_what_is_missing_is_made_and_what_is_nobodys_is_removed(
+def test_missing_files_are_created_and_unused_ones_removed(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     places.sync({A: ONE, B: TWO}, clear=True)
@@ -148,7 +148,7 @@ def test_nothing_is_removed_without_a_request(places: EnforcementFiles, folders:
     assert listed(folders) == {ONE.place, "uid-a_main"}
 
 
-def test_what_others_have_put_there_stays(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_files_of_others_stay(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / "others").mkdir()
     (folders.state / "file").write_text("")
     places.sync({}, clear=True)

@@ -140,7 +140,7 @@ async def test_a_library_that_is_just_being_installed_is_waited_for(tmp_path: Pa
     assert "/etc/ld.so.preload" in inside(await call)
 
 
-async def test_files_that_cannot_be_written_are_a_refusal_by_name(tmp_path: Path) -> None:
+async def test_files_that_cannot_be_written_are_named_in_the_rejection(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
     (tmp_path / "state").rmdir()
@@ -343,7 +343,7 @@ async def test_a_compute_share_is_enforced_if_the_agent_sets_launch_rates(
     assert files_of(answer)
 
 
-async def test_a_container_that_asks_again_keeps_its_build(tmp_path: Path) -> None:
+async def test_a_repeated_allocate_keeps_the_build(tmp_path: Path) -> None:
     install(tmp_path)
     labels = {LABEL_MODE: "core_mem"}
     here = held(tmp_path, 14, labels=labels, paces=True)

@@ -284,9 +284,7 @@ def boast(path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil", [cut, grow, scribble, write_for_ever, link, pipe, other_card, boast, Path.unlink]
 )
-async def test_a_spoilt_region_costs_its_own_container_alone(
-    node: Node, spoil: Callable[[Path], None]
-) -> None:
+async def test_a_damaged_region_affects_its_container_only(node: Node, spoil: Callable[[Path], None]) -> None:
     bad, good = node.hold(1), node.hold(2)
     node.process(101, 1)
     node.process(102, 2)
@@ -403,7 +401,7 @@ async def test_an_unlimited_pod_beside_limited_ones_gets_an_event(strict: Node) 
     assert strict.setting.notes[0].uid == uid
 
 
-async def test_a_server_of_mps_is_no_stranger(strict: Node) -> None:
+async def test_an_mps_server_is_not_uncounted(strict: Node) -> None:
     strict.free_process(102, f"/kubepods/pod11111111-2222-3333-4444-555555555555/{'0' * 64}")
     mounts = "36 21 0:25 /gpushare-mps /run/gpushare-mps rw,nosuid - tmpfs tmpfs rw\n"
     (strict.proc / "102" / "mountinfo").write_text(mounts)
@@ -468,7 +466,7 @@ async def until_paced(path: Path) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_defect_costs_one_round(node: Node) -> None:
+async def test_a_bug_fails_one_round(node: Node) -> None:
     path = node.hold(1)
     node.process(101, 1)
     node.cards.run(101)

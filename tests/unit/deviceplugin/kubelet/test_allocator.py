@@ -170,7 +170,7 @@ async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) ->
     assert answer.reason == "own_devices"
 
 
-async def test_nothing_is_served_while_the_node_may_not_be(tmp_path: Path) -> None:
+async def test_nothing_is_served_while_the_node_must_not_be(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0))
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")

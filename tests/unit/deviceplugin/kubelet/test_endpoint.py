@@ -227,7 +227,7 @@ async def test_pre_start_is_answered_nevertheless(tmp_path: Path) -> None:
         assert await bench.stub.PreStartContainer(request) == api.PreStartContainerResponse()
 
 
-async def test_an_allocation_is_dropped_when_the_kubelet_goes_away(tmp_path: Path) -> None:
+async def test_an_allocation_is_dropped_when_the_kubelet_disconnects(tmp_path: Path) -> None:
     gone = asyncio.Event()
 
     class Slow(FakePlugin):
@@ -326,7 +326,7 @@ async def test_a_response_that_signals_a_failure_is_not_counted_as_ok(tmp_path: 
 
 
 @pytest.mark.parametrize(("number", "length"), [(67_650, 49), (199_728, 8)])
-def test_what_just_fits_into_the_kubelets_message(number: int, length: int) -> None:
+def test_the_largest_list_fits_into_a_message_of_the_kubelet(number: int, length: int) -> None:
     devices = [Device(f"{n:0{length}d}") for n in range(number)]
     one_more = listing([*devices, Device("0" * length)])
     assert listing(devices).ByteSize() <= MESSAGE_LIMIT < one_more.ByteSize()

@@ -88,7 +88,7 @@ async def test_a_restarted_kubelet_is_met_at_once(tmp_path: Path) -> None:
         assert seat.count("error") == 0
 
 
-async def test_a_kubelet_that_stays_away_for_a_while_is_waited_for(tmp_path: Path) -> None:
+async def test_an_unavailable_kubelet_is_waited_for(tmp_path: Path) -> None:
     async with registered(tmp_path, NEVER) as (kubelet, seat):
         await kubelet.stop()
         await until(lambda: not seat.shelf.up)
@@ -158,7 +158,7 @@ async def test_a_new_kubelet_is_met_even_if_the_old_ones_stream_stays_open(tmp_p
         await fresh.stop()
 
 
-async def test_a_kubelet_that_disconnects_the_new_client_for_the_old_streams_end_is_met_again(
+async def test_a_new_client_disconnected_for_the_old_stream_registers_again(
     tmp_path: Path,
 ) -> None:
     async with registered(tmp_path) as (kubelet, seat):
@@ -191,7 +191,7 @@ async def test_a_failed_registration_is_logged_and_retried(tmp_path: Path) -> No
     assert "requested API version is not supported" in logs[0]["reason"]
 
 
-async def test_a_kubelet_that_never_asks_for_devices_is_asked_again(tmp_path: Path) -> None:
+async def test_without_a_request_for_devices_the_plugin_registers_again(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path) as kubelet, registrar(tmp_path) as seat:
         kubelet.deaf = True
         await until(lambda: len(kubelet.registrations) >= 2)
@@ -263,7 +263,7 @@ async def test_an_allocation_goes_through_the_whole_way(tmp_path: Path) -> None:
         assert (await kubelet.admit("uid", "other", RESOURCE, 1)).envs["IDS"] == "c"
 
 
-async def test_a_missing_folder_is_an_error_at_the_start(tmp_path: Path) -> None:
+async def test_a_missing_directory_is_an_error_at_the_start(tmp_path: Path) -> None:
     seat = Seat(tmp_path / "none", QUICK)
     with pytest.raises(KubeletError, match=f"{tmp_path}/none: No such file"):
         await seat.registrar.run()
@@ -282,7 +282,7 @@ async def test_a_recreated_directory_is_used_again(tmp_path: Path) -> None:
             await until(lambda: kubelet.allocatable(RESOURCE) == 3 and seat.shelf.up)
 
 
-async def test_a_folder_that_comes_back_as_a_file_is_an_error(tmp_path: Path) -> None:
+async def test_a_directory_replaced_by_a_file_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "device-plugins"
     folder.mkdir()
     with capture_logs() as logs:
@@ -295,7 +295,7 @@ async def test_a_folder_that_comes_back_as_a_file_is_an_error(tmp_path: Path) ->
                 await asyncio.wait_for(seat.task, 5)
 
 
-async def test_a_folder_that_is_deleted_behind_its_mount_is_an_error(
+async def test_a_directory_deleted_behind_its_mount_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "device-plugins"

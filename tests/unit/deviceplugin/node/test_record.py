@@ -30,7 +30,7 @@ def record(folder: Path) -> Record:
     return Record(folder, "GiB")
 
 
-async def test_what_was_kept_is_read(tmp_path: Path) -> None:
+async def test_written_values_are_read(tmp_path: Path) -> None:
     await record(tmp_path / "deep" / "state").write(lambda: keyed(*GRANTS))
     again = record(tmp_path / "deep" / "state")
     assert again.read() == GRANTS
@@ -107,7 +107,7 @@ def test_a_file_of_a_later_version_is_put_aside_too(tmp_path: Path) -> None:
     assert (tmp_path / "grants.unreadable").exists()
 
 
-async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+async def test_the_error_for_a_directory_that_cannot_be_created_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="file/state"):
         await record(tmp_path / "file" / "state").write(lambda: keyed(*GRANTS))
