@@ -77,11 +77,14 @@ _decode = msgspec.json.Decoder(_JobPod).decode
 
 
 @contextmanager
-def in_turn(control_planes: int | None) -> Iterator[None]:
+def in_turn(
+    control_planes: int | None, *, timeout_s: float = _TIMEOUT_S, poll_s: float = _POLL_S
+) -> Iterator[None]:
     """Waits until all control planes before this one are done; does not wait if the number is None.
 
     An error of the edit becomes an event of the Job, because its pods' logs are deleted with it. Raises
-    ConfigError if another control plane failed or the wait takes too long.
+    ConfigError if another control plane failed, or the wait takes longer than ``timeout_s`` seconds per
+    control plane.
     """
     if control_planes is None:
         yield
@@ -90,15 +93,15 @@ def in_turn(control_planes: int | None) -> Iterator[None]:
     if not name:
         raise ConfigError(f"--control-planes needs {_POD_NAME}, the name of this pod, in the environment")
     try:
-        asyncio.run(_wait(name, control_planes))
+        asyncio.run(_wait(name, control_planes, timeout_s * control_planes, poll_s))
         yield
     except GpuShareError as error:
         asyncio.run(_report(name, str(error)))
         raise
 
 
-async def _wait(name: str, control_planes: int) -> None:
-    end, reported = time.monotonic() + _TIMEOUT_S * control_planes, ""
+async def _wait(name: str, control_planes: int, timeout_s: float, poll_s: float) -> None:
+    end, reported = time.monotonic() + timeout_s, ""
     async with KubeClient(await load_access()) as client:
         while True:
             step, reason = await _step(client, name, control_planes)
@@ -113,7 +116,7 @@ async def _wait(name: str, control_planes: int) -> None:
             if reason != reported:
                 click.echo(f"waiting: {reason}", err=True)
                 reported = reason
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(poll_s)
 
 
 async def _step(client: KubeClient, name: str, control_planes: int) -> tuple[Step, str]:

@@ -43,7 +43,13 @@ class Sampler:
     """Keeps the last snapshot and its age."""
 
     def __init__(
-        self, settings: ExporterSettings, meters: MeterDriver, pods: Mirror[NodePod], node: Mirror[OwnNode]
+        self,
+        settings: ExporterSettings,
+        meters: MeterDriver,
+        pods: Mirror[NodePod],
+        node: Mirror[OwnNode],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._meters = meters
@@ -52,13 +58,14 @@ class Sampler:
         self._node = node
         self._sources = {name: PolledSource(name, settings.deadline_s) for name in SOURCES}
         self._unreadable: dict[str, Mapping[Any, str]] = {}
-        self._read_at = time.monotonic()
+        self._clock = clock
+        self._read_at = clock()
         self.snapshot: Snapshot | None = None
 
     @property
     def age_s(self) -> float:
         """Return the age of the last snapshot, or the time since the start without one."""
-        return time.monotonic() - self._read_at
+        return self._clock() - self._read_at
 
     async def run(self, shown: Callable[[], None]) -> None:
         """Read until cancelled; call ``shown`` after each new snapshot."""
@@ -67,14 +74,14 @@ class Sampler:
             async with asyncio.timeout(self._settings.deadline_s):
                 await asyncio.gather(self._pods.listed.wait(), self._node.listed.wait())
         while True:
-            begun = time.monotonic()
+            begun = self._clock()
             try:
                 self.snapshot = await self.read()
                 self._read_at = begun
                 shown()
             except Exception:  # a defect costs one round; if all fail, the liveness probe does too
                 log.exception("round_failed")
-            await asyncio.sleep(max(0.0, begun + self._settings.interval_s - time.monotonic()))
+            await asyncio.sleep(max(0.0, begun + self._settings.interval_s - self._clock()))
 
     async def read(self) -> Snapshot:
         """Read every source once."""

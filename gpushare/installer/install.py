@@ -47,17 +47,18 @@ Files = Mapping[str, tuple[bytes, int]]
 """Name to content and permissions."""
 
 
-def install(package: Path, folder: Path) -> str:
+def install(package: Path, folder: Path, *, lock_s: float = _LOCK_S) -> str:
     """Install the packaged libraries as a version, make it current, and return it.
 
     ``package`` is a directory with ``SHA256SUMS``. Installed files are compared, and replaced if they differ.
-    Raises ConfigError if a library does not match its checksum, or ``folder`` cannot be written.
+    Raises ConfigError if a library does not match its checksum, ``folder`` cannot be written, or another
+    installer has locked it for ``lock_s`` seconds.
     """
     libraries = packaged(package)
     version = _version_of(libraries)
     files = {name: (content, _LIBRARY_MODE) for name, content in libraries.items()}
     files[PRELOAD_FILE] = (PRELOAD_TEXT.encode(), _PRELOAD_MODE)
-    with _locked(folder):
+    with _locked(folder, lock_s):
         _create_or_repair(folder / version, files)
         _make_current(folder, version)
     return version
@@ -121,13 +122,13 @@ def prune(folder: Path, used: Used | UnknownUsage) -> Mapping[str, str]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(folder: Path, lock_s: float = _LOCK_S) -> Iterator[None]:
     """Create the directory if it is missing, lock it, and remove drafts of writers that were killed."""
     try:
         folder.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            _lock(handle, folder)
+            _lock(handle, folder, lock_s)
             _set_mode(folder)
             for draft in folder.glob(_DRAFT.format("*")):
                 _remove(draft)
@@ -141,14 +142,14 @@ def _locked(folder: Path) -> Iterator[None]:
         raise ConfigError(f"cannot write {where}: {error.strerror}") from error
 
 
-def _lock(handle: int, folder: Path) -> None:
-    deadline = time.monotonic() + _LOCK_S
+def _lock(handle: int, folder: Path, lock_s: float) -> None:
+    deadline = time.monotonic() + lock_s
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise ConfigError(f"another installer has locked {folder} for {_LOCK_S:g} s") from None
+                raise ConfigError(f"another installer has locked {folder} for {lock_s:g} s") from None
             time.sleep(_LOCK_STEP_S)
         else:
             return

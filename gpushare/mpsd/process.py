@@ -14,7 +14,6 @@ from gpushare.errors import GpuError
 from gpushare.mps.layout import logs_of, pipes_of
 from gpushare.mpsd.control import PROGRAM, environment
 
-_ANSWER_S: Final = 5.0
 _PIPES_MODE: Final = 0o755
 _LOGS_MODE: Final = 0o1777
 """Servers run as the user of their clients and write their own logs."""
@@ -27,12 +26,16 @@ _HINT: Final = (
 
 
 class ControlDaemon:
-    """The control daemon of one GPU. ``state`` is the directory of all control daemons of the node."""
+    """The control daemon of one GPU. ``state`` is the directory of all control daemons of the node.
 
-    def __init__(self, state: Path, uuid: str) -> None:
+    A query fails if the answer takes longer than ``answer_s`` seconds.
+    """
+
+    def __init__(self, state: Path, uuid: str, *, answer_s: float = 5.0) -> None:
         self._pipes = pipes_of(state, uuid)
         self._logs = logs_of(state, uuid)
         self._env = environment(os.environ, state, uuid)
+        self._answer_s = answer_s
         self._process: Process | None = None
 
     @property
@@ -68,10 +71,11 @@ class ControlDaemon:
         except OSError as error:
             raise GpuError(f"cannot run {PROGRAM}: {error.strerror}: {_HINT}") from error
         try:
-            async with asyncio.timeout(_ANSWER_S):
+            async with asyncio.timeout(self._answer_s):
                 output, _ = await client.communicate(f"{command}\n".encode())
         except TimeoutError:
-            raise GpuError(f"the control daemon does not answer {command!r} within {_ANSWER_S:g} s") from None
+            limit = f"{self._answer_s:g} s"
+            raise GpuError(f"the control daemon does not answer {command!r} within {limit}") from None
         finally:
             if client.returncode is None:
                 client.kill()

@@ -26,7 +26,6 @@ _STARTING_S: Final = 0.2
 _STABLE_S: Final = 60.0
 """After so long the backoff between starts is reset."""
 _QUIT_S: Final = 10
-_KILL_S: Final = 5.0
 _EFFECT: Final = (
     "programs on this GPU may have failed and new ones fail until the control daemon is up: restart them"
 )
@@ -35,17 +34,27 @@ _EFFECT: Final = (
 class Supervisor:
     """Supervises one GPU. ``healthy`` returns whether the control daemon may be started on it.
 
-    ``problem`` is why the control daemon is not up, None while it is.
+    ``problem`` is why the control daemon is not up, None while it is. A query fails without an
+    answer in ``answer_s`` seconds; ``stop`` kills a control daemon that still runs after ``kill_s`` seconds.
     """
 
     def __init__(
-        self, uuid: str, state: Path, modes: ModeDriver, metrics: MpsMetrics, healthy: Callable[[], bool]
+        self,
+        uuid: str,
+        state: Path,
+        modes: ModeDriver,
+        metrics: MpsMetrics,
+        healthy: Callable[[], bool],
+        *,
+        answer_s: float = 5.0,
+        kill_s: float = 5.0,
     ) -> None:
         self._uuid = uuid
         self._modes = modes
         self._metrics = metrics
         self._healthy = healthy
-        self._control = ControlDaemon(state, uuid)
+        self._kill_s = kill_s
+        self._control = ControlDaemon(state, uuid, answer_s=answer_s)
         self._lock = ReadyLock(ready_lock_of(state, uuid))
         self._failures = 0
         self._start_at = 0.0
@@ -155,6 +164,6 @@ class Supervisor:
             await self._control.query(quit_within(_QUIT_S))
         except GpuError as error:
             log.warning("control_not_stopped", card=self._uuid, reason=str(error))
-        await self._control.wait_or_kill(_KILL_S)
+        await self._control.wait_or_kill(self._kill_s)
         await self._set_exclusive(exclusive=False)
         log.info("control_stopped", card=self._uuid, clients=self._clients)

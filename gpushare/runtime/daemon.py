@@ -60,10 +60,12 @@ async def serve(
     servers: Collection[tuple[HttpServer, socket.socket]] = (),
     drain: StopStep | None = None,
     close: StopStep | None = None,
+    jobs_end_s: float = _JOBS_S,
 ) -> None:
     """Run jobs and servers until ``stop`` is set, then stop in the order of this module.
 
-    ``jobs`` run until cancelled. Raises an ExceptionGroup with the error of a job or server that failed.
+    ``jobs`` run until cancelled; those that do not end within ``jobs_end_s`` seconds are cancelled again.
+    Raises an ExceptionGroup with the error of a job or server that failed.
     """
     app, listener = admin
     admin_server = make_server(app)
@@ -85,7 +87,7 @@ async def serve(
         await _perform("drain", drain)
         for task in running:
             task.cancel()
-        await _ended(running, _JOBS_S)
+        await _ended(running, jobs_end_s)
         await _perform("close", close)
         admin_server.should_exit = True
 

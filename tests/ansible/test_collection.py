@@ -16,8 +16,9 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import (
     validation,
 )
 from tests.ansible.reports import report
-from tests.support import controllers, kubeadm
-from tests.support.controllers import ROOT, Controller
+from tests.builders import kubeadm
+from tests.fixtures import controllers
+from tests.fixtures.controllers import ROOT, Controller
 from tools import collection_modules
 
 ENVIRONMENTS = {"2.19": ROOT / "ansible/.venv", "2.16": ROOT / "ansible/legacy/.venv"}

@@ -7,7 +7,7 @@ import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import scheduler
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
-from tests.support import kubeadm
+from tests.builders import kubeadm
 
 EXTENDER = {"url": "http://127.0.0.1:32766/gpushare-scheduler", "weight": 5, "http_timeout_s": 5, "tls": {}}
 POLICY_FILE = "/etc/kubernetes/scheduler-policy-config.json"

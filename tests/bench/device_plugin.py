@@ -35,7 +35,7 @@ from testbed.daemons.agent import ACCOUNT, agent_env, grant_agent
 from testbed.nvml import NvmlStub, card
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
-from tests.support.kubelet import FakeKubelet, Held, fake_kubelet
+from tests.fakes.kubelet import FakeKubelet, Held, fake_kubelet
 
 NODE = "bench"
 RESIDENTS = 100

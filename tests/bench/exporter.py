@@ -1,7 +1,7 @@
 """``make bench-exporter``: what the exporter costs, with a real API server and a stub of NVML.
 
 The kubelet's PodResources API is a fake that speaks the real gRPC, and so are the ``/proc`` with the
-containers' processes and their control groups, and isolation's files: what is measured is the exporter.
+containers' processes and their cgroups, and the files of isolation: only the exporter is measured.
 Twice: 16 cards with 20 containers each, for the scrape; and 8 cards with 10 containers each, every 15 s,
 for the cost.
 ``GPUSHARE_EXPORTER`` names the program of another environment, such as one with nothing in it but what the
@@ -36,8 +36,8 @@ from testbed.nvml import NvmlStub, card
 from testbed.nvml import Process as GpuProcess
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
-from tests.support.podresources import Lister, container, pod, served
-from tests.support.regions import hold, region_bytes
+from tests.builders.regions import region_bytes, write_container_directory
+from tests.fakes.podresources import Lister, container, pod, served
 
 MODEL, CARD_UNITS, CARD_MIB, UNITS = "H200", 139, 143_167, 4
 FIRST_PID = 1000
@@ -106,7 +106,7 @@ async def scrape_often(url: str) -> None:
 
 
 async def ask(url: str, accept: str) -> bytes:
-    """One answer, on a connection of its own."""
+    """One answer, on a separate connection."""
     async with aiohttp.ClientSession(headers={"Accept": accept}) as session, session.get(url) as answer:
         return await answer.read()
 
@@ -194,7 +194,7 @@ def _hold(state: Path, stored: Object, held: Card) -> None:
     """A container's limit and region, with one process that uses some of it."""
     limit = CardLimit(held.uuid, CARD_MIB, UNITS, CARD_UNITS)
     content = region_bytes([CardUse(held.uuid, 0, 4000 << 20, 4000 << 20, 0)], [1])
-    hold(state, DirectoryOwner(stored["metadata"]["uid"], "main"), [limit], content)
+    write_container_directory(state, DirectoryOwner(stored["metadata"]["uid"], "main"), [limit], content)
 
 
 def _container_id(number: int) -> str:

@@ -74,7 +74,7 @@ async def large(nodes: int, pods: int) -> None:
         _say(f"creating {nodes} nodes and {pods} pods")
         await bed.api.create_many(("/api/v1/nodes", node_object(_node(i))) for i in range(nodes))
         await _fill(bed, nodes, pods)
-        # Nobody keeps these nodes alive: the controllers would evict all pods during the measurement.
+        # No kubelet keeps these nodes alive: the controllers would evict all pods during the measurement.
         await bed.stop("kube-controller-manager")
         spec = ExtenderSpec()
         began = time.monotonic()

@@ -1,9 +1,9 @@
 """``make bench-isolation``: what the preloaded library costs, against the stub driver alone in the same run.
 
-The stub is a fake: its calls take next to no time, so that what is seen is the library's. The shortest batch
-of 256 calls is told, because other work on the machine only ever adds; runs with and without the library take
-turns. Limit and region lie in memory, as on a node. The parts of a card are measured by the stub's
-counters, with the bench in the place of the node agent.
+The stub is a fake: its calls take almost no time, so the results show the cost of the library. The shortest
+batch of 256 calls is reported, because other work on the machine only adds time; runs with and without the
+library alternate. Limit and region are in memory, as on a node. Compute shares are measured by the counters
+of the stub; the bench replaces the node agent.
 """
 
 import os
@@ -19,7 +19,7 @@ import click
 
 from gpushare.isolation import region
 from testbed.cuda import CudaStub
-from tests.support.isolation import LAUNCH_LIBRARY, Container, Regulator, build, card, share
+from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, build, card, share
 
 SOURCE = Path(__file__).parent / "native" / "isolation.c"
 ROUNDS = 15

@@ -1,6 +1,6 @@
 """``make bench-preflight``: the preflight of many hosts against a bare ``ansible -m setup`` of the same.
 
-The hosts are aliases of two real ones with systemd and SSH, each alias with a connection of its own. Both
+The hosts are aliases of two real ones with systemd and SSH, each alias with a separate connection. Both
 commands are what a person runs, with the checkout's ansible.cfg. In each round each of them runs twice, first
 with new connections and then with those that were left open; the commands take turns in going first.
 """

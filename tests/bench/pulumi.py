@@ -19,8 +19,8 @@ from components.render import as_yaml
 from components.stack import from_file, load
 from testbed import Card, SimNode, Testbed
 from testbed.pulumi import Stack, old_tokens
-from tests.support.clusters import CONTROL_PLANE
-from tests.support.stacks import ROOT, STACKS
+from tests.builders.stacks import ROOT, STACKS
+from tests.fixtures.clusters import CONTROL_PLANE
 
 _IMPORTS = "import pulumi, pulumi_kubernetes, components.resources, components.stack"
 _OTHER_IMAGE = f"example.com/extender@sha256:{'3' * 64}"

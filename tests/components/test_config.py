@@ -8,7 +8,7 @@ from components.config import Exposure
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from tests.support.stacks import DIGEST, STACKS, raw_stack, sidecar
+from tests.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 
 def isolated(**isolation: Any) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def isolated(**isolation: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("selector", [{"cgpu": "true"}, {"ack.node.gpu.schedule": "core_mem"}])
-def test_agents_that_hold_containers_need_the_library_on_their_nodes(selector: dict[str, str]) -> None:
+def test_agents_with_enforcement_need_the_library_on_their_nodes(selector: dict[str, str]) -> None:
     pools: list[dict[str, Any]] = [{"nodeSelector": selector}]
     assert error_of(raw_stack(pools=pools)) == (
         f"isolation: missing; devicePlugins[0].nodeSelector {selector} enforces limits; "
@@ -64,11 +64,11 @@ def test_a_small_stack_gets_the_source_documents_layout() -> None:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_the_stacks_are_sound(name: str) -> None:
+def test_the_stacks_are_valid(name: str) -> None:
     load(from_file(STACKS[name]))
 
 
-def test_unknown_keys_are_told_with_those_that_exist() -> None:
+def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
     assert error_of(raw_stack(extendr={})).startswith(
         "extendr: unknown key; use one of kubernetesVersion, extender, devicePlugins, nodePools"
     )
@@ -141,7 +141,7 @@ def test_unknown_keys_are_told_with_those_that_exist() -> None:
         (raw_stack(pools=[{"nodeSelector": {1: "a"}}]), "nodeSelector.1: the key 1 is not a string"),
     ],
 )
-def test_missing_keys_and_wrong_types_are_told(raw: dict[str, Any], text: str) -> None:
+def test_missing_keys_and_wrong_types_are_errors(raw: dict[str, Any], text: str) -> None:
     assert text in error_of(raw)
 
 
@@ -179,9 +179,7 @@ def test_missing_keys_and_wrong_types_are_told(raw: dict[str, Any], text: str) -
         (raw_stack(extender={"tlsSecret": "A b"}), "extender.tlsSecret: 'A b' is not a name"),
     ],
 )
-def test_values_outside_their_vocabulary_are_told_with_what_is_allowed(
-    raw: dict[str, Any], text: str
-) -> None:
+def test_the_error_for_an_invalid_value_lists_the_valid_values(raw: dict[str, Any], text: str) -> None:
     assert error_of(raw).startswith(text)
 
 
@@ -264,7 +262,7 @@ def test_paths_on_nodes_are_absolute() -> None:
         ),
     ],
 )
-def test_a_kubernetes_too_old_for_a_feature_is_told(raw: dict[str, Any], text: str) -> None:
+def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, Any], text: str) -> None:
     assert error_of(raw).startswith(text)
 
 
@@ -288,7 +286,7 @@ def test_a_kubernetes_too_old_for_a_feature_is_told(raw: dict[str, Any], text: s
         ),
     ],
 )
-def test_what_does_not_go_with_a_sidecar_is_told(extender: dict[str, Any], text: str) -> None:
+def test_settings_that_conflict_with_a_sidecar_are_errors(extender: dict[str, Any], text: str) -> None:
     assert text in error_of(raw_stack(extender=extender))
 
 
@@ -308,7 +306,7 @@ def test_what_does_not_go_with_a_sidecar_is_told(extender: dict[str, Any], text:
         ([{"name": "a", "gpuMem": 1}, {"name": "a", "gpuMem": 2}], "tenants[1].name: 'a' is used twice"),
     ],
 )
-def test_bad_tenants_are_told(tenants: list[dict[str, Any]], text: str) -> None:
+def test_invalid_tenants_are_errors(tenants: list[dict[str, Any]], text: str) -> None:
     assert error_of(raw_stack(tenants=tenants)).startswith(text)
 
 
@@ -364,7 +362,7 @@ def test_components_without_an_image_take_it_from_the_pipelines_file(tmp_path: P
     assert load(without_images(images=built)) == stack
 
 
-def test_an_image_that_nobody_names_is_told_with_the_way_out() -> None:
+def test_the_error_for_a_missing_image_has_the_remedy() -> None:
     assert error_of(without_images()) == "extender.image: missing; set it here, or 'extender' in images"
     assert error_of(without_images(images={"extender": OTHER})).startswith(
         "devicePlugins[0].image: missing; set it here, or 'device-plugin' in images"
@@ -381,7 +379,7 @@ def test_an_image_that_nobody_names_is_told_with_the_way_out() -> None:
         ("pyproject.toml", "pyproject.toml is not JSON"),
     ],
 )
-def test_bad_images_are_told(images: Any, text: str) -> None:
+def test_invalid_images_are_errors(images: Any, text: str) -> None:
     message = error_of(without_images(images=images))
     assert message.startswith("images")
     assert text in message
@@ -402,7 +400,7 @@ def test_bad_images_are_told(images: Any, text: str) -> None:
         ({"kubeconfigFrom": {}}, "kubeconfigFrom.stack: missing"),
     ],
 )
-def test_a_bad_registry_or_way_to_the_cluster_is_told(top: dict[str, Any], text: str) -> None:
+def test_an_invalid_registry_or_cluster_access_is_an_error(top: dict[str, Any], text: str) -> None:
     assert error_of(raw_stack(**top)).startswith(text)
 
 
@@ -418,7 +416,7 @@ def test_a_bad_registry_or_way_to_the_cluster_is_told(top: dict[str, Any], text:
         ({"image": "a:v1"}, {}, "installer.image: 'a:v1' has no digest"),
     ],
 )
-def test_what_does_not_go_with_an_installer_is_told(
+def test_settings_that_conflict_with_an_installer_are_errors(
     installer: dict[str, Any], extender: dict[str, Any], text: str
 ) -> None:
     raw = raw_stack(extender=extender, installer={"image": DIGEST, **installer})
@@ -448,7 +446,7 @@ def test_what_does_not_go_with_an_installer_is_told(
         ([{"nodes": ["a"], "taints": ["gpu:Never"]}], "nodePools[0].taints[0]: 'gpu:Never' is not a taint"),
     ],
 )
-def test_bad_node_pools_are_told(pools: list[dict[str, Any]], text: str) -> None:
+def test_invalid_node_pools_are_errors(pools: list[dict[str, Any]], text: str) -> None:
     assert error_of(raw_stack(nodePools=pools)).startswith(text)
 
 

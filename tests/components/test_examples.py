@@ -1,4 +1,4 @@
-"""The source documents' own manifests: what they ask for in sum is what the documents show."""
+"""The manifests of the ACK documentation request the sums that it shows."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import yaml
 from components.manifests import everything
 from components.stack import load
 from gpushare.contract import RESOURCE_MEM
-from tests.support.stacks import EXAMPLES, ROOT, raw_stack
+from tests.builders.stacks import EXAMPLES, ROOT, raw_stack
 
 Object = dict[str, Any]
 
@@ -29,7 +29,7 @@ def units(workload: Object) -> int:
     ("name", "total"),
     [("notebook", 12), ("app-3g", 8), ("app-6g", 4), ("binpack", 1), ("bert", 0), ("notebook-whole-card", 0)],
 )
-def test_the_workloads_ask_for_what_the_documents_show(name: str, total: int) -> None:
+def test_the_workloads_request_the_units_of_the_documentation(name: str, total: int) -> None:
     assert sum(units(each) for each in objects(name) if "template" in each["spec"]) == total
 
 
@@ -38,7 +38,7 @@ def test_each_names_its_origin(file: Any) -> None:
     assert "article" in file.read_text().partition("---")[0]
 
 
-def test_ours_take_the_place_of_the_originals_objects_by_the_same_names() -> None:
+def test_our_objects_replace_those_of_the_aliyun_pair_by_name() -> None:
     ours = {(each["kind"], each["metadata"]["name"]) for each in everything(load(raw_stack()))}
     theirs = {
         (each["kind"], each["metadata"]["name"])
@@ -49,8 +49,8 @@ def test_ours_take_the_place_of_the_originals_objects_by_the_same_names() -> Non
 
 
 @pytest.mark.parametrize("name", ["extender", "device-plugin"])
-def test_the_selectors_stay_so_that_an_original_can_be_taken_over(name: str) -> None:
-    # Kubernetes lets nobody change the selector of a Deployment or DaemonSet.
+def test_the_selectors_are_those_of_the_aliyun_pair_so_that_objects_can_be_adopted(name: str) -> None:
+    # Kubernetes does not allow changes of the selector of a Deployment or DaemonSet.
     (theirs,) = [each for each in objects(f"original/{name}") if each["apiVersion"] == "apps/v1"]
     (ours,) = [
         each

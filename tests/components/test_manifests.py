@@ -30,8 +30,8 @@ from gpushare.mps.layout import MpsDirs
 from gpushare.mpsd.main import command as mps_command
 from gpushare.mpsd.main import settings_of as mps_settings
 from gpushare.scheduling.placement import POLICIES
-from tests.support import kubeadm
-from tests.support.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
+from tests.builders import kubeadm
+from tests.builders.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
 MONITORING: Object = {
@@ -68,12 +68,12 @@ def all_stacks() -> list[list[Object]]:
     return [everything(load(from_file(path))) for path in STACKS.values()]
 
 
-def test_without_the_lease_right_no_rule_names_leases() -> None:
+def test_without_the_lease_permission_no_rule_names_leases() -> None:
     assert "leases" not in str(made(extender={"lease": False}))
 
 
 @pytest.mark.parametrize("lease", [True, False])
-def test_an_extender_binds_without_a_lease_only_where_it_has_no_right_to_one(
+def test_an_extender_binds_without_a_lease_only_without_that_permission(
     monkeypatch: pytest.MonkeyPatch, *, lease: bool
 ) -> None:
     container = pod(pick(made(extender={"lease": lease}), "Deployment"))["containers"][0]
@@ -121,7 +121,7 @@ def test_every_mount_has_a_volume_and_every_volume_a_mount() -> None:
             assert volumes == mounts
 
 
-def test_the_extender_is_where_the_source_documents_policy_looks_for_it() -> None:
+def test_the_extender_has_the_address_of_the_policy_in_the_ack_documentation() -> None:
     objects = made()
     spec = pick(objects, "Service")["spec"]
     assert (spec["type"], spec["ports"][0]["port"], spec["ports"][0]["nodePort"]) == (
@@ -143,7 +143,7 @@ def test_three_replicas_keep_apart_and_two_of_them_up() -> None:
     assert "podAntiAffinity" in pod(deployment)["affinity"]
 
 
-def test_one_replica_has_no_budget_that_could_hold_up_a_drain() -> None:
+def test_a_single_replica_has_no_disruption_budget() -> None:
     assert not [each for each in made() if each["kind"] == "PodDisruptionBudget"]
 
 
@@ -157,7 +157,7 @@ def test_a_control_plane_is_found_by_its_old_and_its_later_label() -> None:
     assert {each["key"] for each in spec["tolerations"]} >= set(keys)
 
 
-def test_the_extender_and_its_scheduler_run_as_nobody() -> None:
+def test_the_extender_and_its_scheduler_run_as_an_unprivileged_user() -> None:
     for settings in ({}, sidecar()):
         security = pod(pick(made(extender=settings), "Deployment"))["securityContext"]
         assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 65532)
@@ -195,7 +195,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch, command: Any, container: Object, wor
     return flags
 
 
-def test_the_extender_understands_its_command_line_and_listens_where_the_probes_look(
+def test_the_extender_parses_its_arguments_and_listens_on_the_port_of_the_probes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chosen = {"tlsSecret": "tls", "shortlist": 50, "cgpuPodsPerCard": 0}
@@ -208,7 +208,7 @@ def test_the_extender_understands_its_command_line_and_listens_where_the_probes_
     assert (settings.shortlist, settings.cgpu_pods_per_card) == (50, 0)
 
 
-def test_what_is_not_set_is_the_extenders_own_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unset_values_are_the_defaults_of_the_extender(monkeypatch: pytest.MonkeyPatch) -> None:
     container = pod(pick(made(), "Deployment"))["containers"][0]
     settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {})
     assert (settings.shortlist, settings.cgpu_pods_per_card) == (0, 20)
@@ -224,7 +224,7 @@ def test_what_is_not_set_is_the_extenders_own_default(monkeypatch: pytest.Monkey
         (sidecar(shortlist=7), ["--shortlist=7"]),
     ],
 )
-def test_a_scheduler_that_asks_no_other_extender_is_told_of_the_best_nodes_only(
+def test_a_scheduler_without_other_extenders_gets_the_best_nodes_only(
     extender: dict[str, Any], flags: list[str]
 ) -> None:
     containers = pod(pick(made(extender=extender), "Deployment"))["containers"]
@@ -232,7 +232,7 @@ def test_a_scheduler_that_asks_no_other_extender_is_told_of_the_best_nodes_only(
     assert [each for each in command if each.startswith("--shortlist")] == flags
 
 
-def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
+def test_the_agent_parses_its_arguments_and_its_paths_are_mounted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = {"memoryUnit": "MiB", "deviceListStrategy": "cdi"}
@@ -250,7 +250,7 @@ def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
     assert settings.state.is_relative_to(settings.folder)
 
 
-def test_the_exporter_understands_its_command_line_and_finds_what_is_mounted(
+def test_the_exporter_parses_its_arguments_and_its_paths_are_mounted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = pod(exporter_of(made(monitoring={"exporter": {**MONITORING["exporter"], "intervalSeconds": 30}})))
@@ -277,7 +277,7 @@ def test_the_exporter_is_where_any_of_the_labels_is() -> None:
 
 
 @pytest.mark.parametrize(("state", "words"), [("present", install_library), ("absent", uninstall_library)])
-def test_the_installer_of_the_library_understands_its_command_line_and_finds_what_is_mounted(
+def test_the_library_installer_parses_its_arguments_and_its_paths_are_mounted(
     monkeypatch: pytest.MonkeyPatch, state: str, words: Any
 ) -> None:
     objects = made(isolation={"image": DIGEST, "state": state, "kubeletRoot": "/data/kubelet/"})
@@ -296,7 +296,7 @@ def test_the_installer_of_the_library_understands_its_command_line_and_finds_wha
     assert spec["automountServiceAccountToken"] is False
 
 
-def test_the_library_comes_to_every_node_whose_containers_are_held() -> None:
+def test_the_library_is_installed_on_every_node_with_enforcement() -> None:
     labels = pod(pick(made(isolation={"image": DIGEST}), "DaemonSet", "cgpu-installer"))["affinity"][
         "nodeAffinity"
     ]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -310,7 +310,7 @@ def test_the_library_comes_to_every_node_whose_containers_are_held() -> None:
     assert set(found) == HELD
 
 
-def test_the_mps_daemon_understands_its_command_line_and_finds_what_is_mounted(
+def test_the_mps_daemon_parses_its_arguments_and_its_paths_are_mounted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     objects = made(mps={"image": DIGEST, "runtimeClass": "nvidia"})
@@ -337,7 +337,7 @@ def test_no_update_and_no_slow_answer_ends_the_mps_daemon_with_all_programs_of_i
     assert probe["periodSeconds"] * probe["failureThreshold"] == 300
 
 
-def test_the_mps_daemon_runs_where_agents_look_for_it() -> None:
+def test_the_mps_daemon_runs_on_the_nodes_of_its_agents() -> None:
     selector = {"ack.node.gpu.schedule": "mps"}
     objects = made(mps={"image": DIGEST}, isolation={"image": DIGEST}, pools=[{"nodeSelector": selector}])
     spec = pod(pick(objects, "DaemonSet", "gpushare-mps"))
@@ -376,7 +376,7 @@ def test_the_metrics_api_understands_its_command_line_and_is_where_its_apis_lead
     assert max(services, key=lambda each: each["versionPriority"])["version"] == "v1beta2"
 
 
-def test_prometheus_finds_every_daemon_of_ours_by_one_label_and_the_name_of_one_port() -> None:
+def test_prometheus_finds_every_daemon_by_one_label_and_one_port_name() -> None:
     objects = made(monitoring={**MONITORING, "operator": True}, isolation={"image": DIGEST})
     monitor = pick(objects, "PodMonitor")["spec"]
     (endpoint,) = monitor["podMetricsEndpoints"]
@@ -438,7 +438,7 @@ def test_vocabularies_and_ports_are_the_daemons_own() -> None:
         assert [each.default for each in command.params if each.name == "ops_port"] == [port]
 
 
-def test_the_agent_gets_all_cards_by_a_mount() -> None:
+def test_the_agent_gets_all_gpus_by_a_mount() -> None:
     spec = pod(pick(made(pools=[{"runtimeClass": "nvidia"}]), "DaemonSet"))
     (mount,) = [each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "all-cards"]
     (volume,) = [each for each in spec["volumes"] if each["name"] == "all-cards"]
@@ -447,7 +447,7 @@ def test_the_agent_gets_all_cards_by_a_mount() -> None:
     assert spec["runtimeClassName"] == "nvidia"
 
 
-def test_a_kubelet_elsewhere_is_mounted_where_the_agent_looks() -> None:
+def test_a_custom_kubelet_directory_is_mounted_at_the_path_of_the_agent() -> None:
     spec = pod(pick(made(pools=[{"kubeletRoot": "/data/kubelet/"}]), "DaemonSet"))
     paths = [each["hostPath"]["path"] for each in spec["volumes"]]
     assert paths[:2] == ["/data/kubelet/device-plugins", "/data/kubelet/pod-resources"]
@@ -462,7 +462,7 @@ def test_a_kubeconfig_on_the_node_is_used_where_it_is_named() -> None:
     assert {"name": "kubeconfig", "hostPath": {"path": path, "type": "File"}} in spec["volumes"]
 
 
-def test_pools_share_their_rights_and_have_a_daemonset_each() -> None:
+def test_node_pools_share_one_role_and_have_a_daemonset_each() -> None:
     names = ("a", "b")
     pools = [{"name": name, "nodeSelector": {"gpushare": "true", "pool": name}} for name in names]
     objects = made(pools=pools)
@@ -563,7 +563,7 @@ def test_an_installer_that_is_ended_has_the_time_to_restore() -> None:
         ({"state": "absent"}, "restore", None),
     ],
 )
-def test_the_installer_understands_its_command_and_edits_what_is_mounted(
+def test_the_installer_parses_its_arguments_and_edits_a_mounted_directory(
     tmp_path: Path, settings: Object, verb: str, url: str | None
 ) -> None:
     manifest = tmp_path / "etc/kubernetes/manifests/kube-scheduler.yaml"
@@ -596,7 +596,7 @@ def test_a_pool_without_taints_leaves_those_of_its_nodes_alone() -> None:
     assert "spec" not in pick(made(nodePools=[{"nodes": ["a"]}]), "Node")
 
 
-def test_placements_are_those_that_the_scheduler_knows() -> None:
+def test_placement_policies_are_those_of_the_scheduler() -> None:
     assert {str(each) for each in Placement} == set(POLICIES)
 
 
@@ -610,7 +610,7 @@ def test_placements_are_those_that_the_scheduler_knows() -> None:
         ("busybox:1", "m.example.com/x/busybox:1"),
     ],
 )
-def test_a_mirror_takes_the_place_of_the_registrys_host(image: str, there: str) -> None:
+def test_a_mirror_replaces_the_host_of_the_registry(image: str, there: str) -> None:
     assert mirrored(image, "m.example.com/x") == there
     assert mirrored(image, "") == image
 
@@ -626,7 +626,7 @@ def test_every_pod_pulls_from_the_mirror_with_the_secrets() -> None:
     assert "imagePullSecrets" not in str(made())
 
 
-def test_the_images_in_use_are_told_by_workload_and_container() -> None:
+def test_the_images_in_use_are_returned_by_workload_and_container() -> None:
     images = used(made(extender=sidecar()))
     assert set(images) == {
         "gpushare-schd-extender/gpushare-schd-extender",
@@ -647,5 +647,5 @@ def test_the_images_in_use_are_told_by_workload_and_container() -> None:
         (sidecar(), "http://127.0.0.1:12345/gpushare-scheduler"),
     ],
 )
-def test_the_extenders_url_is_told(settings: Object, url: str) -> None:
+def test_the_url_of_the_extender_is_returned(settings: Object, url: str) -> None:
     assert extender.url(load(raw_stack(extender=settings)).extender) == url

@@ -15,7 +15,7 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from components.manifests import everything
 from components.stack import from_file, load
 from policy.rules import RULES
-from tests.support.stacks import ROOT, STACKS, raw_stack, sidecar
+from tests.builders.stacks import ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
 PYTHON = ROOT / "policy" / ".venv" / "bin" / "python"
@@ -109,7 +109,7 @@ def pod(manifest: Object) -> Object:
         ),
     ],
 )
-def test_what_breaks_a_rule_is_named(spoil: Any, rule: str, text: str) -> None:
+def test_the_error_names_the_object_that_breaks_a_rule(spoil: Any, rule: str, text: str) -> None:
     manifest = deployment()
     spoil(manifest)
     found = broken(manifest)
@@ -127,7 +127,7 @@ def test_the_mps_daemon_has_the_powers_that_it_needs_and_no_others() -> None:
     assert list(broken(manifest)) == ["nothing-is-privileged"]
 
 
-def test_init_containers_are_looked_at_too() -> None:
+def test_init_containers_are_checked_too() -> None:
     manifest = deployment()
     pod(manifest)["initContainers"] = [container(manifest) | {"image": "a"}]
     assert list(broken(manifest)) == ["images-are-pinned"]
@@ -136,7 +136,7 @@ def test_init_containers_are_looked_at_too() -> None:
 @pytest.fixture(scope="module")
 def pack() -> Iterator[Any]:
     if not PYTHON.exists():
-        pytest.skip("the policy pack has a venv of its own: uv sync --directory policy")
+        pytest.skip("the policy pack has a separate venv: uv sync --directory policy")
     process = subprocess.Popen(  # noqa: S603 - our own program
         [PYTHON, ROOT / "policy", "127.0.0.1:1", ROOT / "policy"], stdout=subprocess.PIPE, cwd="/"
     )

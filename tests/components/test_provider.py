@@ -1,4 +1,4 @@
-"""The component provider as Pulumi runs it: a process of its own that speaks gRPC."""
+"""The component provider as Pulumi runs it: a separate process that serves gRPC."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ from pulumi.runtime.proto import (
 from components.config import ClusterSettings
 from components.manifests import everything
 from components.stack import settled
-from tests.support.stacks import DIGEST, ROOT
+from tests.builders.stacks import DIGEST, ROOT
 
 COMPONENT = "gpushare:index:GpuShare"
 DEADLINE_S = 30
@@ -92,7 +92,7 @@ def schema(provider: Any) -> dict[str, Any]:
     return parsed
 
 
-def test_it_publishes_the_whole_stack_with_what_must_be_given(schema: dict[str, Any]) -> None:
+def test_the_schema_has_the_whole_stack_and_its_required_inputs(schema: dict[str, Any]) -> None:
     assert list(schema["resources"]) == [COMPONENT]
     resource = schema["resources"][COMPONENT]
     assert resource["requiredInputs"] == ["extender", "kubernetesVersion"]

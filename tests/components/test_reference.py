@@ -6,7 +6,7 @@ import pytest
 
 from components import config
 from components.decode import spelled
-from tests.support.stacks import ROOT
+from tests.builders.stacks import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from components.render import command
-from tests.support.stacks import FOLDER, ROOT, STACKS
+from tests.builders.stacks import FOLDER, ROOT, STACKS
 
 
 def render(*arguments: str) -> Result:
@@ -50,7 +50,7 @@ def test_an_error_is_one_line_and_exit_status_2(tmp_path: Path, text: str, probl
     assert result.output.count("\n") == 1
 
 
-def test_a_stack_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_stack_file_is_an_error(tmp_path: Path) -> None:
     result = render("--config", str(tmp_path / "absent.yaml"))
     assert (result.exit_code, result.output) == (
         2,

@@ -14,7 +14,7 @@ from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mo
 from components.manifests import everything
 from components.resources import GpuShare, _is_part, _needed
 from components.stack import from_file, load
-from tests.support.stacks import ROOT, STACKS
+from tests.builders.stacks import ROOT, STACKS
 
 STATES: dict[str, dict[str, Any]] = {
     "pulumi:pulumi:StackReference": {
@@ -180,13 +180,13 @@ def test_a_kubeconfig_may_be_an_output_of_the_stack_that_made_the_cluster(output
     assert (kubeconfig["value"] if isinstance(kubeconfig, dict) else kubeconfig) == "apiVersion: v1"
 
 
-def test_only_a_stack_that_says_so_takes_objects_over() -> None:
+def test_a_stack_adopts_objects_only_if_it_is_configured() -> None:
     assert "upsertExistingObjects" not in provider_of(run_program(texts("example")).seen)
     adopting = run_program(texts("example") | {"gpushare:adopt": "true"}).seen
     assert provider_of(adopting)["upsertExistingObjects"] == "true"
 
 
-def test_the_stack_tells_its_objects_images_and_where_the_extender_is() -> None:
+def test_the_stack_exports_its_objects_images_and_the_extender_url() -> None:
     recorder = Recorder()
     set_mocks(recorder, project="gpushare", stack="test", preview=False)
     told: dict[str, Any] = {}
@@ -235,7 +235,7 @@ def test_a_bad_configuration_stops_before_anything_is_registered() -> None:
     assert recorder.seen == []
 
 
-def test_pods_wait_for_their_rights_and_nothing_waits_for_pods() -> None:
+def test_pods_depend_on_their_roles_and_nothing_depends_on_pods() -> None:
     made: Any = [("Namespace", "a"), ("Role", "b"), ("Service", "s"), ("Deployment", "c")]
     assert list(map(str, _needed("DaemonSet", made))) == ["a", "b"]
     assert list(map(str, _needed("Service", made))) == ["a"]

@@ -7,7 +7,7 @@ import json
 
 from gpushare.cli.layouts import arena, arena_share, inspect
 from gpushare.contract import ANN_CARDS
-from tests.unit.cli.objects import literal, node, pod, share, views, whole
+from tests.builders.api_objects import literal, node, pod, share, views, whole
 
 HANGZHOU = "cn-hangzhou.192.168.2.167"
 ZHANGJIAKOU = "cn-zhangjiakou.192.168.3.184"
@@ -31,7 +31,7 @@ def test_kubectl_inspect_cgpu_of_an_idle_node() -> None:
     )
 
 
-def test_kubectl_inspect_gpushare_with_cards_that_a_node_lacks_and_pending_pods() -> None:
+def test_kubectl_inspect_gpushare_with_gpus_that_a_node_lacks_and_pending_pods() -> None:
     nodes = [
         node("node-bbbb", share(15), address="10.0.0.2"),
         node("node-a", share(30, 2), address="10.0.0.1"),
@@ -153,7 +153,7 @@ MIXED_PODS = [
 ]
 
 
-def test_arena_top_node_with_an_unready_node_and_an_unhealthy_card() -> None:
+def test_arena_top_node_with_an_unready_node_and_an_unhealthy_gpu() -> None:
     assert arena.summary(views(MIXED, MIXED_PODS)) == literal(
         f"""
         NAME   IPADDRESS  ROLE    STATUS    GPU(Total)  GPU(Allocated)  GPU(Unhealthy)  GPU(Shareable)
@@ -172,7 +172,7 @@ def test_arena_top_node_with_an_unready_node_and_an_unhealthy_card() -> None:
     )
 
 
-def test_arena_top_node_without_shared_cards() -> None:
+def test_arena_top_node_without_shared_gpus() -> None:
     nodes = [node("quiet", whole(2))]
     assert arena.summary(views(nodes)) == literal(
         f"""
@@ -185,7 +185,7 @@ def test_arena_top_node_without_shared_cards() -> None:
     )
 
 
-def test_arena_top_node_without_shared_cards_but_an_unhealthy_one() -> None:
+def test_arena_top_node_without_shared_gpus_but_an_unhealthy_one() -> None:
     nodes = [node("sick", whole(1), capacity=whole(2))]
     assert f"\n{'-' * 99}\n" in arena.summary(views(nodes))
 

@@ -11,13 +11,13 @@ import pytest
 
 from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.metrics import PluginMetrics
-from tests.support.kubelet import fake_kubelet
-from tests.unit.deviceplugin.shelf import RESOURCE, Shelf
+from tests.fakes.device_plugin import RESOURCE, FakePlugin
+from tests.fakes.kubelet import fake_kubelet
 
 
 @pytest.mark.parametrize("form", ["localhost", "{path}", "{escaped}"])
 async def test_a_kubelet_of_any_age_is_served(tmp_path: Path, form: str) -> None:
-    shelf = Shelf()
+    shelf = FakePlugin()
     path = str(tmp_path / shelf.socket)
     async with fake_kubelet(tmp_path) as kubelet, asyncio.timeout(10):
         kubelet.authority = form.format(path=path, escaped=quote(path, safe=""))

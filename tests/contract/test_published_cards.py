@@ -34,13 +34,13 @@ UNSOUND = (
 
 
 @pytest.mark.parametrize("text", SOUND)
-def test_both_find_as_many_cards(text: str) -> None:
+def test_both_find_as_many_gpus(text: str) -> None:
     cards = parse_cards(text)
     assert not isinstance(cards, Malformed)
     assert published_cards(text) == len(cards)
 
 
 @pytest.mark.parametrize("text", UNSOUND, ids=lambda text: text[:40])
-def test_both_refuse_what_is_no_list_of_cards(text: str) -> None:
+def test_both_reject_an_invalid_list_of_gpus(text: str) -> None:
     assert isinstance(parse_cards(text), Malformed)
     assert published_cards(text) is None

@@ -1,4 +1,4 @@
-"""One ``pulumi up``, and the source document's own HPA follows the load of its pods' cards.
+"""One ``pulumi up``, and the HPA of the ACK documentation follows the load of its pods' GPUs.
 
 Exporter and metrics API run from our images, with the rights deployed. What is not real: the cards (a stub of
 NVML), the plugin that gives them out whole (``testbed.daemons.whole_gpu_plugin``) and the workload's image.
@@ -16,7 +16,7 @@ from testbed.daemons.whole_gpu_plugin import start_whole_cards
 from testbed.stories import V100
 from testbed.stories.deployed import add_master, add_node
 from testbed.stories.deploying import by_pulumi
-from tests.support.autoscaling import FLAGS, IMAGE, Scene, follows_the_load
+from tests.fixtures.autoscaling import FLAGS, IMAGE, AutoscaledCluster, follows_the_load
 
 pytestmark = [
     pytest.mark.e2e,
@@ -68,4 +68,4 @@ async def test_after_one_up_the_documents_autoscaling_works(images: Images) -> N
         await by_pulumi(bed, configuration(bed, images))
         (pod,) = await bed.api.items(f"{SYSTEM}/pods", labelSelector=f"component={EXPORTER_NAME}")
         page = Page(f"http://{pod['status']['podIP']}:{EXPORTER_PORT}")
-        await follows_the_load(Scene(bed, node, page))
+        await follows_the_load(AutoscaledCluster(bed, node, page))

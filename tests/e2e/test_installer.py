@@ -17,7 +17,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.stories.deployed import CONTROL_PLANE
 from testbed.stories.deploying import by_kubectl
-from tests.support import static_scheduler
+from tests.fixtures import static_scheduler
 
 pytestmark = [
     pytest.mark.e2e,
@@ -197,7 +197,7 @@ async def test_a_configuration_that_the_scheduler_refuses_reaches_one_control_pl
     assert "v1beta3" in reason
 
 
-async def test_an_installer_that_is_killed_half_way_is_started_again_and_undoes_its_edit(
+async def test_a_killed_installer_is_restarted_and_undoes_its_edit(
     plane: ControlPlane,
 ) -> None:
     await plane.deploy("present", REFUSED)

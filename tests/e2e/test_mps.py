@@ -38,7 +38,7 @@ SLOW_S = 60
 
 @dataclass
 class Node:
-    """One V100 of mode mps, without an agent: nobody but MPS uses it."""
+    """One V100 of mode mps, without an agent: only MPS uses it."""
 
     bed: Bed
     kubelet: KubeletNode
@@ -96,7 +96,7 @@ def with_control(stub: NvmlStub, program: Path) -> str:
     return json.dumps(spec)
 
 
-async def test_the_daemon_set_opens_a_card_to_mps_keeps_its_daemon_up_and_gives_the_card_back(
+async def test_the_daemon_set_starts_mps_on_a_gpu_restarts_its_daemon_and_releases_the_gpu(
     node: Node, images: Images
 ) -> None:
     objects = manifests.objects(Mps(image=images.references["device-plugin"]))

@@ -1,7 +1,7 @@
-"""The original's own YAML runs our images on real kubelets, with nothing changed but the image lines.
+"""The YAML of the Aliyun pair runs our images on real kubelets; only the image lines change.
 
 What is not real: the cards (a stub of NVML, which NVIDIA's own runtime gives to containers), the registry
-(``tests.support.registry``) and the workload's image (a busybox goes by its name).
+(``tests.fakes.registry``) and the workload's image (a busybox goes by its name).
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files
 from testbed.nvml import NvmlStub, card, cdi
 from testbed.stories.deployed import told_of
 from testbed.stories.play import pod_events, show
-from tests.support import registry
-from tests.support.stacks import ROOT
+from tests.builders.stacks import ROOT
+from tests.fakes import registry
 
 pytestmark = [
     pytest.mark.e2e,
@@ -37,7 +37,7 @@ pytestmark = [
 
 EXAMPLES = ROOT / "examples"
 FILES = {"extender": "example.com/extender:v0.1.0", "device-plugin": "example.com/device-plugin:v0.1.0"}
-"""Each file of the original, and the image that it names."""
+"""Each file of the Aliyun pair, and the image that it names."""
 WORKLOAD_IMAGE = "docker.io/library/gpu-player:v2"
 EXTENDER_OPS_PORT = 12346
 PODS = "/api/v1/namespaces/kube-system/pods"
@@ -135,7 +135,7 @@ async def add_card_node(bed: Bed, images: Images) -> CardNode:
 
 
 async def pulling(bed: Bed, spec: KubeletSpec, images: Images) -> KubeletNode:
-    """A node that pulls the images when it is told ``imagePullPolicy: Always``."""
+    """A node that pulls the images for ``imagePullPolicy: Always``."""
     node = await add_kubelet(bed, spec)
     argv = [sys.executable, registry.__file__, str(images.folder)]
     await node.spawn("registry", argv, ready=f"http://{node.address}:{registry.PORT}/v2/")
@@ -156,7 +156,7 @@ async def test_both_run_from_our_images_and_none_was_restarted(installed: Instal
         assert status["imageID"].startswith(REGISTRY)
 
 
-async def test_the_sample_runs_on_the_first_card_alone(installed: Installed) -> None:
+async def test_the_sample_runs_on_the_first_gpu_alone(installed: Installed) -> None:
     node = installed.node
     await node.bed.apply((EXAMPLES / "binpack.yaml").read_text())
 
@@ -175,7 +175,7 @@ async def test_the_sample_runs_on_the_first_card_alone(installed: Installed) -> 
     assert "1/88 (1%)" in await show(node.bed, "kubectl inspect gpushare -d")
 
 
-async def test_the_originals_command_works_in_the_originals_pod(installed: Installed) -> None:
+async def test_the_aliyun_command_works_in_the_pod_of_the_aliyun_manifest(installed: Installed) -> None:
     pod = (await installed.agent.pod())["metadata"]["name"]
     shown = await installed.node.bed.kubectl(
         "--namespace=kube-system", "exec", pod, "--", "kubectl-inspect-gpushare-v2", "-d"
@@ -183,7 +183,7 @@ async def test_the_originals_command_works_in_the_originals_pod(installed: Insta
     assert "1/88 (1%)" in shown
 
 
-async def test_what_is_missing_is_one_line_and_one_metric_each(installed: Installed) -> None:
+async def test_each_missing_feature_is_one_line_and_one_metric(installed: Installed) -> None:
     missing = {"leases", "secrets"}
     assert await installed.extender.told() == Counter(missing)
     assert await installed.extender.reduced() == missing
@@ -192,7 +192,7 @@ async def test_what_is_missing_is_one_line_and_one_metric_each(installed: Instal
     assert await installed.agent.reduced() == missing
 
 
-async def test_the_right_to_configmaps_is_missed_when_a_card_fails(installed: Installed) -> None:
+async def test_a_gpu_failure_reports_the_missing_permission_for_configmaps(installed: Installed) -> None:
     node = installed.node
     before = await installed.agent.reduced()
     node.stub.xid(3, 94)

@@ -77,7 +77,7 @@ def images_of(pods: list[Object]) -> list[Any]:
     return sorted(each["spec"]["containers"][0]["image"] for each in pods)
 
 
-async def test_s0_three_notebooks_share_one_card_and_the_fourth_is_told_why(images: Images) -> None:
+async def test_s0_three_notebooks_share_one_gpu_and_the_fourth_has_a_reason(images: Images) -> None:
     told = await played(notebooks(), images)
     assert images_of(told.ours) == sorted(
         images.references[name] for name in ("device-plugin", "exporter", "extender", "isolation")
@@ -91,7 +91,7 @@ async def test_s0_three_notebooks_share_one_card_and_the_fourth_is_told_why(imag
     assert [(row["limitBytes"], row["usedBytes"]) for row in told.held] == [(4308 << 20, 0)] * 3
 
 
-async def test_s2_without_pulumi_both_replicas_run_on_the_one_card(images: Images) -> None:
+async def test_s2_without_pulumi_both_replicas_run_on_the_one_gpu(images: Images) -> None:
     told = await played(replicas(), images, by_kubectl)
     assert told.limits.count("4301 MiB") == 2
     assert "8/15 (53%)" in told.outputs["kubectl inspect cgpu"]

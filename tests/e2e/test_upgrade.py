@@ -28,7 +28,7 @@ from testbed.pulumi import Stack, old_tokens
 from testbed.stories import T4 as CARD
 from testbed.stories.deployed import add_master, add_node, told_of
 from testbed.system.waiting import together
-from tests.support.gpunodes import SHARING, T4, bound, container, pod, remove, running
+from tests.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
 from tests.support.recount import cards_of, never_overcommitted
 
 pytestmark = [
@@ -44,7 +44,7 @@ SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"
 KEPT = ("kept-a", "kept-b")
 PLACED_S = 3 * (LeaseDurations().lease_s + SchedulerSpec().max_backoff_s)
-"""Nobody binds until a lease has lapsed, once for each replica; a refused pod waits for its backoff."""
+"""No extender binds until a lease has lapsed, once per replica; a rejected pod waits for its backoff."""
 BLOBS = Path("blobs/sha256")
 
 
@@ -228,7 +228,7 @@ async def test_pods_stay_as_they_are_while_their_agent_is_replaced_and_later_one
     await remove(site.bed, "later")
 
 
-async def test_destroy_leaves_pods_on_cards_and_the_nodes_labels_alone(site: Site) -> None:
+async def test_destroy_leaves_pods_on_gpus_and_the_nodes_labels_alone(site: Site) -> None:
     path = f"/api/v1/nodes/{site.cards.name}"
     kept, labels = await site.untouched(), (await site.bed.api.get(path))["metadata"]["labels"]
     await site.stack.destroy()

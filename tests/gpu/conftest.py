@@ -9,7 +9,7 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.isolation.limits import CardLimit
 from gpushare.model.hardware import Gpu
-from tests.support.isolation import LAUNCH_LIBRARY, Preloaded, build, needs_compiler
+from tests.fixtures.isolation import LAUNCH_LIBRARY, Preloaded, build, needs_compiler
 
 LIMIT_MIB = 4096
 GUESS_MIB = 500

@@ -18,8 +18,8 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.isolation import region, regulator
 from gpushare.model.hardware import Gpu
 from gpushare.model.readings import ProcessReading
+from tests.fixtures.isolation import PRELUDE, Preloaded
 from tests.gpu.conftest import LIMIT_MIB
-from tests.support.isolation import PRELUDE, Preloaded
 
 PYTHON = os.environ.get("GPU_PYTHON", "python3")
 OUT_OF_MEMORY = 2
@@ -123,7 +123,7 @@ async def test_the_driver_counts_no_more_than_the_region(container: Preloaded, g
     assert shown <= use.used
 
 
-async def test_cublas_gets_a_quarter_of_the_cards_time(quarter: Preloaded, gpu: Gpu) -> None:
+async def test_cublas_gets_a_quarter_of_the_gpus_time(quarter: Preloaded, gpu: Gpu) -> None:
     has("torch")
     with subprocess.Popen([PYTHON, "-c", MATMUL], env=quarter.env, stdout=subprocess.PIPE, text=True) as app:  # noqa: ASYNC220, S603 - ours
         try:

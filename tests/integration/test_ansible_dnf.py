@@ -9,7 +9,9 @@ import pytest
 import pytest_asyncio
 
 from testbed.hosts import HostSpec, Lab
-from tests.support import needs, playbooks, rpms
+from tests.fakes import rpms
+from tests.fixtures import playbooks
+from tests.support import needs
 
 pytestmark = [
     pytest.mark.integration,

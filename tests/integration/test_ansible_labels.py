@@ -12,7 +12,7 @@ import pytest_asyncio
 from gpushare import contract
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
-from tests.support import playbooks
+from tests.fixtures import playbooks
 
 pytestmark = [
     pytest.mark.integration,
@@ -122,7 +122,7 @@ async def test_a_node_gets_its_labels_and_taints_and_a_second_run_changes_nothin
     assert TAINT not in (await cluster.node())["spec"].get("taints", [])
 
 
-async def test_a_node_agent_that_tells_its_cards_is_not_contradicted(cluster: Cluster) -> None:
+async def test_labels_of_a_node_agent_are_not_overwritten(cluster: Cluster) -> None:
     said = {"annotations": {contract.ANN_CARDS: "[]"}, "labels": {contract.LABEL_CARD_MIB: "15079MiB"}}
     await cluster.bed.api.patch(NODE, {"metadata": said})
     assert (await cluster.run()).code == 0
@@ -157,7 +157,7 @@ async def test_a_switch_drains_gpu_pods_and_moves_the_plugins_manifest_there_and
     assert (await cluster.run(mode="whole")).changed == {"gpu-1": 0}
 
 
-async def test_the_playbook_switches_the_hosts_that_it_is_given_and_guesses_no_mode(cluster: Cluster) -> None:
+async def test_the_playbook_switches_the_listed_hosts_and_requires_a_mode(cluster: Cluster) -> None:
     argv = cluster.argv({})[:-1]
     variables = json.loads((cluster.folder / "node_labels.json").read_text())[0]["tasks"][0]["vars"]
     inventory = json.loads((cluster.folder / "hosts.json").read_text())
@@ -185,7 +185,7 @@ async def test_a_node_that_was_cordoned_before_stays_so(cluster: Cluster) -> Non
     assert await cluster.labels(contract.LABEL_CGPU) == ["true"]
 
 
-async def test_a_node_that_somebody_else_has_cordoned_since_an_interrupted_run_stays_so(
+async def test_a_node_cordoned_by_an_administrator_after_an_interrupted_run_stays_cordoned(
     cluster: Cluster,
 ) -> None:
     await cluster.bed.api.patch(NODE, {"metadata": {"annotations": {SWITCHING: "share"}}})
@@ -216,7 +216,7 @@ def ours(node: Object) -> Object:
     return {"labels": labels, "spec": node["spec"]}
 
 
-async def test_a_budget_holds_until_the_node_is_given_back_and_a_killed_run_is_finished_by_the_next_one(
+async def test_a_disruption_budget_is_respected_and_the_next_run_finishes_a_killed_one(
     cluster: Cluster,
 ) -> None:
     await cluster.run()
@@ -259,7 +259,7 @@ async def tries(process: Any) -> bool:
     return b"Evict the pods that use GPUs" in line
 
 
-async def test_pods_that_nobody_makes_again_are_evicted_by_force_only(cluster: Cluster) -> None:
+async def test_unmanaged_pods_are_evicted_by_force_only(cluster: Cluster) -> None:
     await cluster.run()
     await cluster.bed.create_pods([gpu_pod("alone", 2)])
 
@@ -274,7 +274,7 @@ async def test_pods_that_nobody_makes_again_are_evicted_by_force_only(cluster: C
     assert await cluster.pods() == set()
 
 
-async def test_a_host_that_is_no_node_is_told(cluster: Cluster) -> None:
+async def test_a_host_that_is_no_node_is_an_error(cluster: Cluster) -> None:
     told = await cluster.run(node="absent")
     assert told.code != 0
     assert "has no node absent; set node_labels_node" in told.said

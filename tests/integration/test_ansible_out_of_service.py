@@ -17,7 +17,8 @@ from testbed import SLOW_DELETE, Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from testbed.system.process import run_text
-from tests.support import playbooks, shipped
+from tests.builders import example_inventory
+from tests.fixtures import playbooks
 
 pytestmark = [
     pytest.mark.integration,
@@ -43,7 +44,7 @@ class Cluster:
 
     async def play(self, playbook: str, *flags: str) -> playbooks.Run:
         """Run a playbook to its end."""
-        return await playbooks.run(shipped.command(self.hosts, playbook, *flags), 600)
+        return await playbooks.run(example_inventory.command(self.hosts, playbook, *flags), 600)
 
     async def packages(self) -> list[str]:
         """All packages of each GPU node, with their versions."""
@@ -92,7 +93,7 @@ class Cluster:
         return stopped
 
     async def report_machine(self, name: str, identity: str) -> None:
-        """What a node's kubelet tells of its machine."""
+        """The machine facts that a node's kubelet reports."""
         status = {"status": {"nodeInfo": {"machineID": identity}}}
         await self.bed.api.patch(f"/api/v1/nodes/{name}/status", status)
 
@@ -102,7 +103,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
     async with Testbed() as bed, Lab(HOSTS) as lab:
         await bed.add_nodes(SimNode(name, [Card()], machine_id=machine_id(name)) for name in GPU_NODES)
         folder = tmp_path_factory.mktemp("inventories") / "mine"
-        yield Cluster(bed, lab, shipped.copy(folder, lab, bed.kubeconfig))
+        yield Cluster(bed, lab, example_inventory.copy(folder, lab, bed.kubeconfig))
 
 
 async def module_of(version: str, folder: Path) -> str:
@@ -179,7 +180,7 @@ async def test_a_kubeconfig_of_several_clusters_is_of_no_use_without_a_context(
     assert shown.code == 0, shown.output
 
 
-async def test_a_drain_that_takes_too_long_gives_the_node_back(cluster: Cluster) -> None:
+async def test_a_drain_that_times_out_uncordons_the_node(cluster: Cluster) -> None:
     await cluster.run_pod("slow", "gpu-2", annotations={SLOW_DELETE: "true"})
     short = '-e{"nvidia_driver_drain_timeout": 3, "nvidia_driver_drain_force": true}'
     stopped = await cluster.stops_untouched("upgrade_driver", short, "--limit=gpu-2")
@@ -207,10 +208,10 @@ async def test_an_upgrade_ends_with_every_node_in_service(cluster: Cluster) -> N
     assert await cluster.schedulable() == [True, True]
 
 
-async def test_a_rollback_returns_all_nodes_but_those_that_somebody_else_has_cordoned(
+async def test_a_rollback_uncordons_all_nodes_except_those_that_an_administrator_cordoned(
     cluster: Cluster,
 ) -> None:
-    # An interrupted run had cordoned gpu-1; somebody uncordoned it, and cordoned it for reasons of their own.
+    # An interrupted run had cordoned gpu-1; an administrator uncordoned it, and cordoned it again.
     await cluster.bed.api.patch("/api/v1/nodes/gpu-1", {"metadata": {"annotations": {ANNOTATION: OLD}}})
     await cluster.bed.kubectl("cordon", "gpu-1")
     boots = await cluster.boots()

@@ -16,8 +16,8 @@ from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
-from tests.support import playbooks, static_scheduler
-from tests.support.static_scheduler import FOLDER, MANIFEST, TOOLS
+from tests.fixtures import playbooks, static_scheduler
+from tests.fixtures.static_scheduler import FOLDER, MANIFEST, TOOLS
 
 pytestmark = [
     pytest.mark.integration,
@@ -126,7 +126,7 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_absent_brings
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_an_extender_that_nobody_reaches_leaves_everything_as_it_is(plane: ControlPlane) -> None:
+async def test_an_unreachable_extender_changes_nothing(plane: ControlPlane) -> None:
     refused = await plane.run(urls=[DEAD])
     assert refused.code != 0
     assert "so nothing was touched" in refused.said
@@ -146,7 +146,7 @@ async def test_a_broken_extender_url_ends_in_the_restore_of_the_manifest(plane: 
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_a_scheduler_that_cannot_read_its_configuration_is_put_back_and_says_why(
+async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_the_reason(
     plane: ControlPlane,
 ) -> None:
     tls = {"ca_file": f"{FOLDER}/gpushare/absent.crt"}

@@ -17,7 +17,8 @@ from gpushare.contract import LABEL_CGPU
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
-from tests.support import needs, playbooks
+from tests.fixtures import playbooks
+from tests.support import needs
 
 pytestmark = [
     pytest.mark.integration,

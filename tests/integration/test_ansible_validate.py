@@ -12,7 +12,8 @@ import pytest
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
-from tests.support import needs, playbooks
+from tests.fixtures import playbooks
+from tests.support import needs
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("playbooks"), pytest.mark.timeout(600)]
 PLAY = [{"hosts": "all", "gather_facts": False, "roles": ["gpushare.nodes.validate"]}]

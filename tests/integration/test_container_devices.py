@@ -21,7 +21,7 @@ from testbed.daemons.extender import ExtenderSpec
 from testbed.kubelets import KubeletSpec, files
 from testbed.nvml import Card, card
 from testbed.stories import manifest
-from tests.support.gpunodes import PODS, SHARING, GpuBed, container, failed, gpu_bed, owners, pod, running
+from tests.fixtures.gpu_nodes import PODS, SHARING, GpuBed, container, failed, gpu_bed, owners, pod, running
 from tests.support.history import cards_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
@@ -74,7 +74,7 @@ def extender(control_plane: GpuBed) -> ExtenderSpec:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def mounts(bed: Bed) -> GpuNode:
-    """S3's P40 node as we set it up: NVIDIA's runtime, cards by volume mounts, the kubelet asked too."""
+    """The P40 node of the ACK documentation as we set it up: NVIDIA runtime, GPUs by volume mounts."""
     spec = KubeletSpec(
         "mounts",
         labels=SHARING,
@@ -97,7 +97,7 @@ async def cdi(bed: Bed) -> GpuNode:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def envvar(bed: Bed) -> GpuNode:
-    """As the original: cards by index in the environment, and a toolkit that believes it."""
+    """As the Aliyun plugin: GPUs by index in the environment, and a toolkit that accepts it."""
     believing = files.nvidia().replace("unprivileged = false", "unprivileged = true")
     spec = KubeletSpec(
         "envvar",
@@ -145,7 +145,7 @@ def on(node: GpuNode) -> dict[str, Any]:
 
 
 def obedient(units: int, name: str = "main", core: int = 0, **more: Any) -> Object:
-    """A container that ends when it is told."""
+    """A container that ends on SIGTERM."""
     return container(units, name, core, **{"script": "trap exit TERM; sleep 1000 & wait", **more})
 
 
@@ -227,7 +227,7 @@ async def until_booked(extender: ExtenderSpec, node: GpuNode, wanted: Mapping[st
     await until(booked, f"the extender's book of {node.name} to have {wanted}")
 
 
-async def test_s3s_sample_that_asks_for_all_devices_reaches_its_own_card_only(
+async def test_s3s_sample_that_asks_for_all_devices_reaches_its_own_gpu_only(
     bed: Bed, mounts: GpuNode
 ) -> None:
     await start(bed, pod_for(mounts, "filler", obedient(22)))
@@ -246,7 +246,9 @@ async def test_s3s_sample_that_asks_for_all_devices_reaches_its_own_card_only(
     assert [line for line in seen.split() if line.startswith("nvidia")] == ["nvidia1"]
 
 
-async def test_a_pod_without_a_request_reaches_no_card_whatever_it_tries(bed: Bed, mounts: GpuNode) -> None:
+async def test_a_pod_without_a_request_gets_no_gpu_by_any_variable_or_mount(
+    bed: Bed, mounts: GpuNode
+) -> None:
     tries = pod_for(mounts, "idle", idle(env=[ALL_CARDS]))
     tries["metadata"]["annotations"] = {"cdi.k8s.io/mine": f"{contract.CDI_KIND}=all"}
     tries["spec"]["volumes"] = [{"name": "empty", "emptyDir": {}}]
@@ -257,7 +259,7 @@ async def test_a_pod_without_a_request_reaches_no_card_whatever_it_tries(bed: Be
     assert await reach(mounts, "idle") == set()
 
 
-async def test_several_cards_are_reached_together(bed: Bed, mounts: GpuNode) -> None:
+async def test_several_gpus_are_reached_together(bed: Bed, mounts: GpuNode) -> None:
     wide = pod_for(mounts, "wide", obedient(30), labels={contract.LABEL_CARDS_PER_POD: "2"})
     found = (await start(bed, pod_for(mounts, "small", obedient(10)), wide))[1]
     assert cards_of(found) == {1: 15, 2: 15}
@@ -266,7 +268,7 @@ async def test_several_cards_are_reached_together(bed: Bed, mounts: GpuNode) -> 
     assert (env[contract.ENV_IDX], env[contract.ENV_POD], env[contract.ENV_DEV]) == ("1", "30", "22")
 
 
-async def test_init_container_sidecar_and_main_reach_the_same_card(bed: Bed, mounts: GpuNode) -> None:
+async def test_init_container_sidecar_and_main_reach_the_same_gpu(bed: Bed, mounts: GpuNode) -> None:
     family = pod_for(mounts, "family", obedient(4))
     family["spec"]["initContainers"] = [
         container(6, "init", script="until [ -e /tmp/go ]; do sleep 0.1; done"),
@@ -290,7 +292,7 @@ async def has_begun(bed: Bed, name: str) -> bool:
     return any("running" in each["state"] for each in status.get("initContainerStatuses", ()))
 
 
-async def test_pods_that_no_scheduler_placed_get_a_card_and_the_extender_knows_which(
+async def test_pods_that_no_scheduler_placed_get_a_gpu_that_the_extender_counts(
     bed: Bed, mounts: GpuNode, extender: ExtenderSpec
 ) -> None:
     straight = {**on(mounts), "nodeName": mounts.name}
@@ -301,7 +303,7 @@ async def test_pods_that_no_scheduler_placed_get_a_card_and_the_extender_knows_w
     await until_booked(extender, mounts, {"first": {0: 20}, "second": {1: 5}})
 
 
-async def test_a_daemonsets_pod_gets_a_card_and_the_extender_knows_which(
+async def test_a_daemonset_pod_gets_a_gpu_that_the_extender_counts(
     bed: Bed, mounts: GpuNode, extender: ExtenderSpec
 ) -> None:
     template = pod_for(mounts, "each", obedient(7), labels={"app": "each"})
@@ -315,7 +317,7 @@ async def test_a_daemonsets_pod_gets_a_card_and_the_extender_knows_which(
     await until_booked(extender, mounts, {"filler": {0: 20}, name: {1: 7}})
 
 
-async def test_a_static_pod_gets_a_card_because_the_kubelet_is_asked_for_it(
+async def test_a_static_pod_gets_a_gpu_because_the_kubelet_is_asked_for_it(
     bed: Bed, mounts: GpuNode, extender: ExtenderSpec
 ) -> None:
     await start(bed, pod_for(mounts, "filler", obedient(20)))
@@ -332,7 +334,7 @@ async def test_a_static_pod_gets_a_card_because_the_kubelet_is_asked_for_it(
         file.unlink()
 
 
-async def test_cdi_gives_a_container_of_plain_runc_its_card_only(bed: Bed, cdi: GpuNode) -> None:
+async def test_cdi_gives_a_container_of_plain_runc_its_gpu_only(bed: Bed, cdi: GpuNode) -> None:
     greedy = pod_for(cdi, "greedy", obedient(6, core=5, env=[ALL_CARDS]))
     greedy["metadata"]["annotations"] = {"cdi.k8s.io/mine": f"{contract.CDI_KIND}=all"}
     await start(bed, pod_for(cdi, "filler", obedient(12, core=5)), greedy)
@@ -344,7 +346,7 @@ async def test_cdi_gives_a_container_of_plain_runc_its_card_only(bed: Bed, cdi: 
     assert (await environment(cdi, "filler"))[contract.ENV_VISIBLE_DEVICES] == "void"
 
 
-async def test_memory_and_compute_of_one_container_are_of_one_card(bed: Bed, cdi: GpuNode) -> None:
+async def test_memory_and_compute_of_one_container_are_of_one_gpu(bed: Bed, cdi: GpuNode) -> None:
     half = obedient(4, core=50)
     pods = [pod_for(cdi, name, half) for name in ("one", "two", "three")]
     for name, found in zip(("one", "two", "three"), await start(bed, *pods), strict=True):
@@ -363,14 +365,14 @@ async def test_a_pod_that_asks_for_compute_only_is_refused_by_name(bed: Bed, cdi
     assert "without aliyun.com/gpu-mem" in message
 
 
-async def test_by_environment_and_index_a_container_reaches_its_card(bed: Bed, envvar: GpuNode) -> None:
+async def test_by_environment_and_index_a_container_reaches_its_gpu(bed: Bed, envvar: GpuNode) -> None:
     await start(bed, pod_for(envvar, "filler", obedient(12)), pod_for(envvar, "modest", obedient(4)))
     env = await environment(envvar, "modest")
     assert env[contract.ENV_VISIBLE_DEVICES] == "1"
     assert await reach(envvar, "modest") == {device(1)}
 
 
-async def test_by_environment_a_pod_that_sets_its_devices_itself_is_refused(
+async def test_with_environment_variables_a_pod_that_sets_its_devices_is_rejected(
     bed: Bed, envvar: GpuNode
 ) -> None:
     await bed.create_pods([pod_for(envvar, "greedy", obedient(4, env=[ALL_CARDS]))])
@@ -379,6 +381,8 @@ async def test_by_environment_a_pod_that_sets_its_devices_itself_is_refused(
     assert "--device-list-strategy=volume-mounts" in message
 
 
-async def test_a_node_without_isolation_says_so_to_its_containers(bed: Bed, envvar: GpuNode) -> None:
+async def test_a_node_without_isolation_sets_the_variable_in_its_containers(
+    bed: Bed, envvar: GpuNode
+) -> None:
     await start(bed, pod_for(envvar, "free", obedient(4)))
     assert (await environment(envvar, "free"))[contract.ENV_NO_ISOLATION] == "true"

@@ -30,14 +30,14 @@ async def test_s0_each_notebook_may_use_4308_mib_as_in_the_source() -> None:
     assert "at most 2 of 14 free on card 0" in told["events"]
 
 
-async def test_s2_both_replicas_run_on_the_one_card() -> None:
+async def test_s2_both_replicas_run_on_the_one_gpu() -> None:
     told = await played(replicas())
     assert told["limits"].count("4301 MiB") == 2
     assert "8/15 (53%)" in told["kubectl inspect cgpu"]
     assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in told["kubectl exec app-3g-v1-1 -- env | grep ALIYUN"]
 
 
-async def test_s3_the_originals_command_runs_where_the_agent_runs() -> None:
+async def test_s3_the_aliyun_inspect_command_runs_in_the_agents_pod() -> None:
     told = await played(sample())
     text = told["kubectl-inspect-gpushare-v2 -d"]
     assert text == told["kubectl inspect gpushare -d"]

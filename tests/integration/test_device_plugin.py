@@ -14,7 +14,7 @@ from testbed.control_plane.api import Object
 from testbed.daemons.agent import NAME, GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import ERAS, card
-from tests.support.gpunodes import (
+from tests.fixtures.gpu_nodes import (
     PODS,
     SHARING,
     clear,
@@ -42,7 +42,7 @@ async def bed() -> AsyncIterator[Bed]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def t4(bed: Bed) -> GpuNode:
-    """S0's node: one T4 of 15079 MiB."""
+    """The node of the ACK documentation: one T4 of 15079 MiB."""
     return await add_gpu_node(bed, KubeletSpec("t4", labels=SHARING), [card("T4")])
 
 
@@ -65,7 +65,7 @@ def on(node: GpuNode) -> dict[str, Any]:
     return {"nodeSelector": {"kubernetes.io/hostname": node.name}}
 
 
-async def test_the_node_tells_its_cards(t4: GpuNode) -> None:
+async def test_the_node_reports_its_gpus(t4: GpuNode) -> None:
     await until_allocatable(t4, 14)
     found = await node_object(t4)
     cards = json.loads(found["metadata"]["annotations"][contract.ANN_CARDS])
@@ -112,7 +112,7 @@ async def test_the_agent_works_with_drivers_of_every_era(bed: Bed, era: int) -> 
     await bed.delete_node(name)
 
 
-async def test_units_of_mib_are_told_and_given(bed: Bed) -> None:
+async def test_units_of_mib_are_reported_and_allocated(bed: Bed) -> None:
     spec = KubeletSpec("mib", labels=SHARING)
     node = await add_gpu_node(bed, spec, [card("T4"), card("T4")], flags=["--memory-unit=MiB"])
     await until_allocatable(node, 2 * 15079)
@@ -124,7 +124,7 @@ async def test_units_of_mib_are_told_and_given(bed: Bed) -> None:
     await bed.delete_node("mib")
 
 
-async def test_a_node_is_shared_only_while_its_label_says_so(bed: Bed, t4: GpuNode) -> None:
+async def test_a_node_is_shared_only_while_it_has_the_label(bed: Bed, t4: GpuNode) -> None:
     await until_allocatable(t4, 14)
     await bed.create_pods([pod("before", container(4), **on(t4))])
     await running(bed, "before")
@@ -140,7 +140,7 @@ async def test_a_node_is_shared_only_while_its_label_says_so(bed: Bed, t4: GpuNo
     await running(bed, "after")
 
 
-async def test_nothing_is_offered_while_another_plugin_serves_the_cards(t4: GpuNode) -> None:
+async def test_nothing_is_offered_while_another_plugin_serves_the_gpus(t4: GpuNode) -> None:
     other = {contract.RESOURCE_WHOLE_GPU: "1"}
     await patch_node(t4, {"status": {"capacity": other, "allocatable": other}}, "/status")
     await until_allocatable(t4, 0)
@@ -150,7 +150,7 @@ async def test_nothing_is_offered_while_another_plugin_serves_the_cards(t4: GpuN
     await until_allocatable(t4, 14)
 
 
-async def test_the_number_of_cards_is_written_again_when_it_is_lost(t4: GpuNode) -> None:
+async def test_a_lost_number_of_gpus_is_written_again(t4: GpuNode) -> None:
     lost = {contract.RESOURCE_COUNT: None}
     await patch_node(t4, {"status": {"capacity": lost, "allocatable": lost}}, "/status")
 
@@ -160,7 +160,7 @@ async def test_the_number_of_cards_is_written_again_when_it_is_lost(t4: GpuNode)
     await until(back, "gpu-count", 30)
 
 
-async def test_a_card_that_a_person_cordons_takes_nothing_more(bed: Bed, t4: GpuNode) -> None:
+async def test_a_gpu_that_a_person_cordons_takes_nothing_more(bed: Bed, t4: GpuNode) -> None:
     await bed.create_pods([pod("stays", container(4), **on(t4))])
     await running(bed, "stays")
     await patch_node(t4, {"metadata": {"annotations": {contract.ANN_CORDONED_CARDS: "0"}}})
@@ -178,7 +178,7 @@ async def test_a_card_that_a_person_cordons_takes_nothing_more(bed: Bed, t4: Gpu
     await running(bed, "stays")
 
 
-async def test_a_driver_that_gives_less_after_an_upgrade_is_told_and_overcommits_nobody(bed: Bed) -> None:
+async def test_less_memory_after_a_driver_upgrade_is_reported_and_causes_no_overcommitment(bed: Bed) -> None:
     node = await add_gpu_node(bed, KubeletSpec("upgraded", labels=SHARING), [card("T4")])
     await bed.create_pods([pod("whole", container(14), **on(node))])
     await running(bed, "whole")

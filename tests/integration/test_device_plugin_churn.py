@@ -22,7 +22,7 @@ from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.support.gpunodes import (
+from tests.fixtures.gpu_nodes import (
     PODS,
     SHARING,
     GpuBed,

@@ -14,8 +14,8 @@ from testbed import until
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import agent_argv
 from testbed.nvml import NvmlStub, card
-from tests.support.agents import fake_node
-from tests.support.gpunodes import GpuBed, gpu_bed
+from tests.fixtures.agents import fake_node
+from tests.fixtures.gpu_nodes import GpuBed, gpu_bed
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -47,17 +47,17 @@ async def end_of(
     return errors.decode().splitlines()[-1]
 
 
-async def test_without_a_card_the_agent_ends_and_says_so(gpus: GpuBed, tmp_path: Path) -> None:
+async def test_without_a_gpu_the_agent_ends_with_an_error(gpus: GpuBed, tmp_path: Path) -> None:
     env = NvmlStub(tmp_path / "nvml").env
     assert "no card" in await end_of(gpus, env, f"--device-plugin-folder={tmp_path}", code=2)
 
 
-async def test_without_a_driver_the_agent_ends_and_says_so(gpus: GpuBed, tmp_path: Path) -> None:
+async def test_without_a_driver_the_agent_ends_with_an_error(gpus: GpuBed, tmp_path: Path) -> None:
     end = await end_of(gpus, {}, f"--device-plugin-folder={tmp_path}")
     assert "libnvidia-ml.so.1" in end
 
 
-async def test_a_node_that_does_not_exist_is_told_beside_those_that_do(
+async def test_the_error_for_a_missing_node_lists_the_nodes(
     gpus: GpuBed, stub: NvmlStub, tmp_path: Path
 ) -> None:
     for name in ("right", "wrong"):
@@ -66,7 +66,7 @@ async def test_a_node_that_does_not_exist_is_told_beside_those_that_do(
     assert "NODE_NAME='typo': no such node in the cluster; its nodes are: right, wrong" in end
 
 
-async def test_a_folder_of_sockets_that_is_missing_is_named(
+async def test_the_error_for_a_missing_socket_directory_names_it(
     gpus: GpuBed, stub: NvmlStub, tmp_path: Path
 ) -> None:
     end = await end_of(gpus, stub.env, f"--device-plugin-folder={tmp_path / 'missing'}")
@@ -74,7 +74,7 @@ async def test_a_folder_of_sockets_that_is_missing_is_named(
 
 
 @pytest.mark.needs("root")
-async def test_a_folder_of_sockets_that_is_read_only_is_named(
+async def test_the_error_for_a_read_only_socket_directory_names_it(
     gpus: GpuBed, stub: NvmlStub, tmp_path: Path
 ) -> None:
     mount = f'mount -t tmpfs -o ro tmpfs {tmp_path} && exec "$@"'
@@ -83,7 +83,7 @@ async def test_a_folder_of_sockets_that_is_read_only_is_named(
     assert f"{tmp_path} cannot be written; mount it without readOnly" in end
 
 
-async def test_a_refused_registration_is_told_and_tried_again(gpus: GpuBed) -> None:
+async def test_a_refused_registration_is_logged_and_retried(gpus: GpuBed) -> None:
     """With a fake kubelet: a real one refuses only what no agent of ours would send."""
     async with fake_node(gpus.bed, "refusing", [card("T4")], refuse="not today") as fake:
         log = fake.agent.command.log

@@ -1,7 +1,7 @@
-"""Our pair takes over a cluster from the original's, under pods that run; the Go pair is imitated.
+"""Our pair replaces the Aliyun pair while pods run; the Aliyun pair is a fake.
 
-What the original left behind is all there is: annotations of its extender, the kubelet's checkpoint with
-the answers of its device plugin, and no word about cards on the node.
+The only state is that of the Aliyun pair: annotations of its extender and the kubelet's checkpoint with the
+responses of its device plugin. The node has no annotation with its GPUs.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from testbed.daemons.agent import ACCOUNT, NAME, GpuNode, agent_argv, agent_env
 from testbed.daemons.extender import start_extender
 from testbed.kubelets import KubeletSpec, add_kubelet
 from testbed.nvml import NvmlStub, card
-from tests.support import original
-from tests.support.gpunodes import (
+from tests.fakes import aliyun_plugin
+from tests.fixtures.gpu_nodes import (
     PODS,
     SHARING,
     GpuBed,
@@ -49,13 +49,13 @@ async def gpus() -> AsyncIterator[GpuBed]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(gpus: GpuBed) -> GpuNode:
-    """Two T4 of 14 units under the original's device plugin."""
+    """Two T4 of 14 units under the Aliyun plugin."""
     return await add_original_node(gpus.bed, "pair", 2)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def single(gpus: GpuBed) -> GpuNode:
-    """One T4 of 14 units under the original's device plugin."""
+    """One T4 of 14 units under the Aliyun plugin."""
     return await add_original_node(gpus.bed, "single", 1)
 
 
@@ -64,7 +64,7 @@ async def add_original_node(bed: Bed, name: str, count: int) -> GpuNode:
     config = {"nodeStatusUpdateFrequency": "1s"}
     kubelet = await add_kubelet(bed, KubeletSpec(name, labels=SHARING, config=config))
     uuids = [each.uuid for each in stub.description.cards]
-    argv = [sys.executable, original.__file__, name, str(bed.kubeconfig_for(ACCOUNT)), str(T4), *uuids]
+    argv = [sys.executable, aliyun_plugin.__file__, name, str(bed.kubeconfig_for(ACCOUNT)), str(T4), *uuids]
     agent = await kubelet.spawn(ORIGINAL, argv, env={"PYTHONPATH": str(ROOT)})
     node = GpuNode(bed, kubelet, stub, agent)
     await until_allocatable(node, count * T4)
@@ -72,7 +72,7 @@ async def add_original_node(bed: Bed, name: str, count: int) -> GpuNode:
 
 
 async def bind(bed: Bed, name: str, node: str, index: int, units: int, assumed: int) -> None:
-    """As the original's extender does it: annotations first, then the binding."""
+    """As the Aliyun extender does it: annotations first, then the binding."""
     notes = {
         contract.ANN_IDX: str(index),
         contract.ANN_DEV: str(T4),
@@ -86,7 +86,7 @@ async def bind(bed: Bed, name: str, node: str, index: int, units: int, assumed: 
 
 
 async def take_over(node: GpuNode) -> GpuNode:
-    """The original's plugin ends, ours starts."""
+    """The Aliyun plugin ends, ours starts."""
     await node.kubelet.kill(ORIGINAL)
     argv, env = agent_argv(node.bed), agent_env(node.name, node.stub)
     agent = await node.kubelet.spawn(NAME, argv, env=env)
@@ -101,7 +101,7 @@ def pids(node: GpuNode) -> dict[str, int]:
     return {each.pod: each.pid for each in live(node)}
 
 
-async def test_pods_of_the_original_live_on_and_their_cards_are_known(
+async def test_pods_of_the_aliyun_plugin_keep_running_and_their_gpus_are_known(
     gpus: GpuBed, pair: GpuNode, single: GpuNode
 ) -> None:
     bed = gpus.bed
@@ -109,13 +109,13 @@ async def test_pods_of_the_original_live_on_and_their_cards_are_known(
         await bed.create_pods([pod(name, container(units))])
         await bind(bed, name, "pair", index, units, 1000 + number)
         await running(bed, name)
-    # The original's own mistake: of two equal pods the one that was assumed first takes the first call.
+    # A defect of the Aliyun plugin: of two equal pods the one that was assumed first gets the first call.
     await pair.kubelet.pause("kubelet")
     await bed.create_pods([pod("left", container(5)), pod("right", container(5))])
     await bind(bed, "left", "pair", 0, 5, 2001)
     await bind(bed, "right", "pair", 1, 5, 2000)
     await pair.kubelet.resume("kubelet")
-    # Where there is one card it serves pods that nobody annotated.
+    # On a node with one GPU it serves pods without annotations.
     await bed.create_pods([pod("bare", container(3), nodeName="single")])
     for name in ("left", "right", "bare"):
         await running(bed, name)
@@ -137,7 +137,9 @@ async def test_pods_of_the_original_live_on_and_their_cards_are_known(
         )
 
 
-async def test_what_the_original_gave_away_is_not_given_again(gpus: GpuBed, pair: GpuNode) -> None:
+async def test_units_allocated_by_the_aliyun_plugin_are_not_allocated_again(
+    gpus: GpuBed, pair: GpuNode
+) -> None:
     bed, there = gpus.bed, {"kubernetes.io/hostname": "pair"}
     async with never_overcommitted(pair, T4):
         await bed.create_pods([pod("fits-nowhere", container(7), nodeSelector=there)])
@@ -149,9 +151,7 @@ async def test_what_the_original_gave_away_is_not_given_again(gpus: GpuBed, pair
     await until_agreed(pair, gpus.extender)
 
 
-async def test_a_container_of_the_original_that_ends_starts_again_on_its_card(
-    gpus: GpuBed, pair: GpuNode
-) -> None:
+async def test_a_container_of_the_aliyun_plugin_restarts_on_its_gpu(gpus: GpuBed, pair: GpuNode) -> None:
     before = {each.pod: each.uuid for each in live(pair)}
     pid = next(each.pid for each in live(pair) if each.pod == "default/one")
     await pair.kubelet.run_text(["kill", "-KILL", str(pid)])

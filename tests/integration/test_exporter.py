@@ -26,8 +26,8 @@ from testbed.daemons.exporter import ACCOUNT, Exporter, grant_exporter, start_ex
 from testbed.daemons.whole_gpu_plugin import start_whole_cards
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import ERAS, NvmlStub, Process, card
-from tests.support.gpunodes import SHARING, clear, container, gpu_bed, pod, running
-from tests.support.isolation import PRELUDE, Container, build, needs_compiler
+from tests.fixtures.gpu_nodes import SHARING, clear, container, gpu_bed, pod, running
+from tests.fixtures.isolation import PRELUDE, Container, build, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
@@ -141,9 +141,7 @@ async def test_every_source_answers(exporter: Exporter) -> None:
     assert await read_text(f"{exporter.url}/healthz") == "ok"
 
 
-async def test_what_the_script_says_is_shown_to_the_unit(
-    bed: Bed, shared: GpuNode, exporter: Exporter
-) -> None:
+async def test_scripted_values_are_exported_exactly(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "busy", 4)
     await share(bed, "idle", 6)
     busy, idle = await card_of(bed, "busy"), await card_of(bed, "idle")
@@ -194,7 +192,7 @@ async def test_a_container_that_is_killed_is_idle_again(
     await shows(exporter, {("killed",): 50}, SM, "PodName")
     await shared.kubelet.run_text(["kill", "-9", str(pid)])
     await running(bed, "killed", restarts=1)
-    # The stub still lists it, as drivers do for a moment; nobody has it.
+    # The stub still lists it, as drivers do for a moment; no process has it.
     shared.stub.processes(index, [Process(pid, 100, 50), Process(pid_of(shared, "killed"), 200, 5)])
     await shows(exporter, {("killed",): 200}, USED, "PodName")
 
@@ -207,9 +205,7 @@ async def test_a_pod_that_is_gone_is_shown_no_more(bed: Bed, shared: GpuNode, ex
     assert await exporter.values(ALLOCATED, "PodName") == {}
 
 
-async def test_a_card_that_is_lost_costs_its_own_series(
-    bed: Bed, shared: GpuNode, exporter: Exporter
-) -> None:
+async def test_a_lost_gpu_loses_its_series_only(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "stays", 4)
     index = await card_of(bed, "stays")
     shared.stub.lose(1 - index)
@@ -241,7 +237,7 @@ async def test_a_driver_that_hangs_for_30_s_keeps_no_scrape_waiting(
     await up(exporter)
 
 
-async def test_a_kubelet_that_is_away_costs_only_what_it_tells(
+async def test_an_unavailable_kubelet_affects_its_series_only(
     bed: Bed, shared: GpuNode, exporter: Exporter
 ) -> None:
     await share(bed, "stays", 4)
@@ -254,7 +250,7 @@ async def test_a_kubelet_that_is_away_costs_only_what_it_tells(
     await shared.until_offered()
 
 
-async def test_without_the_api_server_cards_are_shown_and_nobodys_use(
+async def test_without_the_api_server_gpus_are_exported_without_usage_of_pods(
     bed: Bed, shared: GpuNode, exporter: Exporter
 ) -> None:
     await share(bed, "stays", 4)
@@ -267,7 +263,7 @@ async def test_without_the_api_server_cards_are_shown_and_nobodys_use(
     await shows(exporter, {("stays",): 0}, SM, "PodName")
 
 
-async def test_whole_cards_are_told_by_the_kubelet(bed: Bed) -> None:
+async def test_whole_gpus_come_from_the_kubelet(bed: Bed) -> None:
     node = await add_card_node(bed, KubeletSpec("whole"), 2 * [card("V100")])
     await start_whole_cards(node)
     exporter = await start_exporter(node, QUICK)
@@ -314,7 +310,7 @@ async def test_it_starts_without_a_driver_and_shows_that(shared: GpuNode) -> Non
     await exporter.process.stop()
 
 
-async def test_pids_are_told_apart_behind_the_switch(bed: Bed, shared: GpuNode) -> None:
+async def test_pids_have_separate_series_with_the_flag(bed: Bed, shared: GpuNode) -> None:
     await share(bed, "twofold", 4)
     index, pid = await card_of(bed, "twofold"), pid_of(shared, "twofold")
     shared.stub.processes(index, [Process(pid, used_mib=100), Process(1, used_mib=50)])
@@ -324,7 +320,7 @@ async def test_pids_are_told_apart_behind_the_switch(bed: Bed, shared: GpuNode) 
 
 
 @needs_compiler
-async def test_what_the_library_counts_of_a_pod_is_shown_beside_what_the_driver_says(
+async def test_memory_of_a_pod_is_exported_as_the_library_and_the_driver_count_it(
     bed: Bed, shared: GpuNode
 ) -> None:
     await share(bed, "held", 4)

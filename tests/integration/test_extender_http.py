@@ -21,7 +21,7 @@ from gpushare.extender.settings import CGPU_PODS
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
-from tests.support.faultproxy import FaultProxy, fault_proxy, on_bind, status_answer
+from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind, status_answer
 from tests.support.history import cards_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -131,7 +131,7 @@ async def _leads(rig: Rig) -> bool:
 # --- the wire -----------------------------------------------------------------------------------
 
 
-async def test_filter_passes_nodes_with_room_in_the_order_asked(rig: Rig) -> None:
+async def test_filter_returns_nodes_with_enough_free_units_in_the_order_of_the_request(rig: Rig) -> None:
     small, large = await rig.node(4), await rig.node(14)
     answer = await rig.filter(gpu_pod("x", 4), large, small)
     assert answer == {
@@ -143,7 +143,7 @@ async def test_filter_passes_nodes_with_room_in_the_order_asked(rig: Rig) -> Non
     }
 
 
-async def test_a_pod_larger_than_any_card_is_unresolvable_and_the_reason_names_the_numbers(rig: Rig) -> None:
+async def test_a_pod_larger_than_any_gpu_is_unresolvable_and_the_reason_names_the_numbers(rig: Rig) -> None:
     node = await rig.node(14, 14)
     answer = await rig.filter(gpu_pod("x", 15), node)
     assert answer["NodeNames"] == []
@@ -165,7 +165,7 @@ async def test_whole_nodes_are_passed_back_to_a_scheduler_without_a_cache(rig: R
     assert answer["Nodes"]["items"] == [whole]
 
 
-async def test_prioritize_gives_the_fuller_card_more_points_and_leaves_the_lowest_out(rig: Rig) -> None:
+async def test_prioritize_scores_fuller_gpus_higher_and_omits_the_lowest_score(rig: Rig) -> None:
     half, empty = await rig.node(8), await rig.node(80)
     _, scores = await rig.post("prioritize", {"Pod": gpu_pod("x", 4), "NodeNames": [half, empty]})
     assert [s["Host"] for s in scores] == [half]
@@ -178,7 +178,7 @@ async def test_prioritize_of_equal_nodes_is_empty(rig: Rig) -> None:
     assert scores == []
 
 
-async def test_inspect_has_the_shape_of_the_original(rig: Rig) -> None:
+async def test_inspect_has_the_layout_of_the_aliyun_extender(rig: Rig) -> None:
     node = await rig.node(14)
     pod = await rig.create(4)
     assert await rig.bind(pod, node) == ""
@@ -197,12 +197,12 @@ async def test_inspect_has_the_shape_of_the_original(rig: Rig) -> None:
     }
 
 
-async def test_inspect_of_an_unknown_node_says_so(rig: Rig) -> None:
+async def test_inspect_of_an_unknown_node_returns_an_error(rig: Rig) -> None:
     _, text = await rig.get(f"{EXTENDER_PREFIX}/inspect/no-such-node")
     assert json.loads(text) == {"nodes": [], "error": 'node "no-such-node" not found'}
 
 
-async def test_routes_answer_as_the_original_router_does(rig: Rig) -> None:
+async def test_routes_respond_as_in_the_aliyun_extender(rig: Rig) -> None:
     assert (await rig.get("/version"))[0] == 200
     assert (await rig.get(f"{EXTENDER_PREFIX}/inspect/"))[0] == 301
     assert (await rig.get("/no-such-path"))[0] == 404
@@ -259,7 +259,7 @@ async def test_a_filter_that_cannot_be_read_is_answered_with_its_error(
     await rig.alive()
 
 
-async def test_a_body_of_100_mb_is_refused_and_costs_no_memory(rig: Rig) -> None:
+async def test_a_body_of_100_mb_is_refused_without_memory_use(rig: Rig) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b"x" * 2**20
@@ -281,7 +281,7 @@ async def test_a_body_of_100_mb_is_refused_and_costs_no_memory(rig: Rig) -> None
         ("4Gi", "asked 4294967296"),
     ],
 )
-async def test_odd_quantities_are_refused_by_name(rig: Rig, amount: str, says: str) -> None:
+async def test_the_error_for_an_invalid_quantity_names_it(rig: Rig, amount: str, says: str) -> None:
     node = await rig.node(14)
     answer = await rig.filter(gpu_pod("x", None, resources={"aliyun.com/gpu-mem": amount}), node)
     assert says in answer["FailedAndUnresolvableNodes"][node]
@@ -308,7 +308,7 @@ async def test_an_unknown_node_fails_by_name(rig: Rig) -> None:
         ({"aliyun.com/gpu-count": "0"}, "no card size"),
     ],
 )
-async def test_nodes_without_a_card_size_are_closed_and_say_why(
+async def test_nodes_without_a_gpu_size_are_unschedulable_with_a_reason(
     rig: Rig, allocatable: dict[str, str], says: str
 ) -> None:
     name = f"node-{uuid4().hex[:8]}"
@@ -327,7 +327,7 @@ async def test_nodes_without_a_card_size_are_closed_and_say_why(
     await until(refused, f"{name} to be closed: {says}", 15)
 
 
-async def test_a_card_list_that_cannot_be_read_closes_the_node_by_name(rig: Rig) -> None:
+async def test_a_gpu_list_that_cannot_be_read_closes_the_node_by_name(rig: Rig) -> None:
     name = f"node-{uuid4().hex[:8]}"
     await rig.bed.add_nodes(
         [SimNode(name, [Card()], annotate_cards=False, annotations={"gpushare.io/cards": "[{]"})]
@@ -345,20 +345,20 @@ async def test_bind_without_its_fields_names_them(rig: Rig) -> None:
     assert answer["Error"] == "bind request without PodNamespace, PodUID, Node"
 
 
-async def test_bind_with_a_wrong_uid_is_refused_in_the_original_words(rig: Rig) -> None:
+async def test_bind_with_a_wrong_uid_fails_with_the_text_of_the_aliyun_extender(rig: Rig) -> None:
     node, pod = await rig.node(14), await rig.create(4)
     error = await rig.bind(pod, node, PodUID="another")
     uid = pod["metadata"]["uid"]
     assert error.endswith(f"uid is {uid}, and it's not equal with expected another")
 
 
-async def test_bind_of_a_pod_that_is_not_there_says_so(rig: Rig) -> None:
+async def test_bind_of_a_missing_pod_is_an_error(rig: Rig) -> None:
     node, pod = await rig.node(14), await rig.create(4)
     assert "not found" in await rig.bind(pod, node, PodName="gone", PodUID="gone")
 
 
 @pytest.mark.parametrize("headers", [{}, {FORWARDED_HEADER: "1"}], ids=["asked", "forwarded"])
-async def test_a_pod_that_asks_for_nothing_of_ours_is_never_bound(rig: Rig, headers: dict[str, str]) -> None:
+async def test_a_pod_without_gpu_resources_is_never_bound(rig: Rig, headers: dict[str, str]) -> None:
     """Any tenant may reach the port: it would bind its pods past taints, affinity and priorities."""
     node, before = await rig.node(14), len(_binds(rig))
     pod = (await rig.bed.create_pods([gpu_pod(f"plain-{uuid4().hex[:8]}")]))[0]
@@ -374,7 +374,7 @@ async def test_a_pod_that_asks_for_nothing_of_ours_is_never_bound(rig: Rig, head
     assert (await rig.inspect(node))["devs"][0]["pods"] == []
 
 
-async def test_pods_that_ask_for_zero_are_bound_and_do_not_fill_a_card(rig: Rig) -> None:
+async def test_pods_that_ask_for_zero_are_bound_and_do_not_fill_a_gpu(rig: Rig) -> None:
     node = await rig.node(14, labels={LABEL_MODE: "cgpu"})
     for _ in range(CGPU_PODS + 1):
         pod = await rig.create(0)
@@ -386,7 +386,7 @@ async def test_pods_that_ask_for_zero_are_bound_and_do_not_fill_a_card(rig: Rig)
 # --- bind decides once --------------------------------------------------------------------------
 
 
-async def test_asking_again_gives_the_same_answer_and_one_post(rig: Rig) -> None:
+async def test_a_repeated_bind_returns_the_same_answer_and_posts_once(rig: Rig) -> None:
     node, pod = await rig.node(14, 14), await rig.create(4)
     before = len(_binds(rig))
     assert [await rig.bind(pod, node) for _ in range(3)] == ["", "", ""]
@@ -408,7 +408,7 @@ async def test_a_pod_bound_elsewhere_is_not_bound_again(rig: Rig) -> None:
     assert await rig.used(there) == [0]
 
 
-async def test_a_full_card_refuses_with_numbers(rig: Rig) -> None:
+async def test_a_full_gpu_refuses_with_numbers(rig: Rig) -> None:
     node, first, second = await rig.node(14), await rig.create(12), await rig.create(4)
     assert await rig.bind(first, node) == ""
     assert "asked 4, at most 2 of 14 free on card 0" in await rig.bind(second, node)
@@ -462,7 +462,7 @@ def forgeable() -> list[str]:
     return ["ALIYUN_COM_GPU_MEM_IDX", "ALIYUN_COM_GPU_MEM_POD", "scheduler.framework.gpushare.allocation"]
 
 
-async def test_a_pod_placed_by_node_name_counts_on_every_card(rig: Rig) -> None:
+async def test_a_pod_placed_by_node_name_counts_on_every_gpu(rig: Rig) -> None:
     node = await rig.node(14, 14)
     await rig.create(10, nodeName=node)
     await rig.until_inspected(node, lambda n: [d["usedGPU"] for d in n["devs"]] == [10, 10])
@@ -487,7 +487,7 @@ def _refuse(status: int, reason: str) -> Callable[[web.Request], Awaitable[web.S
 @pytest.mark.parametrize(
     ("status", "reason"), [(429, "TooManyRequests"), (403, "Forbidden"), (422, "Invalid")]
 )
-async def test_a_clear_refusal_of_the_api_frees_the_units_and_is_passed_on(
+async def test_a_clear_rejection_by_the_api_releases_the_units_and_is_returned(
     rig: Rig, status: int, reason: str
 ) -> None:
     node, pod = await rig.node(14), await rig.create(4)
@@ -556,7 +556,7 @@ async def test_a_409_for_our_own_earlier_post_is_a_success(rig: Rig) -> None:
     assert await rig.used(node) == [4]
 
 
-async def test_a_409_because_somebody_else_was_first_is_told_and_counted_there(rig: Rig) -> None:
+async def test_a_pod_that_another_scheduler_bound_first_is_reported_and_counted_on_its_node(rig: Rig) -> None:
     here, there, pod = await rig.node(14), await rig.node(14), await rig.create(4)
 
     async def overtaken(_: web.Request) -> web.StreamResponse | None:
@@ -613,7 +613,7 @@ async def test_a_watch_that_is_too_old_starts_over_with_a_list(rig: Rig) -> None
 # --- unhealthy cards ----------------------------------------------------------------------------
 
 
-async def test_unhealthy_cards_take_no_pod_and_junk_disables_nothing(rig: Rig) -> None:
+async def test_unhealthy_gpus_take_no_pod_and_junk_disables_nothing(rig: Rig) -> None:
     node = await rig.node(14, 14)
     await rig.bed.api.create(
         "/api/v1/namespaces/kube-system/configmaps",

@@ -57,7 +57,7 @@ async def test_a_kubeconfig_that_is_no_yaml_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in text
 
 
-async def test_a_kubeconfig_that_is_a_folder_is_named(tmp_path: Path) -> None:
+async def test_the_error_for_a_kubeconfig_that_is_a_directory_names_it(tmp_path: Path) -> None:
     code, text = await fails_with(f"--kubeconfig={tmp_path}")
     assert code == 2
     assert f"kubeconfig {tmp_path}: Is a directory" in text
@@ -88,7 +88,7 @@ async def test_half_of_the_tls_files_are_refused(bed: Bed) -> None:
     assert "--tls-cert, --tls-key and --client-ca belong together" in text
 
 
-async def test_a_port_variable_that_is_no_number_selects_the_default_of_the_original(tmp_path: Path) -> None:
+async def test_an_invalid_port_variable_selects_the_default_of_the_aliyun_extender(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         "env", "PORT=twelve", GPUSHARE, "extender", f"--kubeconfig={tmp_path}/none",
         stderr=asyncio.subprocess.PIPE,
@@ -106,7 +106,7 @@ async def metric(spec: ExtenderSpec, line: str) -> bool:
     return line in await read_text(f"{spec.ops_url}/metrics")
 
 
-async def test_without_the_right_to_list_it_lives_is_not_ready_and_names_the_verb(bed: Bed) -> None:
+async def test_without_permission_to_list_it_is_alive_not_ready_and_names_the_verb(bed: Bed) -> None:
     spec = ExtenderSpec("stranger")
     process = await bed.spawn(
         spec.name, spec.argv(bed.kubeconfig_for("stranger")), ready=lambda: metric(spec, "gpushare_extender_")
@@ -123,7 +123,7 @@ async def test_without_the_right_to_list_it_lives_is_not_ready_and_names_the_ver
     await process.stop()
 
 
-async def test_a_missing_optional_right_is_a_reduced_mode_that_is_named(bed: Bed) -> None:
+async def test_a_missing_optional_permission_is_reported_as_degraded(bed: Bed) -> None:
     spec = ExtenderSpec("poor")
     await bed.apply(_LEASES_ONLY)
     process = await start_extender(bed, spec, bed.kubeconfig_for("poor"))
@@ -173,7 +173,7 @@ async def holder(bed: Bed) -> str:
     return str((await bed.api.get(LEASE))["spec"]["holderIdentity"])
 
 
-async def test_sigterm_gives_the_lease_back_and_the_next_one_binds_at_once(bed: Bed) -> None:
+async def test_sigterm_releases_the_lease_and_the_next_extender_binds_at_once(bed: Bed) -> None:
     first, second = ExtenderSpec("first"), ExtenderSpec("second")
     process = await start_extender(bed, first)
     assert await _binds(bed, first) == ""
@@ -190,7 +190,7 @@ def process_left_nothing(process: Process) -> bool:
     return not process.running and "Traceback" not in process.command.log.read_text()
 
 
-async def test_a_follower_forwards_binds_and_says_so_where_it_cannot(bed: Bed) -> None:
+async def test_a_follower_forwards_binds_or_returns_an_error(bed: Bed) -> None:
     leader, follower = ExtenderSpec("leader"), ExtenderSpec("follower")
     leading = await start_extender(bed, leader)
     await until(lambda: metric(leader, "gpushare_extender_leader 1.0"), "a leader")

@@ -72,7 +72,7 @@ async def test_a_reboot_is_real_and_the_disk_stays(lab: Lab) -> None:
     assert "NVIDIA" in await lab.ssh("gpu-1", "lspci")
 
 
-async def test_a_host_whose_power_was_cut_starts_again_with_its_disk(lab: Lab) -> None:
+async def test_a_host_starts_with_its_disk_after_a_power_cut(lab: Lab) -> None:
     await lab.ssh("gpu-1", "echo kept >/etc/kept; sync")
     await lab.kill("gpu-1")
     with pytest.raises(TestbedError):
@@ -101,7 +101,7 @@ async def test_packages_install_from_the_signed_repository(lab: Lab) -> None:
     assert "535.183.01" in await lab.ssh("gpu-1", "nvidia-smi --query-gpu=driver_version")
 
 
-async def test_nothing_is_left_of_hosts_that_were_ended() -> None:
+async def test_nothing_is_left_of_stopped_hosts() -> None:
     async with Lab(HOSTS[:1]) as hosts:
         folder = hosts.folder
         assert left_of(folder)
@@ -118,7 +118,7 @@ def name() -> Iterator[str]:
     lock_file(folder).unlink(missing_ok=True)
 
 
-async def test_what_a_killed_maker_left_behind_is_cleared_by_the_next(name: str) -> None:
+async def test_leftovers_of_a_killed_process_are_removed_by_the_next(name: str) -> None:
     code = (
         "import asyncio\nfrom testbed.hosts import HOSTS, Lab\n"
         f"async def main():\n    lab = Lab(HOSTS[:1], name={name!r}, bound=False)\n"
@@ -136,7 +136,7 @@ async def test_what_a_killed_maker_left_behind_is_cleared_by_the_next(name: str)
     assert left_of(folder) == []
 
 
-async def test_the_command_line_leaves_hosts_up_until_told(name: str) -> None:
+async def test_the_command_line_leaves_hosts_up_until_they_are_stopped(name: str) -> None:
     command = [sys.executable, "-m", "testbed.hosts", f"--name={name}"]
     inventory = Path((await run_text([*command, "up"], 120)).strip())
     reach = ["ssh", "-F", str(inventory.parent / "ssh_config"), "gpu-2", "hostname"]

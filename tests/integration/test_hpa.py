@@ -1,4 +1,4 @@
-"""The real HPA controller scales the source document's own Deployment by what our metrics API tells."""
+"""The real HPA controller scales the Deployment of the ACK documentation by our metrics API."""
 
 from collections.abc import AsyncIterator
 
@@ -9,42 +9,42 @@ from prometheus_client.parser import text_string_to_metric_families
 from testbed import until
 from testbed.control_plane.api import read_text
 from testbed.daemons.metricsapi import MetricsApi, start_metrics_api
-from tests.support import autoscaling
-from tests.support.autoscaling import (
+from tests.fixtures import autoscaling
+from tests.fixtures.autoscaling import (
     APP,
     STABLE_S,
     SYNC_S,
-    Scene,
+    AutoscaledCluster,
     autoscaling_bed,
     condition,
     deploy,
     follows_the_load,
     replicas,
 )
-from tests.support.gpunodes import replicas_run
+from tests.fixtures.gpu_nodes import replicas_run
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def scene() -> AsyncIterator[Scene]:
+async def scene() -> AsyncIterator[AutoscaledCluster]:
     async with autoscaling_bed() as found:
         yield found
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api(scene: Scene) -> MetricsApi:
+async def api(scene: AutoscaledCluster) -> MetricsApi:
     return await start_metrics_api(scene.bed, ["--keep-seconds=0.5"])
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="module")
-async def nothing_left(scene: Scene, api: MetricsApi) -> AsyncIterator[None]:
+async def nothing_left(scene: AutoscaledCluster, api: MetricsApi) -> AsyncIterator[None]:
     assert api.process.running
     yield
     await autoscaling.remove(scene)
 
 
-async def test_it_scales_with_the_load_as_the_document_shows(scene: Scene) -> None:
+async def test_it_scales_with_the_load_as_the_document_shows(scene: AutoscaledCluster) -> None:
     await follows_the_load(scene)
 
 
@@ -60,7 +60,7 @@ async def looks(api: MetricsApi, code: str) -> float:
     return 0
 
 
-async def test_it_keeps_its_size_while_no_exporter_answers(scene: Scene, api: MetricsApi) -> None:
+async def test_it_keeps_its_size_while_no_exporter_answers(scene: AutoscaledCluster, api: MetricsApi) -> None:
     name = await deploy(scene)
     await scene.load(name, 23)
     await replicas_run(scene.bed, APP, 2)

@@ -28,6 +28,7 @@ from testbed.control_plane.pki import Authority
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.programs.debian import program
 from testbed.system.ports import free_ports
+from tests.support import inside_image
 
 pytestmark = [
     pytest.mark.integration,
@@ -38,7 +39,7 @@ pytestmark = [
 
 PODS = "/api/v1/namespaces/default/pods"
 VERSION = KubernetesVersion(1, 36)
-LOOK = Path(__file__).parents[1] / "support" / "inside_image.py"
+LOOK = Path(inside_image.__file__)
 ORIGINAL = ["gpushare-device-plugin-v2", "-logtostderr", "--v=9", "--memory-unit=GiB"]
 SERVICES: dict[str, dict[str, Any]] = {
     "extender": {
@@ -176,7 +177,7 @@ async def test_all_that_a_service_imports_is_inside(reports: dict[str, Any], ser
     assert reports[service]["failed_imports"] == {}
 
 
-async def test_what_it_does_not_import_is_not(reports: dict[str, Any], service: str) -> None:
+async def test_unused_packages_are_not_in_the_image(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["present"] == []
 
 
@@ -196,7 +197,7 @@ async def test_nothing_of_it_can_be_written(reports: dict[str, Any], service: st
     assert reports[service]["written"] == []
 
 
-async def test_no_file_lends_the_rights_of_its_owner(reports: dict[str, Any], service: str) -> None:
+async def test_no_file_has_setuid_or_setgid_bits(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["setuid"] == []
 
 
@@ -249,7 +250,7 @@ async def test_programs_of_the_node_start_with_the_library_that_the_installer_pl
     assert LIBRARY in shown
 
 
-async def test_without_its_daemonset_the_library_stays_under_those_who_use_it(
+async def test_without_its_daemonset_the_library_stays_for_running_containers(
     bed: Bed, node: KubeletNode, placed: str
 ) -> None:
     await bed.kubectl("delete", "daemonset", ISOLATION_INSTALLER_NAME, "--namespace=kube-system")
@@ -261,7 +262,7 @@ async def test_without_its_daemonset_the_library_stays_under_those_who_use_it(
     assert await version_on(node) == placed
 
 
-async def test_absent_takes_the_link_and_leaves_what_containers_may_have(
+async def test_absent_removes_the_link_and_keeps_versions_that_containers_may_use(
     bed: Bed, node: KubeletNode, built: Images, placed: str
 ) -> None:
     await install(bed, node, built, State.ABSENT)

@@ -168,7 +168,7 @@ def cards_of(spec: Mapping[str, Any]) -> set[str]:
     return {each["path"] for each in spec["linux"].get("devices", ()) if "nvidia" in each["path"]}
 
 
-async def test_a_node_is_ready_and_carries_what_was_asked_for(bed: Bed, plain: KubeletNode) -> None:
+async def test_a_node_is_ready_with_the_labels_and_taints_of_its_spec(bed: Bed, plain: KubeletNode) -> None:
     stored = await bed.api.get("/api/v1/nodes/gpu-a")
     assert stored["metadata"]["labels"]["gpushare"] == "true"
     assert stored["metadata"]["annotations"]["note"] == "first"
@@ -176,7 +176,7 @@ async def test_a_node_is_ready_and_carries_what_was_asked_for(bed: Bed, plain: K
     assert stored["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
 
 
-async def test_simulated_nodes_stand_beside_real_ones(bed: Bed, plain: KubeletNode) -> None:
+async def test_simulated_nodes_exist_beside_real_ones(bed: Bed, plain: KubeletNode) -> None:
     await bed.add_nodes([SimNode("simulated")])
     lines = (await bed.kubectl("get", "nodes", "--no-headers")).splitlines()
     assert {line.split()[0]: line.split()[1] for line in lines} == {
@@ -208,7 +208,7 @@ async def test_the_scheduler_sends_a_pod_to_the_node_that_it_selects(bed: Bed, p
     await bed.api.delete(f"{PODS}/short")
 
 
-async def test_the_kubelet_answers_with_the_beds_certificate_and_knows_its_file_systems(
+async def test_the_kubelet_serves_the_certificate_of_the_bed_and_its_file_systems(
     bed: Bed, plain: KubeletNode
 ) -> None:
     assert await url_ready(f"https://{plain.address}:10250/healthz", bed.credentials.context())()
@@ -221,7 +221,7 @@ async def test_the_kubelet_answers_with_the_beds_certificate_and_knows_its_file_
     await until(measured, "the kubelet's first measurement")
 
 
-async def test_two_nodes_have_folders_addresses_and_names_of_their_own(
+async def test_two_nodes_have_separate_directories_addresses_and_names(
     plain: KubeletNode, nvidia: KubeletNode
 ) -> None:
     await plain.run_text(["touch", "/var/lib/kubelet/mine", "/etc/mine", "/run/mine"])
@@ -260,7 +260,7 @@ async def test_a_containerd_that_restarts_keeps_its_containers(
     assert container_id(await until_running(bed, "stays-too")) == container_id(before)
 
 
-async def test_after_a_reboot_containers_start_anew_the_disk_stays_and_memory_is_empty(
+async def test_after_a_reboot_containers_start_again_the_disk_stays_and_memory_is_empty(
     bed: Bed, plain: KubeletNode, run: Run
 ) -> None:
     before = await run(plain, "again")
@@ -334,12 +334,12 @@ async def test_the_spec_that_runc_got_shows_environment_and_mounts(plain: Kubele
         await plain.oci_spec("default", "shown", "other", timeout_s=0.1)
 
 
-async def test_a_pod_that_sets_the_visible_devices_itself_sees_no_card(nvidia: KubeletNode, run: Run) -> None:
+async def test_a_pod_that_sets_the_visible_devices_itself_sees_no_gpu(nvidia: KubeletNode, run: Run) -> None:
     await run(nvidia, "greedy", env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
     assert cards_of(await nvidia.oci_spec("default", "greedy", "main")) == set()
 
 
-async def test_a_privileged_pod_that_sets_the_visible_devices_sees_all_cards(
+async def test_a_privileged_pod_that_sets_the_visible_devices_sees_all_gpus(
     nvidia: KubeletNode, run: Run
 ) -> None:
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
@@ -348,7 +348,7 @@ async def test_a_privileged_pod_that_sets_the_visible_devices_sees_all_cards(
 
 
 @pytest.mark.parametrize("variable", [DEVICE_MOUNTS, "all"])
-async def test_a_mount_selects_one_card_whatever_the_variable_says(
+async def test_a_mount_selects_one_gpu_regardless_of_the_variable(
     nvidia: KubeletNode, run: Run, variable: str
 ) -> None:
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": variable}]

@@ -18,7 +18,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import together
-from tests.support.faultproxy import fault_proxy, on_bind
+from tests.fakes.fault_proxy import fault_proxy, on_bind
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -87,7 +87,7 @@ async def stop(bed: Bed, specs: Sequence[ExtenderSpec]) -> None:
 
 
 async def test_the_first_extender_of_a_cluster_waits_as_after_a_holder_that_died(bed: Bed) -> None:
-    """A Lease that is not there may have been deleted, and somebody may bind without one."""
+    """A missing Lease may have been deleted, and another extender may bind without one."""
     spec, began = replica(lease="first"), time.monotonic()
     await start_extender(bed, spec)
     await until(lambda: lease(bed, "first"), "the Lease")
@@ -98,7 +98,7 @@ async def test_the_first_extender_of_a_cluster_waits_as_after_a_holder_that_died
     await stop(bed, [spec])
 
 
-async def test_without_the_right_to_leases_only_the_holder_binds_and_only_until_its_deadline(
+async def test_without_permission_for_leases_only_the_holder_binds_until_its_deadline(
     bed: Bed,
 ) -> None:
     specs = [replica(lease="three") for _ in range(3)]
@@ -147,7 +147,7 @@ async def bound(spec: ExtenderSpec) -> float:
     return await sample(spec, "gpushare_extender_binds_total", reason="bound")
 
 
-async def test_a_lease_that_is_deleted_under_its_holder_lets_nobody_bind_before_a_full_wait(bed: Bed) -> None:
+async def test_after_a_lease_is_deleted_no_extender_binds_before_a_full_wait(bed: Bed) -> None:
     holder, fresh = replica(lease="deleted"), replica(lease="deleted")
     await start_extender(bed, holder)
     await until_leads(holder)

@@ -20,7 +20,7 @@ from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, start_extender
 from testbed.programs import build
 from testbed.system.ports import free_ports
-from tests.support.stacks import EXAMPLES, STACKS
+from tests.builders.stacks import EXAMPLES, STACKS
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -89,7 +89,7 @@ async def test_a_field_that_does_not_exist_would_be_found(bed: Bed) -> None:
         await apply(bed, [deployment], "--dry-run=server")
 
 
-async def test_a_gpu_pods_quota_holds_and_pods_without_gpu_memory_are_let_be(bed: Bed) -> None:
+async def test_a_quota_limits_gpu_pods_only(bed: Bed) -> None:
     await apply(bed, [each for each in rendered("example") if each["kind"] in ("Namespace", "ResourceQuota")])
     await bed.until_service_account("team-a")
 
@@ -123,7 +123,7 @@ async def leads_with_all_rights(ops_url: str) -> None:
     assert [line for line in missing if not line.endswith(" 0.0")] == []
 
 
-async def test_the_extender_gets_ready_with_the_rights_that_are_deployed_and_misses_none(bed: Bed) -> None:
+async def test_the_extender_is_ready_with_the_deployed_permissions_and_misses_none(bed: Bed) -> None:
     await grant(bed, "example")
     spec = ExtenderSpec()
     process = await start_extender(bed, spec)
@@ -183,7 +183,7 @@ def scheduler_of(bed: Bed, command: list[str], url: str, folder: Path) -> list[s
     return [command[0], *flags, "--bind-address=127.0.0.1", *access]
 
 
-async def test_the_scheduler_of_a_sidecar_binds_through_the_extender_under_the_deployed_rights(
+async def test_a_sidecar_scheduler_binds_with_the_extender_and_the_deployed_permissions(
     tmp_path: Path,
 ) -> None:
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:

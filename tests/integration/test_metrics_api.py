@@ -16,7 +16,7 @@ from testbed.control_plane.aggregation import until_available
 from testbed.control_plane.api import Object
 from testbed.daemons.metricsapi import ACCOUNT, MetricsApi, start_metrics_api
 from testbed.daemons.prometheus import start_prometheus
-from tests.support.autoscaling import APP, USED_MIB, Scene, autoscaling_bed, deploy
+from tests.fixtures.autoscaling import APP, USED_MIB, AutoscaledCluster, autoscaling_bed, deploy
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -30,19 +30,19 @@ TOTAL_MIB = 16130
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def scene() -> AsyncIterator[Scene]:
+async def scene() -> AsyncIterator[AutoscaledCluster]:
     """One pod of S1 that takes 23 percent of its card and 15,343 MiB."""
     async with autoscaling_bed() as found:
         yield found
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api(scene: Scene) -> MetricsApi:
+async def api(scene: AutoscaledCluster) -> MetricsApi:
     return await start_metrics_api(scene.bed, ["--keep-seconds=0.5"])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def pod(scene: Scene, api: MetricsApi) -> str:
+async def pod(scene: AutoscaledCluster, api: MetricsApi) -> str:
     assert api.process.running
     name = await deploy(scene)
     # One pod is enough here.
@@ -52,7 +52,7 @@ async def pod(scene: Scene, api: MetricsApi) -> str:
     return name
 
 
-async def raw(scene: Scene, path: str) -> Any:
+async def raw(scene: AutoscaledCluster, path: str) -> Any:
     return json.loads(await scene.bed.kubectl("get", "--raw", path))
 
 
@@ -60,7 +60,9 @@ def numbers(document: Object) -> dict[str, str]:
     return {each["describedObject"]["name"]: each["value"] for each in document["items"]}
 
 
-async def told(scene: Scene, path: str, expected: Mapping[str, str], timeout_s: float = 15) -> None:
+async def told(
+    scene: AutoscaledCluster, path: str, expected: Mapping[str, str], timeout_s: float = 15
+) -> None:
     """Wait until the API server tells exactly these values."""
     seen: dict[str, str] = {}
 
@@ -76,13 +78,13 @@ async def told(scene: Scene, path: str, expected: Mapping[str, str], timeout_s: 
         raise
 
 
-async def refused(scene: Scene, path: str, **params: str) -> ApiError:
+async def refused(scene: AutoscaledCluster, path: str, **params: str) -> ApiError:
     with pytest.raises(ApiError) as caught:
         await scene.bed.api.get(path, **params)
     return caught.value
 
 
-async def unavailable(scene: Scene) -> None:
+async def unavailable(scene: AutoscaledCluster) -> None:
     """Wait until what was read before is used no more, and there is nothing else."""
 
     async def away() -> bool:
@@ -106,7 +108,7 @@ async def direct(api: MetricsApi, tls: ssl.SSLContext, user: str) -> tuple[int, 
         return answer.status, document.get("message", "")
 
 
-def client(scene: Scene, stem: str | None = None) -> ssl.SSLContext:
+def client(scene: AutoscaledCluster, stem: str | None = None) -> ssl.SSLContext:
     """A client that trusts the server, with one of the bed's certificates."""
     context = ssl.create_default_context(cafile=str(scene.bed.ca_file))
     if stem:
@@ -115,7 +117,9 @@ def client(scene: Scene, stem: str | None = None) -> ssl.SSLContext:
     return context
 
 
-async def test_discovery_lists_what_the_source_document_shows(scene: Scene, api: MetricsApi) -> None:
+async def test_discovery_lists_the_metrics_of_the_ack_documentation(
+    scene: AutoscaledCluster, api: MetricsApi
+) -> None:
     assert api.process.running
     listed = {each["name"]: each for each in (await raw(scene, OLD))["resources"]}
     for kind, namespaced in (("nodes", False), ("pods", True), ("namespaces", False)):
@@ -130,7 +134,7 @@ async def test_discovery_lists_what_the_source_document_shows(scene: Scene, api:
         assert name in listed
 
 
-async def test_the_pods_numbers_to_the_unit(scene: Scene, pod: str) -> None:
+async def test_the_pods_numbers_to_the_unit(scene: AutoscaledCluster, pod: str) -> None:
     label = f"labelSelector=app%3D{APP}"
     document = await raw(scene, f"{PODS}?{label}")
     (item,) = document["items"]
@@ -149,14 +153,14 @@ async def test_the_pods_numbers_to_the_unit(scene: Scene, pod: str) -> None:
     assert numbers(ratio) == {pod: f"{round(1000 * USED_MIB / TOTAL_MIB)}m"}
 
 
-async def test_nodes_and_namespaces(scene: Scene, pod: str) -> None:
+async def test_nodes_and_namespaces(scene: AutoscaledCluster, pod: str) -> None:
     assert pod
     await told(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
     await told(scene, f"{NEW}/nodes/gpu/{SM}", {"gpu": "23"})
     await told(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
 
 
-async def test_labels_choose_pods_and_series(scene: Scene, pod: str) -> None:
+async def test_labels_choose_pods_and_series(scene: AutoscaledCluster, pod: str) -> None:
     async def chosen(**params: str) -> dict[str, str]:
         return numbers(await scene.bed.api.get(PODS, **params))
 
@@ -166,7 +170,7 @@ async def test_labels_choose_pods_and_series(scene: Scene, pod: str) -> None:
     assert await chosen(metricLabelSelector="ContainerName!=bert-container") == {}
 
 
-async def test_a_bad_question_is_told_what_is_wrong(scene: Scene, pod: str) -> None:
+async def test_an_invalid_query_returns_the_reason(scene: AutoscaledCluster, pod: str) -> None:
     unknown = await refused(scene, f"{NEW}/namespaces/default/pods/*/DCGM_CUSTOM_PROCESS_SM")
     assert (unknown.status, unknown.reason) == (404, "NotFound")
     assert f"there is {SM}" in str(unknown)
@@ -178,7 +182,7 @@ async def test_a_bad_question_is_told_what_is_wrong(scene: Scene, pod: str) -> N
     assert pod
 
 
-async def test_only_the_front_proxy_is_believed(scene: Scene, api: MetricsApi) -> None:
+async def test_only_the_front_proxy_is_trusted(scene: AutoscaledCluster, api: MetricsApi) -> None:
     status, message = await direct(api, client(scene), "system:admin")
     assert status == 403
     assert "no client certificate" in message
@@ -187,7 +191,9 @@ async def test_only_the_front_proxy_is_believed(scene: Scene, api: MetricsApi) -
             await direct(api, client(scene, stem), "system:admin")
 
 
-async def test_the_front_proxys_client_may_read_what_its_roles_allow(scene: Scene, api: MetricsApi) -> None:
+async def test_the_client_of_the_front_proxy_can_read_what_its_roles_allow(
+    scene: AutoscaledCluster, api: MetricsApi
+) -> None:
     front = client(scene, "front-proxy-client")
     assert await direct(api, front, HPA) == (200, "")
     status, message = await direct(api, front, "system:serviceaccount:default:default")
@@ -199,7 +205,7 @@ async def test_the_front_proxys_client_may_read_what_its_roles_allow(scene: Scen
         assert (await stranger.get(NEW))["resources"]
 
 
-async def test_while_no_exporter_answers_it_is_unavailable(scene: Scene, pod: str) -> None:
+async def test_while_no_exporter_answers_it_is_unavailable(scene: AutoscaledCluster, pod: str) -> None:
     await scene.process.stop()
     await unavailable(scene)
     assert "no exporter responds" in str(await refused(scene, PODS))
@@ -208,7 +214,7 @@ async def test_while_no_exporter_answers_it_is_unavailable(scene: Scene, pod: st
 
 
 async def test_it_comes_back_after_a_crash_and_after_the_api_servers(
-    scene: Scene, api: MetricsApi, pod: str
+    scene: AutoscaledCluster, api: MetricsApi, pod: str
 ) -> None:
     api.process.kill()
     await api.process.wait()
@@ -220,7 +226,7 @@ async def test_it_comes_back_after_a_crash_and_after_the_api_servers(
     await told(scene, PODS, {pod: "23"}, 60)
 
 
-async def test_a_renewed_certificate_is_served(scene: Scene, api: MetricsApi) -> None:
+async def test_a_renewed_certificate_is_served(scene: AutoscaledCluster, api: MetricsApi) -> None:
     async def serial() -> int:
         pem = ssl.get_server_certificate(("127.0.0.1", int(api.url.rpartition(":")[2])))
         return hash(pem)
@@ -237,7 +243,7 @@ async def test_a_renewed_certificate_is_served(scene: Scene, api: MetricsApi) ->
     assert (await scene.bed.api.get(NEW))["resources"]
 
 
-async def test_it_may_do_no_more_than_it_needs(scene: Scene, api: MetricsApi) -> None:
+async def test_it_may_do_no_more_than_it_needs(scene: AutoscaledCluster, api: MetricsApi) -> None:
     assert api.process.running
     async with scene.bed.api_for(ACCOUNT) as account:
         assert await account.items("/api/v1/pods") is not None
@@ -247,7 +253,7 @@ async def test_it_may_do_no_more_than_it_needs(scene: Scene, api: MetricsApi) ->
 
 
 @pytest.mark.needs("prometheus")
-async def test_prometheus_tells_the_same(scene: Scene, api: MetricsApi, pod: str) -> None:
+async def test_prometheus_has_the_same_values(scene: AutoscaledCluster, api: MetricsApi, pod: str) -> None:
     address = scene.exporter.url.removeprefix("http://")
     prometheus = await start_prometheus(scene.bed, {"exporter": [address]})
     await api.process.stop()

@@ -22,7 +22,7 @@ def issue(folder: Path) -> None:
     authority.client("scheduler").write(folder, "scheduler")
 
 
-async def test_the_real_scheduler_binds_over_mutual_tls_and_a_stranger_is_turned_away(tmp_path: Path) -> None:
+async def test_the_real_scheduler_binds_over_mutual_tls_and_other_clients_are_refused(tmp_path: Path) -> None:
     issue(tmp_path)
     flags = [
         f"--tls-cert={tmp_path}/extender.crt",

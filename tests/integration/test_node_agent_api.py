@@ -1,4 +1,4 @@
-"""What the node agent writes, with the rights it has in the source documents: the kubelet's own."""
+"""Writes of the node agent with its permissions in the ACK documentation: those of the kubelet."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -38,7 +38,7 @@ from testbed.control_plane.api import Object
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
-LINEUP = SharedGpus(
+SHARED = SharedGpus(
     MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079), Card(1, 14, "GPU-b", "Tesla T4", 15079))
 )
 ZERO = {"capacity": {RESOURCE_COUNT: "0"}, "allocatable": {RESOURCE_COUNT: "0"}}
@@ -46,7 +46,7 @@ ZERO = {"capacity": {RESOURCE_COUNT: "0"}, "allocatable": {RESOURCE_COUNT: "0"}}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bed() -> AsyncIterator[Bed]:
-    """One bed for all tests; each has a node of its own."""
+    """One bed for all tests; each test has its node."""
     async with Testbed(scheduler=SchedulerSpec(version=None), kwok=False) as bed:
         yield bed
 
@@ -135,9 +135,9 @@ def counts(node: Object) -> list[str | None]:
     return [section.get(RESOURCE_COUNT) for section in sections]
 
 
-async def test_the_node_shows_cards_labels_and_their_number(bed: Bed) -> None:
+async def test_the_node_shows_gpus_labels_and_their_number(bed: Bed) -> None:
     async with agent(bed, "shows") as made:
-        made.publisher.set_node(desired_node(LINEUP, '{"x":{"main":{"0":4}}}'))
+        made.publisher.set_node(desired_node(SHARED, '{"x":{"main":{"0":4}}}'))
         await made.settles()
         node = await made.shown()
         assert node["metadata"]["annotations"][ANN_ASSIGNED_NODE] == '{"x":{"main":{"0":4}}}'
@@ -145,9 +145,9 @@ async def test_the_node_shows_cards_labels_and_their_number(bed: Bed) -> None:
         assert counts(node) == ["2", "2"]
 
 
-async def test_what_was_zeroed_or_lost_with_the_object_is_written_again(bed: Bed) -> None:
+async def test_zeroed_or_lost_values_of_the_node_are_written_again(bed: Bed) -> None:
     async with agent(bed, "loses") as made:
-        made.publisher.set_node(desired_node(LINEUP, "{}"))
+        made.publisher.set_node(desired_node(SHARED, "{}"))
         await made.settles()
         await bed.api.patch(f"{made.path}/status", {"status": ZERO})
         await made.until_shown(lambda node: counts(node) == ["2", "2"], "the number of cards to be back")
@@ -160,7 +160,7 @@ async def test_what_was_zeroed_or_lost_with_the_object_is_written_again(bed: Bed
 
 async def test_a_node_that_stops_serving_takes_its_offer_back(bed: Bed) -> None:
     async with agent(bed, "stops") as made:
-        made.publisher.set_node(desired_node(LINEUP, "{}"))
+        made.publisher.set_node(desired_node(SHARED, "{}"))
         await made.settles()
         made.publisher.set_node(desired_node(None, "{}"))
         await made.settles()
@@ -173,7 +173,7 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
     async with agent(bed, "serves") as made:
         pod = (await made.places("p")).pod
         predecessor = replace(pod, uid="of-a-predecessor")
-        made.publisher.set_node(desired_node(LINEUP, "{}"))
+        made.publisher.set_node(desired_node(SHARED, "{}"))
         made.publisher.set_pods(
             {
                 predecessor.uid: (predecessor, {ANN_ASSIGNED: "wrong"}),
@@ -184,7 +184,7 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
         assert (await made.sees(pod.uid, lambda gpu_pod: gpu_pod.served)).served
 
 
-async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
+async def test_without_permission_for_configmaps_all_else_works(bed: Bed) -> None:
     async with agent(bed, "reduced") as made:
         made.publisher.set_unhealthy("0")
         made.publisher.record_event(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
@@ -198,7 +198,7 @@ async def test_without_a_right_to_configmaps_the_rest_goes_on(bed: Bed) -> None:
         assert made.metrics.registry.get_sample_value(name, {"right": "configmaps"}) == 1
 
 
-async def test_with_that_right_the_list_of_unhealthy_cards_is_made_and_kept(bed: Bed) -> None:
+async def test_with_that_permission_the_list_of_unhealthy_gpus_is_created_and_updated(bed: Bed) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-n"
     async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
         api = AgentApi(client, node="n", identity="agent")

@@ -103,7 +103,7 @@ async def important(bed: Bed, name: str, units: int) -> None:
 
 
 @VERSIONS
-async def test_with_node_totals_short_the_victims_are_on_one_card(version: str) -> None:
+async def test_with_node_totals_short_the_victims_are_on_one_gpu(version: str) -> None:
     async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed, Recorder(bed.api) as recorder:
         for index in range(4):  # binpack: two of 7 on card 0, then two on card 1
             await bed.create_pods([gpu_pod(f"low-{index}", 7)])
@@ -118,7 +118,7 @@ async def test_with_node_totals_short_the_victims_are_on_one_card(version: str) 
 
 
 @VERSIONS
-async def test_the_freed_card_is_not_stolen_while_the_victim_goes(version: str) -> None:
+async def test_the_freed_gpu_is_not_stolen_while_the_victim_goes(version: str) -> None:
     async with cluster(SimNode("n", [Card()]), version=version) as bed:
         slow = gpu_pod("low", 10, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)
         await bed.create_pods([slow])
@@ -140,7 +140,7 @@ async def test_the_freed_card_is_not_stolen_while_the_victim_goes(version: str) 
         assert not (await pod(bed, "thief") or {})["spec"].get("nodeName")
 
 
-async def test_a_pod_larger_than_any_card_evicts_nobody() -> None:
+async def test_a_pod_larger_than_any_gpu_evicts_no_pod() -> None:
     async with cluster(SimNode("n", [Card(), Card()])) as bed:
         await bed.create_pods([gpu_pod("low", 10)])
         await until_placed(bed, "low")
@@ -165,7 +165,7 @@ async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(versi
         assert all(pods[name]["metadata"].get("deletionTimestamp") is None for name in ("a", "b"))
 
 
-async def test_a_pod_that_waits_is_placed_as_soon_as_there_is_room() -> None:
+async def test_a_waiting_pod_is_placed_once_enough_units_are_free() -> None:
     """The scheduler asks again on the very event that the extender has not seen yet."""
     async with cluster(SimNode("n", [Card(units=4)])) as bed:
         await bed.create_pods([gpu_pod("pod-0", 4)])
@@ -191,7 +191,7 @@ async def until_closed(spec: ExtenderSpec, cards: int) -> None:
         except ApiError:
             return False
 
-    await until(met, f"{cards} closed cards")
+    await until(met, f"{cards} unschedulable GPUs")
 
 
 async def lies_on(bed: Bed, name: str) -> dict[int, int]:
@@ -199,7 +199,7 @@ async def lies_on(bed: Bed, name: str) -> dict[int, int]:
     return cards_of(await pod(bed, name) or {})
 
 
-async def test_a_card_takes_no_pods_of_another_mode_until_its_own_are_gone() -> None:
+async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone() -> None:
     spec = ExtenderSpec(flags=QUICK)
     async with cluster(SimNode("n", [Card(), Card()]), spec=spec) as bed:
         await bed.create_pods([gpu_pod("old", 4)])
@@ -224,7 +224,7 @@ async def test_a_card_takes_no_pods_of_another_mode_until_its_own_are_gone() -> 
         assert await lies_on(bed, "waits") == {0: 10}
 
 
-async def test_a_card_of_mps_serves_one_user_unless_it_was_seen_to_serve_several() -> None:
+async def test_a_gpu_of_mps_serves_one_user_unless_it_was_seen_to_serve_several() -> None:
     async with cluster(SimNode("n", [Card(), Card()], labels={LABEL_MODE: "mps"})) as bed:
         for name, user, card in (("a", 1000, 0), ("b", 1000, 0), ("c", 2000, 1)):
             await bed.create_pods([gpu_pod(name, 4, securityContext={"runAsUser": user})])

@@ -13,8 +13,8 @@ from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
 from testbed import TestbedError, until
 from testbed.daemons.prometheus import Prometheus
+from tests.fixtures.prometheus import BUSY_MIB, IDLE_MIB, USED_MIB, ScrapedCluster, scraped_cluster
 from tests.support.promtool import FILES
-from tests.support.scrapes import BUSY_MIB, IDLE_MIB, USED_MIB, Scene, scraped
 from tools.monitoring_files import FOLDER
 
 pytestmark = [
@@ -34,8 +34,8 @@ PANELS = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def scene() -> AsyncIterator[Scene]:
-    async with scraped(FILES) as found:
+async def scene() -> AsyncIterator[ScrapedCluster]:
+    async with scraped_cluster(FILES) as found:
         yield found
 
 
@@ -55,7 +55,7 @@ async def records(prometheus: Prometheus, record: str, expected: Mapping[Any, fl
         raise
 
 
-async def test_pods_to_the_unit(scene: Scene) -> None:
+async def test_pods_to_the_unit(scene: ScrapedCluster) -> None:
     for record, busy, idle in (
         ("memory_allocated_bytes:sum", BUSY, IDLE),
         ("memory_used_bytes:sum", USED, 0),
@@ -68,7 +68,7 @@ async def test_pods_to_the_unit(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("level", ["node", "cluster"])
-async def test_the_node_and_the_cluster_to_the_unit(scene: Scene, level: str) -> None:
+async def test_the_node_and_the_cluster_to_the_unit(scene: ScrapedCluster, level: str) -> None:
     for record, value in (
         ("memory_bytes:sum", 2 * CARD),
         ("memory_allocated_bytes:sum", BUSY + IDLE),
@@ -83,7 +83,7 @@ async def test_the_node_and_the_cluster_to_the_unit(scene: Scene, level: str) ->
         await records(scene.prometheus, f"{level}:gpushare_{record}", {(): value})
 
 
-async def test_the_ledger_and_what_was_given_agree(scene: Scene) -> None:
+async def test_the_ledger_and_the_allocations_agree(scene: ScrapedCluster) -> None:
     drift = next(alert.expr for alert in ALERTS if alert.name == "GpuShareLedgerDrift")
     assert drift.endswith(" > 0.5")
     difference = await scene.prometheus.values(drift.removesuffix(" > 0.5"), "card")
@@ -91,24 +91,24 @@ async def test_the_ledger_and_what_was_given_agree(scene: Scene) -> None:
     assert max(difference.values()) < 0.01
 
 
-async def test_every_rule_gives_data(scene: Scene) -> None:
+async def test_every_rule_returns_data(scene: ScrapedCluster) -> None:
     for rule in RULES:
         assert await scene.prometheus.ask(rule.record), rule.record
 
 
-async def test_no_rule_and_no_alert_fails(scene: Scene) -> None:
+async def test_no_rule_and_no_alert_fails(scene: ScrapedCluster) -> None:
     found = {rule["name"]: rule for rule in await scene.prometheus.rules()}
     assert set(found) == {rule.record for rule in RULES} | {alert.name for alert in ALERTS}
     assert {name: rule.get("lastError") for name, rule in found.items() if rule["health"] != "ok"} == {}
 
 
 @pytest.mark.parametrize("panel", PANELS)
-async def test_a_panel_shows_data(scene: Scene, panel: str) -> None:
+async def test_a_panel_shows_data(scene: ScrapedCluster, panel: str) -> None:
     query = re.sub("|".join(map(re.escape, CHOSEN)), lambda found: CHOSEN[found[0]], PANELS[panel])
     await until(lambda: scene.prometheus.ask(query), f"data of {panel}", 10)
 
 
-async def test_what_can_be_chosen_is_there(scene: Scene) -> None:
+async def test_the_variables_of_the_dashboard_have_values(scene: ScrapedCluster) -> None:
     for page in PAGES:
         for choice in page.choices:
             query = choice.series.replace("$namespace", ".*")

@@ -1,4 +1,4 @@
-"""The real prometheus-adapter with the source document's rules, over real Prometheus and exporter."""
+"""The real prometheus-adapter with the rules of the ACK documentation, a real Prometheus and exporter."""
 
 import json
 from collections.abc import AsyncIterator
@@ -10,8 +10,8 @@ from testbed import TestbedError, until
 from testbed.control_plane.api import Object
 from testbed.daemons.prometheus import start_prometheus
 from testbed.daemons.prometheus_adapter import start_adapter
-from tests.support.autoscaling import autoscaling_bed, follows_the_load
-from tests.support.scrapes import BUSY_MIB, USED_MIB, Scene, scraped
+from tests.fixtures.autoscaling import autoscaling_bed, follows_the_load
+from tests.fixtures.prometheus import BUSY_MIB, USED_MIB, ScrapedCluster, scraped_cluster
 from tools.monitoring_files import FOLDER
 
 pytestmark = [
@@ -31,17 +31,17 @@ OF_PODS = {
     if (kind, metric) != ("nodes", RATIO)
 }
 LISTED = {**OF_PODS, "nodes/DCGM_FI_DEV_GPU_UTIL": False, "nodes/DCGM_FI_DEV_FB_USED": False}
-"""What the source document lists, and whether it is of a namespace."""
+"""Metrics that the ACK documentation lists, and whether they are namespaced."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def scene() -> AsyncIterator[Scene]:
-    async with scraped() as found:
+async def scene() -> AsyncIterator[ScrapedCluster]:
+    async with scraped_cluster() as found:
         await start_adapter(found.bed, found.prometheus, RULES)
         yield found
 
 
-async def shows(scene: Scene, path: str, expected: dict[str, float]) -> None:
+async def shows(scene: ScrapedCluster, path: str, expected: dict[str, float]) -> None:
     """Wait until the API gives these values by the name of the object."""
     seen: dict[str, float] = {}
 
@@ -63,7 +63,7 @@ def number(quantity: str) -> float:
     return int(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
 
 
-async def test_it_lists_what_the_source_document_shows(scene: Scene) -> None:
+async def test_it_lists_the_metrics_of_the_ack_documentation(scene: ScrapedCluster) -> None:
     seen: dict[str, Object] = {}
 
     async def listed() -> bool:
@@ -80,11 +80,11 @@ async def test_it_lists_what_the_source_document_shows(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("metric", "busy", "idle"), [(SM, 23, 0), (USED, USED_MIB, 0), (RATIO, USED_MIB / BUSY_MIB, 0)]
 )
-async def test_pods_to_the_unit(scene: Scene, metric: str, busy: float, idle: float) -> None:
+async def test_pods_to_the_unit(scene: ScrapedCluster, metric: str, busy: float, idle: float) -> None:
     await shows(scene, f"namespaces/default/pods/*/{metric}", {"busy": busy, "idle": idle})
 
 
-async def test_nodes_to_the_unit(scene: Scene) -> None:
+async def test_nodes_to_the_unit(scene: ScrapedCluster) -> None:
     await shows(scene, "nodes/t4/DCGM_FI_DEV_GPU_UTIL", {"t4": 25})
     await shows(scene, "nodes/t4/DCGM_FI_DEV_FB_USED", {"t4": USED_MIB})
 

@@ -22,8 +22,8 @@ from testbed.control_plane.api import Object
 from testbed.pulumi import Outcome, PulumiError, Stack, old_tokens
 from testbed.system.ports import free_ports
 from testbed.system.waiting import together
-from tests.support.clusters import CONTROL_PLANE, held, names_of, unlike
-from tests.support.stacks import STACKS
+from tests.builders.stacks import STACKS
+from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
 
 CONFIG: dict[str, Any] = from_file(STACKS["example"])
 RENDERED = everything(load(CONFIG))
@@ -93,12 +93,12 @@ async def clusters(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cl
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def deployed(clusters: Clusters) -> Deployed:
     stack = await clusters.stack("one")
-    before = await held(stack.bed)
+    before = await uids_by_name(stack.bed)
     previewed = await stack.preview()
-    between = await held(stack.bed)
+    between = await uids_by_name(stack.bed)
     made = await stack.up()
     config = {**CONFIG, "context": "one"}
-    return Deployed(stack, config, before, previewed, between, made, await held(stack.bed))
+    return Deployed(stack, config, before, previewed, between, made, await uids_by_name(stack.bed))
 
 
 async def test_a_preview_names_every_object_and_touches_nothing(deployed: Deployed) -> None:
@@ -120,7 +120,7 @@ async def test_the_comparison_with_the_rendered_objects_would_find_a_difference(
 
 async def test_a_second_up_changes_nothing(deployed: Deployed) -> None:
     assert (await deployed.stack.up()).changes == {}
-    assert await held(deployed.bed) == deployed.after
+    assert await uids_by_name(deployed.bed) == deployed.after
 
 
 async def test_a_component_that_takes_another_name_keeps_every_object_by_one_alias(
@@ -137,14 +137,14 @@ async def test_a_component_that_takes_another_name_keeps_every_object_by_one_ali
 
     program.write_text(renamed.replace(options, f'{options}, aliases=[pulumi.Alias(name="gpushare")]'))
     assert (await deployed.stack.up()).changes == {}
-    assert await held(deployed.bed) == deployed.after
+    assert await uids_by_name(deployed.bed) == deployed.after
     program.write_text(text.replace(options, f'{options}, aliases=[pulumi.Alias(name="cards")]'))
     assert (await deployed.stack.up()).changes == {}
     program.write_text(text)
     assert (await deployed.stack.preview()).changes == {}
 
 
-async def test_the_engines_state_holds_no_credentials(deployed: Deployed) -> None:
+async def test_the_state_of_the_engine_has_no_credentials(deployed: Deployed) -> None:
     user = yaml.safe_load(deployed.bed.kubeconfig.read_text())["users"][0]["user"]
     state = str(await deployed.stack.export())
     assert "gpushare-schd-extender" in state
@@ -164,7 +164,7 @@ async def test_another_image_is_shown_as_that_and_nothing_else_and_updates_one_o
     image = "jsonpath={.spec.template.spec.containers[*].image}"
     path = ("deployment/gpushare-schd-extender", "--namespace=kube-system")
     assert await deployed.bed.kubectl("get", *path, f"--output={image}") == OTHER_IMAGE
-    assert await held(deployed.bed) == deployed.after
+    assert await uids_by_name(deployed.bed) == deployed.after
     stack.configure(deployed.config)
     assert (await stack.up()).changes == {DEPLOYMENT: "update"}
 
@@ -173,7 +173,7 @@ async def test_a_refresh_finds_a_deleted_object_and_the_next_up_brings_it_back(d
     await deployed.bed.api.delete("/api/v1/namespaces/kube-system/services/gpushare-schd-extender")
     assert (await deployed.stack.refresh()).changes == {SERVICE: "delete"}
     assert (await deployed.stack.up()).changes == {SERVICE: "create"}
-    assert (await held(deployed.bed)).keys() == deployed.after.keys()
+    assert (await uids_by_name(deployed.bed)).keys() == deployed.after.keys()
 
 
 @pytest.mark.parametrize(
@@ -184,10 +184,10 @@ async def test_a_refresh_finds_a_deleted_object_and_the_next_up_brings_it_back(d
         ({"replica": 1}, "extender.replica: unknown key; use one of image, replicas, "),
     ],
 )
-async def test_a_bad_configuration_stops_with_key_value_and_what_is_allowed(
+async def test_the_error_for_a_bad_configuration_has_key_value_and_valid_values(
     deployed: Deployed, change: dict[str, Any], text: str
 ) -> None:
-    before = await held(deployed.bed)
+    before = await uids_by_name(deployed.bed)
     deployed.stack.configure(with_extender(deployed.config, **change))
     try:
         with pytest.raises(PulumiError) as caught:
@@ -197,7 +197,7 @@ async def test_a_bad_configuration_stops_with_key_value_and_what_is_allowed(
     assert f"error: {text}" in caught.value.outcome.text
     assert "Traceback" not in caught.value.outcome.text
     assert caught.value.outcome.objects == ()
-    assert await held(deployed.bed) == before
+    assert await uids_by_name(deployed.bed) == before
 
 
 async def test_an_unreachable_cluster_is_named_as_that(deployed: Deployed, tmp_path: Path) -> None:
@@ -222,12 +222,12 @@ async def test_an_up_that_was_killed_before_its_end_can_be_finished_and_touches_
 ) -> None:
     stack = await clusters.stack("two")
     bed = stack.bed
-    before, first = await held(bed), await held(deployed.bed)
+    before, first = await uids_by_name(bed), await uids_by_name(deployed.bed)
     process = await stack.start("up")
 
     async def waits_for_pods() -> bool:
         """Without nodes the Deployment does not become available."""
-        return names_of(RENDERED) <= (await held(bed)).keys()
+        return names_of(RENDERED) <= (await uids_by_name(bed)).keys()
 
     await until(waits_for_pods, "all objects", 120)
     await stack.kill(process)
@@ -240,9 +240,9 @@ async def test_an_up_that_was_killed_before_its_end_can_be_finished_and_touches_
     # Today's provider takes them over where it may; the official one here cannot.
     await bed.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=as_yaml(unknown))
     await stack.up("--refresh")
-    assert (await held(bed)).keys() - before.keys() == names_of(RENDERED)
+    assert (await uids_by_name(bed)).keys() - before.keys() == names_of(RENDERED)
     assert (await stack.preview()).changes == {}
-    assert await held(deployed.bed) == first
+    assert await uids_by_name(deployed.bed) == first
 
 
 async def running(bed: Bed, namespace: str) -> Object:
@@ -289,11 +289,13 @@ async def test_a_tenant_of_another_name_is_another_tenant_and_pods_of_the_former
     stack.configure({**deployed.config, "tenants": [{**CONFIG["tenants"][0], "name": "team-b"}]})
     await stack.up()
     added = {"Namespace/team-b", "PriorityClass/team-b", "ResourceQuota/team-b/gpu-mem"}
-    assert (await held(bed)).keys() == deployed.after.keys() - {"ResourceQuota/team-a/gpu-mem"} | added
+    assert (await uids_by_name(bed)).keys() == deployed.after.keys() - {
+        "ResourceQuota/team-a/gpu-mem"
+    } | added
     assert await uids(bed, "team-a") == [before]
 
 
-async def test_destroy_takes_everything_of_ours_and_leaves_pods_their_namespaces_and_labels_alone(
+async def test_destroy_removes_all_objects_except_pods_their_namespaces_and_labels(
     deployed: Deployed,
 ) -> None:
     bed, everywhere = deployed.bed, ("default", "team-a", "team-b")
@@ -303,7 +305,7 @@ async def test_destroy_takes_everything_of_ours_and_leaves_pods_their_namespaces
     node = await bed.api.get("/api/v1/nodes/gpu")
     await deployed.stack.destroy()
     left = {f"{kind}/{tenant}" for kind in ("Namespace", "PriorityClass") for tenant in ("team-a", "team-b")}
-    assert (await held(bed)).keys() == deployed.before.keys() | left
-    assert deployed.before.items() <= (await held(bed)).items()
+    assert (await uids_by_name(bed)).keys() == deployed.before.keys() | left
+    assert deployed.before.items() <= (await uids_by_name(bed)).items()
     assert await uids(bed, *everywhere) == before
     assert (await bed.api.get("/api/v1/nodes/gpu"))["metadata"]["labels"] == node["metadata"]["labels"]

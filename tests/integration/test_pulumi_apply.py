@@ -1,7 +1,7 @@
 """What today's Kubernetes provider does by server-side apply, WITH A STAND-IN for that provider.
 
 The engine, the language host, the program and the API server are real; the provider is
-``tests.support.apply_provider``, which says why.
+``tests.fakes.apply_provider``, which says why.
 """
 
 import json
@@ -19,9 +19,9 @@ from components.stack import from_file, load
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.pulumi import PulumiError, Stack
-from tests.support.apply_provider import program
-from tests.support.clusters import CONTROL_PLANE, held, names_of, unlike
-from tests.support.stacks import ROOT, STACKS
+from tests.builders.stacks import ROOT, STACKS
+from tests.fakes.apply_provider import program
+from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
 
 CONFIG: dict[str, Any] = from_file(STACKS["example"])
 RENDERED = everything(load(CONFIG))
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"),
 
 @dataclass
 class TakenOver:
-    """A cluster in which S3's installation ran, with a pod that uses it, and the stack that took it over."""
+    """A cluster with the installation of the ACK documentation, a pod, and the stack that took over."""
 
     stack: Stack
     before: dict[str, str]
@@ -73,7 +73,7 @@ async def taken(provider: Path) -> AsyncIterator[TakenOver]:
         await bed.apply("---\n".join(file.read_text() for file in S3))
         await bed.create_pods([gpu_pod("works", 4)])
         pod = await running(bed, POD)
-        before = await held(bed)
+        before = await uids_by_name(bed)
         stack = await Stack.create(bed, CONFIG, provider=provider)
         with pytest.raises(PulumiError) as caught:
             await stack.up()
@@ -89,7 +89,7 @@ async def pod_specs(bed: Bed) -> dict[str, Object]:
     return {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in items}
 
 
-async def test_what_exists_is_not_taken_over_unasked(taken: TakenOver) -> None:
+async def test_existing_objects_are_not_adopted_by_default(taken: TakenOver) -> None:
     # The engine stops at the first ones that it meets.
     assert re.search(
         r"error: (kube-system/)?gpushare-(schd-extender|device-plugin)\S* already exists", taken.refusal
@@ -97,13 +97,13 @@ async def test_what_exists_is_not_taken_over_unasked(taken: TakenOver) -> None:
 
 
 async def test_an_installation_of_s3_is_taken_over_object_by_object(taken: TakenOver) -> None:
-    after = await held(taken.bed)
+    after = await uids_by_name(taken.bed)
     assert taken.before.items() <= after.items()
     assert after.keys() == taken.before.keys() | names_of(RENDERED)
     assert await unlike(taken.bed, RENDERED) == []
 
 
-async def test_the_originals_images_are_replaced_and_running_pods_kept(taken: TakenOver) -> None:
+async def test_the_images_of_the_aliyun_pair_are_replaced_and_running_pods_kept(taken: TakenOver) -> None:
     found = {name: spec["containers"][0]["image"] for name, spec in (await pod_specs(taken.bed)).items()}
     assert found["gpushare-schd-extender"] == CONFIG["extender"]["image"]
     assert found["gpushare-device-plugin-ds"] == CONFIG["devicePlugins"][0]["image"]
@@ -118,23 +118,23 @@ async def test_fields_that_only_the_old_files_set_stay(taken: TakenOver) -> None
     assert {"kubeconfig", "time-zone"} <= {each["name"] for each in agent["volumes"]}
 
 
-async def test_what_was_taken_over_outlives_the_stack_that_took_it(taken: TakenOver) -> None:
-    before = await held(taken.bed)
+async def test_adopted_objects_outlive_the_stack(taken: TakenOver) -> None:
+    before = await uids_by_name(taken.bed)
     await taken.stack.destroy()
-    assert await held(taken.bed) == before
+    assert await uids_by_name(taken.bed) == before
     assert (await running(taken.bed, POD))["metadata"]["uid"] == taken.pod["metadata"]["uid"]
     await taken.stack.up()
-    assert await held(taken.bed) == before
+    assert await uids_by_name(taken.bed) == before
 
 
-async def test_after_that_nothing_changes_with_or_without_the_wish_to_take_over(taken: TakenOver) -> None:
+async def test_the_next_update_changes_nothing_with_or_without_adoption(taken: TakenOver) -> None:
     assert (await taken.stack.up("--refresh")).changes == {}
     taken.stack.configure(CONFIG)
     assert (await taken.stack.up("--refresh")).changes == {}
-    assert taken.before.items() <= (await held(taken.bed)).items()
+    assert taken.before.items() <= (await uids_by_name(taken.bed)).items()
 
 
-async def test_a_service_that_somebody_edited_is_found_by_refresh_and_mended_by_up(taken: TakenOver) -> None:
+async def test_an_edited_service_is_found_by_refresh_and_restored_by_up(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     edit = '{"spec": {"selector": {"component": "something-else"}}}'
     await bed.kubectl("patch", "service", "gpushare-schd-extender", "-n=kube-system", f"--patch={edit}")
@@ -154,26 +154,26 @@ async def test_an_up_that_was_killed_is_finished_by_an_up_that_may_take_over(tak
     # Rights come before the pods that have them.
     await until(lambda: bed.api.get(ACCOUNT), "the first objects", 120, poll_s=0.02)
     await stack.kill(process)
-    assert names_of(RENDERED) - (await held(bed)).keys()
+    assert names_of(RENDERED) - (await uids_by_name(bed)).keys()
     await stack.cancel()
     stack.env["PULUMI_K8S_UPSERT_EXISTING_OBJECTS"] = "true"
     await stack.up("--refresh")
-    assert names_of(RENDERED) <= (await held(bed)).keys()
+    assert names_of(RENDERED) <= (await uids_by_name(bed)).keys()
     assert await unlike(bed, RENDERED) == []
 
 
 TENANT = "Namespace/team-a"
 
 
-async def test_a_tenant_that_comes_back_has_its_namespace_again(taken: TakenOver) -> None:
+async def test_a_tenant_that_is_added_again_keeps_its_namespace(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
-    before = await held(bed)
+    before = await uids_by_name(bed)
     stack.configure({**CONFIG, "tenants": []})
     await stack.up()
-    assert before.keys() - (await held(bed)).keys() == {"ResourceQuota/team-a/gpu-mem"}
+    assert before.keys() - (await uids_by_name(bed)).keys() == {"ResourceQuota/team-a/gpu-mem"}
     stack.configure(CONFIG)
     await stack.up()
-    after = await held(bed)
+    after = await uids_by_name(bed)
     assert (after.keys(), after[TENANT]) == (before.keys(), before[TENANT])
 
 
@@ -188,7 +188,7 @@ async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> Non
     assert labels["ack.node.gpu.placement"] == "spread"
     assert node["spec"]["taints"] == [OURS]
     await stack.destroy()
-    assert names_of(RENDERED) & (await held(bed)).keys() == {TENANT, "PriorityClass/team-a"}
+    assert names_of(RENDERED) & (await uids_by_name(bed)).keys() == {TENANT, "PriorityClass/team-a"}
     after = await bed.api.get("/api/v1/nodes/bare")
     assert (after["metadata"]["labels"], after["spec"]["taints"]) == (labels, [OURS])
     assert (await running(bed, POD))["metadata"]["uid"] == taken.pod["metadata"]["uid"]
@@ -199,7 +199,7 @@ OURS = {"key": "example.com/gpu", "value": "shared", "effect": "NoSchedule"}
 THEIRS = {"key": "example.com/leaving", "effect": "NoSchedule"}
 
 
-async def test_taints_and_labels_that_somebody_else_set_are_a_conflict_and_stay(taken: TakenOver) -> None:
+async def test_taints_and_labels_of_another_manager_are_a_conflict_and_stay(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     await bed.add_nodes([SimNode("tainted", [Card()]), SimNode("switched", [Card()])])
     await bed.kubectl("taint", "node", "tainted", "example.com/leaving:NoSchedule")
@@ -224,9 +224,9 @@ async def test_the_daemons_of_mps_outlive_the_stack_for_programs_run_on_them(tak
     pool = {"name": "mps", "image": digest, "nodeSelector": {"ack.node.gpu.schedule": "mps"}}
     stack.configure({**CONFIG, "devicePlugins": [pool], "mps": {"image": digest}})
     await stack.up()
-    before = await held(bed)
+    before = await uids_by_name(bed)
     await stack.destroy()
-    left = (await held(bed)).items() & before.items()
+    left = (await uids_by_name(bed)).items() & before.items()
     assert "DaemonSet/kube-system/gpushare-mps" in dict(left)
     assert "DaemonSet/kube-system/cgpu-installer" not in dict(left)
 

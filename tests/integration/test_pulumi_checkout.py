@@ -1,7 +1,7 @@
 """``make preview`` and ``make up`` in a checkout as users have it, with the example stack and without a uv.
 
 The engine, the API server and the provider are real, the last two steps of the language host as well; what it
-does before them is ``tests.support.language_host``, which says why.
+does before them is ``tests.fakes.language_host``, which says why.
 """
 
 import os
@@ -20,9 +20,9 @@ from testbed.pulumi import old_tokens
 from testbed.pulumi.programs import HOST, environment, home, install, link
 from testbed.system.folders import cache_root
 from testbed.system.process import run_text
-from tests.support.clusters import CONTROL_PLANE, held, names_of
-from tests.support.language_host import program
-from tests.support.stacks import ROOT, STACKS
+from tests.builders.stacks import ROOT, STACKS
+from tests.fakes.language_host import program
+from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name
 
 RENDERED = everything(load(from_file(STACKS["example"])))
 NOT_THE_USERS = ("KUBECONFIG", "MAKEFLAGS", "MAKELEVEL", "PYTHONPATH", "VIRTUAL_ENV")
@@ -93,12 +93,12 @@ async def test_a_preview_names_every_object_of_the_example(checkout: Checkout) -
 
 
 async def test_up_deploys_the_example(checkout: Checkout) -> None:
-    before = await held(checkout.bed)
+    before = await uids_by_name(checkout.bed)
     await checkout.run("make", "up")
-    assert (await held(checkout.bed)).keys() - before.keys() == names_of(RENDERED)
+    assert (await uids_by_name(checkout.bed)).keys() - before.keys() == names_of(RENDERED)
 
 
-async def test_pulumi_install_takes_nothing_away_that_make_setup_made(checkout: Checkout) -> None:
+async def test_pulumi_install_removes_nothing_that_make_setup_created(checkout: Checkout) -> None:
     await checkout.run("make", "setup")
     before = await installed(checkout)
     uv = str(checkout.folder / ".venv" / "bin" / "uv")

@@ -1,4 +1,4 @@
-"""What annotations are worth: nothing, unless an extender wrote them and nobody touched them since."""
+"""Bind annotations are trusted only if an extender wrote them and they are unchanged since."""
 
 import json
 from typing import Any
@@ -45,7 +45,7 @@ def claiming(card: int, units: int) -> dict[str, str]:
     }
 
 
-async def test_an_edited_claim_counts_on_every_card_after_a_restart_and_an_untouched_one_on_its_own() -> None:
+async def test_an_edited_claim_counts_on_every_gpu_after_a_restart_and_an_untouched_one_on_its_own() -> None:
     spec = ExtenderSpec(flags=QUICK)
     async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as bed:
         await grant(bed)
@@ -61,7 +61,7 @@ async def test_an_edited_claim_counts_on_every_card_after_a_restart_and_an_untou
         await until_used(spec, 3 + 5, 5)
 
 
-async def test_a_pod_placed_by_node_name_with_a_perfect_claim_counts_on_every_card() -> None:
+async def test_a_pod_placed_by_node_name_with_a_perfect_claim_counts_on_every_gpu() -> None:
     spec = ExtenderSpec(flags=QUICK)
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
@@ -71,7 +71,7 @@ async def test_a_pod_placed_by_node_name_with_a_perfect_claim_counts_on_every_ca
         await until_used(spec, 10, 10)
 
 
-async def test_pods_bound_before_there_was_a_key_are_believed() -> None:
+async def test_annotations_of_pods_bound_before_there_was_a_key_are_trusted() -> None:
     spec = ExtenderSpec(flags=QUICK)
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
@@ -90,7 +90,7 @@ async def test_pods_bound_before_there_was_a_key_are_believed() -> None:
         await until_used(spec, 0, 10)
 
 
-async def test_a_second_replica_believes_what_the_first_has_bound() -> None:
+async def test_a_second_replica_trusts_binds_of_the_first() -> None:
     first, second = ExtenderSpec("first", flags=QUICK), ExtenderSpec("second", flags=QUICK)
     async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(first.url)])) as bed:
         await grant(bed)

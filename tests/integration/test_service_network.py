@@ -132,9 +132,7 @@ async def test_the_address_of_a_service_leads_to_its_pod_from_the_same_node_and_
         assert await answer(bed, client, f"http://{address}") == "web-a"
 
 
-async def test_a_node_port_leads_from_outside_to_the_pod_whatever_node_is_asked(
-    bed: Bed, nodes: list[KubeletNode]
-) -> None:
+async def test_a_node_port_leads_to_the_pod_on_every_node(bed: Bed, nodes: list[KubeletNode]) -> None:
     await serve(bed, "port", "web-b", nodePort=NODE_PORT)
     assert await outside(nodes, NODE_PORT) == ["web-b", "web-b"]
 
@@ -197,7 +195,7 @@ async def test_beside_another_bed_each_pod_reaches_its_own_api_server(
         await other.create_pods([pod(other, "client-a", node, SLEEP)])
         await until_ready(other, "client-a")
         for each in (bed, other):
-            # Each bed has an authority of its own, and kubectl checks the server's certificate.
+            # Each bed has its certificate authority, and kubectl checks the server's certificate.
             assert await in_cluster(each, "client-a", *WHO) == "system:serviceaccount:default:default"
         await serve(other, "port", "client-a", nodePort=NODE_PORT)
         assert await outside(nodes, NODE_PORT) == ["web-b", "web-b"]

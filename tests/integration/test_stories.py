@@ -1,4 +1,4 @@
-"""The source documents' workloads, placed card by card by real schedulers through our extender."""
+"""The workloads of the ACK documentation, placed on GPUs by real schedulers with our extender."""
 
 import json
 
@@ -9,8 +9,8 @@ from testbed import Bed, SchedulerSpec
 from testbed.daemons.extender import ExtenderSpec
 from testbed.stories import Story, notebooks, pictures, replicas, sample
 from testbed.stories.play import perform, pod_events, show, stage
+from tests.builders.ack_documents import S3_POLICY
 from tests.support.history import cards_of
-from tests.support.sources import S3_POLICY
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +43,7 @@ async def completed(bed: Bed, words: str) -> tuple[list[str], str]:
 
 
 @SETUPS
-async def test_s0_three_notebooks_fill_12_of_14_and_the_fourth_is_told_why(setup) -> None:  # type: ignore[no-untyped-def]
+async def test_s0_three_notebooks_fill_12_of_14_units_and_the_fourth_has_a_reason(setup) -> None:  # type: ignore[no-untyped-def]
     extender, scheduler = setup()
     async with stage(notebooks(), extender=extender, scheduler=scheduler) as bed:
         await played(notebooks(), bed)
@@ -55,7 +55,7 @@ async def test_s0_three_notebooks_fill_12_of_14_and_the_fourth_is_told_why(setup
 
 
 @SETUPS
-async def test_s2_two_replicas_share_card_0(setup) -> None:  # type: ignore[no-untyped-def]
+async def test_s2_two_replicas_share_gpu_0(setup) -> None:  # type: ignore[no-untyped-def]
     extender, scheduler = setup()
     async with stage(replicas(), extender=extender, scheduler=scheduler) as bed:
         await played(replicas(), bed)
@@ -84,7 +84,7 @@ async def test_s3_binpack_1_sits_on_the_p40_node(setup) -> None:  # type: ignore
 
 
 @SETUPS
-async def test_s3_pictures_only_n3_fits_and_binpack_takes_card_1(setup) -> None:  # type: ignore[no-untyped-def]
+async def test_s3_pictures_only_n3_fits_and_binpack_takes_gpu_1(setup) -> None:  # type: ignore[no-untyped-def]
     extender, scheduler = setup()
     async with stage(pictures(), extender=extender, scheduler=scheduler) as bed:
         await played(pictures(), bed)
@@ -92,7 +92,7 @@ async def test_s3_pictures_only_n3_fits_and_binpack_takes_card_1(setup) -> None:
         assert await card_of(bed, "picture-2") == ("n4", {1: 8138})
 
 
-async def test_a_bind_writes_all_annotations_of_the_original_and_one_event() -> None:
+async def test_a_bind_writes_all_annotations_of_the_aliyun_extender_and_one_event() -> None:
     async with stage(replicas()) as bed:
         await played(replicas(), bed)
         pod = await bed.api.get("/api/v1/namespaces/default/pods/app-3g-v1-0")

@@ -15,7 +15,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from testbed.errors import TestbedError
-from tests.support.faultproxy import fault_proxy, on_bind
+from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, holds, overcommits, units_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
@@ -64,7 +64,7 @@ async def arena(*extenders: ExtenderSpec) -> AsyncIterator[Arena]:
 
 
 def seeded_pods(share_of_capacity: float, seed: int) -> list[Object]:
-    """Pods of 1 to 8 units whose sizes sum to the given part of all cards."""
+    """Pods of 1 to 8 units whose sizes sum to that fraction of all units."""
     rng = random.Random(seed)
     pods: list[Object] = []
     left = int(CAPACITY * share_of_capacity)
@@ -114,7 +114,7 @@ async def why_pending(ring: Arena) -> str:
     return "\n".join([f"{len(waiting)} wait; most free: {free}", *lines[:10]])
 
 
-async def test_at_110_percent_no_card_is_overcommitted_and_no_pending_pod_fits() -> None:
+async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits() -> None:
     async with arena(ExtenderSpec()) as ring:
         pods = seeded_pods(1.1, seed=1)
         await ring.bed.create_pods(pods)
@@ -123,7 +123,7 @@ async def test_at_110_percent_no_card_is_overcommitted_and_no_pending_pod_fits()
         await ring.no_card_was_over_its_size()
 
 
-async def test_at_60_percent_none_pends() -> None:
+async def test_at_60_percent_no_pod_is_pending() -> None:
     async with arena(ExtenderSpec()) as ring:
         pods = seeded_pods(0.6, seed=2)
         await ring.bed.create_pods(pods)
@@ -146,7 +146,7 @@ async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing()
         await ring.no_card_was_over_its_size()
 
 
-async def test_an_api_server_that_is_away_for_ten_seconds_loses_nothing() -> None:
+async def test_an_outage_of_the_api_server_of_ten_seconds_loses_nothing() -> None:
     async with arena(ExtenderSpec(flags=QUICK_LEASE)) as ring:
         pods = seeded_pods(1.1, seed=4)
         half = len(pods) // 2

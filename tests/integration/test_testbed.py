@@ -84,7 +84,7 @@ async def ensure_node(bed: Bed) -> None:
         await bed.add_nodes([node()])
 
 
-async def test_a_simulated_node_is_ready_and_offers_its_cards(shared_bed: Bed) -> None:
+async def test_a_simulated_node_is_ready_and_offers_its_gpus(shared_bed: Bed) -> None:
     await ensure_node(shared_bed)
     stored = await shared_bed.api.get(f"/api/v1/nodes/{NODE}")
     assert stored["status"]["allocatable"][contract.RESOURCE_MEM] == "28"
@@ -112,7 +112,7 @@ async def test_a_node_that_lost_readiness_gets_it_back_and_keeps_its_resources(s
     await bed.delete_node("unwell")
 
 
-async def test_pods_run_on_a_node_that_comes_again_under_its_name(shared_bed: Bed) -> None:
+async def test_pods_run_on_a_node_that_is_added_again(shared_bed: Bed) -> None:
     """A pod without a scheduler comes at once, when kwok may still hold the lease of the node before."""
     for number in range(5):
         name = f"early-{number}"
@@ -135,7 +135,7 @@ async def test_a_pod_that_asks_for_gpu_memory_is_scheduled_and_runs(shared_bed: 
     await until_gone(shared_bed, f"{PODS}/asks")
 
 
-async def test_a_pod_that_no_node_can_hold_is_unschedulable(shared_bed: Bed) -> None:
+async def test_a_pod_that_fits_no_node_is_unschedulable(shared_bed: Bed) -> None:
     await ensure_node(shared_bed)
     await shared_bed.create_pods([gpu_pod("too-big", 29)])
 
@@ -165,7 +165,7 @@ async def test_a_pod_with_a_brake_starts_and_ends_when_the_brake_goes(shared_bed
     await until_gone(bed, path)
 
 
-async def test_a_service_account_has_only_the_rights_that_were_granted(shared_bed: Bed) -> None:
+async def test_a_service_account_has_only_granted_permissions(shared_bed: Bed) -> None:
     bed, user = shared_bed, f"system:serviceaccount:kube-system:{contract.EXTENDER_NAME}"
     async with bed.api_for(user) as api:
         with pytest.raises(ApiError) as refused:
@@ -178,13 +178,13 @@ async def test_a_service_account_has_only_the_rights_that_were_granted(shared_be
     await bed.kubectl("delete", "clusterrolebinding", "reads")
 
 
-async def test_a_group_gives_the_rights_that_were_granted_to_it(shared_bed: Bed) -> None:
+async def test_a_group_has_the_permissions_granted_to_it(shared_bed: Bed) -> None:
     kubeconfig = shared_bed.kubeconfig_for("jane", ["system:masters"])
     answer = await shared_bed.kubectl(f"--kubeconfig={kubeconfig}", "auth", "can-i", "*", "*")
     assert answer.strip() == "yes"
 
 
-async def test_kubectl_applies_manifests_and_reports_what_it_could_not_do(shared_bed: Bed) -> None:
+async def test_kubectl_applies_manifests_and_reports_errors(shared_bed: Bed) -> None:
     await shared_bed.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {key: value}\n")
     stored = await shared_bed.api.get("/api/v1/namespaces/default/configmaps/applied")
     assert stored["data"] == {"key": "value"}
@@ -216,7 +216,7 @@ async def test_a_killed_etcd_comes_back_with_its_objects(shared_bed: Bed) -> Non
     assert stored["metadata"]["name"] == NODE
 
 
-async def test_a_paused_api_server_is_silent_until_it_goes_on(shared_bed: Bed) -> None:
+async def test_a_paused_api_server_does_not_respond_until_it_is_resumed(shared_bed: Bed) -> None:
     await shared_bed.pause("kube-apiserver")
     with pytest.raises(ApiError) as silent:
         await shared_bed.api.request("GET", "/readyz", timeout_s=0.5)
@@ -268,7 +268,7 @@ async def test_a_spawned_program_logs_restarts_and_is_known_by_name(shared_bed: 
     assert await process.wait() == -signal.SIGKILL
 
 
-async def test_a_program_that_ends_before_it_is_ready_is_an_error_with_its_last_words(
+async def test_the_error_for_a_program_that_ends_early_has_its_last_output(
     shared_bed: Bed,
 ) -> None:
     with pytest.raises(TestbedError, match=r"(?s)ended with 3.*last words"):

@@ -22,7 +22,7 @@ from testbed.daemons.agent import NAME, CardNode, GpuNode, add_card_node, start_
 from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_cards
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.support.gpunodes import (
+from tests.fixtures.gpu_nodes import (
     GpuBed,
     container,
     failed,
@@ -72,7 +72,7 @@ async def exclusive(gpus: GpuBed) -> CardNode:
 
 
 def app(**limits: str) -> Object:
-    """S2's StatefulSet."""
+    """The StatefulSet of the ACK documentation."""
     return owner("StatefulSet", APP, 1, container(0, resources={"limits": limits}))
 
 
@@ -154,7 +154,7 @@ class Switched:
 
     @property
     def line(self) -> str:
-        """What the agent tells of it."""
+        """The agent's state of it."""
         return f"card {self.mine} takes no pods {self.until}"
 
 
@@ -183,7 +183,7 @@ async def remove_app(bed: Bed) -> None:
     await remove(bed, f"{APP}-0")
 
 
-async def test_from_the_switch_on_the_card_is_full_and_the_pod_runs_on(
+async def test_from_the_switch_on_the_gpu_is_full_and_the_pod_runs_on(
     gpus: GpuBed, switched: Switched
 ) -> None:
     node, mine = switched.node, switched.mine
@@ -195,9 +195,7 @@ async def test_from_the_switch_on_the_card_is_full_and_the_pod_runs_on(
     await until_used(gpus, node, *([V100, 0] if mine == 0 else [0, V100]))
 
 
-async def test_neither_a_kubelet_nor_an_agent_that_starts_again_forgets_it(
-    gpus: GpuBed, switched: Switched
-) -> None:
+async def test_it_survives_restarts_of_kubelet_and_agent(gpus: GpuBed, switched: Switched) -> None:
     node = switched.node
     await node.kubelet.kill("kubelet")
     await node.kubelet.start("kubelet")
@@ -210,7 +208,7 @@ async def test_neither_a_kubelet_nor_an_agent_that_starts_again_forgets_it(
     await running(gpus.bed, f"{APP}-0")
 
 
-async def test_the_other_card_takes_pods_and_the_full_one_none_until_its_pod_is_gone(
+async def test_the_other_gpu_takes_pods_and_the_full_one_none_before_its_pod_is_gone(
     gpus: GpuBed, switched: Switched
 ) -> None:
     bed, node, mine = gpus.bed, switched.node, switched.mine
@@ -233,7 +231,7 @@ async def test_the_other_card_takes_pods_and_the_full_one_none_until_its_pod_is_
     await remove(bed, "fits", "waits", "past-the-scheduler")
 
 
-async def test_a_node_that_is_switched_back_gives_out_whole_gpus_again(
+async def test_a_node_that_is_switched_back_allocates_whole_gpus_again(
     gpus: GpuBed, switched: Switched
 ) -> None:
     bed, node = gpus.bed, switched.node

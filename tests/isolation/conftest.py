@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaStub
-from tests.support.isolation import LAUNCH_LIBRARY, Container, build, card, share
+from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, build, card, share
 
 Make = Callable[..., Container]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaStub
-from tests.isolation.test_ways_in import compiled, exports, glibc_versions
-from tests.support.isolation import (
+from tests.fixtures.isolation import (
     LAUNCH_LIBRARY,
     LIBRARY,
     MIB,
@@ -19,6 +18,7 @@ from tests.support.isolation import (
     needs_compiler,
     share,
 )
+from tests.isolation.test_ways_in import compiled, exports, glibc_versions
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64"
@@ -50,7 +50,7 @@ def test_the_library_for_arm64_loads_where_glibc_is_2_17(arm: Path, name: str) -
 
 
 @pytest.mark.parametrize("name", [LIBRARY, LAUNCH_LIBRARY])
-def test_it_exports_what_the_other_one_does(arm: Path, library: Path, name: str) -> None:
+def test_it_exports_the_symbols_of_the_other_build(arm: Path, library: Path, name: str) -> None:
     assert exports(arm.with_name(name)) == exports(library.with_name(name))
 
 

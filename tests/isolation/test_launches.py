@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpushare.isolation import region
+from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled, exports
-from tests.support.isolation import LAUNCH_LIBRARY, Container, Regulator, needs_compiler, share
 
 pytestmark = needs_compiler
 NAMES = {
@@ -19,7 +19,7 @@ NAMES = {
     for kind in ("", "_ptsz")
 }
 MS = 1_000_000
-# Both launch for ever, and say when they have begun: one kernels of 2 ms, one now and then longer ones.
+# Both launch in an endless loop and print a line first: one kernels of 2 ms, one sometimes longer kernels.
 LIKE = "context()\nsay(launch(1))\nwhile True: launch(2_000_000)"
 UNLIKE = """
 context()
@@ -108,7 +108,7 @@ def test_memory_is_limited_with_launches_too(launcher: Container) -> None:
     assert told(launcher, "context(); say(alloc(4302)[0], alloc(4301)[0])") == [[2, 0]]
 
 
-def test_two_containers_have_their_parts_of_a_card(make_two: tuple[Container, Container]) -> None:
+def test_two_containers_get_their_compute_shares(make_two: tuple[Container, Container]) -> None:
     small, large = (Regulator(limited(each, n), n) for each, n in zip(make_two, (25, 75), strict=True))
     with small.container.start(LIKE) as one, large.container.start(UNLIKE) as two:
         try:
@@ -137,7 +137,7 @@ def advance(*regulators: Regulator) -> None:
         each.step()
 
 
-def test_without_new_samples_the_last_rate_holds(launcher: Container) -> None:
+def test_without_new_samples_the_last_rate_applies(launcher: Container) -> None:
     limited(launcher)
     launcher.python("context()")
     rate(launcher, 3200)
@@ -151,7 +151,7 @@ say([launch(1000) for i in range(120)] == [0] * 120, time.monotonic() - begin > 
     assert sum(launcher.stub.busy_ns(0).values()) == 120 * 1000 + 1
 
 
-def test_a_lower_rate_holds_at_once(launcher: Container) -> None:
+def test_a_lower_rate_applies_at_once(launcher: Container) -> None:
     limited(launcher)
     launcher.python("context()")
     rate(launcher, 10**12)
@@ -168,14 +168,14 @@ def test_before_the_first_sample_nothing_waits(launcher: Container) -> None:
 
 
 @pytest.mark.parametrize("percent", [0, 100])
-def test_who_may_have_all_of_the_time_is_not_held(launcher: Container, percent: int) -> None:
+def test_a_container_with_a_full_compute_share_is_not_limited(launcher: Container, percent: int) -> None:
     limited(launcher, percent)
     rate(launcher, 1)
     assert told(launcher, "context(); say(max(launch(1) for i in range(10000)))") == [[0]]
     assert spent(launcher) == 0
 
 
-def test_whoever_is_killed_while_it_waits_stops_nobody(launcher: Container) -> None:
+def test_a_process_killed_while_it_waits_blocks_no_other(launcher: Container) -> None:
     limited(launcher)
     launcher.python("context()")
     rate(launcher, 100_000)
@@ -213,7 +213,7 @@ say(os.waitpid(pid, 0)[1], time.monotonic() - begin > 0.25)
     assert spent(launcher) == 1000 * 32
 
 
-def test_what_is_captured_does_not_wait(launcher: Container) -> None:
+def test_captured_launches_do_not_wait(launcher: Container) -> None:
     limited(launcher)
     launcher.python("context()")
     rate(launcher, 1)
@@ -232,7 +232,7 @@ say(cuda.cuGraphLaunch(graph, None))
         assert process.communicate("\n")[0] == "[0]\n"
 
 
-def test_a_region_that_is_cut_holds_no_launch_up(launcher: Container) -> None:
+def test_a_truncated_region_delays_no_launch(launcher: Container) -> None:
     limited(launcher)
     cut = f"os.truncate({str(launcher.shared)!r}, 10); time.sleep(0.01)"
     done = launcher.python(f"import time; context(); say(launch(1)); {cut}; say(launch(1))")
@@ -240,7 +240,7 @@ def test_a_region_that_is_cut_holds_no_launch_up(launcher: Container) -> None:
     assert "it has been cut" in done.stderr
 
 
-def test_a_program_that_is_not_held_has_no_launch_of_ours(make: Make) -> None:
+def test_a_program_without_a_limit_calls_the_driver_directly(make: Make) -> None:
     container = make()
     limited(container)
     rate(container, 1)

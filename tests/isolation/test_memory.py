@@ -1,8 +1,8 @@
 import json
 from typing import Any
 
+from tests.fixtures.isolation import MIB, Container, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import MIB, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 
@@ -11,7 +11,7 @@ def told(container: Container, code: str) -> list[Any]:
     return [json.loads(line) for line in container.python(code).stdout.splitlines()]
 
 
-def test_what_is_beyond_the_limit_is_refused_with_code_2(make: Make) -> None:
+def test_a_request_beyond_the_limit_fails_with_code_2(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = "context(); say(alloc(4301)[0], left()); say(alloc(1)[0])"
@@ -26,7 +26,7 @@ def test_six_gib_do_not_fit_into_four(make: Make) -> None:
     assert container.stub.peak(0) == 0
 
 
-def test_the_card_is_as_large_as_the_limit(make: Make) -> None:
+def test_the_gpu_is_as_large_as_the_limit(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = "n = c.c_size_t(); say(cuda.cuDeviceTotalMem_v2(c.byref(n), 0), n.value)"
@@ -60,14 +60,14 @@ def test_the_primary_context_counts_once(make: Make) -> None:
     assert container.seen().cards[0].used == 0
 
 
-def test_freed_memory_can_be_had_again(make: Make) -> None:
+def test_freed_memory_can_be_allocated_again(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = "context()\nfor i in range(50):\n v, at = alloc(3000); say(v, free(at), left())"
     assert told(container, code) == [[0, 0, [0, 4301, 4301]]] * 50
 
 
-def test_a_second_free_gives_nothing_back(make: Make) -> None:
+def test_a_second_free_releases_nothing(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = "context(); v, a = alloc(1000); w, b = alloc(1000); say(free(a), free(a) != 0, left()[1])"
@@ -75,14 +75,14 @@ def test_a_second_free_gives_nothing_back(make: Make) -> None:
     assert told(container, code) == [[0, True, 3301], [True, 3301]]
 
 
-def test_a_request_that_the_driver_refuses_is_given_back(make: Make) -> None:
+def test_memory_of_a_request_that_the_driver_refuses_is_not_counted(make: Make) -> None:
     container = make(total_mib=1000)
     container.limit(share(4, 15))
     assert told(container, "context(); say(alloc(2000)[0], alloc(0)[0])") == [[2, 1]]
     assert container.seen().cards[0].used == 0
 
 
-def test_without_a_context_the_driver_says_so(make: Make) -> None:
+def test_without_a_context_the_driver_returns_its_error(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     assert told(container, "say(alloc(1)[0])") == [[201]]
@@ -102,7 +102,7 @@ say(cuda.cuMemAllocPitch_v2(c.byref(at), c.byref(pitch), c.c_size_t(2**63), c.c_
     assert told(container, code) == [[0, 3301], [0, 3300], [2], [2]]
 
 
-def test_arrays_count_and_are_given_back(make: Make) -> None:
+def test_arrays_count_until_they_are_freed(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = """
@@ -130,7 +130,7 @@ say(cuda.cuMipmappedArrayDestroy(at), left()[1])
     assert container.stub.peak(0) == (1024 + 256) * MIB
 
 
-def test_a_card_without_a_limit_gives_nothing(make: Make) -> None:
+def test_a_gpu_without_a_limit_allows_no_memory(make: Make) -> None:
     container = make()
     container.limit()
     done = container.python("say(context())")
@@ -138,7 +138,7 @@ def test_a_card_without_a_limit_gives_nothing(make: Make) -> None:
     assert "has no card GPU-00000000-1111-2222-3333-444444444444" in done.stderr
 
 
-def test_what_ends_with_its_context_is_given_back(make: Make) -> None:
+def test_memory_of_a_destroyed_context_is_released(make: Make) -> None:
     container = make(context_mib=121)
     container.limit(share(4, 15, context_mib=121))
     code = """

@@ -6,8 +6,8 @@ import pytest
 
 from testbed.nvml import NvmlStub, Process, card
 from testbed.nvml.eras import ERAS, functions
+from tests.fixtures.isolation import MIB, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import MIB, UUID, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 
@@ -78,7 +78,7 @@ def test_the_second_version_shows_the_same_and_no_reserve(make: Make) -> None:
     assert smi(container, nvml, code) == [0, 4308, 4308]
 
 
-def test_without_a_usable_limit_nvml_shows_no_card_s_memory(make: Make) -> None:
+def test_without_a_usable_limit_nvml_shows_no_gpu_s_memory(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.write_limit("")
@@ -88,7 +88,7 @@ def test_without_a_usable_limit_nvml_shows_no_card_s_memory(make: Make) -> None:
     assert smi(container, nvml, code) == 999
 
 
-def test_who_asks_nvml_alone_takes_no_slot(make: Make) -> None:
+def test_a_process_that_uses_only_nvml_takes_no_slot(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     nvml = NvmlStub(container.folder / "nvml-slot", cards=[card("V100", uuid=UUID)])

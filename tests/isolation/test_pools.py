@@ -1,5 +1,5 @@
+from tests.fixtures.isolation import Container, needs_compiler
 from tests.isolation.test_memory import told
-from tests.support.isolation import Container, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -32,17 +32,17 @@ def room(): return left()[1]
 """
 
 
-def test_a_pool_is_charged_by_what_it_holds(container: Container) -> None:
+def test_a_pool_is_charged_for_its_reserved_memory(container: Container) -> None:
     code = f"{POOLS}v, at = take(100); say(v, room()); say(give(at), room())"
     assert told(container, code) == [[0, 4301 - 128], [0, 4301 - 128]]
 
 
-def test_what_a_pool_holds_and_nobody_uses_goes_before_a_refusal(container: Container) -> None:
+def test_unused_memory_of_a_pool_is_released_before_a_request_fails(container: Container) -> None:
     code = f"{POOLS}v, at = take(4000); give(at); say(alloc(4200)[0], room())"
     assert told(container, code) == [[0, 101]]
 
 
-def test_a_pool_gives_again_what_it_holds(container: Container) -> None:
+def test_a_pool_reuses_its_reserved_memory(container: Container) -> None:
     code = f"{POOLS}\nfor i in range(20):\n v, at = take(4000); say(v, give(at))"
     assert told(container, code) == [[0, 0]] * 20
 
@@ -52,7 +52,7 @@ def test_a_pool_beyond_the_limit_is_refused(container: Container) -> None:
     assert told(container, code) == [[2, 2, 4301], [0, 2]]
 
 
-def test_the_blocks_of_a_pool_must_fit_as_well(container: Container) -> None:
+def test_the_blocks_of_a_pool_must_fit_too(container: Container) -> None:
     code = f"{POOLS}v, at = alloc(4290); say(take(1)[0], room()); free(at); say(take(1)[0], room())"
     assert told(container, code) == [[2, 11], [0, 4301 - 32]]
 
@@ -95,13 +95,13 @@ def test_a_graph_that_cannot_fit_is_refused(container: Container) -> None:
     assert container.seen().cards[0].refusals == 1
 
 
-def test_what_graphs_hold_is_charged_at_the_next_look(container: Container) -> None:
+def test_memory_of_graphs_is_charged_at_the_next_check(container: Container) -> None:
     code = f"{GRAPHS}say(node(1000), run(), room()); say(alloc(3302)[0])"
     code += "; say(cuda.cuDeviceGraphMemTrim(0), room())"
     assert told(container, code) == [[0, 0, 3301], [0], [0, 4301 - 3302]]
 
 
-def test_what_graphs_hold_and_do_not_use_goes_before_a_refusal(container: Container) -> None:
+def test_unused_memory_of_graphs_is_released_before_a_request_fails(container: Container) -> None:
     code = f"{GRAPHS}say(node(4000), run(), room(), alloc(4000)[0], room())"
     assert told(container, code) == [[0, 0, 301, 0, 301]]
     assert container.stub.peak(0) == 4000 << 20

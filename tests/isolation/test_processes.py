@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fixtures.isolation import MIB, PRELUDE, Container, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import MIB, PRELUDE, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 
@@ -116,7 +116,7 @@ context(); say(left()[1])
     assert container.stub.peak(0) <= 4301 * MIB
 
 
-def test_a_process_that_was_killed_with_the_lock_held_stops_nobody(make: Make) -> None:
+def test_a_process_killed_with_the_lock_blocks_no_other(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     busy = "context()\nsay(0)\nwhile True:\n v, at = alloc(100)\n if v == 0: free(at)"

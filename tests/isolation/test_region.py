@@ -5,8 +5,8 @@ import pytest
 
 from gpushare.errors import SourceError
 from gpushare.isolation import limits, region
+from tests.fixtures.isolation import MIB, NATIVE, UUID, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import MIB, NATIVE, UUID, needs_compiler, share
 
 pytestmark = needs_compiler
 
@@ -51,7 +51,7 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
     assert limits.MAX_CARDS == region.MAX_CARDS
 
 
-def test_the_region_says_who_uses_what(make: Make) -> None:
+def test_the_region_has_the_usage_of_each_process(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     with container.start("context(); alloc(1000); alloc(5000); say(0); sys.stdin.read()") as process:
@@ -65,7 +65,7 @@ def test_the_region_says_who_uses_what(make: Make) -> None:
         process.communicate("")
 
 
-def test_a_context_is_charged_with_what_was_measured(make: Make) -> None:
+def test_a_context_is_charged_with_its_measured_size(make: Make) -> None:
     container = make(context_mib=121)
     container.limit(share(4, 15, context_mib=121))
     code = "context(); alloc(1000); say(left()[1]); sys.stdin.readline(); say(left()[1], alloc(3001)[0])"
@@ -85,7 +85,7 @@ def test_a_context_is_charged_with_what_was_measured(make: Make) -> None:
         process.communicate("")
 
 
-def test_what_was_measured_of_another_counts_for_all(make: Make) -> None:
+def test_a_measurement_of_one_context_counts_for_all(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     with container.start("context(); say(0); sys.stdin.read()") as process:
@@ -96,7 +96,7 @@ def test_what_was_measured_of_another_counts_for_all(make: Make) -> None:
         process.communicate("")
 
 
-def test_what_was_measured_of_a_process_that_is_gone_counts_for_none(make: Make) -> None:
+def test_a_measurement_of_an_ended_process_is_ignored(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.python("context()")
@@ -104,7 +104,7 @@ def test_what_was_measured_of_a_process_that_is_gone_counts_for_none(make: Make)
     assert container.python("context(); say(left()[1])").stdout == "[4301]\n"
 
 
-def test_what_the_agent_wrote_first_stays(make: Make) -> None:
+def test_the_first_value_of_the_agent_stays(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.write(*region.rate_writes(0, 1000, 5))
@@ -130,7 +130,7 @@ os.kill(os.getpid(), 9)
     assert container.seen().cards[0].used == 4301 * MIB
 
 
-def test_a_lock_that_is_not_given_back_is_told(make: Make) -> None:
+def test_a_lock_that_is_not_released_is_an_error(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.python("context()")
@@ -144,7 +144,7 @@ def test_a_lock_that_is_not_given_back_is_told(make: Make) -> None:
         holder.communicate("")
 
 
-def test_a_region_that_nobody_has_begun_says_nothing() -> None:
+def test_an_unused_region_has_no_usage() -> None:
     assert region.read(region.empty) is None
 
 
@@ -154,7 +154,7 @@ def test_bytes_that_are_no_region_are_refused(content: bytes) -> None:
         region.read(lambda: content)
 
 
-def test_a_region_that_is_being_written_is_looked_at_again() -> None:
+def test_a_region_that_is_being_written_is_read_again() -> None:
     odd = bytearray(region.empty())
     odd[16] = 1
     views = [bytes(odd), region.empty(), region.empty(), *[region.empty()] * 3]

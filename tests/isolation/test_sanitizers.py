@@ -1,8 +1,8 @@
 """The library with sanitizers.
 
-AddressSanitizer and ThreadSanitizer cannot be there before a library that has a dlsym of its own: their own
-first steps ask dlsym. They watch the limit file's parser and the region in programs; UBSan watches the whole
-library.
+AddressSanitizer and ThreadSanitizer cannot be loaded before a library that defines dlsym: their
+initialization calls dlsym. They check the limit file's parser and the region in programs; UBSan checks the
+whole library.
 """
 
 import os
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from gpushare.isolation import limits, region
+from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, NATIVE, build, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import LAUNCH_LIBRARY, LIBRARY, NATIVE, build, needs_compiler, share
 
 pytestmark = needs_compiler
 

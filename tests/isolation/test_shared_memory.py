@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from subprocess import Popen
 from typing import Any
 
+from tests.fixtures.isolation import MIB, Container, needs_compiler
 from tests.isolation.test_vmm import SHARE, VMM
-from tests.support.isolation import MIB, Container, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -28,7 +28,7 @@ say(bytes(h).hex()); sys.stdin.readline()
 
 @contextmanager
 def maker(container: Container, code: str) -> Iterator[tuple["Popen[str]", Any]]:
-    """A process that has made something, and what it told of it."""
+    """A process that has created an allocation, and its output about it."""
     with container.start(code) as process:
         assert process.stdout is not None
         yield process, json.loads(process.stdout.readline())[0]
@@ -44,7 +44,7 @@ def used(container: Container) -> int:
     return container.seen().cards[0].used // MIB
 
 
-def test_what_is_imported_is_charged_once(container: Container) -> None:
+def test_imported_memory_is_charged_once(container: Container) -> None:
     with maker(container, GIVES) as (process, number):
         code = f"""{VMM}{SHARE}
 h = take(file_of({process.pid}, {number}))
@@ -56,7 +56,7 @@ say(unmap(0x10000000, 1000), cuda.cuMemRelease(h), room())
         assert container.python(f"{VMM}say(room())").stdout == "[3301]\n"
 
 
-def test_what_its_maker_lets_go_of_is_nobodys_and_the_importers_own_stays(container: Container) -> None:
+def test_a_release_by_the_exporter_leaves_the_memory_of_the_importer(container: Container) -> None:
     code = GIVES + "say(cuda.cuMemRelease(h), room()); sys.stdin.readline()"
     with maker(container, code) as (process, number):
         imports = f"""{VMM}{SHARE}
@@ -83,7 +83,7 @@ say(room()); sys.stdin.readline(); say(room(), unmap(0x10000000, 1000), cuda.cuM
             assert importer.communicate("\n")[0] == "[3801, 0, 0, 3801]\n"
 
 
-def test_a_handle_that_is_given_to_oneself_is_one_more(container: Container) -> None:
+def test_a_handle_imported_by_its_exporter_counts_again(container: Container) -> None:
     code = f"""{VMM}{SHARE}
 v, h = create(1000); again = take(give(h))
 say(again.value == h.value, cuda.cuMemRelease(h), room())
@@ -92,7 +92,7 @@ say(cuda.cuMemRelease(again), room())
     assert container.python(code).stdout == "[true, 0, 3301]\n[0, 4301]\n"
 
 
-def test_what_is_opened_by_a_handle_of_another_process_is_charged_once(container: Container) -> None:
+def test_memory_opened_by_a_handle_of_another_process_is_charged_once(container: Container) -> None:
     with maker(container, GIVES_IPC) as (process, text):
         code = f"""{IPC}
 v, at = open_memory({text!r})

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpushare.isolation import limits, region
-from tests.support.isolation import Container, needs_compiler, share
+from tests.fixtures.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
 GOOD = limits.text([share(4, 15)])
@@ -37,28 +37,28 @@ def refuses(container: Container, why: str) -> None:
         GOOD * 100,
     ],
 )
-def test_a_limit_file_that_makes_no_sense_gives_nothing(container: Container, text: str) -> None:
+def test_an_invalid_limit_file_allows_no_memory(container: Container, text: str) -> None:
     container.write_limit(text)
     refuses(container, f"{container.folder}/limit: ")
 
 
-def test_without_a_limit_file_nothing_is_given(container: Container) -> None:
+def test_without_a_limit_file_no_memory_is_allowed(container: Container) -> None:
     (container.folder / "limit").unlink()
     refuses(container, "it cannot be opened")
 
 
-def test_a_limit_file_that_others_may_write_gives_nothing(container: Container) -> None:
+def test_a_limit_file_that_others_may_write_allows_no_memory(container: Container) -> None:
     (container.folder / "limit").chmod(0o666)
     refuses(container, "nobody else may write")
 
 
 @pytest.mark.needs("root")
-def test_a_limit_file_of_somebody_else_gives_nothing(container: Container) -> None:
+def test_a_limit_file_of_another_user_allows_no_memory(container: Container) -> None:
     os.chown(container.folder / "limit", 1000, 1000)
     refuses(container, "not a file of root")
 
 
-def test_a_limit_file_that_is_a_link_gives_nothing(container: Container, tmp_path: Path) -> None:
+def test_a_limit_file_that_is_a_link_allows_no_memory(container: Container, tmp_path: Path) -> None:
     path = container.folder / "limit"
     path.rename(tmp_path / "limit")
     path.symlink_to(tmp_path / "limit")
@@ -80,12 +80,12 @@ def test_the_environment_raises_no_limit(container: Container) -> None:
         (b"x" * region.SIZE, "its first bytes are of something else"),
     ],
 )
-def test_a_region_that_is_none_gives_nothing(container: Container, content: bytes, why: str) -> None:
+def test_an_invalid_region_allows_no_memory(container: Container, content: bytes, why: str) -> None:
     container.shared.write_bytes(content)
     refuses(container, f"{container.shared}: {why}")
 
 
-def test_a_region_of_another_limit_gives_nothing(container: Container) -> None:
+def test_a_region_of_another_limit_allows_no_memory(container: Container) -> None:
     container.python("context()")
     container.write_limit(limits.text([share(5, 15)]))
     refuses(container, "it is of other cards or limits")
@@ -98,7 +98,7 @@ def test_a_region_that_is_cut_while_in_use_is_survived(container: Container) -> 
     assert "it has been cut" in done.stderr
 
 
-def test_a_region_whose_lock_is_overwritten_is_survived(container: Container) -> None:
+def test_programs_survive_an_overwritten_lock_of_the_region(container: Container) -> None:
     code = f"""
 context(); say(alloc(1)[0])
 with open({str(container.shared)!r}, "r+b") as f: f.seek(24); f.write(b"\\xff" * 64)
@@ -109,7 +109,7 @@ say(alloc(1)[0])
     assert "it has been overwritten" in done.stderr
 
 
-def test_a_region_that_says_too_much_gives_nothing(container: Container) -> None:
+def test_a_region_with_too_much_usage_allows_no_memory(container: Container) -> None:
     container.python("context()")
     content = bytearray(container.shared.read_bytes())
     content[88 + 48 + 8 : 88 + 48 + 16] = b"\xff" * 8  # used, of the first card

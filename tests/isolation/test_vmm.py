@@ -3,8 +3,8 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fixtures.isolation import Container, needs_compiler, share
 from tests.isolation.test_memory import told
-from tests.support.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
 
@@ -77,13 +77,13 @@ say(cuda.cuMemRelease(again), room())
     assert told(container, code) == [[0], [0, 3301], [0, 4301]]
 
 
-def test_a_handle_that_is_released_twice_gives_nothing_more(container: Container) -> None:
+def test_a_second_release_of_a_handle_frees_nothing(container: Container) -> None:
     code = VMM + "v, h = create(1000); w, k = create(1000)\n"
     code += "say(cuda.cuMemRelease(h), cuda.cuMemRelease(h) != 0, room())"
     assert told(container, code) == [[0, True, 3301]]
 
 
-def test_create_map_release_again_and_again_leaks_nothing(container: Container) -> None:
+def test_repeated_create_map_release_leaks_nothing(container: Container) -> None:
     code = (
         VMM
         + """
@@ -158,7 +158,7 @@ for line in sys.stdin:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=st.lists(st.tuples(verbs, st.integers(0, 7)), min_size=5, max_size=60))
-def test_the_books_follow_the_driver_whatever_is_done(
+def test_the_count_matches_the_driver_after_any_calls(
     container: Container, steps: list[tuple[str, int]]
 ) -> None:
     container.limit(share(4, 15))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from testbed.nvml.eras import ERAS
+from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, PRELUDE, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.support.isolation import LAUNCH_LIBRARY, LIBRARY, PRELUDE, needs_compiler, share
 
 pytestmark = needs_compiler
 NATIVE = Path(__file__).parent / "native"
@@ -19,7 +19,7 @@ def compiled(target: Path, source: str, *flags: str, compiler: str = "gcc") -> P
 
 
 @pytest.mark.parametrize("way", ["dlsym", "dlvsym", "address", "address_v2"])
-def test_whoever_loads_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
+def test_a_program_that_loads_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
     container = make()
     container.limit(share(4, 15))
     client = compiled(tmp_path / "client", "client.c", "-ldl")
@@ -28,7 +28,7 @@ def test_whoever_loads_the_driver_is_limited(make: Make, tmp_path: Path, way: st
 
 
 @pytest.mark.parametrize("way", ["direct", "next", "dlsym"])
-def test_whoever_is_linked_to_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
+def test_a_program_linked_to_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
     container = make()
     container.limit(share(4, 15))
     client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
@@ -50,7 +50,7 @@ def test_another_interposer_sees_each_call_once(make: Make, tmp_path: Path, *, f
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_driver_shows_what_it_has_and_no_more(make: Make, era: int) -> None:
+def test_a_lookup_finds_only_functions_of_the_driver(make: Make, era: int) -> None:
     names = "cuMemAlloc_v2 cuMemCreate cuMemAllocAsync cuGetProcAddress cuGetProcAddress_v2 cuCtxCreate_v4"
     code = f"{PRELUDE}say([hasattr(cuda, n) for n in {names.split()}])"
     container = make(era=era)
@@ -71,7 +71,7 @@ for name in (b"cuMemCreate", b"cuNothing", b"cuMemAlloc", b"cuInit"):
 
 
 @pytest.mark.parametrize("era", [era for era, facts in ERAS.items() if facts.cuda >= 11030])
-def test_asked_by_name_a_driver_finds_what_it_has_and_no_more(make: Make, era: int) -> None:
+def test_a_lookup_by_name_finds_only_functions_of_the_driver(make: Make, era: int) -> None:
     container = make(era=era)
     container.limit(share(4, 15))
     code = """
@@ -144,7 +144,7 @@ def test_a_program_without_cuda_opens_nothing(make: Make) -> None:
     assert done.stderr == ""
 
 
-def test_a_driver_that_is_closed_and_opened_again_is_the_same(make: Make) -> None:
+def test_a_driver_that_is_loaded_again_is_still_limited(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = """

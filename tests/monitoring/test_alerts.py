@@ -265,7 +265,7 @@ QUIET = {
         f"gpushare_container_memory_refusals_total{{{SHARE}}}": "7x40 8x60",
         f"gpushare_container_memory_refusals_total{{{SHARE2}}}": "_x50 3x49",
     },
-    "an exporter that knows not what was given tells of no drift": {
+    "an exporter without the allocations reports no drift": {
         f"gpushare_card_memory_bytes{{{ON_CARD}}}": "1400x99",
         'gpushare_exporter_source_up{source="pods"}': "0x99",
         'gpushare_card_units{node="n",card="0"}': "14x99",

@@ -47,7 +47,7 @@ def by_pod(record: str, busy: float, idle: float) -> Asked:
     return made(f"pod:gpushare_{record}", pods)
 
 
-def test_what_pods_were_given_use_and_waste(tmp_path: Path) -> None:
+def test_allocated_used_and_unused_memory_of_pods(tmp_path: Path) -> None:
     asked = [
         by_pod("memory_allocated_bytes:sum", 400, 200),
         by_pod("memory_used_bytes:sum", 300, 0),
@@ -58,7 +58,7 @@ def test_what_pods_were_given_use_and_waste(tmp_path: Path) -> None:
     check(tmp_path, TWO_PODS, asked)
 
 
-def test_processes_of_no_pod_count_for_none(tmp_path: Path) -> None:
+def test_processes_of_no_pod_count_for_no_pod(tmp_path: Path) -> None:
     series = {
         f"gpushare_container_memory_used_bytes{{{OF_NOBODY}}}": "77x9",
         f"gpushare_container_utilization_ratio{{{OF_NOBODY}}}": "1x9",
@@ -91,7 +91,7 @@ def test_nodes_and_the_cluster_are_sums(tmp_path: Path) -> None:
     check(tmp_path, {**TWO_PODS, **other}, asked)
 
 
-def test_a_card_is_empty_only_where_that_is_known(tmp_path: Path) -> None:
+def test_a_gpu_is_empty_only_where_that_is_known(tmp_path: Path) -> None:
     cards = {
         'node="n",card="0",uuid="GPU-n0"': 600.0,
         'node="n",card="1",uuid="GPU-n1"': 0.0,

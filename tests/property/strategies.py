@@ -10,7 +10,7 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
-from tests.support.builders import cluster, demand, main, node, pod
+from tests.builders.scheduling import cluster, demand, main, node, pod
 
 NODES = ("n0", "n1")
 MODES = (Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS)
@@ -116,7 +116,7 @@ def pending_pods(draw: st.DrawFn, uid: str, names: tuple[str, ...]) -> Pod:
 def several(
     make: Callable[[str], st.SearchStrategy[Pod]], prefix: str, most: int, least: int = 0
 ) -> st.SearchStrategy[list[Pod]]:
-    """So many pods with UIDs of their own."""
+    """So many pods with distinct UIDs."""
     return st.integers(least, most).flatmap(
         lambda count: st.tuples(*(make(f"{prefix}{i}") for i in range(count))).map(list)
     )

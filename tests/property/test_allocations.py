@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from gpushare.contract import CORE_PER_CARD
 from gpushare.deviceplugin.core.reconcile import join
 from gpushare.scheduling.book import Reservation, reserved_shares
-from tests.property.node_of_pods import NodeOfPods
+from tests.property.node_model import NodeModel
 
 
-def no_gpu_exceeds_its_size(node: NodeOfPods) -> None:
+def no_gpu_exceeds_its_size(node: NodeModel) -> None:
     mem, core = Counter[str](), Counter[str]()
     for pod in node.pods.values():
         for uuid, (units, percent) in pod.used.items():
@@ -25,20 +25,20 @@ def no_gpu_exceeds_its_size(node: NodeOfPods) -> None:
     assert all(percent <= CORE_PER_CARD for percent in core.values()), core
 
 
-def a_pod_is_on_as_many_gpus_as_it_requested(node: NodeOfPods) -> None:
+def a_pod_is_on_as_many_gpus_as_it_requested(node: NodeModel) -> None:
     for pod in node.pods.values():
         places = {frozenset(allocated) for allocated in pod.allocated.values()}
         assert len(places) <= 1 or len({len(p) for p in places}) > 1
 
 
-def once_joined_the_agent_knows_every_allocation(node: NodeOfPods) -> None:
+def once_joined_the_agent_knows_every_allocation(node: NodeModel) -> None:
     joined = join(node.agent, node.checkpoint())
     for pod in node.pods.values():
         for name, allocated in pod.allocated.items():
             assert dict(joined.by_container[pod.uid, name].cards) == allocated
 
 
-def the_extender_never_reads_wrong_gpus(node: NodeOfPods) -> None:
+def the_extender_never_reads_wrong_gpus(node: NodeModel) -> None:
     """The extender sees a pod on its GPUs or on every GPU, never on other GPUs only."""
     node.agent = join(node.agent, node.checkpoint())
     view = node.extenders_view()
@@ -53,7 +53,7 @@ def the_extender_never_reads_wrong_gpus(node: NodeOfPods) -> None:
 
 @given(data=st.data())
 def test_no_gpu_exceeds_its_size_and_the_state_is_correct_after_any_actions(data: st.DataObject) -> None:
-    node = NodeOfPods()
+    node = NodeModel()
     often = (*[node.bind] * 4, *[node.allocate] * 5, node.delete, node.delete, node.look)
     steps = (*often, *often, node.restart_agent, node.lose_checkpoint, node.reboot)
     for step in data.draw(st.lists(st.sampled_from(range(len(steps))), min_size=20, max_size=60)):

@@ -35,13 +35,13 @@ def chosen_cards(draw: st.DrawFn, wanted: Demand) -> tuple[int, ...]:
 
 
 @given(rich_demands(), st.data())
-def test_what_bind_writes_is_read_back(wanted: Demand, data: st.DataObject) -> None:
+def test_values_of_bind_are_read_back(wanted: Demand, data: st.DataObject) -> None:
     shares = even_shares(wanted, data.draw(chosen_cards(wanted)))
     assert claim_of(bind_annotations(wanted, shares, 16, 1), wanted) == shares
 
 
 @given(rich_demands(), st.data())
-def test_the_entries_of_a_card_add_up_to_what_is_reserved_there(wanted: Demand, data: st.DataObject) -> None:
+def test_the_entries_of_a_gpu_add_up_to_its_reserved_units(wanted: Demand, data: st.DataObject) -> None:
     shares = even_shares(wanted, data.draw(chosen_cards(wanted)))
     written = bind_annotations(wanted, shares, 16, 1)
     assert parse_allocation(written[contract.ANN_ALLOCATION]) == {index: s.mem for index, s in shares}
@@ -51,7 +51,7 @@ def test_the_entries_of_a_card_add_up_to_what_is_reserved_there(wanted: Demand, 
 
 
 @given(rich_demands().filter(lambda wanted: wanted.cards == 1), st.data())
-def test_an_edit_of_one_annotation_never_moves_a_pod_to_another_card(
+def test_an_edit_of_one_annotation_never_moves_a_pod_to_another_gpu(
     wanted: Demand, data: st.DataObject
 ) -> None:
     shares = even_shares(wanted, data.draw(chosen_cards(wanted)))
@@ -70,7 +70,7 @@ def test_a_claim_is_void_or_worth_exactly_the_pods_limits(
 
 
 @given(st.dictionaries(st.integers(0, 20), st.integers(1, 9), min_size=1))
-def test_units_per_card_survive_the_way_through_the_node_annotation(units: dict[int, int]) -> None:
+def test_units_per_gpu_survive_the_way_through_the_node_annotation(units: dict[int, int]) -> None:
     written = json.dumps({"uid": {"main": {str(index): n for index, n in units.items()}}})
     word = parse_assigned(written)
     assert word == {"uid": units}
@@ -105,7 +105,7 @@ def test_nothing_that_can_be_written_into_an_annotation_raises(text: str) -> Non
         max_size=8,
     )
 )
-def test_cards_are_read_back_as_written(cards: list[Card]) -> None:
+def test_gpus_are_read_back_as_written(cards: list[Card]) -> None:
     assert parse_cards(format_cards(tuple(cards))) == tuple(sorted(cards, key=lambda card: card.index))
 
 

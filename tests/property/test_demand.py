@@ -36,7 +36,7 @@ def is_sound(listed: tuple[ContainerDemand, ...], label: str | None) -> bool:
 
 
 @given(containers(sound_amounts))
-def test_a_pod_takes_the_most_that_its_containers_hold_at_any_moment(
+def test_a_pod_takes_the_maximum_of_its_containers_at_any_time(
     listed: tuple[ContainerDemand, ...],
 ) -> None:
     found = demand_of(listed)
@@ -57,7 +57,9 @@ def test_a_request_is_valid_or_has_a_problem(listed: tuple[ContainerDemand, ...]
 
 
 @given(containers(any_amounts), labels)
-def test_the_parts_of_all_cards_are_the_whole(listed: tuple[ContainerDemand, ...], label: str | None) -> None:
+def test_the_units_of_all_gpus_add_up_to_the_request(
+    listed: tuple[ContainerDemand, ...], label: str | None
+) -> None:
     found = demand_of(listed, label)
     if isinstance(found, Demand):
         assert found.per_card.mem * found.cards == found.mem

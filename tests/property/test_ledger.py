@@ -32,9 +32,9 @@ from gpushare.scheduling.filtering import filter_nodes, scores
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted
 from gpushare.scheduling.score_cache import ScoreCache
-from tests.property.naive import Clerk, Held
+from tests.builders.scheduling import demand, pod
+from tests.property.ledger_model import NaiveLedger, NaiveReservation
 from tests.property.strategies import NODES, PLACEMENTS, nodes, small_demands
-from tests.support.builders import demand, pod
 
 pytestmark = pytest.mark.timeout(900)
 """A failure may take hypothesis five minutes to shrink; a test that passes takes seconds."""
@@ -64,7 +64,7 @@ class HonestCluster(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ledger = EMPTY_LEDGER
-        self.clerk = Clerk()
+        self.clerk = NaiveLedger()
         self.events: list[Event] = []
         self.machines: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
@@ -169,7 +169,7 @@ class HonestCluster(RuleBasedStateMachine):
         shares = place(book, PodRequest(who.uid, who.demand, who.priority, who.placement))
         if not isinstance(shares, Rejection):
             mode = self.clerk.nodes[name].mode
-            self.clerk.reserves(who.uid, Held(name, who.demand, shares, settled=False, mode=mode))
+            self.clerk.reserves(who.uid, NaiveReservation(name, who.demand, shares, settled=False, mode=mode))
             self.happens(Reserved(who, who.demand, name, shares))
 
     @precondition(some_pods)
@@ -302,7 +302,7 @@ class HonestCluster(RuleBasedStateMachine):
 
 
 def fits(name: str, ledger: Ledger, units: int) -> bool:
-    found = place(ledger.books[name], PodRequest("nobody", Demand((), units, 0, 1)))
+    found = place(ledger.books[name], PodRequest("new", Demand((), units, 0, 1)))
     return not isinstance(found, Rejection)
 
 

@@ -35,7 +35,7 @@ def test_the_gpus_with_the_least_or_the_most_free_units_are_chosen(
 
 
 @given(ledgers(), pod_requests(), st.sampled_from(PLACEMENTS))
-def test_the_score_counts_the_free_part_of_the_chosen_gpus(
+def test_the_score_counts_the_free_share_of_the_chosen_gpus(
     ledger: Ledger, pod: PodRequest, requested: str | None
 ) -> None:
     who = PodRequest(pod.uid, pod.demand, pod.priority, requested)

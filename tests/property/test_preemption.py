@@ -70,9 +70,7 @@ def test_no_chosen_victim_is_unnecessary_or_too_important(
 
 
 @given(crowded(), preemptors(), proposals)
-def test_pods_that_we_do_not_know_stay_in_every_answer(
-    ledger: Ledger, who: PodRequest, proposed: list[str]
-) -> None:
+def test_unknown_pods_stay_in_every_answer(ledger: Ledger, who: PodRequest, proposed: list[str]) -> None:
     book = ledger.books["n0"]
     found = victims_on(book, who, tuple(proposed))
     if found is None:

@@ -53,7 +53,7 @@ def test_a_quantity_is_its_exact_value_rounded_away_from_zero(
 @given(st.text(max_size=70) | st.text("0123456789.eE+-kKmMGi", max_size=12) | json_values)
 @example("1e" + "9" * 62)
 @example("٣")
-def test_whatever_comes_is_a_number_or_an_invalid_request(value: object) -> None:
+def test_any_input_is_a_number_or_an_invalid_request(value: object) -> None:
     try:
         found = parse_quantity(value)
     except InvalidRequest:

@@ -13,6 +13,7 @@ from gpushare.scheduling.filtering import filter_nodes, score, shortlisted
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import Ledger
+from tests.builders.scheduling import cluster, demand, node, pod
 from tests.property.strategies import (
     MODES,
     NODES,
@@ -22,7 +23,6 @@ from tests.property.strategies import (
     small_demands,
     waited_for,
 )
-from tests.support.builders import cluster, demand, node, pod
 
 ASKED = (*NODES, "unknown")
 
@@ -55,7 +55,7 @@ def test_a_shortlist_names_the_best_nodes_and_rejects_no_other(
 
 
 @given(ledgers(), pod_requests())
-def test_asking_changes_nothing_and_asking_again_gives_the_same_answer(
+def test_requests_change_nothing_and_repetitions_return_the_same_answer(
     ledger: Ledger, who: PodRequest
 ) -> None:
     before = {name: (book, book.usages) for name, book in ledger.books.items()}
@@ -67,7 +67,7 @@ def test_asking_changes_nothing_and_asking_again_gives_the_same_answer(
 
 
 @given(ledgers(), pod_requests())
-def test_an_explanation_is_given_exactly_where_no_node_fits(ledger: Ledger, who: PodRequest) -> None:
+def test_an_explanation_exists_exactly_if_no_node_fits(ledger: Ledger, who: PodRequest) -> None:
     assert (explain(ledger, who) is None) == bool(filter_nodes(ledger, who, NODES).passed)
 
 
@@ -112,7 +112,7 @@ def test_a_pod_is_placed_exactly_where_enough_gpus_fit(ledger: Ledger, who: PodR
 
 
 @given(ledgers(nominees=0), pod_requests(), st.sampled_from(("binpack", "spread")))
-def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: PodRequest, policy: str) -> None:
+def test_no_gpu_left_out_suits_the_policy_better(ledger: Ledger, who: PodRequest, policy: str) -> None:
     part = who.demand.per_card
     for name in NODES:
         book = ledger.books[name]
@@ -131,14 +131,14 @@ def test_no_card_left_out_suits_the_policy_better(ledger: Ledger, who: PodReques
 
 
 @given(ledgers(), pod_requests())
-def test_eviction_does_not_help_where_it_is_said_not_to(ledger: Ledger, who: PodRequest) -> None:
+def test_eviction_does_not_help_if_the_result_denies_it(ledger: Ledger, who: PodRequest) -> None:
     for name in filter_nodes(ledger, who, NODES).unresolvable:
         book = ledger.books[name]
         assert isinstance(place(without(book, frozenset(book.reservations)), who), Rejection)
 
 
 @given(ledgers(), pod_requests())
-def test_a_pod_that_has_been_placed_leaves_no_card_overcommitted_that_was_not(
+def test_a_pod_that_has_been_placed_leaves_no_gpu_overcommitted_that_was_not(
     ledger: Ledger, who: PodRequest
 ) -> None:
     for name in NODES:
@@ -178,7 +178,7 @@ def test_units_for_nominees_of_no_lower_priority_are_never_taken(
 
 
 @given(waited_for(), st.integers(1, 8), st.sampled_from(PLACEMENTS))
-def test_a_lone_nominee_is_placed_once_its_units_are_free_whatever_pods_came_between(
+def test_a_single_nominee_is_placed_once_its_units_are_free_after_any_pods(
     ledger: Ledger, units: int, wish: str | None
 ) -> None:
     book = ledger.books["n0"]

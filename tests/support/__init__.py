@@ -1,1 +1,1 @@
-"""What tests share: builders, checkers, a proxy that misbehaves. No tests here."""
+"""What any test may need: needs of the machine, waiting, and checks of results. No tests here."""

@@ -1,11 +1,11 @@
-"""Comparing what was asked for with what an API server has, which adds fields of its own."""
+"""Comparing requested objects with those of the API server, which adds fields."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def seen_through(live: Any, shape: Any) -> Any:
-    """Return of ``live`` what ``shape`` names: list items go by their name where they have one."""
+    """The fields of ``live`` that ``shape`` has; list items are matched by name if they have one."""
     if isinstance(live, Mapping) and isinstance(shape, Mapping):
         return {key: seen_through(live[key], inner) for key, inner in shape.items() if key in live}
     if isinstance(live, list) and isinstance(shape, list):

@@ -1,6 +1,6 @@
-"""The judge of over-commitment: reads nothing but the history of pods as the API server told it.
+"""Checks for over-commitment in the history of pods that a watch returned.
 
-It shares no code with the product on purpose: its own reading of the annotations, its own sums.
+It shares no code with the product on purpose: it reads the annotations and sums the units itself.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class Recorder:
                 await asyncio.sleep(0.1)
 
     async def _list(self) -> None:
-        """What changed while nobody watched is entered as it stands."""
+        """Changes that the watch missed are entered with their current state."""
         listed = await self.api.get("/api/v1/pods")
         now = {pod["metadata"]["uid"]: pod for pod in listed["items"]}
         for uid in set(self._known) - set(now):

@@ -1,7 +1,7 @@
-"""What a test needs of the machine: ``@pytest.mark.needs("kubelet", "images")``.
+"""Requirements of a test for the machine: ``@pytest.mark.needs("kubelet", "images")``.
 
 What belongs here: one check for each need. What does not: skipping (``tests/conftest.py``). The checks import
-what they call when they run: the tests of the collection load this module in an environment of their own.
+what they call when they run: the tests of the collection load this module in a separate environment.
 """
 
 import functools

@@ -1,8 +1,8 @@
-"""What really runs on a GPU node, counted without the agent's code, and held against what is said of it.
+"""Counts the containers on a GPU node without the agent's code, and compares the count with all other state.
 
-The recount believes nobody: what a pod holds is read from the OCI specs of the containers whose
-processes are alive. Then the pods' annotations, the node's, the agent's record on disk and the extender's
-books must say the same.
+The recount trusts no component: it reads the units of a pod from the OCI specs of the containers whose
+processes are alive. The annotations of pods and node, the agent's record on disk and the extender's books
+must agree with it.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from testbed import TestbedError, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import CardNode, GpuNode
 from testbed.daemons.extender import ExtenderSpec
-from tests.support.gpunodes import GpuBed, container, has_ended, node_object, pod, running
+from tests.fixtures.gpu_nodes import GpuBed, container, has_ended, node_object, pod, running
 
 BUNDLES = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 RECORD = f"{contract.DEVICE_PLUGIN_FOLDER}/gpushare/grants.json"
@@ -28,7 +28,7 @@ CHECKPOINT = f"{contract.DEVICE_PLUGIN_FOLDER}/{contract.KUBELET_CHECKPOINT}"
 
 @dataclass(frozen=True)
 class Live:
-    """A container that runs, with what its OCI spec gives it: the card by UUID and by index."""
+    """A running container with the values of its OCI spec: the GPU by UUID and by index."""
 
     uid: str
     pod: str
@@ -69,7 +69,7 @@ def _live(node: GpuNode, bundle: str) -> Live | None:
 
 
 def _card(node: GpuNode, spec: Object, env: Mapping[str, str]) -> str:
-    """The UUID of the one card that the container is told of; the original tells its index."""
+    """The UUID of the one visible GPU of the container; the Aliyun plugin sets its index instead."""
     folder = f"{contract.VISIBLE_BY_MOUNTS}/"
     names = [m["destination"].removeprefix(folder) for m in spec["mounts"] if folder in m["destination"]]
     name, *more = names or [env[contract.ENV_VISIBLE_DEVICES]]
@@ -95,7 +95,7 @@ def pid_of(node: CardNode, name: str) -> int:
 
 
 async def two_pods(gpus: GpuBed, node: GpuNode) -> list[Live]:
-    """Start pods ``a`` and ``b`` of 10 units, one on each card, that are told by everybody."""
+    """Start pods ``a`` and ``b`` of 10 units, one on each GPU, and wait until all state agrees."""
     await gpus.bed.create_pods([pod("a", container(10)), pod("b", container(10))])
     for name in ("a", "b"):
         await running(gpus.bed, name)
@@ -147,8 +147,8 @@ async def never_overcommitted(node: GpuNode, size: int, every_s: float = 0.2) ->
 # --- what was said of it ------------------------------------------------------------------------
 
 
-def told_by(found: Object, word: Mapping[str, Any]) -> dict[int, int]:
-    """Card → units of a pod: the node's word where it has one, else the pod's own annotations."""
+def annotated_units(found: Object, word: Mapping[str, Any]) -> dict[int, int]:
+    """GPU → units of a pod: the node annotation if it has the pod, else the pod's annotations."""
     notes = found["metadata"].get("annotations", {})
     text = word.get(found["metadata"]["uid"]) or json.loads(notes.get(contract.ANN_ALLOCATION, "{}"))
     total: Counter[int] = Counter()
@@ -170,7 +170,7 @@ def recorded(node: GpuNode) -> dict[str, dict[str, int]]:
 
 
 async def until_agreed(node: GpuNode, extender: ExtenderSpec, timeout_s: float = 15) -> None:
-    """Wait until all that is said of the node agrees with what runs there; pods without init containers."""
+    """Wait until all state of the node agrees with its containers; for pods without init containers."""
     problems: list[str] = []
 
     async def agreed() -> bool:
@@ -184,7 +184,7 @@ async def until_agreed(node: GpuNode, extender: ExtenderSpec, timeout_s: float =
 
 
 async def disagreements(node: GpuNode, extender: ExtenderSpec) -> list[str]:
-    """What is said of the node and is not so."""
+    """Differences between the state of the node and its containers."""
     containers = live(node)
     there = _by_pod(containers)
     annotations = (await node_object(node))["metadata"].get("annotations", {})
@@ -195,9 +195,9 @@ async def disagreements(node: GpuNode, extender: ExtenderSpec) -> list[str]:
         *(f"{e.pod} has {e.uuid} as card {e.index}" for e in containers if e.uuid != node.stub.uuid(e.index)),
         *_at_odds("runs and is recorded", {uid: by_uuid for uid, (by_uuid, _) in there.items()}, record),
         *_at_odds(
-            "runs and is told",
+            "runs and is annotated",
             {uid: by_index for uid, (_, by_index) in there.items()},
-            {uid: told_by(found, word) for uid, found in pods.items()},
+            {uid: annotated_units(found, word) for uid, found in pods.items()},
         ),
         *_at_odds("runs and is booked", used(node), await booked(node, extender)),
         *(f"{p['metadata']['name']} is not called served" for p in pods.values() if not _is_served(p)),

@@ -25,12 +25,12 @@ def test_every_service_is_an_extra() -> None:
 
 
 @pytest.mark.parametrize("name", services(TEXT))
-def test_only_who_works_on_files_of_the_node_is_root(name: str) -> None:
+def test_only_images_that_write_files_of_the_node_run_as_root(name: str) -> None:
     assert ("USER 65532:65532" in stage(name)) == (name not in ("device-plugin", "exporter", "isolation"))
 
 
 @pytest.mark.parametrize("name", services(TEXT))
-def test_a_service_says_what_it_is(name: str) -> None:
+def test_a_service_describes_itself(name: str) -> None:
     for label in ("title", "description"):
         assert f"org.opencontainers.image.{label}=" in stage(name)
     assert f"org.opencontainers.image.licenses={PROJECT['project']['license']}" in stage("runtime")
@@ -43,7 +43,7 @@ def test_the_command_of_an_image_is_a_script_of_the_project(name: str) -> None:
     assert found[1] in PROJECT["project"]["scripts"]
 
 
-def test_the_originals_manifest_has_no_lease_and_starts_the_extender_as_one_that_may_bind_without() -> None:
+def test_the_aliyun_manifest_has_no_lease_and_starts_an_extender_that_binds_without_one() -> None:
     text = (ROOT / "examples/original/extender.yaml").read_text()
     (container,) = next(
         each["spec"]["template"]["spec"]["containers"]
@@ -55,11 +55,11 @@ def test_the_originals_manifest_has_no_lease_and_starts_the_extender_as_one_that
     assert 'CMD ["gpushare", "extender", "--allow-without-lease"]' in stage("extender")
 
 
-def test_nothing_is_made_for_one_architecture() -> None:
+def test_no_stage_depends_on_one_architecture() -> None:
     assert not re.search(r"amd64|arm64|x86_64|aarch64", TEXT)
 
 
-def test_secrets_reach_only_stages_that_are_thrown_away() -> None:
+def test_secrets_reach_only_discarded_stages() -> None:
     assert [name for name in STAGES if "type=secret" in stage(name)] == ["builder", "dependencies"]
     assert not [name for name in services(TEXT) if f"FROM {name}" in TEXT]
 

@@ -52,11 +52,11 @@ PLANTED: Final = [
     ("product", "gpushare.cli.planted", "testbed.errors"),
     ("product", "components.planted", "release.recipe"),
     ("product", "gpushare.planted", "tools.role_docs"),
-    ("product", "gpushare.planted", "tests.support.daemons"),
-    ("tests", "testbed.planted", "tests.support.daemons"),
-    ("tests", "release.planted", "tests.support.daemons"),
-    ("tests", "tools.planted", "tests.support.daemons"),
-    ("tests", f"{PLUGINS}.filter.planted", "tests.support.daemons"),
+    ("product", "gpushare.planted", "tests.fixtures.daemons"),
+    ("tests", "testbed.planted", "tests.fixtures.daemons"),
+    ("tests", "release.planted", "tests.fixtures.daemons"),
+    ("tests", "tools.planted", "tests.fixtures.daemons"),
+    ("tests", f"{PLUGINS}.filter.planted", "tests.fixtures.daemons"),
     ("components", "components.planted", "gpushare.extender.settings"),
     ("components", "components.planted", "gpushare.installer.settings"),
     ("components", "components.planted", "gpushare.mpsd.settings"),
@@ -120,11 +120,11 @@ def test_a_planted_import_breaks_the_contract(name: str, importer: str, imported
         ("standalone", f"{PLUGINS}.filter.planted", f"{PLUGINS}.plugin_utils.gpushare.contract"),
     ],
 )
-def test_an_import_at_its_place_is_allowed(name: str, importer: str, imported: str) -> None:
+def test_an_import_by_an_allowed_module_passes(name: str, importer: str, imported: str) -> None:
     assert contract(name).check(planted(importer, imported), verbose=False).kept
 
 
-def test_the_roots_are_all_packages_of_the_checkout_that_hold_python() -> None:
+def test_the_roots_are_all_python_packages_of_the_checkout() -> None:
     roots = set(configuration()["session_options"]["root_packages"])
     found = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert found <= roots

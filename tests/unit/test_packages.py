@@ -117,7 +117,7 @@ def _stanza(text: str) -> str:
     return f"{text}Architecture: amd64\nMaintainer: x\nDescription: x\n"
 
 
-def test_where_apt_would_remove_docker_nothing_is_installed_and_both_names_are_said(tmp_path: Path) -> None:
+def test_if_apt_would_remove_docker_nothing_is_installed_and_both_names_are_printed(tmp_path: Path) -> None:
     code, said = Machine(tmp_path, DOCKER).run("demo")
     assert code == 1
     assert "apt would remove docker-ce containerd.io: nothing was installed" in said

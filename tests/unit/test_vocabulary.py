@@ -71,7 +71,7 @@ def test_the_table_compiles_and_no_better_wording_has_a_banned_phrase() -> None:
     assert list(vocabulary.find(wordings, banned)) == []
 
 
-def test_the_checked_files_are_texts_of_ours() -> None:
+def test_the_checked_files_are_text_files_of_the_project() -> None:
     names = {str(path.relative_to(vocabulary.ROOT)) for path in vocabulary.checked_files()}
     assert {"README.md", "gpushare/errors.py", "ansible/roles/node_labels/tasks/main.yml"} <= names
     assert not {name for name in names if name.startswith(("tests/contract/", "components/monitoring/"))}

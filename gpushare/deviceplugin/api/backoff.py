@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -22,25 +23,40 @@ class BackoffPolicy:
     denied_s: float = 300.0
 
 
-class Backoff:
-    """Recent failures by key. Failures long ago do not count."""
+def _jitter() -> float:
+    return random.uniform(0.5, 1)  # noqa: S311 - jitter
 
-    def __init__(self, policy: BackoffPolicy) -> None:
+
+class Backoff:
+    """Recent failures by key. Failures long ago do not count.
+
+    ``clock`` returns seconds, ``jitter`` the factor of a pause.
+    """
+
+    def __init__(
+        self,
+        policy: BackoffPolicy,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = _jitter,
+    ) -> None:
         self._policy = policy
+        self._clock = clock
+        self._jitter = jitter
         self._failures: dict[str, int] = {}
         self._until: dict[str, float] = {}
 
     def wait_s(self, key: str) -> float:
         """Seconds until the next attempt is allowed; 0 for now."""
-        return max(0.0, self._until.get(key, 0.0) - time.monotonic())
+        return max(0.0, self._until.get(key, 0.0) - self._clock())
 
     def failed(self, key: str, error: ApiError | None = None) -> float:
         """Count a failure; returns the seconds until the next attempt."""
-        now = time.monotonic()
+        now = self._clock()
         expired = now - self._until.get(key, now) > 2 * self._policy.max_s
         failures = 0 if expired else min(self._failures.get(key, 0), _MAX_DOUBLINGS)
         pause_s: float = min(self._policy.max_s, self._policy.initial_s * 2**failures)
-        pause_s *= random.uniform(0.5, 1)  # noqa: S311 - jitter
+        pause_s *= self._jitter()
         if error is not None:
             denied = error.status in _DENIED
             pause_s = max(pause_s, error.retry_after_s, self._policy.denied_s if denied else 0)

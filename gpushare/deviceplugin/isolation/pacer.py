@@ -32,8 +32,6 @@ log = structlog.get_logger()
 
 COMPUTE: Final = "compute"
 """Value of the label ``right`` in the reduced mode metric."""
-_ROUND_S: Final = 1.0
-_CONTEXTS_S: Final = 10.0
 _CARDS: Final = "cards"
 
 Enforcements = Mapping[str, Enforcement]
@@ -47,6 +45,16 @@ class PacingRound(NamedTuple):
     uncounted: tuple[UncountedProcess, ...] = ()
 
 
+class PacerIntervals(NamedTuple):
+    """Seconds between rounds, and between rounds that also sample containers without a compute share."""
+
+    round_s: float = 1.0
+    contexts_s: float = 10.0
+
+
+_INTERVALS: Final = PacerIntervals()
+
+
 class Pacer:
     """Paces the limited containers of one node state."""
 
@@ -58,12 +66,14 @@ class Pacer:
         process_owners: ProcessOwners,
         reporter: UncountedReporter,
         metrics: PluginMetrics,
+        intervals: PacerIntervals = _INTERVALS,
     ) -> None:
         self._node_state = node_state
         self._manager = manager
         self._driver = driver
         self._process_owners = process_owners
         self._reporter = reporter
+        self._intervals = intervals
         self._pacing: dict[str, ContainerPacing] = {}
         self._problems: dict[str, str] = {}
         self._contexts_at = -math.inf
@@ -87,7 +97,7 @@ class Pacer:
                 await self.round(enforcements)
             except Exception:  # a bug must not end the job; if all rounds fail, the metric of the age rises
                 log.exception("pacing_failed")
-            await asyncio.sleep(_ROUND_S)
+            await asyncio.sleep(self._intervals.round_s)
 
     async def round(self, enforcements: Enforcements) -> None:
         """Sample the containers that are due now, and write their regions."""
@@ -97,7 +107,7 @@ class Pacer:
             self._sampled_at = None
         elif self._sampled_at is None:
             self._sampled_at = now
-        due = now - self._contexts_at >= _CONTEXTS_S
+        due = now - self._contexts_at >= self._intervals.contexts_s
         if not (due or paced):
             return
         try:

@@ -10,8 +10,8 @@ import pytest_asyncio
 from testbed.daemons.agent import GpuNode
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.support.agents import Link, add_linked_node, linked
-from tests.support.gpunodes import SHARING, T4, GpuBed, clear, gpu_bed, until_allocatable
+from tests.fixtures.agents import Link, add_linked_node, linked
+from tests.fixtures.gpu_nodes import SHARING, T4, GpuBed, clear, gpu_bed, until_allocatable
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from testbed.daemons.agent import NAME, GpuNode
-from tests.support.gpunodes import (
+from tests.fixtures.gpu_nodes import (
     PODS,
     T4,
     GpuBed,

@@ -6,14 +6,7 @@ import pytest
 
 from gpushare import contract
 from testbed.daemons.agent import GpuNode
-from tests.support.gpunodes import (
-    T4,
-    GpuBed,
-    container,
-    failed,
-    pod,
-    running,
-)
+from tests.fixtures.gpu_nodes import T4, GpuBed, container, failed, pod, running
 from tests.support.recount import live, never_overcommitted, until_agreed
 
 pytestmark = [
@@ -23,7 +16,7 @@ pytestmark = [
 ]
 
 
-async def test_pods_with_odd_annotations_get_a_card_that_fits(gpus: GpuBed, node: GpuNode) -> None:
+async def test_pods_with_invalid_annotations_get_a_gpu_that_fits(gpus: GpuBed, node: GpuNode) -> None:
     odd: dict[str, Mapping[str, str]] = {
         "no-number": {contract.ANN_IDX: "banana", contract.ANN_POD: "5"},
         "no-such-card": {contract.ANN_IDX: "7", contract.ANN_POD: "5", contract.ANN_ASSUME_TIME: "1"},
@@ -40,9 +33,7 @@ async def test_pods_with_odd_annotations_get_a_card_that_fits(gpus: GpuBed, node
     await until_agreed(node, gpus.extender)
 
 
-async def test_the_agent_over_commits_no_card_whatever_the_annotations_say(
-    gpus: GpuBed, node: GpuNode
-) -> None:
+async def test_the_agent_over_commits_no_gpu_for_any_annotations(gpus: GpuBed, node: GpuNode) -> None:
     await gpus.bed.create_pods([pod("a", container(10)), pod("b", container(10))])
     for name in ("a", "b"):
         await running(gpus.bed, name)
@@ -54,9 +45,7 @@ async def test_the_agent_over_commits_no_card_whatever_the_annotations_say(
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_pod_of_several_equal_containers_has_them_all_on_one_card(
-    gpus: GpuBed, node: GpuNode
-) -> None:
+async def test_a_pod_of_several_equal_containers_has_them_all_on_one_gpu(gpus: GpuBed, node: GpuNode) -> None:
     trio = pod("trio", *(container(4, f"c{i}") for i in range(3)))
     await gpus.bed.create_pods([pod("small", container(4))])
     await running(gpus.bed, "small")

@@ -8,7 +8,7 @@ import pytest
 from gpushare import contract
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode
-from tests.support.gpunodes import (
+from tests.fixtures.gpu_nodes import (
     T4,
     GpuBed,
     container,
@@ -42,7 +42,7 @@ def says_xid(number: int) -> Callable[[str], bool]:
     return lambda text: f"XID {number}" in text
 
 
-async def test_an_xid_closes_its_card_for_what_comes_and_touches_nobody_who_runs(
+async def test_an_xid_makes_its_gpu_unschedulable_and_affects_no_running_pod(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     bed = gpus.bed
@@ -64,7 +64,7 @@ async def test_an_xid_closes_its_card_for_what_comes_and_touches_nobody_who_runs
     assert cards_of(node) == {"on-card-0": 0, "beside": 1}
     assert "at most 8 of 14 free on card 1 (closed: card 0)" in (await filtered(gpus, 10))["faulty"]
     assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
-    # Whoever has reset the card restarts the agent to say so.
+    # After a reset of the GPU, the administrator restarts the agent.
     await node.agent.restart()
     await until_unhealthy(node, "")
     await until_allocatable(node, 2 * T4)
@@ -72,7 +72,7 @@ async def test_an_xid_closes_its_card_for_what_comes_and_touches_nobody_who_runs
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_card_recovers_from_an_error_that_needs_no_reset(gpus: GpuBed, node: GpuNode) -> None:
+async def test_a_gpu_recovers_from_an_error_that_needs_no_reset(gpus: GpuBed, node: GpuNode) -> None:
     node.stub.xid(1, 94)
     await until_unhealthy(node, "1")
     await until_unhealthy(node, "")

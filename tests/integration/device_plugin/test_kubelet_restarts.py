@@ -8,8 +8,8 @@ from gpushare import contract
 from testbed import until
 from testbed.daemons.agent import GpuNode
 from testbed.nvml import card
-from tests.support.agents import Link, fake_node, start_kubelet
-from tests.support.gpunodes import (
+from tests.fixtures.agents import Link, fake_node, start_kubelet
+from tests.fixtures.gpu_nodes import (
     T4,
     GpuBed,
     bound,
@@ -30,9 +30,7 @@ pytestmark = [
 ]
 
 
-async def test_a_kubelet_that_starts_again_has_the_cards_back_and_its_pods_keep_theirs(
-    gpus: GpuBed, node: GpuNode
-) -> None:
+async def test_a_restarted_kubelet_has_the_gpus_and_its_pods_keep_theirs(gpus: GpuBed, node: GpuNode) -> None:
     before = await two_pods(gpus, node)
     record = recorded(node)
     await node.kubelet.kill("kubelet")
@@ -47,10 +45,10 @@ async def test_a_kubelet_that_starts_again_has_the_cards_back_and_its_pods_keep_
 
 
 @pytest.mark.parametrize("damage", ["deleted", "cut short", "not its own"])
-async def test_pods_keep_their_cards_when_the_kubelet_loses_its_checkpoint(
+async def test_pods_keep_their_gpus_when_the_kubelet_loses_its_checkpoint(
     gpus: GpuBed, node: GpuNode, damage: str
 ) -> None:
-    """The kubelet then takes all units for free: nobody but the agent stands against over-commitment."""
+    """The kubelet then treats all units as free: only the agent prevents over-commitment."""
     before = await two_pods(gpus, node)
     await node.kubelet.stop("kubelet")
     file = node.kubelet.path(CHECKPOINT)
@@ -96,7 +94,7 @@ async def test_an_agent_and_a_kubelet_that_forgot_everything_learn_it_from_the_r
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_kubelet_that_dies_while_it_waits_for_an_answer_asks_again_and_gets_one_card(
+async def test_a_kubelet_that_dies_during_allocate_asks_again_and_gets_one_gpu(
     gpus: GpuBed, node: GpuNode, link: Link
 ) -> None:
     """GetPreferredAllocation was answered; Allocate waits for a pod that the agent cannot see yet."""
@@ -110,14 +108,14 @@ async def test_a_kubelet_that_dies_while_it_waits_for_an_answer_asks_again_and_g
 
     await until(asked, "the kubelet to wait for an answer")
     await node.kubelet.kill("kubelet")
-    link.mend()
+    link.restore()
     await start_kubelet(node)
     await running(gpus.bed, "late")
     assert len(recorded(node)) == 1
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_kubelet_that_dies_between_preference_and_allocate_has_lost_nothing(gpus: GpuBed) -> None:
+async def test_a_kubelet_that_dies_between_preference_and_allocate_loses_nothing(gpus: GpuBed) -> None:
     """With a fake kubelet: nothing keeps a real one between two calls that follow each other at once."""
     async with fake_node(gpus.bed, "between", 2 * [card("T4")]) as fake:
         mem = contract.RESOURCE_MEM

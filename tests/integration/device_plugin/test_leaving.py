@@ -9,15 +9,7 @@ import pytest
 
 from testbed import until
 from testbed.daemons.agent import GpuNode
-from tests.support.gpunodes import (
-    T4,
-    GpuBed,
-    container,
-    failed,
-    metric,
-    pod,
-    running,
-)
+from tests.fixtures.gpu_nodes import T4, GpuBed, container, failed, metric, pod, running
 from tests.support.recount import cards_of, live, never_overcommitted, recorded, until_agreed
 
 pytestmark = [
@@ -27,7 +19,7 @@ pytestmark = [
 ]
 
 BEGINNING_S = 10.0
-"""For so long after its card was given a pod may be before its control group."""
+"""A pod may exist without a cgroup for so many seconds after its allocation."""
 
 
 async def gone_from(node: GpuNode, name: str, timeout_s: float = 30) -> None:
@@ -62,7 +54,7 @@ def frozen(node: GpuNode, name: str) -> Iterator[None]:
         (group / "freezer.state").write_text("THAWED")
 
 
-async def test_a_forced_deletion_frees_no_card_while_the_container_still_runs(
+async def test_a_forced_deletion_frees_no_gpu_while_the_container_still_runs(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     await two_full_cards(gpus)
@@ -81,7 +73,9 @@ async def test_a_forced_deletion_frees_no_card_while_the_container_still_runs(
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_card_whose_last_container_is_about_to_end_is_waited_for(gpus: GpuBed, node: GpuNode) -> None:
+async def test_an_allocation_waits_for_the_last_container_of_a_gpu_to_end(
+    gpus: GpuBed, node: GpuNode
+) -> None:
     await two_full_cards(gpus)
     async with never_overcommitted(node, T4):
         await force_off(gpus, "leaves")
@@ -92,18 +86,18 @@ async def test_a_card_whose_last_container_is_about_to_end_is_waited_for(gpus: G
 
 @contextmanager
 def busy(volume: Path) -> Iterator[None]:
-    """A tmpfs that the kubelet cannot unmount, and so does not drop the control group of its pod."""
+    """A tmpfs that the kubelet cannot unmount, so it does not remove the cgroup of the pod."""
     with (volume / "held").open("w"):
         yield
 
 
-async def test_a_card_is_not_given_on_while_the_kubelet_keeps_the_control_group_of_a_pod_that_is_gone(
+async def test_a_gpu_is_not_reallocated_while_the_cgroup_of_a_deleted_pod_remains(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     bed = gpus.bed
     await bed.create_pods([pod("stays", container(T4))])
     await running(bed, "stays")
-    # A pod whose volumes are not all there has its card and its control group, and no process yet.
+    # A pod that waits for a volume has an allocation and a cgroup, but no process yet.
     volumes = [
         {"name": "scratch", "emptyDir": {"medium": "Memory"}},
         {"name": "absent", "configMap": {"name": "absent"}},

@@ -9,8 +9,8 @@ from gpushare import contract
 from testbed import until
 from testbed.control_plane.api import Object
 from testbed.daemons.agent import GpuNode
-from tests.support.agents import Link, prefers
-from tests.support.gpunodes import (
+from tests.fixtures.agents import Link, prefers
+from tests.fixtures.gpu_nodes import (
     PODS,
     T4,
     GpuBed,
@@ -71,7 +71,7 @@ async def test_a_pod_that_was_seen_starts_while_api_server_and_driver_do_not_ans
     assert (await bed.api.get(f"{PODS}/seen"))["metadata"]["annotations"][contract.ANN_ASSIGNED] == "false"
     await asyncio.sleep(max(0.0, OUTAGE_S - (time.monotonic() - begun)))
     await node.kubelet.resume("api")
-    link.mend()
+    link.restore()
     await running(bed, "seen")
     await until_agreed(node, gpus.extender)
     await until_unhealthy(node, "0,1")
@@ -109,7 +109,7 @@ async def test_pods_that_the_agent_cannot_see_fail_with_the_reason_and_their_own
     assert "no container on node faulty waits for 3 of aliyun.com/gpu-mem" in found["status"]["message"]
     # The controller of a StatefulSet deletes a failed pod at once: only the event is left of it.
     await until_event(bed, "stateful-0", lambda text: "waits for 4" in text)
-    link.mend()
+    link.restore()
     for app in ("deployed", "stateful"):
         await replicas_run(bed, app, 1)
     await until_agreed(node, gpus.extender)

@@ -13,8 +13,9 @@ from gpushare.isolation import layout, region
 from gpushare.isolation.layout import DirectoryOwner
 from testbed import until
 from testbed.daemons.agent import GpuNode
-from tests.support.agents import Link, lay
-from tests.support.gpunodes import (
+from tests.builders.library_package import packaged
+from tests.fixtures.agents import Link, lay
+from tests.fixtures.gpu_nodes import (
     PODS,
     T4,
     GpuBed,
@@ -29,7 +30,6 @@ from tests.support.gpunodes import (
     until_event,
     until_registered,
 )
-from tests.support.installer import packaged
 from tests.support.recount import (
     by_name,
     never_overcommitted,
@@ -70,7 +70,7 @@ async def reboot(node: GpuNode, link: Link, *, folders: Sequence[str] = ()) -> N
     await rebooting
 
 
-async def test_after_a_reboot_pods_come_back_on_their_cards_and_nobody_is_asked(
+async def test_after_a_reboot_pods_return_to_their_gpus_without_allocate_calls(
     gpus: GpuBed, node: GpuNode, link: Link
 ) -> None:
     before = await two_pods(gpus, node)
@@ -84,7 +84,7 @@ async def test_after_a_reboot_pods_come_back_on_their_cards_and_nobody_is_asked(
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_card_that_is_gone_after_a_reboot_takes_its_own_pods_with_it(
+async def test_a_gpu_that_is_gone_after_a_reboot_takes_its_own_pods_with_it(
     gpus: GpuBed, node: GpuNode, link: Link
 ) -> None:
     cards = node.stub.description.cards

@@ -1,4 +1,4 @@
-"""The agent as the source documents' own YAML runs it: no ConfigMaps, and one mount; on real parts.
+"""The agent as the YAML of the ACK documentation runs it: no ConfigMaps, one mount; on a real kubelet.
 
 Its rights there are: nodes get/list/watch, nodes/status patch/update, pods update/patch/get/list/watch,
 events create/patch. Its one mount is the kubelet's folder of device plugins.
@@ -19,7 +19,7 @@ from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.support.gpunodes import (
+from tests.fixtures.gpu_nodes import (
     SHARING,
     T4,
     GpuBed,
@@ -103,7 +103,7 @@ async def until_closed(node: GpuNode, *indices: int) -> None:
     await until(shown, f"the annotation to close the cards {indices}")
 
 
-async def test_what_is_missing_is_one_line_and_one_metric_each(reduced: GpuNode) -> None:
+async def test_each_missing_feature_is_one_line_and_one_metric(reduced: GpuNode) -> None:
     async def known() -> bool:
         return told(reduced).keys() == MISSING
 
@@ -114,7 +114,7 @@ async def test_what_is_missing_is_one_line_and_one_metric_each(reduced: GpuNode)
     assert await metric(reduced, "gpushare_device_plugin_reduced_mode") == len(MISSING)
 
 
-async def test_the_node_tells_its_cards_through_its_status_alone(reduced: GpuNode) -> None:
+async def test_the_node_reports_its_gpus_in_its_status_only(reduced: GpuNode) -> None:
     found = await node_object(reduced)
     assert len(json.loads(found["metadata"]["annotations"][contract.ANN_CARDS])) == 2
     assert found["metadata"]["labels"][contract.LABEL_CARD_MODEL] == "Tesla-T4"
@@ -122,7 +122,7 @@ async def test_the_node_tells_its_cards_through_its_status_alone(reduced: GpuNod
     assert found["status"]["allocatable"][contract.RESOURCE_COUNT] == "2"
 
 
-async def test_pods_get_their_cards_and_both_agent_and_kubelet_may_forget(
+async def test_pods_keep_their_gpus_after_restarts_of_agent_and_kubelet(
     gpus: GpuBed, reduced: GpuNode
 ) -> None:
     bed = gpus.bed
@@ -145,7 +145,7 @@ async def test_pods_get_their_cards_and_both_agent_and_kubelet_may_forget(
     await remove(bed, "a", "b", "c")
 
 
-async def test_a_card_that_fails_is_told_by_the_nodes_annotation_and_event(
+async def test_a_failed_gpu_is_reported_by_annotation_and_event_of_the_node(
     gpus: GpuBed, reduced: GpuNode
 ) -> None:
     bed = gpus.bed

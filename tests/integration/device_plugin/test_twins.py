@@ -1,4 +1,4 @@
-"""Pods that are taken for each other, and pods that follow each other fast; on real parts."""
+"""Pods that the agent cannot tell apart, and pods in quick succession; on a real kubelet."""
 
 import asyncio
 import json
@@ -9,8 +9,8 @@ from gpushare import contract
 from testbed import until
 from testbed.control_plane.api import Object
 from testbed.daemons.agent import GpuNode
-from tests.support.agents import start_kubelet
-from tests.support.gpunodes import (
+from tests.fixtures.agents import start_kubelet
+from tests.fixtures.gpu_nodes import (
     PODS,
     T4,
     GpuBed,
@@ -62,7 +62,7 @@ async def test_twins_that_the_kubelet_admits_in_the_opposite_order_of_their_bind
     await swept(gpus, node)
     await node.kubelet.stop("kubelet")
     await bed.create_pods([pod("older", container(10), schedulingGates=[{"name": "test/later"}])])
-    # The time of a pod's creation is told in whole seconds.
+    # creationTimestamp has a resolution of one second.
     await asyncio.sleep(1.1)
     await bed.create_pods([pod("younger", container(10))])
     claims = {"younger": claim(await bound(bed, "younger"))}
@@ -87,7 +87,7 @@ def claim(found: Object) -> str:
     return str(found["metadata"]["annotations"][contract.ANN_IDX])
 
 
-async def test_a_replica_of_the_same_name_that_comes_back_fast_gets_a_card_of_its_own(
+async def test_a_replica_of_the_same_name_that_comes_back_fast_gets_a_gpu_of_its_own(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     await gpus.bed.api.create(owners("StatefulSet"), owner("StatefulSet", "again", 2, container(T4)))
@@ -106,7 +106,9 @@ async def test_a_replica_of_the_same_name_that_comes_back_fast_gets_a_card_of_it
     await until_agreed(node, gpus.extender)
 
 
-async def test_unlike_pods_with_a_container_of_one_amount_are_told_apart(gpus: GpuBed, node: GpuNode) -> None:
+async def test_different_pods_with_containers_of_the_same_amount_are_distinguished(
+    gpus: GpuBed, node: GpuNode
+) -> None:
     """The older one was bound last and is asked for first; the agent learns that from the kubelet."""
     bed = gpus.bed
     await swept(gpus, node)
@@ -114,7 +116,7 @@ async def test_unlike_pods_with_a_container_of_one_amount_are_told_apart(gpus: G
     await node.kubelet.stop("kubelet")
     large = pod("large", container(5, "c0"), container(7, "c1"), schedulingGates=[{"name": "test/later"}])
     await bed.create_pods([large])
-    # The time of a pod's creation is told in whole seconds.
+    # creationTimestamp has a resolution of one second.
     await asyncio.sleep(1.1)
     await bed.create_pods([pod("small", container(5))])
     claims = {"small": claim(await bound(bed, "small"))}

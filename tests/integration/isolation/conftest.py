@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from testbed import Bed
-from tests.support import held
-from tests.support.gpunodes import GpuBed, gpu_bed
+from tests.fixtures import enforced_nodes
+from tests.fixtures.gpu_nodes import GpuBed, gpu_bed
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -27,9 +27,9 @@ def bed(gpus: GpuBed) -> Bed:
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return held.library(tmp_path_factory.mktemp("library"))
+    return enforced_nodes.library(tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return held.image(tmp_path_factory.mktemp("image"))
+    return enforced_nodes.image(tmp_path_factory.mktemp("image"))

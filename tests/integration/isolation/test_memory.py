@@ -22,8 +22,10 @@ from testbed.daemons.exporter import grant_exporter, start_exporter
 from testbed.kubelets import needs
 from testbed.nvml import Process
 from testbed.stories import manifest
-from tests.support import cuda_image, program_image, userlands
-from tests.support.gpunodes import (
+from tests.builders import cuda_image, program_image
+from tests.fixtures import userlands
+from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node, container_directory, counted, region_of
+from tests.fixtures.gpu_nodes import (
     PODS,
     clear,
     container,
@@ -34,8 +36,7 @@ from tests.support.gpunodes import (
     running,
     until_registered,
 )
-from tests.support.held import IMAGE, add_held_node, counted, place, region_of
-from tests.support.isolation import MIB, needs_compiler
+from tests.fixtures.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [
@@ -58,7 +59,7 @@ REFUSED = (
 
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The images: S2's two, one without a command of its own, and one with a list of preloads of its own."""
+    """The images: two of the ACK documentation, one without a command, and one with an ld.so.preload file."""
     folder = tmp_path_factory.mktemp("images")
     own = folder / "ld.so.preload"
     own.write_text("/lib/own.so\n")
@@ -79,9 +80,9 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archives: list[Path]) -> GpuNode:
-    """S2's node: one V100 of 16130 MiB, 15 units, with the label that the source gives it."""
+    """The node of the ACK documentation: one V100 of 16130 MiB, 15 units, with the label of that page."""
     label = (contract.LABEL_CGPU, "true")
-    found, _ = await add_held_node(bed, label, package, archives, context_mib=CONTEXT_MIB)
+    found, _ = await add_enforced_node(bed, label, package, archives, context_mib=CONTEXT_MIB)
     return await start_agent(found)
 
 
@@ -124,8 +125,8 @@ async def logs(bed: Bed, name: str) -> str:
 
 
 def real_place(node: GpuNode, found: Object) -> Path:
-    """The place itself: not by ``resolve``, which would follow the way out of the node."""
-    link = place(node, found)
+    """The container directory itself: ``resolve`` would follow the link out of the node."""
+    link = container_directory(node, found)
     return link.parent / link.readlink()
 
 
@@ -162,7 +163,7 @@ def short_lived(workload: Object) -> Object:
 
 
 async def two_of_s2(bed: Bed, node: GpuNode) -> list[Object]:
-    """S2's StatefulSet: two pods of 4 units that take 3072 MiB each."""
+    """The StatefulSet of the ACK documentation: two pods of 4 units that use 3072 MiB each."""
     await bed.apply(yaml.safe_dump(short_lived(yaml.safe_load(manifest("app-3g-v1")))))
     found = await replicas_run(bed, "app-3g-v1", 2)
     for each in found:
@@ -173,7 +174,7 @@ async def two_of_s2(bed: Bed, node: GpuNode) -> list[Object]:
 # --- S2 -----------------------------------------------------------------------------------------
 
 
-async def test_two_applications_of_3_gib_run_on_one_card_and_each_sees_its_own_limit(
+async def test_two_applications_of_3_gib_run_on_one_gpu_and_each_sees_its_own_limit(
     bed: Bed, node: GpuNode
 ) -> None:
     for each in await two_of_s2(bed, node):
@@ -292,9 +293,7 @@ async def test_an_images_own_preloads_are_hidden(bed: Bed) -> None:
     assert REFUSED in await inside(bed, "own", "cuda_malloc -size=5000")
 
 
-async def test_users_other_than_root_and_programs_with_rights_of_others_are_held(
-    bed: Bed, node: GpuNode
-) -> None:
+async def test_unprivileged_users_and_setuid_programs_are_limited(bed: Bed, node: GpuNode) -> None:
     found = await start(bed, "guest", cuda(securityContext={"runAsUser": 65534, "runAsGroup": 65534}))
     assert REFUSED in await inside(bed, "guest", "cuda_malloc -size=5000")
     assert REFUSED in await inside(bed, "guest", "setuid_malloc -size=5000")
@@ -315,7 +314,7 @@ async def load(node: GpuNode, folder: Path, image: str, files: dict[str, Path]) 
     await node.kubelet.load_images(archive)
 
 
-async def test_programs_of_glibc_2_31_are_held(bed: Bed, node: GpuNode, tmp_path: Path) -> None:
+async def test_programs_of_glibc_2_31_are_limited(bed: Bed, node: GpuNode, tmp_path: Path) -> None:
     root = await unpacked(userlands.BULLSEYE)
     await load(node, tmp_path, OLD_IMAGE, userlands.glibc(root, "cuda_malloc", tmp_path / "cuda_malloc"))
     found = await start(bed, "old", cuda(image=OLD_IMAGE))
@@ -341,9 +340,7 @@ async def test_programs_that_cannot_have_the_library_run_without_it(
 # --- restarts -----------------------------------------------------------------------------------
 
 
-async def test_a_container_that_is_started_again_has_its_limit_and_none_of_its_old_memory(
-    bed: Bed, node: GpuNode
-) -> None:
+async def test_a_restarted_container_has_its_limit_and_no_usage(bed: Bed, node: GpuNode) -> None:
     found = await start(bed, "again", cuda("cuda_malloc -size=4000 -hold"))
     await until_holds(node, found, 4000 + CONTEXT_MIB)
     where = real_place(node, found)
@@ -378,21 +375,21 @@ async def answers(bed: Bed, name: str) -> bool:
 
 def files(node: GpuNode, found: Object) -> list[int]:
     """The very files of a container."""
-    return [(place(node, found) / name).stat().st_ino for name in (layout.LIMIT, layout.REGION)]
+    return [(container_directory(node, found) / name).stat().st_ino for name in (layout.LIMIT, layout.REGION)]
 
 
 async def test_the_files_of_a_pod_go_with_it(bed: Bed, node: GpuNode) -> None:
     leaves = await start(bed, "leaves", cuda(units=1))
     stays = await start(bed, "stays", cuda(units=1))
-    gone = {place(node, leaves).name, real_place(node, leaves).name}
+    gone = {container_directory(node, leaves).name, real_place(node, leaves).name}
     assert gone < places(node)
     await remove(bed, "leaves")
     await until(lambda: are_gone(node, gone), "its place to be gone")
-    assert (place(node, stays) / layout.LIMIT).is_file()
+    assert (container_directory(node, stays) / layout.LIMIT).is_file()
 
 
-async def test_where_its_files_are_missing_a_container_gets_no_memory(bed: Bed, node: GpuNode) -> None:
-    """The runtime makes folders for what it cannot find, and starts it all the same."""
+async def test_without_its_files_a_container_gets_no_memory(bed: Bed, node: GpuNode) -> None:
+    """The runtime creates directories for missing mount sources, and starts the container."""
     found = await start(bed, "lost", cuda())
     where = real_place(node, found)
     for name in (layout.LIMIT, layout.REGION):
@@ -408,7 +405,7 @@ async def test_where_its_files_are_missing_a_container_gets_no_memory(bed: Bed, 
 # --- what is seen -------------------------------------------------------------------------------
 
 
-async def test_the_exporter_shows_what_each_container_uses_of_its_limit(bed: Bed, node: GpuNode) -> None:
+async def test_the_exporter_has_usage_and_limit_of_each_container(bed: Bed, node: GpuNode) -> None:
     await grant_exporter(bed)
     often = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
     exporter = await start_exporter(node, often)

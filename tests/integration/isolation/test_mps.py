@@ -22,9 +22,9 @@ from testbed import Bed, mps, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.system.process import Process
-from tests.support.gpunodes import clear, container, failed, pod, remove, running
-from tests.support.held import IMAGE, add_held_node
-from tests.support.isolation import needs_compiler
+from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node
+from tests.fixtures.gpu_nodes import clear, container, failed, pod, remove, running
+from tests.fixtures.isolation import needs_compiler
 
 pytestmark = [
     pytest.mark.integration,
@@ -88,7 +88,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archive: Path, program: Path) -> AsyncIterator[Node]:
     """One V100, with all that a node of mode mps needs."""
-    found, _ = await add_held_node(bed, (contract.LABEL_MODE, "mps"), package, [archive])
+    found, _ = await add_enforced_node(bed, (contract.LABEL_MODE, "mps"), package, [archive])
     found.kubelet.path(contract.MPS_STATE).mkdir()
     daemon = await found.kubelet.spawn(
         contract.MPS_NAME,
@@ -106,9 +106,7 @@ async def inside(bed: Bed, name: str, command: str) -> str:
     return await bed.kubectl("exec", name, "--", "sh", "-c", f"({command}) 2>&1; true")
 
 
-async def test_a_container_is_given_its_part_of_the_card_by_mps_and_by_the_library(
-    bed: Bed, node: Node
-) -> None:
+async def test_a_container_is_limited_by_mps_and_by_the_library(bed: Bed, node: Node) -> None:
     await bed.create_pods([pod("part", container(4, core=25, image=IMAGE), **ONE_USER)])
     await running(bed, "part", 60)
     env = (await inside(bed, "part", "env")).splitlines()
@@ -130,7 +128,7 @@ async def test_a_container_is_given_its_part_of_the_card_by_mps_and_by_the_libra
     await remove(bed, "part")
 
 
-async def test_a_control_daemon_that_dies_is_started_again_where_containers_find_it(
+async def test_a_control_daemon_that_dies_is_restarted_at_the_same_path(
     bed: Bed, node: Node, program: Path
 ) -> None:
     await bed.create_pods([pod("stays", container(1, core=5, image=IMAGE), **ONE_USER)])

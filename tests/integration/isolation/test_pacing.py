@@ -23,17 +23,9 @@ from testbed.control_plane.api import Object
 from testbed.cuda import CudaStub
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.nvml import Process
-from tests.support.gpunodes import (
-    clear,
-    container,
-    events_of,
-    metric,
-    pod,
-    running,
-    until_event,
-)
-from tests.support.held import IMAGE, add_held_node, counted, place, region_of
-from tests.support.isolation import MIB, needs_compiler
+from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node, container_directory, counted, region_of
+from tests.fixtures.gpu_nodes import clear, container, events_of, metric, pod, running, until_event
+from tests.fixtures.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [
@@ -79,15 +71,15 @@ class Node:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archive: Path) -> AsyncIterator[Node]:
     label = (contract.LABEL_MODE, "core_mem")
-    found, cuda = await add_held_node(bed, label, package, [archive], context_mib=CONTEXT_MIB)
-    # The node is a PID namespace of its own.
+    found, cuda = await add_enforced_node(bed, label, package, [archive], context_mib=CONTEXT_MIB)
+    # The node has a separate PID namespace.
     gpu = await start_agent(found, ["--proc-root=/proc"])
     yield Node(gpu, cuda)
     await clear(bed, gpu)
 
 
 async def start(bed: Bed, node: Node, name: str, core: int) -> Object:
-    """A container that launches kernels of 2 ms for ever, as its first process."""
+    """A container whose first process launches kernels of 2 ms in an endless loop."""
     main = container(4, core=core, image=IMAGE, script="exec launch_kernels 2000000")
     await bed.create_pods([pod(name, main)])
     found = await running(bed, name, 60)
@@ -100,7 +92,7 @@ async def start(bed: Bed, node: Node, name: str, core: int) -> Object:
     return found
 
 
-async def test_two_containers_have_their_parts_of_a_card_and_keep_them_without_samples(
+async def test_two_containers_get_their_compute_shares_and_keep_them_without_samples(
     bed: Bed, node: Node
 ) -> None:
     small = await start(bed, node, "small", 25)
@@ -121,7 +113,7 @@ async def test_two_containers_have_their_parts_of_a_card_and_keep_them_without_s
         async def old() -> bool:
             return await metric(node.gpu, AGE) > WINDOW_S
 
-        await until(old, "the age of the sample to be told")
+        await until(old, "the age of the sample in the metrics")
         await until_parts(node, 25, 75)
     finally:
         node.gpu.stub.heal()
@@ -148,7 +140,11 @@ async def until_measured(node: Node, found: Object) -> None:
     expected = number.content + sizes.content[len(number.content) :]
 
     async def written() -> bool:
-        return (place(node.gpu, found) / layout.REGION).read_bytes()[sizes.at :].startswith(expected)
+        return (
+            (container_directory(node.gpu, found) / layout.REGION)
+            .read_bytes()[sizes.at :]
+            .startswith(expected)
+        )
 
     await until(written, "the size of the context to be written", 30)
 
@@ -156,7 +152,7 @@ async def until_measured(node: Node, found: Object) -> None:
 # --- memory that no limit holds -----------------------------------------------------------------
 
 
-async def test_programs_that_go_past_the_library_are_told_on_their_pods_and_strangers_on_the_node(
+async def test_programs_that_bypass_the_library_cause_events_on_their_pods_and_others_on_the_node(
     bed: Bed, node: Node
 ) -> None:
     scripts = {

@@ -108,14 +108,14 @@ def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
         (["scheduler-config", "--kubernetes-version", "1.12"], "Kubernetes 1.12 is not supported"),
     ],
 )
-def test_what_does_not_work_ends_with_1_and_one_line(arguments: list[str], words: str) -> None:
+def test_a_failed_command_ends_with_1_and_one_line(arguments: list[str], words: str) -> None:
     done = gpushare(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Failed due to {words}")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_missing_library_is_told_with_the_extra_that_has_it() -> None:
+def test_the_error_for_a_missing_library_names_its_extra() -> None:
     group = LazyGroup("g", lazy={"x": Lazy("no_such_library:command", "", "extender")}, text="")
     with pytest.raises(ConfigError, match=r"no_such_library is not installed: .* `uv sync --extra extender`"):
         group.get_command(click.Context(group), "x")

@@ -91,13 +91,13 @@ def test_a_different_file_is_never_overwritten(host: Host) -> None:
     assert ((host.manifests / NAME).read_text(), (host.backup / NAME).read_text()) == (POD, "kind: Other\n")
 
 
-def test_another_file_name_can_be_given(host: Host) -> None:
+def test_the_file_name_can_be_configured(host: Host) -> None:
     assert host.run("evict", "--name=etcd.yaml").returncode == 0
     assert host.files() == ([NAME], ["etcd.yaml"])
 
 
 @pytest.mark.parametrize("verb", ["evict", "recover"])
-def test_a_wrong_manifests_folder_is_an_error_and_is_not_made(host: Host, verb: str) -> None:
+def test_a_wrong_manifest_directory_is_an_error_and_is_not_created(host: Host, verb: str) -> None:
     wrong = host.manifests / "wrong"
     done = host.run(verb, f"--manifests={wrong}")
     assert done.returncode == 1
@@ -105,7 +105,7 @@ def test_a_wrong_manifests_folder_is_an_error_and_is_not_made(host: Host, verb: 
     assert not wrong.exists()
 
 
-def test_a_backup_folder_that_cannot_be_made_is_an_error(host: Host) -> None:
+def test_a_backup_directory_that_cannot_be_created_is_an_error(host: Host) -> None:
     host.backup.write_text("a file")
     with pytest.raises(ConfigError, match="Not a directory"):
         move(NAME, host.manifests, host.backup)
@@ -113,7 +113,7 @@ def test_a_backup_folder_that_cannot_be_made_is_an_error(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
-def test_with_wait_it_stays_until_it_is_told_to_end(host: Host, name: signal.Signals) -> None:
+def test_with_wait_it_runs_until_sigterm(host: Host, name: signal.Signals) -> None:
     with subprocess.Popen(host.gpushare("evict", "--wait"), stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own program
         assert process.stdout
         assert process.stdout.readline().startswith("moved ")

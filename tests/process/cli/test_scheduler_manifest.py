@@ -23,7 +23,8 @@ from gpushare.errors import ConfigError
 from testbed import until
 from testbed.control_plane.pki import Authority
 from testbed.system.ports import free_ports
-from tests.support import kubeadm, standin_kubelet
+from tests.builders import kubeadm
+from tests.fakes import static_pod_kubelet
 
 MANIFEST = "etc/kubernetes/manifests/kube-scheduler.yaml"
 BACKUP = "etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"
@@ -99,7 +100,7 @@ class ControlPlane:
         return str(told.value)
 
     def start(self, verb: str, *flags: str) -> subprocess.Popen[str]:
-        """The command in a process of its own."""
+        """The command in a separate process."""
         words = [sys.executable, "-m", "gpushare", "scheduler-manifest", *self.argv(verb, *flags)]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603 - ours
 
@@ -135,11 +136,11 @@ class ControlPlane:
 def plane(tmp_path: Path) -> Iterator[ControlPlane]:
     root = tmp_path / "root"
     root.mkdir()
-    program = standin_kubelet.fake_scheduler(root, tmp_path)
+    program = static_pod_kubelet.fake_scheduler(root, tmp_path)
     with extender_at(0) as url:
         plane = ControlPlane(root, free_ports(1)[0], url)
         plane.place(plane.original())
-        with standin_kubelet.kubelet(root / MANIFEST, root, program):
+        with static_pod_kubelet.kubelet(root / MANIFEST, root, program):
             yield plane
 
 
@@ -189,7 +190,7 @@ def test_restore_brings_the_manifest_back_byte_for_byte(plane: ControlPlane) -> 
     assert unchanged == [f"unchanged: /{MANIFEST}", "kube-scheduler is healthy"]
 
 
-def test_restore_keeps_what_was_changed_meanwhile(plane: ControlPlane) -> None:
+def test_restore_keeps_later_changes(plane: ControlPlane) -> None:
     plane.run("install")
     plane.place(plane.manifest.replace("--leader-elect=true", "--leader-elect=true\n    - --v=4"))
     plane.run("restore")
@@ -328,7 +329,7 @@ def test_a_killed_installer_is_finished_by_a_run_with_the_right_settings(untagge
     assert untagged.manifest == untagged.original_stable
 
 
-def test_a_killed_installer_whose_extender_is_gone_is_undone(untagged: ControlPlane) -> None:
+def test_the_edit_of_a_killed_installer_is_undone_if_its_extender_is_gone(untagged: ControlPlane) -> None:
     process = untagged.edit_until_written()
     process.kill()
     process.communicate()
@@ -337,7 +338,7 @@ def test_a_killed_installer_whose_extender_is_gone_is_undone(untagged: ControlPl
     assert untagged.manifest == untagged.original_stable
 
 
-def test_a_journal_that_is_older_than_the_manifest_says_nothing_of_it(untagged: ControlPlane) -> None:
+def test_a_journal_older_than_the_manifest_is_ignored(untagged: ControlPlane) -> None:
     process = untagged.edit_until_written()
     process.kill()
     process.communicate()
@@ -374,7 +375,7 @@ def test_a_dry_run_shows_the_difference_and_writes_nothing(plane: ControlPlane) 
         ),
     ],
 )
-def test_the_extender_is_where_it_is_said_to_be(tmp_path: Path, flags: list[str], url: str) -> None:
+def test_the_configured_url_of_the_extender_is_used(tmp_path: Path, flags: list[str], url: str) -> None:
     plane = ControlPlane(tmp_path, 10259, "")
     plane.place(plane.original())
     words = ["install", f"--root={tmp_path}", "--dry-run", *flags]
@@ -416,7 +417,7 @@ def test_a_configuration_of_the_clusters_own_is_read_and_extended(plane: Control
         (lambda text: text, ["--control-planes=3"], "--control-planes needs POD_NAME"),
     ],
 )
-def test_what_cannot_be_done_is_told_and_nothing_is_touched(
+def test_an_impossible_edit_is_an_error_and_changes_nothing(
     tmp_path: Path, change: Any, flags: list[str], text: str
 ) -> None:
     plane = ControlPlane(tmp_path, 10259, "http://127.0.0.1:1/gpushare-scheduler")

@@ -5,13 +5,13 @@ from pathlib import Path
 from gpushare.exporter.regions import isolation_of
 from gpushare.isolation.layout import DirectoryOwner, link_of
 from testbed.cuda import CudaStub
-from tests.support.isolation import MIB, UUID, Container, build, card, needs_compiler, share
+from tests.fixtures.isolation import MIB, UUID, Container, build, card, needs_compiler, share
 
 OWNER = DirectoryOwner("a-uid", "main")
 
 
 @needs_compiler
-def test_a_program_under_the_library_is_seen_with_its_memory_and_its_refusals(tmp_path: Path) -> None:
+def test_memory_and_refusals_of_a_limited_program_are_exported(tmp_path: Path) -> None:
     state = tmp_path / "state"
     place = state / "0123456789abcdef"
     place.mkdir(parents=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 from gpushare.installer.install import install
 from gpushare.isolation.layout import PRELOAD_TEXT
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.support.installer import packaged
+from tests.builders.library_package import packaged
 
 
 def package(folder: Path, content: str) -> Path:

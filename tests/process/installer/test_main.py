@@ -9,8 +9,8 @@ from gpushare.contract import ISOLATION_INSTALLER_PORT
 from gpushare.installer.install import install
 from gpushare.installer.main import command, install_command, settings_of, uninstall_command
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.support import isolation
-from tests.support.installer import packaged
+from tests.builders.library_package import packaged
+from tests.fixtures import isolation
 
 OWN = Path("/usr/local/lib/gpushare")
 
@@ -59,7 +59,7 @@ def test_install_prints_the_version(tmp_path: Path, node: Path, where: list[str]
     assert run("install", f"--package={package(tmp_path / 'p')}", *where) == f"{current_version(node)}\n"
 
 
-def test_uninstall_tells_what_stays_and_why(tmp_path: Path, node: Path, where: list[str]) -> None:
+def test_uninstall_reports_what_remains_and_why(tmp_path: Path, node: Path, where: list[str]) -> None:
     old, new = (install(package(tmp_path / name, name), node) for name in ("old", "new"))
     used(node, old)
     assert run("uninstall", "--settle-seconds=0", *where) == f"{old}  retained: in use by containers\n"

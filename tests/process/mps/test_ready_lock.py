@@ -14,7 +14,7 @@ time.sleep(60)
 """
 
 
-def test_a_lock_is_held_from_acquire_to_release(tmp_path: Path) -> None:
+def test_a_lock_lasts_from_acquire_to_release(tmp_path: Path) -> None:
     path = tmp_path / "up"
     lock = ReadyLock(path)
     assert (lock.locked, is_ready(path)) == (False, False)

@@ -1,4 +1,4 @@
-"""The daemon as a process of its own, over the stub of NVML and the FAKE of the control daemon."""
+"""The daemon as a separate process, with the stub of NVML and the FAKE of the control daemon."""
 
 import asyncio
 import os
@@ -18,8 +18,8 @@ from gpushare.mpsd.daemon import fit, open_folders
 from gpushare.mpsd.settings import MpsSettings
 from testbed.mps import install
 from testbed.nvml import NvmlStub, card
-from tests.support.daemons import DEADLINE_S, Daemon
-from tests.support.nvml import needs_compiler
+from tests.fixtures.daemons import DEADLINE_S, Daemon
+from tests.fixtures.nvml import needs_compiler
 from tests.support.waiting import until
 
 NO_PERMISSION = 4
@@ -74,7 +74,7 @@ def mode(stub: NvmlStub, position: int) -> str:
 
 
 @needs_compiler
-async def test_each_card_has_a_daemon_from_start_to_sigterm(tmp_path: Path) -> None:
+async def test_each_gpu_has_a_daemon_from_start_to_sigterm(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")] * 2)
     uuids = [stub.uuid(0), stub.uuid(1)]
     async with running(tmp_path, stub) as daemon:
@@ -91,7 +91,7 @@ async def test_each_card_has_a_daemon_from_start_to_sigterm(tmp_path: Path) -> N
 
 
 @needs_compiler
-async def test_a_card_that_the_daemon_may_not_close_is_told_of_and_shared_all_the_same(
+async def test_a_gpu_whose_compute_mode_cannot_be_set_is_reported_and_shared(
     tmp_path: Path,
 ) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
@@ -103,7 +103,7 @@ async def test_a_card_that_the_daemon_may_not_close_is_told_of_and_shared_all_th
 
 
 @needs_compiler
-async def test_a_card_that_comes_later_gets_its_daemon(tmp_path: Path) -> None:
+async def test_a_gpu_that_comes_later_gets_its_daemon(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
     stub.fail("nvmlDeviceGetUUID", 999)
     async with running(tmp_path, stub) as daemon:
@@ -112,7 +112,7 @@ async def test_a_card_that_comes_later_gets_its_daemon(tmp_path: Path) -> None:
 
 
 @needs_compiler
-async def test_without_a_driver_it_waits_and_says_why(tmp_path: Path) -> None:
+async def test_without_a_driver_it_waits_and_logs_the_reason(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
     state = stub.state.rename(tmp_path / "away")
     async with running(tmp_path, stub) as daemon:
@@ -124,12 +124,12 @@ async def test_without_a_driver_it_waits_and_says_why(tmp_path: Path) -> None:
         await ready(daemon)
 
 
-def test_cards_that_mig_divides_are_left_alone() -> None:
+def test_gpus_that_mig_divides_are_left_alone() -> None:
     gpus = (Gpu(0, "GPU-0", "T4", 15079), Gpu(1, "GPU-1", "A100", 40960, mig=True))
     assert fit(Inventory("580", None, gpus)) == {"GPU-0"}
 
 
-def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_the_error_for_an_unusable_directory_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     wrong = MpsSettings(tmp_path / "file" / "state", tmp_path, 1, "", 0, "info")
     with pytest.raises(ConfigError, match=f"cannot use {tmp_path}/file"):

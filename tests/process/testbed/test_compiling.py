@@ -8,7 +8,7 @@ import pytest
 from testbed.errors import TestbedError
 from testbed.nvml.build import source
 from testbed.programs.compiling import compile_command, compiled
-from tests.support.nvml import needs_compiler
+from tests.fixtures.nvml import needs_compiler
 
 pytestmark = needs_compiler
 

@@ -71,7 +71,7 @@ def test_the_uid_of_a_static_pod_has_no_dashes() -> None:
     assert parse_container(slice_) == ContainerRef(STATIC, CONTAINER)
 
 
-def test_a_container_whose_group_has_an_odd_name_is_told_by_its_pod() -> None:
+def test_a_container_with_an_unknown_cgroup_name_is_found_by_its_pod() -> None:
     assert parse_container(f"0::/kubepods/pod{UID}/strange") == ContainerRef(UID, "")
 
 
@@ -88,7 +88,7 @@ def test_a_container_whose_group_has_an_odd_name_is_told_by_its_pod() -> None:
         "0::/machine.slice/libpod-0123.scope",
     ],
 )
-def test_what_is_in_no_pod_has_no_home(text: str) -> None:
+def test_a_process_in_no_pod_has_no_owner(text: str) -> None:
     assert parse_container(text) is None
 
 

@@ -18,12 +18,12 @@ def test_a_missing_file_is_none(tmp_path: Path) -> None:
     assert read_file(tmp_path / "file") is None
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_the_error_for_an_unreadable_file_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"cannot read {tmp_path}"):
         read_file(tmp_path)
 
 
-def test_what_cannot_be_written_is_named_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_error_for_an_unwritable_file_names_it_and_leaves_no_draft(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     with pytest.raises(ConfigError, match=f"cannot write {tmp_path / 'file'}"):
         replace_file(tmp_path / "file", b"x")
@@ -35,6 +35,6 @@ def test_a_file_is_removed_once(tmp_path: Path) -> None:
     assert [remove_file(tmp_path / "file"), remove_file(tmp_path / "file")] == [True, False]
 
 
-def test_what_cannot_be_removed_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_file_that_cannot_be_removed_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"cannot remove {tmp_path}"):
         remove_file(tmp_path)

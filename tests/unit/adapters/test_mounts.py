@@ -15,7 +15,7 @@ TEXT = f"""\
 """
 
 
-def test_the_first_mount_at_a_path_tells_what_of_the_node_is_there(tmp_path: Path) -> None:
+def test_the_first_mount_at_a_path_has_its_source_on_the_node(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "mountinfo").write_text(TEXT)
     assert source_of(INSIDE, 7, tmp_path) == MountSource("0:25", "/gpushare/aa/region")
@@ -23,7 +23,7 @@ def test_the_first_mount_at_a_path_tells_what_of_the_node_is_there(tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ["", "/opt/gpushare/region", "1 2 /opt/gpushare/region\n", "\x00\xff"])
-def test_what_is_no_list_of_mounts_tells_nothing(tmp_path: Path, text: str) -> None:
+def test_an_invalid_list_of_mounts_has_no_mounts(tmp_path: Path, text: str) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "mountinfo").write_text(text)
     assert source_of(INSIDE, 7, tmp_path) is None
@@ -33,7 +33,7 @@ def test_a_process_that_has_ended_has_nothing_mounted(tmp_path: Path) -> None:
     assert source_of(INSIDE, 7, tmp_path) is None
 
 
-def test_the_kernel_tells_the_device_as_stat_does() -> None:
+def test_the_device_in_mountinfo_is_that_of_stat() -> None:
     found = source_of("/", os.getpid(), Path("/proc"))
     device = Path("/").stat().st_dev
     assert found is None or found.device == f"{os.major(device)}:{os.minor(device)}"

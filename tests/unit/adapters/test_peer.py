@@ -5,7 +5,7 @@ from aiohttp import web
 
 from gpushare.adapters.peer import FORWARDED_HEADER, Peers
 from gpushare.errors import ApiError
-from tests.unit.adapters.kube.server import Answer, fixed, serving
+from tests.unit.adapters.fakes import Answer, fixed, serving
 
 
 async def passed_on(answer: Answer, *, timeout_s: float = 4.0) -> bytes:
@@ -30,13 +30,13 @@ async def test_a_peer_that_refuses_is_an_error_with_its_status() -> None:
     assert caught.value.status == 404
 
 
-async def test_a_peer_that_is_silent_is_an_error_that_is_not_clear() -> None:
+async def test_a_peer_that_does_not_respond_is_an_unclear_error() -> None:
     async with serving() as served, Peers(timeout_s=0.05) as peers:
         with pytest.raises(ApiError, match="TimeoutError") as caught:
             await peers.post(served.client.host.removeprefix("http://"), "/bind", b"")
         assert not caught.value.clear
 
 
-async def test_a_client_that_is_not_open_says_so() -> None:
+async def test_a_client_that_is_not_open_raises_an_error() -> None:
     with pytest.raises(ApiError, match="not open"):
         await Peers().post("127.0.0.1:1", "/bind", b"")

@@ -6,7 +6,7 @@ import pytest
 from gpushare.adapters.pids import command_of, hosts_proc, inner_pids
 
 
-def test_a_process_in_no_namespace_of_its_own_calls_itself_as_the_host_does() -> None:
+def test_a_process_in_the_host_namespace_has_its_host_pid() -> None:
     mine = os.getpid()
     assert inner_pids([mine], Path("/proc")) == {mine: mine}
 
@@ -19,7 +19,7 @@ def test_a_process_in_no_namespace_of_its_own_calls_itself_as_the_host_does() ->
         ("Name:\tof a kernel before 4.1\nPid:\t7\n", {}),
     ],
 )
-def test_the_innermost_number_is_what_it_calls_itself(
+def test_the_innermost_number_is_the_pid_in_the_container(
     tmp_path: Path, status: str, found: dict[int, int]
 ) -> None:
     (tmp_path / "7").mkdir()

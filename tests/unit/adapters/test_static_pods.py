@@ -48,7 +48,7 @@ def context() -> SSLContext:
     return unverified()
 
 
-def test_nobody_there_is_a_problem_that_names_the_url(context: SSLContext) -> None:
+def test_a_missing_server_is_a_problem_that_names_the_url(context: SSLContext) -> None:
     url = f"http://127.0.0.1:{free_ports(1)[0]}/version"
     assert problem_of(url, context, timeout_s=1) == f"{url}: [Errno 111] Connection refused"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest_asyncio
 from aiohttp import web
 
-from tests.unit.cli.api import Api, kubeconfig
+from tests.unit.cli.fakes import Api, kubeconfig
 
 
 @pytest_asyncio.fixture

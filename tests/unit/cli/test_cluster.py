@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpushare.cli.display import Screen
-from tests.unit.cli.api import Api, call, kubeconfig
-from tests.unit.cli.objects import literal, node, pod, share, whole
+from tests.builders.api_objects import literal, node, pod, share, whole
+from tests.unit.cli.fakes import Api, call, kubeconfig
 
 PAGE = """# TYPE gpushare_exporter_source_up gauge
 gpushare_exporter_source_up{source="nvml"} 1
@@ -70,7 +70,7 @@ async def test_top_node_shows_all_nodes_and_with_s_those_that_share(api: Api) ->
     assert (await call(api, "top", "node", "-s", "-o", "name"))[1] == "node/n1\n"
 
 
-async def test_top_node_refuses_a_node_whose_cards_are_given_out_twice(api: Api) -> None:
+async def test_top_node_refuses_a_node_with_gpus_of_two_plugins(api: Api) -> None:
     api.nodes = [node("n1", share(15) | whole(1))]
     code, out, err = await call(api, "top", "node")
     assert (code, out) == (1, "")
@@ -80,7 +80,7 @@ async def test_top_node_refuses_a_node_whose_cards_are_given_out_twice(api: Api)
     )
 
 
-async def test_odd_objects_are_told_and_do_not_hide_the_rest(api: Api) -> None:
+async def test_invalid_objects_are_reported_and_do_not_hide_the_rest(api: Api) -> None:
     api.nodes = [node("n1", share(15)), node("n2", share("many")), {"metadata": {"name": "n3"}, "status": 7}]
     api.pods = [pod("p", "n1", {"a": 1})]
     code, out, err = await call(api, "inspect", "-o", "name")
@@ -99,7 +99,7 @@ async def test_an_answer_that_is_no_list_is_an_error(api: Api) -> None:
     assert err.startswith("Failed due to /api/v1/nodes: list cannot be read: ")
 
 
-async def test_an_item_that_is_no_object_is_told(api: Api) -> None:
+async def test_an_item_that_is_no_object_is_reported(api: Api) -> None:
     api.nodes = [7, node("n1", share(15))]
     code, out, err = await call(api, "inspect", "-o", "name")
     assert (code, out) == (0, "node/n1\n")
@@ -158,14 +158,14 @@ def test_a_terminal_is_redrawn_and_the_same_text_is_shown_once(capsys: pytest.Ca
     assert capsys.readouterr().out == "\x1b[H\x1b[2J\x1b[3Jone\n\x1b[H\x1b[2J\x1b[3Jtwo\n"
 
 
-def test_a_problem_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_problem_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen(redraw=False)
     screen.warn(["a"])
     screen.warn(["a", "b"])
     assert capsys.readouterr() == ("", "warning: a\nwarning: b\n")
 
 
-async def test_what_pods_and_cards_do_comes_from_the_exporters(api: Api) -> None:
+async def test_usage_of_pods_and_gpus_comes_from_the_exporters(api: Api) -> None:
     api.exporters = {"n1": PAGE}
     shown = literal(
         """
@@ -186,7 +186,7 @@ async def test_what_pods_and_cards_do_comes_from_the_exporters(api: Api) -> None
     assert (code, out.splitlines()[1].split()) == (0, ["n1", "0", "GPU-1", "1.04858e+06"])
 
 
-async def test_a_silent_exporter_is_told_and_the_others_are_shown(api: Api) -> None:
+async def test_an_exporter_without_an_answer_is_reported_and_the_others_are_shown(api: Api) -> None:
     api.exporters = {"n1": PAGE, "n2": None, "n3": "<html>"}
     code, out, err = await call(api, "top", "pod")
     assert (code, len(out.splitlines())) == (0, 2)
@@ -205,7 +205,7 @@ async def test_a_silent_exporter_is_told_and_the_others_are_shown(api: Api) -> N
         ({"n1": PAGE}, ["node", "--use", "-s"], "--use and --metric support only NODE"),
     ],
 )
-async def test_what_cannot_be_shown_is_said(
+async def test_what_cannot_be_shown_is_reported(
     api: Api, exporters: dict[str, str | None], arguments: list[str], text: str
 ) -> None:
     api.exporters = exporters

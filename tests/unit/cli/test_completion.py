@@ -8,8 +8,8 @@ import pytest
 from gpushare.cli.commands import inspect
 from gpushare.cli.completion import complete
 from gpushare.cli.main import plugin
-from tests.unit.cli.api import Api, kubeconfig
-from tests.unit.cli.objects import node, pod, share, whole
+from tests.builders.api_objects import node, pod, share, whole
+from tests.unit.cli.fakes import Api, kubeconfig
 
 NOTHING = [":4"]
 
@@ -28,21 +28,21 @@ def test_flags_and_their_values_are_offered() -> None:
     assert complete(inspect, ["-o", ""]).splitlines() == ["wide", "json", "yaml", "name", ":4"]
 
 
-def test_for_a_file_the_shell_looks_itself() -> None:
+def test_files_are_completed_by_the_shell() -> None:
     assert complete(inspect, ["--kubeconfig", ""]).splitlines() == [":0"]
 
 
-def test_no_words_are_as_one_that_is_empty() -> None:
+def test_no_words_are_completed_as_one_empty_word() -> None:
     assert complete(plugin, []) == complete(plugin, [""])
 
 
-async def test_nodes_with_cards_are_offered(api: Api) -> None:
+async def test_nodes_with_gpus_are_offered(api: Api) -> None:
     api.nodes = [node("a1", share(15)), node("a2", {}), node("b", share(15)), node("a3", whole(2))]
     words = ["inspect", "--kubeconfig", api.kubeconfig, "a"]
     assert await asyncio.to_thread(offered, *words) == ["a1", "a3", ":4"]
 
 
-async def test_pods_that_hold_cards_are_offered_by_namespace(api: Api) -> None:
+async def test_pods_with_gpus_are_offered_by_namespace(api: Api) -> None:
     api.nodes = [node("n", share(15))]
     api.pods = [pod("mine", "n", 2, index="0"), pod("idle", "n", 0)]
     api.pods[0]["metadata"]["namespace"] = "team"
@@ -52,7 +52,7 @@ async def test_pods_that_hold_cards_are_offered_by_namespace(api: Api) -> None:
 
 
 @pytest.mark.parametrize("server", ["http://127.0.0.1:1", "not a url"])
-def test_where_nobody_answers_nothing_is_offered_nor_said(
+def test_without_an_answer_nothing_is_offered_or_printed(
     server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["top", "node", "--kubeconfig", kubeconfig(tmp_path, server), ""]

@@ -13,7 +13,7 @@ from gpushare.cli.records import read_node, read_pod
 from gpushare.cli.view import views_of
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
 from gpushare.errors import ConfigError
-from tests.unit.cli.objects import Json, node, pod, share, views, whole
+from tests.builders.api_objects import Json, node, pod, share, views, whole
 
 LAYOUTS: list[Layout] = [
     inspect.summary,
@@ -46,7 +46,7 @@ PODS = st.builds(
 
 
 @given(NODES, PODS)
-def test_whatever_nodes_and_pods_hold_every_view_is_a_text(a_node: Json, a_pod: Json) -> None:
+def test_every_view_of_any_nodes_and_pods_is_a_text(a_node: Json, a_pod: Json) -> None:
     found = objects_of([read_node(json.dumps(a_node).encode())], [read_pod(json.dumps(a_pod).encode())])
     nodes = views_of(found.nodes, found.pods)
     for layout in LAYOUTS:
@@ -56,7 +56,7 @@ def test_whatever_nodes_and_pods_hold_every_view_is_a_text(a_node: Json, a_pod: 
             assert len(text) < 50_000
 
 
-def test_a_node_may_share_its_cards_or_give_them_out_whole_but_not_both() -> None:
+def test_a_node_shares_its_gpus_or_allocates_them_whole_but_not_both() -> None:
     reject_both_resources(views([node("a", share(15)), node("b", whole(2))]))
     reject_both_resources(views([node("evicted", share(15), capacity=share(15) | whole(1))]))
     with pytest.raises(ConfigError, match="are both used in node both"):

@@ -5,7 +5,7 @@ from gpushare.cli.display import text_of
 from gpushare.cli.document import document, names
 from gpushare.cli.layouts import arena, arena_share, inspect
 from gpushare.contract import ANN_CARDS, LABEL_MODE, LABEL_PLACEMENT
-from tests.unit.cli.objects import Json, literal, node, pod, share, views, whole
+from tests.builders.api_objects import Json, literal, node, pod, share, views, whole
 
 CARDS = [
     {"index": 0, "units": 14, "mib": 15079, "uuid": "GPU-a", "model": "Tesla T4"},
@@ -69,7 +69,7 @@ def test_a_described_node_as_a_document() -> None:
     }
 
 
-def test_what_a_node_of_the_original_plugin_does_not_tell_is_null() -> None:
+def test_values_missing_on_a_node_of_the_aliyun_plugin_are_null() -> None:
     [item] = document(views([node("n", share(15))]))["items"]
     [card] = item["cards"]
     assert (card["uuid"], card["model"], card["healthy"]) == (None, None, None)
@@ -88,7 +88,7 @@ def test_names() -> None:
     assert names(views([node("b", {}), node("a", share(1))])) == "node/a\nnode/b\n"
 
 
-def test_json_and_yaml_say_the_same() -> None:
+def test_json_and_yaml_have_the_same_content() -> None:
     import yaml  # noqa: PLC0415 - only here
 
     nodes = views([DESCRIBED], PODS)
@@ -96,7 +96,7 @@ def test_json_and_yaml_say_the_same() -> None:
     assert yaml.safe_load(text_of(nodes, inspect.summary, "yaml")) == json.loads(as_json) == document(nodes)
 
 
-def test_wide_adds_columns_behind_those_of_the_original() -> None:
+def test_wide_adds_columns_after_those_of_the_aliyun_plugin() -> None:
     nodes = views([DESCRIBED, node("b", share(30, 2))], PODS)
     plain, wide = inspect.summary(nodes), inspect.summary(nodes, wide=True)
     for short, long in zip(plain.splitlines()[:3], wide.splitlines()[:3], strict=True):
@@ -108,7 +108,7 @@ def test_wide_adds_columns_behind_those_of_the_original() -> None:
     assert wide.splitlines()[2].endswith("0/30             share     binpack    <unknown>  2 x <unknown>")
 
 
-def test_wide_details_tell_it_above_the_pods() -> None:
+def test_wide_details_show_it_above_the_pods() -> None:
     text = inspect.details(views([DESCRIBED]), wide=True)
     assert "PLACEMENT:  spread\nHEALTHY:    1/2\n" in text
 

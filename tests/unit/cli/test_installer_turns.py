@@ -1,4 +1,4 @@
-"""The wait of a pod for its turn, over HTTP with a server that lists what the test says."""
+"""Installer pods that wait for other control planes, with a fake API server."""
 
 import json
 from collections.abc import Iterator
@@ -67,16 +67,15 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    async def nobody() -> None:
+    async def no_authorization() -> None:
         return None
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
 
         async def access() -> ApiAccess:
-            return ApiAccess(host=f"http://127.0.0.1:{server.server_port}", authorization=nobody)
+            return ApiAccess(host=f"http://127.0.0.1:{server.server_port}", authorization=no_authorization)
 
         monkeypatch.setattr(installer_turns, "load_access", access)
-        monkeypatch.setattr(installer_turns, "_POLL_S", 0.01)
         monkeypatch.setenv("POD_NAME", "b")
         thread = Thread(target=server.serve_forever)
         thread.start()
@@ -85,7 +84,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
         thread.join()
 
 
-def test_by_hand_nobody_is_asked(api: Api) -> None:
+def test_a_run_by_hand_does_not_wait(api: Api) -> None:
     with in_turn(None):
         assert api.asked == []
 
@@ -95,7 +94,7 @@ def test_a_pod_edits_when_the_ones_before_it_have_succeeded(
 ) -> None:
     both = [pod("b"), pod("a")]
     api.answers = [[pod("b")], both, both, [pod("a", "Succeeded"), pod("b")]]
-    with in_turn(2):
+    with in_turn(2, poll_s=0.01):
         assert len(api.asked) == 4
     assert capsys.readouterr().err.splitlines() == [
         "waiting: 2 control planes are expected, and pods of the Job are on cp-b only",
@@ -105,16 +104,16 @@ def test_a_pod_edits_when_the_ones_before_it_have_succeeded(
     assert api.events == []
 
 
-def test_an_api_server_that_is_away_is_waited_for(api: Api) -> None:
+def test_an_unavailable_api_server_is_waited_for(api: Api) -> None:
     api.answers = [None, None, [pod("b")]]
-    with in_turn(1):
+    with in_turn(1, poll_s=0.01):
         assert len(api.asked) == 3
 
 
 def test_the_failure_of_another_control_plane_is_an_error_and_an_event_of_the_job(api: Api) -> None:
     api.answers = [[pod("a", terminated={"exitCode": 1, "message": REFUSED}), pod("b")]]
     edited = False
-    with pytest.raises(ConfigError) as told, in_turn(2):
+    with pytest.raises(ConfigError) as told, in_turn(2, poll_s=0.01):
         edited = True
     assert not edited
     assert str(told.value) == (
@@ -133,27 +132,24 @@ def test_the_failure_of_another_control_plane_is_an_error_and_an_event_of_the_jo
 
 def test_the_failure_of_the_edit_is_an_event_of_the_job(api: Api) -> None:
     api.answers = [[pod("b")]]
-    with pytest.raises(ConfigError, match="it is refused"), in_turn(1):
+    with pytest.raises(ConfigError, match="it is refused"), in_turn(1, poll_s=0.01):
         raise ConfigError("it is refused")
     assert [event["message"] for event in api.events] == ["cp-b: it is refused"]
 
 
 def test_a_pod_that_was_killed_edits_again(api: Api) -> None:
     api.answers = [[pod("b", terminated={"exitCode": 137})]]
-    with in_turn(1):
+    with in_turn(1, poll_s=0.01):
         assert len(api.asked) == 1
 
 
-def test_a_turn_that_does_not_come_ends_with_who_is_waited_for(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(installer_turns, "_TIMEOUT_S", 0.02)
+def test_a_timeout_names_the_control_plane_that_comes_first(api: Api) -> None:
     api.answers = [[pod("a"), pod("b")]]
     with (
         pytest.raises(
             ConfigError,
             match="timed out waiting for the other control planes: control plane cp-a comes first",
         ),
-        in_turn(2),
+        in_turn(2, poll_s=0.01, timeout_s=0.02),
     ):
         pass

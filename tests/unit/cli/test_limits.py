@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from gpushare.contract import LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
-from tests.unit.cli.api import Api, call
-from tests.unit.cli.objects import Json, literal, node, pod, share
+from tests.builders.api_objects import Json, literal, node, pod, share
+from tests.unit.cli.fakes import Api, call
 
 MIB = 2**20
 HELD = {LABEL_MODE: "cgpu"}
@@ -49,7 +49,7 @@ FREE = series("used_bytes", "ml/free", 5 * MIB)
 """What the driver says of a container that is not held."""
 
 
-async def test_every_container_that_is_held_has_a_row(api: Api) -> None:
+async def test_every_limited_container_has_a_row(api: Api) -> None:
     api.exporters = {"n1": page(held("ml/b"), FREE), "n2": page(held("ml/a", "n2"))}
     shown = literal(
         """
@@ -63,7 +63,7 @@ async def test_every_container_that_is_held_has_a_row(api: Api) -> None:
     assert len((await call(api, "limits", "--node", "n2"))[1].splitlines()) == 2
 
 
-async def test_wide_has_what_the_driver_says(api: Api) -> None:
+async def test_wide_has_the_values_of_the_driver(api: Api) -> None:
     api.exporters = {"n1": page(held("ml/a"))}
     _, out, _ = await call(api, "limits", "-o", "wide")
     header, row = (line.split("  ") for line in out.splitlines())
@@ -101,7 +101,7 @@ async def test_json_and_yaml_have_bytes_and_nulls(api: Api) -> None:
     assert yaml.safe_load((await call(api, "limits", "-o", "yaml"))[1]) == document
 
 
-async def test_what_a_spoilt_region_does_not_tell_is_a_dash(api: Api) -> None:
+async def test_values_missing_in_a_damaged_region_are_a_dash(api: Api) -> None:
     api.exporters = {"n1": page(series("limit_bytes", "ml/spoilt", MIB))}
     assert (await call(api, "limits"))[1].splitlines()[1].split() == [
         *("ml", "spoilt", "main", "n1", "0", "1", "MiB", "-", "-", "-")
@@ -144,7 +144,7 @@ async def test_one_pod_is_asked_of_its_own_node(api: Api) -> None:
         ),
     ],
 )
-async def test_a_pod_that_is_not_held_says_why(
+async def test_a_pod_without_limits_shows_the_reason(
     api: Api, asked: Json, labels: dict[str, str], reason: str
 ) -> None:
     api.nodes, api.pods, api.exporters = [node("n1", share(14), labels=labels)], [asked], {"n1": page(FREE)}
@@ -157,7 +157,7 @@ async def test_a_pod_that_is_not_held_says_why(
     assert reason in err
 
 
-async def test_a_reason_that_needs_no_exporter_is_told_without_one(api: Api) -> None:
+async def test_a_reason_that_needs_no_exporter_is_shown_without_one(api: Api) -> None:
     api.nodes, api.pods = [node("n1", share(14))], [pod("a", "n1", 4)]
     code, _, err = await call(api, "limits", "a")
     assert (code, "shares without isolation" in err) == (0, True)
@@ -174,7 +174,7 @@ async def test_a_reason_that_needs_no_exporter_is_told_without_one(api: Api) -> 
         ([], {}, "no exporter runs in kube-system"),
     ],
 )
-async def test_what_cannot_be_known_is_an_error(
+async def test_unknown_values_are_an_error(
     api: Api, arguments: list[str], exporters: dict[str, str | None], text: str
 ) -> None:
     api.nodes, api.pods = [node("n1", share(14), labels=HELD)], [pod("a", "n1", 4)]

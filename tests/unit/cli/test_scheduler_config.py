@@ -24,11 +24,11 @@ def printed(*arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def test_it_prints_what_the_renderer_makes() -> None:
+def test_it_prints_the_output_of_the_renderer() -> None:
     assert printed("--kubernetes-version", "1.36") == render(ExtenderConfig(), parse_version("1.36"))
 
 
-def test_yaml_says_the_same() -> None:
+def test_yaml_has_the_same_content() -> None:
     result = CliRunner().invoke(command, ["--kubernetes-version", "1.36"])
     assert yaml.safe_load(result.stdout) == printed("--kubernetes-version", "1.36")
 
@@ -45,7 +45,7 @@ def test_minimal_is_a_component_config_where_there_are_none() -> None:
     assert "prioritizeVerb" not in document["extenders"][0]
 
 
-def test_a_policy_comes_with_a_word_about_what_it_cannot_say() -> None:
+def test_a_policy_comes_with_a_note_about_unsupported_settings() -> None:
     result = CliRunner().invoke(command, ["--kubernetes-version", "1.16"])
     assert "percentageOfNodesToScore" in result.stderr
     assert CliRunner().invoke(command, ["--kubernetes-version", "1.18"]).stderr == ""

@@ -5,7 +5,7 @@ import pytest
 from gpushare.cli.layouts import arena_share, inspect
 from gpushare.cli.units import NodeUnit, common_unit, percent, unit_of
 from gpushare.contract import ANN_CARDS
-from tests.unit.cli.objects import Json, literal, node, pod, share, views
+from tests.builders.api_objects import Json, literal, node, pod, share, views
 
 GIB = node("gib", share(30, 2), address="10.0.0.1")
 MIB = node("mib", share(15079), address="10.0.0.2")
@@ -30,7 +30,7 @@ def described(units: int, mib: int) -> Json:
         (described(64, 64), NodeUnit.MIB),
     ],
 )
-def test_the_size_of_a_card_tells_the_unit_and_its_mib_tell_it_better(a_node: Json, unit: NodeUnit) -> None:
+def test_the_unit_is_derived_from_the_mib_of_a_gpu_or_from_its_size(a_node: Json, unit: NodeUnit) -> None:
     [view] = views([a_node])
     assert unit_of(view) is unit
 
@@ -45,7 +45,7 @@ def test_percentages_are_truncated_as_go_does_it() -> None:
     assert [percent(8, 15), percent(29, 100), percent(20, 15), percent(1, 0)] == [53, 28, 133, 0]
 
 
-def test_inspect_says_the_unit_of_each_node_where_a_cluster_mixes_them() -> None:
+def test_inspect_shows_the_unit_of_each_node_in_a_mixed_cluster() -> None:
     pods = [pod("p", "gib", 9, index="0"), pod("q", "mib", 4096, index="0")]
     assert inspect.summary(views([GIB, MIB, CARDLESS], pods)) == literal(
         """
@@ -62,7 +62,7 @@ def test_inspect_says_the_unit_of_each_node_where_a_cluster_mixes_them() -> None
     )
 
 
-def test_inspect_d_says_the_unit_of_each_node_where_a_cluster_mixes_them() -> None:
+def test_inspect_d_shows_the_unit_of_each_node_in_a_mixed_cluster() -> None:
     text = inspect.details(views([GIB, MIB]))
     assert "Allocated :  0 (GiB) (0%)" in text
     assert "Total :      15079 (MiB) " in text
@@ -70,7 +70,7 @@ def test_inspect_d_says_the_unit_of_each_node_where_a_cluster_mixes_them() -> No
     assert "Allocated/Total GPU Memory In Cluster:  0/15079 (MiB) (0%)" in text
 
 
-def test_arena_says_the_unit_of_each_card_where_a_cluster_mixes_them() -> None:
+def test_arena_shows_the_unit_of_each_gpu_in_a_mixed_cluster() -> None:
     assert arena_share.summary(views([GIB, MIB])) == literal(
         """
         NAME  IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)··

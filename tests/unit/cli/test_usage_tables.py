@@ -47,7 +47,7 @@ BUSY = page(
 OTHER = page((catalogue.CONTAINER_USED, held("a", "n2", "team"), 0))
 
 
-def test_a_container_has_one_row_whatever_is_known_of_it() -> None:
+def test_a_container_has_one_row_with_any_known_values() -> None:
     table = containers([*BUSY, *OTHER], ALL)
     assert table.headers[:5] == ("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD")
     assert [row[1:2] + row[5:] for row in table.rows] == [
@@ -57,7 +57,7 @@ def test_a_container_has_one_row_whatever_is_known_of_it() -> None:
     ]
 
 
-def test_a_card_without_a_thermometer_has_a_dash() -> None:
+def test_a_gpu_without_a_thermometer_has_a_dash() -> None:
     assert cards(BUSY, ALL).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
 
 
@@ -70,7 +70,7 @@ def test_a_card_without_a_thermometer_has_a_dash() -> None:
         (UsageFilter(pod="c"), []),
     ],
 )
-def test_only_what_is_wanted_is_shown(wanted: UsageFilter, pods: list[str]) -> None:
+def test_only_requested_columns_are_shown(wanted: UsageFilter, pods: list[str]) -> None:
     assert [row[1] for row in containers([*BUSY, *OTHER], wanted).rows] == pods
 
 
@@ -80,7 +80,7 @@ def test_one_metric_is_shown_label_by_label() -> None:
     assert table.rows == (("n1", "default", "b", "main", "0", "GPU-1", "0.25"),)
 
 
-def test_every_metric_with_a_card_belongs_to_pods_or_to_cards() -> None:
+def test_every_metric_with_a_gpu_belongs_to_pods_or_to_gpus() -> None:
     own = [each for each in catalogue.EXPORTER if "uuid" in map(str.lower, each.labels)]
     for metric in own:
         find = metric_of_pods if {"pod", "PodName"} & set(metric.labels) else metric_of_cards
@@ -88,7 +88,7 @@ def test_every_metric_with_a_card_belongs_to_pods_or_to_cards() -> None:
 
 
 @pytest.mark.parametrize("find", [metric_of_pods, metric_of_cards])
-def test_an_unknown_metric_is_told_with_those_that_there_are(find: object) -> None:
+def test_the_error_for_an_unknown_metric_lists_the_known_ones(find: object) -> None:
     with pytest.raises(ConfigError, match=r"--metric: 'gpu' is not a metric of .*; use one of DCGM_"):
         find("gpu")  # type: ignore[operator]
 
@@ -100,7 +100,7 @@ def test_a_table_is_plain_text_json_or_colour() -> None:
     assert "\x1b[1mPOD" in coloured(table)
 
 
-def test_an_empty_table_says_so_to_people_only() -> None:
+def test_an_empty_table_is_announced_on_a_terminal_only() -> None:
     empty = Table(("POD",), ())
     assert (plain(empty), coloured(empty), as_json(empty)) == (
         "Nothing to show.\n",

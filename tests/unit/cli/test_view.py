@@ -8,7 +8,7 @@ from gpushare.cli.records import read_node, read_pod
 from gpushare.cli.view import GpuCount, NodeView
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_MEM
 from gpushare.model.demand import Malformed
-from tests.unit.cli.objects import Json, node, pod, share, views, whole
+from tests.builders.api_objects import Json, node, pod, share, views, whole
 
 HUGE = f'{{"0":{{"0":{"9" * 400}}}}}'
 
@@ -26,18 +26,18 @@ def cards_json(*units: int) -> dict[str, str]:
     return {ANN_CARDS: json.dumps([{"index": i, "units": n, "mib": n * 1024} for i, n in enumerate(units)])}
 
 
-def test_totals_are_what_is_allocatable_and_cards_share_it_evenly() -> None:
+def test_totals_are_the_allocatable_units_divided_evenly_over_gpus() -> None:
     view = one(node("n", share("31", "2"), capacity=share("40", "2")))
     assert (view.total, [card.units for card in view.cards]) == (31, [15, 15])
 
 
-def test_described_cards_have_their_own_sizes() -> None:
+def test_described_gpus_have_their_own_sizes() -> None:
     view = one(node("n", share(26, 2), annotations=cards_json(15, 11)))
     assert [card.units for card in view.cards] == [15, 11]
     assert view.described
 
 
-def test_a_pod_is_on_the_card_of_its_index() -> None:
+def test_a_pod_is_on_the_gpu_of_its_index() -> None:
     assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index="1"))) == {"p": ({1: 4}, 0)}
 
 
@@ -49,36 +49,36 @@ def test_the_allocation_outranks_the_index() -> None:
 @pytest.mark.parametrize(
     "junk", ["", "{", "[]", "{}", '{"0":{}}', '{"0":{"x":1}}', '{"0":{"0":"4"}}', "9" * 5000, HUGE]
 )
-def test_an_allocation_that_says_nothing_leaves_the_index(junk: str) -> None:
+def test_an_empty_allocation_leaves_the_index(junk: str) -> None:
     assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index="1", allocation=junk))) == {
         "p": ({1: 4}, 0)
     }
 
 
 @pytest.mark.parametrize("index", [None, "", "-1", "x", "2", "99999", "1" * 40, "１"])
-def test_an_index_that_is_no_card_of_the_node_is_pending(index: str | None) -> None:
+def test_an_index_that_is_no_gpu_of_the_node_is_pending(index: str | None) -> None:
     assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index=index))) == {"p": ({}, 4)}
 
 
-def test_units_on_cards_that_the_node_lacks_are_pending() -> None:
+def test_units_on_gpus_that_the_node_lacks_are_pending() -> None:
     view = one(node("n", share(30, 2)), pod("p", "n", 4, allocation='{"0":{"0":1,"77777":3}}'))
     assert placed(view) == {"p": ({0: 1}, 3)}
     assert (view.on_cards, view.pending, view.used) == (1, 3, 4)
 
 
-def test_the_node_agents_word_outranks_the_pods_annotations() -> None:
+def test_the_node_annotation_overrides_the_pod_annotations() -> None:
     word = {ANN_ASSIGNED_NODE: json.dumps({"uid-p": {"main": {"1": 4}}})}
     view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
     assert placed(view) == {"p": ({1: 4}, 0)}
 
 
-def test_a_word_of_the_node_agent_that_is_no_amount_leaves_the_annotations() -> None:
+def test_an_invalid_node_annotation_leaves_the_pod_annotations() -> None:
     word = {ANN_ASSIGNED_NODE: f'{{"uid-p":{HUGE}}}'}
     view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
     assert placed(view) == {"p": ({0: 4}, 0)}
 
 
-def test_finished_pods_hold_nothing() -> None:
+def test_finished_pods_have_no_units() -> None:
     pods = [pod("done", "n", 4, index="0", phase="Succeeded"), pod("dead", "n", 4, index="0", phase="Failed")]
     assert one(node("n", share(15)), *pods).used == 0
 
@@ -115,14 +115,14 @@ def test_roles(labels: dict[str, str], roles: tuple[str, ...]) -> None:
     assert one(node("n", share(15), labels=labels)).roles == roles
 
 
-def test_cards_by_the_piece_of_a_sharing_node_are_those_in_any_use() -> None:
+def test_whole_gpus_of_a_sharing_node_are_those_in_any_use() -> None:
     view = one(
         node("n", share(45, 3)), pod("p", "n", 4, index="0"), pod("q", "n", 4, index="0"), pod("r", "n", 1)
     )
     assert view.gpus == GpuCount(total=3, allocated=1, unhealthy=0)
 
 
-def test_cards_by_the_piece_of_another_node_are_its_whole_cards() -> None:
+def test_whole_gpus_of_another_node_are_those_allocated_as_whole() -> None:
     view = one(node("n", whole(3), capacity=whole(4)), pod("p", "n", gpus=2))
     assert view.gpus == GpuCount(total=4, allocated=2, unhealthy=1)
 
@@ -147,7 +147,7 @@ def test_published_health_is_counted() -> None:
         (share(15), {ANN_ASSIGNED_NODE: "?"}, "annotation gpushare.io/assigned cannot be read"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_the_nodes_name(
+def test_unreadable_values_are_reported_with_the_name_of_the_node(
     amounts: Json, annotations: dict[str, str], problem: str
 ) -> None:
     view = one(node("n", amounts, annotations=annotations))
@@ -155,18 +155,18 @@ def test_what_cannot_be_read_is_told_with_the_nodes_name(
     assert all(text.startswith("node n: ") for text in view.problems)
 
 
-def test_units_of_a_node_without_cards_are_pending() -> None:
+def test_units_of_a_node_without_gpus_are_pending() -> None:
     view = one(node("n", share(15, 0)), pod("p", "n", 4, index="0"))
     assert (view.cards, view.pending) == ((), 4)
 
 
-def test_a_node_whose_agent_is_gone_is_told() -> None:
+def test_a_node_without_its_agent_is_reported() -> None:
     view = one(node("n", share(0)), pod("p", "n", 4, index="0"))
     assert not view.shared
     assert "is the node agent running?" in view.problems[0]
 
 
-def test_nothing_is_told_of_a_sound_node() -> None:
+def test_a_healthy_node_is_not_reported() -> None:
     assert one(node("n", share(15)), pod("p", "n", 4, index="0")).problems == ()
 
 
@@ -180,7 +180,7 @@ def test_a_pod_without_gpu_or_without_a_node_is_left_out() -> None:
     assert read_pod(b"{}") is None
 
 
-def test_an_unsound_request_counts_with_what_it_takes_all_the_same() -> None:
+def test_an_invalid_request_counts_with_its_units() -> None:
     item = pod("p", "n", 4)
     item["metadata"]["labels"] = {"aliyun.com/gpu-count": "3"}
     record = read_pod(raw(item))
@@ -199,7 +199,7 @@ def test_limits_that_cannot_be_read_are_a_problem_and_no_number(amount: object) 
 @pytest.mark.parametrize(
     "body", [b"[]", b'{"metadata":7}', b'{"metadata":{"name":"n"},"status":[]}', b"\xff"]
 )
-def test_an_odd_object_is_a_problem_and_no_crash(body: bytes) -> None:
+def test_an_invalid_object_is_a_problem_and_no_crash(body: bytes) -> None:
     assert isinstance(read_node(body), Malformed)
 
 
@@ -212,19 +212,19 @@ def in_use(*pods: str) -> dict[str, str]:
     return {ANN_CARDS: json.dumps([{"index": 0, "units": 15, "healthy": False, "whole_gpu_pods": pods}])}
 
 
-def test_a_card_in_use_as_a_whole_gpu_is_full_whoever_is_shown_to_have_it() -> None:
+def test_a_gpu_in_use_as_a_whole_gpu_is_full_in_every_view() -> None:
     known = one(node("n", share(15), annotations=in_use("default/app")), pod("app", "n", gpus=1))
     assert (known.used, known.used_on(0), known.pods[0].on_card(0)) == (15, 15, 15)
     hidden = one(node("n", share(15), annotations=in_use("pod UID 7")))
     assert (hidden.used, hidden.gpus) == (15, GpuCount(1, 1, 0)), "in use, and nothing is wrong with it"
 
 
-def test_a_card_that_several_pods_have_as_a_whole_gpu_is_full_once() -> None:
+def test_a_gpu_that_several_pods_have_as_a_whole_gpu_is_full_once() -> None:
     a_node = node("n", share(15), annotations=in_use("default/a", "default/b"))
     assert one(a_node, pod("a", "n", gpus=1), pod("b", "n", gpus=1)).used_on(0) == 15
 
 
-def test_a_pod_of_the_same_name_that_asks_for_units_does_not_have_the_card() -> None:
-    """S2's StatefulSet, made anew with gpu-mem, before the agent has noticed."""
+def test_a_pod_of_the_same_name_that_asks_for_units_does_not_have_the_gpu() -> None:
+    """The StatefulSet of the ACK documentation, created again with gpu-mem, before the agent has noticed."""
     view = one(node("n", share(15), annotations=in_use("default/app")), pod("app", "n", 4))
     assert (view.pods[0].on_card(0), view.pending) == (0, 4)

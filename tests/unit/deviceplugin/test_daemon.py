@@ -26,8 +26,8 @@ from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
-from tests.support import podresources
-from tests.support.gpu_pods import cards
+from tests.builders.gpu_pods import cards
+from tests.fakes import podresources
 from tests.support.waiting import until
 
 
@@ -85,12 +85,12 @@ def test_a_short_outage_of_the_api_leaves_the_agent_ready(ready: Agent) -> None:
     assert sample(ready, "watch_stale_seconds", resource="nodes") == 0
 
 
-def test_a_long_outage_of_the_api_is_told_with_its_reason(ready: Agent) -> None:
+def test_a_long_outage_of_the_api_is_reported_with_its_reason(ready: Agent) -> None:
     lose(ready, 100)
     assert ready.unready() == "pods: as of 100 s ago: cannot connect"
 
 
-def test_an_outage_that_is_over_is_forgotten(ready: Agent) -> None:
+def test_an_outage_that_is_over_is_not_reported(ready: Agent) -> None:
     lose(ready, 100)
     ready._watches.pod_follower._lost_at = None
     assert ready.unready() is None
@@ -115,7 +115,7 @@ def test_each_missing_mount_is_one_line_and_one_metric(
     assert [sample(found, "reduced_mode", right=right) for right in told] == 5 * [1]
 
 
-def test_without_the_hosts_processes_parts_of_a_cards_time_are_not_held(
+def test_without_host_processes_compute_shares_are_not_enforced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemon, "hosts_proc", lambda: None)
@@ -151,7 +151,7 @@ def offered(found: Agent) -> int:
     return len(list(found._mem.devices()))
 
 
-async def test_a_late_pod_list_does_not_offer_cards_that_another_plugin_serves(
+async def test_a_late_pod_list_does_not_offer_gpus_that_another_plugin_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
@@ -192,7 +192,7 @@ async def readyz(found: Agent) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
-async def test_readyz_tells_which_cards_are_in_use_as_whole_gpus(ready: Agent) -> None:
+async def test_readyz_lists_gpus_in_use_as_whole_gpus(ready: Agent) -> None:
     assert await readyz(ready) == (200, "ok")
     app_with_card_0(ready)
     told = "card 0 takes no pods until default/app is gone, which has a whole GPU"
@@ -201,7 +201,7 @@ async def test_readyz_tells_which_cards_are_in_use_as_whole_gpus(ready: Agent) -
     assert await readyz(ready) == (503, "label cgpu=false")
 
 
-async def test_an_agent_without_lists_knows_what_the_kubelet_has_recorded_before_it_serves(
+async def test_an_agent_without_lists_reads_the_checkpoint_before_it_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
@@ -216,7 +216,7 @@ async def test_an_agent_without_lists_knows_what_the_kubelet_has_recorded_before
 
 
 @pytest.mark.parametrize("checkpoint", [None, "{"])
-async def test_without_a_checkpoint_the_kubelets_api_tells_who_has_whole_gpus(
+async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
     tmp_path: Path, checkpoint: str | None
 ) -> None:
     if checkpoint is not None:

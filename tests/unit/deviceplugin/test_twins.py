@@ -8,9 +8,9 @@ from gpushare.contract import EVENT_ASSIGNED, EVENT_REFUSED
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.model.demand import Demand, demand_of
-from tests.support.builders import main, sound
-from tests.support.gpu_pods import gpu_pod
-from tests.unit.deviceplugin.setting import Setting, ids
+from tests.builders.gpu_pods import gpu_pod
+from tests.builders.scheduling import main, sound
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 
 def pair(first: int, second: int) -> Demand:
@@ -18,16 +18,16 @@ def pair(first: int, second: int) -> Demand:
     return sound(demand_of([main(first, name="c0"), main(second, name="c1")]))
 
 
-def unlike(folder: Path) -> Setting:
+def unlike(folder: Path) -> AgentFixture:
     """``small`` of 2 on card 0 was bound before ``large`` of 2 + 6 on card 1."""
-    here = Setting(folder, 8, 8)
+    here = AgentFixture(folder, 8, 8)
     here.come(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
     return here
 
 
 async def test_of_unequal_pods_the_one_in_the_kubelet_matches(tmp_path: Path) -> None:
     here = unlike(tmp_path)
-    here.names = frozenset({"default/large", "default/somebody"})
+    here.names = frozenset({"default/large", "default/other"})
     answer = await here.mem.allocate(ids(1, 0, 1))
     assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
@@ -46,7 +46,7 @@ async def test_without_a_difference_in_the_kubelet_the_oldest_matches(
 
 
 async def test_for_equal_pods_the_kubelet_is_not_asked(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 8, 8)
+    here = AgentFixture(tmp_path, 8, 8)
     here.come(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     here.names = frozenset({"default/b"})
     answer = await here.mem.allocate(["x", "y"])
@@ -82,7 +82,7 @@ async def test_the_rest_of_such_a_pod_follows_if_it_fits(tmp_path: Path) -> None
 
 
 async def test_the_rest_of_such_a_pod_is_rejected_if_it_does_not_fit(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 8, 8)
+    here = AgentFixture(tmp_path, 8, 8)
     here.come(gpu_pod("tenant", 3, card=0, bound=0))
     await here.mem.allocate(ids(0, 5, 6, 7))
     here.confirm("tenant", 3, "GPU-0-_-5")
@@ -95,7 +95,7 @@ async def test_the_rest_of_such_a_pod_is_rejected_if_it_does_not_fit(tmp_path: P
 
 
 async def test_a_pod_that_picks_its_devices_differs_from_its_twin(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 8)
+    here = AgentFixture(tmp_path, 8)
     here.come(
         gpu_pod("plain", 2, card=0, bound=1), gpu_pod("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
     )
@@ -108,7 +108,7 @@ async def test_a_pod_that_picks_its_devices_differs_from_its_twin(tmp_path: Path
 async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_event(
     tmp_path: Path,
 ) -> None:
-    here = Setting(tmp_path, 8)
+    here = AgentFixture(tmp_path, 8)
     picks = gpu_pod("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
     here.come(gpu_pod("plain", 2, card=0, bound=1), picks)
     await here.mem.allocate(["x", "y"])
@@ -117,7 +117,7 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
     with capture_logs() as logs:
         here.projector.project()
         here.projector.project()
-    direct = Setting(tmp_path / "direct", 8)
+    direct = AgentFixture(tmp_path / "direct", 8)
     direct.come(picks)
     refused = await direct.mem.allocate(["x", "y"])
     assert isinstance(refused, Rejected)
@@ -131,7 +131,7 @@ async def test_a_pod_that_was_mistaken_for_another_keeps_its_allocation(
     tmp_path: Path,
 ) -> None:
     """The kubelet has lost its checkpoint, and the agent has not seen the other pod yet."""
-    here = Setting(tmp_path, 8)
+    here = AgentFixture(tmp_path, 8)
     here.come(gpu_pod("runs", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("runs", 2, "GPU-0-_-0")

@@ -9,30 +9,30 @@ from gpushare.deviceplugin.core.decision import NO_ROOM
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import NodePod, OwnNode
-from tests.support.gpu_pods import NODE, gpu_pod
-from tests.unit.deviceplugin.setting import Setting, ids
+from tests.builders.gpu_pods import NODE, gpu_pod
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 APP = NodePod("app-uid", "default", "app")
 
 
-def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> Setting:
+def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> AgentFixture:
     """A node whose card 0 the pod ``app`` has as a whole GPU."""
-    here = Setting(folder, *units, alive=alive, patience_s=0.01)
+    here = AgentFixture(folder, *units, alive=alive, patience_s=0.01)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     here.node_state.update_node_pods([Upserted("app", APP)])
     here.node_state.refresh()
     return here
 
 
-def closed(here: Setting) -> list[int]:
+def closed(here: AgentFixture) -> list[int]:
     return [card.index for card in here.node_state.allocations.cards if not card.healthy]
 
 
-def told(here: Setting) -> list[tuple[str, str]]:
+def told(here: AgentFixture) -> list[tuple[str, str]]:
     return [(note.reason, note.text) for note in here.notes if note.name == NODE]
 
 
-async def test_a_pod_that_was_promised_a_full_card_is_refused_and_reads_who_has_it(tmp_path: Path) -> None:
+async def test_the_rejection_of_a_pod_with_a_full_gpu_names_the_whole_gpu_pod(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.come(gpu_pod("late", 4, card=0))
     refused = await here.mem.allocate(ids(0, 0, 1, 2, 3))
@@ -43,7 +43,7 @@ async def test_a_pod_that_was_promised_a_full_card_is_refused_and_reads_who_has_
     )
 
 
-async def test_where_another_card_is_free_the_pod_gets_that_one(tmp_path: Path) -> None:
+async def test_a_pod_gets_another_free_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
     here.come(gpu_pod("late", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
@@ -52,14 +52,14 @@ async def test_where_another_card_is_free_the_pod_gets_that_one(tmp_path: Path) 
 
 async def test_a_record_that_is_written_during_the_call_counts(tmp_path: Path) -> None:
     """The kubelet may have given the card away a moment before NVIDIA's plugin went."""
-    here = Setting(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
+    here = AgentFixture(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
     here.come(gpu_pod("late", 4, card=0))
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
-async def test_a_second_container_of_a_pod_on_a_full_card_is_refused(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
+async def test_a_second_container_of_a_pod_on_a_full_gpu_is_refused(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
     here.come(gpu_pod("early", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
@@ -68,7 +68,7 @@ async def test_a_second_container_of_a_pod_on_a_full_card_is_refused(tmp_path: P
     assert set(here.node_state.allocations.by_pod) == {"early"}
 
 
-async def test_the_card_is_full_until_the_pod_is_gone_from_the_api_and_its_group_too(tmp_path: Path) -> None:
+async def test_the_gpu_is_full_until_the_pod_is_gone_from_the_api_and_its_group_too(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.node_state.update_node_pods([Deleted("app")])
     assert await here.releaser.release_terminated() == {APP.uid}
@@ -80,7 +80,7 @@ async def test_the_card_is_full_until_the_pod_is_gone_from_the_api_and_its_group
     assert closed(here) == [], "the kubelet's record names pods that are long gone"
 
 
-async def test_whoever_looks_for_pods_that_leave_hears_of_one_with_a_whole_gpu(tmp_path: Path) -> None:
+async def test_a_deleted_whole_gpu_pod_is_reported_as_leaving(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     news = asyncio.ensure_future(here.node_state.changed())
     await asyncio.sleep(0)
@@ -88,7 +88,7 @@ async def test_whoever_looks_for_pods_that_leave_hears_of_one_with_a_whole_gpu(t
     await asyncio.wait_for(news, 5)
 
 
-async def test_a_pod_that_has_finished_gives_its_card_back(tmp_path: Path) -> None:
+async def test_a_finished_pod_releases_its_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, alive=())
     assert await here.releaser.release_terminated() == frozenset()
     assert closed(here) == [0]
@@ -97,15 +97,15 @@ async def test_a_pod_that_has_finished_gives_its_card_back(tmp_path: Path) -> No
     assert closed(here) == []
 
 
-async def test_a_pod_that_was_gone_before_the_agent_started_fills_no_card(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+async def test_a_pod_that_was_gone_before_the_agent_started_fills_no_gpu(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
     here.whole = {"long-gone": frozenset({"GPU-0"})}
     here.node_state.refresh()
     await here.releaser.release_terminated()
     assert closed(here) == []
 
 
-async def test_a_kubelet_that_has_lost_its_record_frees_no_card(tmp_path: Path) -> None:
+async def test_a_kubelet_that_has_lost_its_record_frees_no_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.whole = {}
     here.node_state.refresh()
@@ -114,8 +114,8 @@ async def test_a_kubelet_that_has_lost_its_record_frees_no_card(tmp_path: Path) 
     assert closed(here) == [0]
 
 
-async def test_before_all_pods_are_known_a_card_that_the_record_names_is_full(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+async def test_before_all_pods_are_known_a_gpu_that_the_record_names_is_full(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
     here.node_state._synced = False
     here.whole = {"unseen": frozenset({"GPU-0"})}
     here.node_state.refresh()
@@ -123,14 +123,14 @@ async def test_before_all_pods_are_known_a_card_that_the_record_names_is_full(tm
     assert closed(here) == [0]
 
 
-async def test_the_kubelet_still_counts_all_units_of_a_full_card(tmp_path: Path) -> None:
+async def test_the_kubelet_still_counts_all_units_of_a_full_gpu(tmp_path: Path) -> None:
     """It would turn away running pods on it when it starts anew."""
     here = node_of(tmp_path, 14, 14)
     assert [device.healthy for device in here.mem.devices()] == 28 * [True]
 
 
 async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_gpu_pods(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     sharing = NodePod("s", "default", "s", gpu_pod=gpu_pod("s", 4, card=0))
     here.node_state.update_node_pods([Upserted("s", sharing), Upserted("app", APP)])
     assert (set(here.node_state.allocations.gpu_pods), here.node_state.uids_by_name) == (
@@ -141,7 +141,7 @@ async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_gpu_po
     assert (here.node_state.allocations.gpu_pods, here.node_state.uids_by_name) == ({}, {})
 
 
-async def test_a_full_card_is_told_once_and_again_when_it_is_free(tmp_path: Path) -> None:
+async def test_a_gpu_that_is_full_or_free_again_is_logged_once(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
     here.projector.project()
     here.projector.project()
@@ -158,7 +158,7 @@ async def test_a_full_card_is_told_once_and_again_when_it_is_free(tmp_path: Path
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 0
 
 
-async def test_nothing_is_told_of_whole_gpus_while_nothing_is_shared(tmp_path: Path) -> None:
+async def test_without_shared_gpus_whole_gpus_are_not_logged(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
     here.projector.project()
@@ -170,7 +170,7 @@ async def test_nothing_is_told_of_whole_gpus_while_nothing_is_shared(tmp_path: P
     assert [reason for reason, _ in told(here)] == [EVENT_CARD_IN_USE]
 
 
-async def test_the_full_card_is_in_the_annotation_and_in_the_list_of_unhealthy_cards(tmp_path: Path) -> None:
+async def test_the_full_gpu_is_in_the_annotation_and_in_the_list_of_unhealthy_gpus(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
     here.publisher.observe_node(OwnNode(NODE))
     here.projector.project()

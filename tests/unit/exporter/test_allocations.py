@@ -11,8 +11,8 @@ from gpushare.model.cards import Card
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
-from tests.support.builders import init, main, sidecar
-from tests.unit.exporter.scene import MIB, T4, gpu_pod, node, reading, shared, snapshot, whole
+from tests.builders.scheduling import init, main, sidecar
+from tests.unit.exporter.builders import MIB, T4, gpu_pod, node, reading, shared, snapshot, whole
 
 FOUR = 15079 * 4 // 14
 """S0: 4 of 14 units of a T4 are 4308 MiB."""
@@ -32,18 +32,18 @@ def test_s0_a_share_of_4_units_of_a_t4_is_4308_mib() -> None:
     assert list(allocations(found)) == [CardAllocation(ContainerName("ml", "a", "main"), "GPU-0", 4308 * MIB)]
 
 
-def test_the_card_is_that_of_the_pods_annotations_whatever_ids_the_kubelet_chose() -> None:
+def test_the_gpu_is_that_of_the_pod_annotations_with_any_ids_of_the_kubelet() -> None:
     found = snapshot([reading(0), reading(1)], [gpu_pod("a", card=1)], [shared("a", card=0)])
     assert given(found) == {("a", "main", "GPU-1"): FOUR}
 
 
-def test_the_nodes_word_outranks_the_pods_annotations() -> None:
+def test_the_node_annotation_overrides_the_pod_annotations() -> None:
     word = node(2, assigned={"a-uid": {1: 4}})
     found = snapshot([reading(0), reading(1)], [gpu_pod("a", card=0)], [shared("a")], node=word)
     assert given(found) == {("a", "main", "GPU-1"): FOUR}
 
 
-def test_the_nodes_word_calls_a_static_pod_as_the_api_does() -> None:
+def test_the_node_annotation_names_a_static_pod_as_the_api_does() -> None:
     word = node(2, assigned={"mirror-uid": {1: 4}})
     found = snapshot(
         [reading(0), reading(1)], [gpu_pod("a", card=0, uid="mirror-uid")], [shared("a")], node=word
@@ -52,56 +52,56 @@ def test_the_nodes_word_calls_a_static_pod_as_the_api_does() -> None:
 
 
 @pytest.mark.parametrize("pods", [[], [gpu_pod("a", card=None)]], ids=["pod not seen", "no annotations"])
-def test_without_annotations_the_ids_tell(pods: list[object]) -> None:
+def test_without_annotations_the_ids_decide(pods: list[object]) -> None:
     found = snapshot([reading(0), reading(1)], devices=[shared("a", card=1)], node_pods=pods)  # type: ignore[arg-type]
     assert given(found) == {("a", "main", "GPU-1"): FOUR}
 
 
-def test_short_ids_name_the_card_by_its_index() -> None:
+def test_short_ids_name_the_gpu_by_its_index() -> None:
     held = ContainerDevices("ml", "a", "main", RESOURCE_MEM, frozenset({"1-0", "1-1"}))
     found = snapshot([reading(0), reading(1)], devices=[held])
     assert given(found) == {("a", "main", "GPU-1"): T4 * 2 // 14}
 
 
 @pytest.mark.parametrize("identifier", ["", "-", "GPU-unknown-_-1", "x", "99999999-1", "7-1"])
-def test_ids_that_name_no_card_give_nothing(identifier: str) -> None:
+def test_ids_that_name_no_gpu_give_no_allocation(identifier: str) -> None:
     held = ContainerDevices("ml", "a", "main", RESOURCE_MEM, frozenset({identifier}))
     assert given(snapshot([reading()], devices=[held])) == {}
 
 
-def test_several_containers_have_their_own_parts() -> None:
+def test_several_containers_have_separate_amounts() -> None:
     pod = gpu_pod("a", main(4, name="one"), main(2, name="two"))
     held = [shared("a", 4, container="one"), shared("a", 2, container="two")]
     found = snapshot([reading()], [pod], held)
     assert given(found) == {("a", "one", "GPU-0"): FOUR, ("a", "two", "GPU-0"): T4 * 2 // 14}
 
 
-def test_a_pod_on_several_cards_has_an_even_part_of_each() -> None:
+def test_a_pod_on_several_gpus_has_equal_units_of_each() -> None:
     pod = gpu_pod("a", main(8), card=(0, 1), cards_label="2")
     found = snapshot([reading(0), reading(1)], [pod], [shared("a", 8)])
     assert given(found) == {("a", "main", "GPU-0"): FOUR, ("a", "main", "GPU-1"): FOUR}
 
 
-def test_a_whole_card_is_all_of_it() -> None:
+def test_a_whole_gpu_is_all_of_it() -> None:
     found = snapshot([reading(0), reading(1)], devices=[whole("a", 1)])
     assert given(found) == {("a", "main", "GPU-1"): T4}
 
 
-def test_whole_cards_need_nothing_of_the_api() -> None:
+def test_whole_gpus_need_nothing_of_the_api() -> None:
     found = replace(snapshot([reading()], devices=[whole("a", 0)]), node=None, node_pods=None)
     assert given(found) == {("a", "main", "GPU-0"): T4}
 
 
-def test_a_time_sliced_card_is_told_once() -> None:
+def test_a_time_sliced_gpu_is_exported_once() -> None:
     held = replace(whole("a", 0), ids=frozenset({"GPU-0::3", "GPU-0::4"}))
     assert given(snapshot([reading()], devices=[held])) == {("a", "main", "GPU-0"): T4}
 
 
-def test_a_finished_pod_holds_nothing_though_the_kubelet_still_lists_it() -> None:
+def test_a_finished_pod_has_no_units_while_the_kubelet_still_lists_it() -> None:
     assert given(snapshot([reading()], [gpu_pod("a", finished=True)], [shared("a")])) == {}
 
 
-def test_without_the_kubelets_word_running_containers_have_what_was_promised() -> None:
+def test_without_the_kubelet_running_containers_have_the_units_of_the_annotations() -> None:
     pod = gpu_pod("a", init(4), sidecar(1), main(4))
     assert pod.gpu_pod
     after_init = replace(pod, gpu_pod=replace(pod.gpu_pod, running=frozenset({"main", "side"})))
@@ -112,7 +112,7 @@ def test_without_the_kubelets_word_running_containers_have_what_was_promised() -
     }
 
 
-def test_core_is_a_part_of_the_card_only_where_it_is_divided() -> None:
+def test_core_is_a_compute_share_only_where_compute_is_divided() -> None:
     pod = gpu_pod("a", main(4, 25))
     found = snapshot([reading()], [pod], [shared("a")], node=node(mode=Mode.CORE_MEM))
     assert [each.core for each in allocations(found)] == [0.25]
@@ -120,13 +120,13 @@ def test_core_is_a_part_of_the_card_only_where_it_is_divided() -> None:
     assert [each.core for each in allocations(found)] == [0.0]
 
 
-def test_where_the_original_plugin_runs_the_size_of_a_card_is_the_drivers() -> None:
+def test_with_the_aliyun_plugin_the_size_of_a_gpu_is_that_of_the_driver() -> None:
     original = Node("n", (Card(0, 14), Card(1, 14)))
     found = snapshot([reading(0), reading(1)], [gpu_pod("a", card=1)], [shared("a")], node=original)
     assert given(found) == {("a", "main", "GPU-1"): FOUR}
 
 
-def test_a_card_that_is_not_read_is_not_told() -> None:
+def test_a_gpu_that_is_not_read_is_not_exported() -> None:
     found = snapshot([reading(0)], [gpu_pod("a", card=1)], [shared("a", card=1)], node=node(2))
     assert given(found) == {}
 

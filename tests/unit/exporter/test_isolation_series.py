@@ -8,13 +8,13 @@ import pytest
 
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.model.readings import Readings
-from tests.support.builders import main
-from tests.unit.exporter.scene import (
+from tests.builders.scheduling import main
+from tests.unit.exporter.builders import (
     MIB,
     gpu_pod,
-    held,
     isolation,
     limit,
+    limited,
     process,
     reading,
     ref,
@@ -42,12 +42,12 @@ def busy(used_mib: int = 1000, **more: Any) -> Snapshot:
         [gpu_pod("a"), gpu_pod("b")],
         [shared("a"), shared("b")],
         {10: ref("a")},
-        isolation=isolation(held("a", use(900, 1200, 3), pids=[1]), held("b"), inner_pids={10: 1}),
+        isolation=isolation(limited("a", use(900, 1200, 3), pids=[1]), limited("b"), inner_pids={10: 1}),
     )
     return replace(found, **more)
 
 
-def test_what_the_library_counts_is_told_with_the_limit() -> None:
+def test_counted_memory_is_exported_with_the_limit() -> None:
     assert of(busy(), "limit_bytes") == {"a": 4308, "b": 4308}
     assert of(busy(), "counted_bytes") == {"a": 900, "b": 0}
     assert of(busy(), "counted_peak_bytes") == {"a": 1200, "b": 0}
@@ -63,7 +63,9 @@ def test_the_labels_are_those_of_all_series_of_containers() -> None:
 @pytest.mark.parametrize(
     ("driver", "uncounted", "unseen"), [(1000, 100, 0), (900, 0, 0), (0, 0, 900), (4000, 3100, 0)]
 )
-def test_the_difference_to_the_driver_is_told_both_ways(driver: int, uncounted: int, unseen: int) -> None:
+def test_the_difference_to_the_driver_is_exported_in_both_directions(
+    driver: int, uncounted: int, unseen: int
+) -> None:
     assert of(busy(driver), "uncounted_bytes") == {"a": uncounted, "b": 0}
     assert of(busy(driver), "unseen_bytes") == {"a": unseen, "b": 0}
 
@@ -74,38 +76,38 @@ def test_all_processes_of_a_container_count_against_its_region() -> None:
         [gpu_pod("a")],
         [shared("a")],
         {10: ref("a"), 11: ref("a")},
-        isolation=isolation(held("a", use(900))),
+        isolation=isolation(limited("a", use(900))),
     )
     assert of(both, "uncounted_bytes") == {"a": 600}
 
 
-def test_a_container_has_numbers_of_each_of_its_cards() -> None:
-    on_two = held("a", use(1), use(2, card=1), limits=[limit(4), limit(2, card=1)])
+def test_a_container_has_numbers_of_each_of_its_gpus() -> None:
+    on_two = limited("a", use(1), use(2, card=1), limits=[limit(4), limit(2, card=1)])
     found = snapshot([reading(0), reading(1)], [gpu_pod("a")], isolation=isolation(on_two))
     assert values(found, f"{PREFIX}_counted_bytes", "card") == {"0": MIB, "1": 2 * MIB}
     assert values(found, f"{PREFIX}_limit_bytes", "card") == {"0": 4308 * MIB, "1": 15079 * 2 // 14 * MIB}
 
 
-def test_of_a_region_that_cannot_be_believed_only_the_limit_is_told() -> None:
-    spoilt = replace(held("a"), region=None, problem="no region")
+def test_an_invalid_region_leaves_the_limit_only() -> None:
+    spoilt = replace(limited("a"), region=None, problem="no region")
     found = busy(isolation=isolation(spoilt, inner_pids={10: 1}))
     assert {what for what in OWN if of(found, what)} == {"limit_bytes"}
     assert values(found, "gpushare_exporter_unreadable_regions") == {(): 1}
     assert values(found, UNHELD, "card") == {"0": 0}
 
 
-def test_a_card_that_the_driver_does_not_show_is_never_a_label() -> None:
-    elsewhere = held("a", use(1, card=7), limits=[limit(card=7)])
+def test_a_gpu_that_the_driver_does_not_show_is_never_a_label() -> None:
+    elsewhere = limited("a", use(1, card=7), limits=[limit(card=7)])
     assert {what for what in OWN if of(busy(isolation=isolation(elsewhere)), what)} == set()
 
 
 @pytest.mark.parametrize("pods", [[], [gpu_pod("a", finished=True)]], ids=["unknown", "finished"])
-def test_a_folder_that_is_left_of_a_pod_tells_nothing(pods: list[object]) -> None:
+def test_a_leftover_directory_of_a_pod_has_no_series(pods: list[object]) -> None:
     found = busy(node_pods=tuple(pods))
     assert {what for what in OWN if "a" in of(found, what)} == set()
 
 
-def test_a_process_that_a_region_knows_is_held() -> None:
+def test_a_process_with_a_slot_in_a_region_is_limited() -> None:
     assert values(busy(), UNHELD, "card") == {"0": 0}
 
 
@@ -124,7 +126,7 @@ def test_a_process_that_a_region_knows_is_held() -> None:
     ids=[
         "of no pod",
         "past the library",
-        "in a region of nobody",
+        "in a region of no process",
         "of a pod that is not held",
         "known",
         "of a pod that is unknown",
@@ -132,9 +134,9 @@ def test_a_process_that_a_region_knows_is_held() -> None:
         "of a container without a name",
     ],
 )
-def test_processes_that_nobody_holds_are_counted(where: object, inner: int | None, count: int) -> None:
+def test_processes_without_a_limit_are_counted(where: object, inner: int | None, count: int) -> None:
     known = isolation(
-        held("a", use(1), pids=[1]), held("b"), inner_pids={11: inner} if inner is not None else {}
+        limited("a", use(1), pids=[1]), limited("b"), inner_pids={11: inner} if inner is not None else {}
     )
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
@@ -146,23 +148,25 @@ def test_processes_that_nobody_holds_are_counted(where: object, inner: int | Non
 
 
 @pytest.mark.parametrize(("namespace", "count"), [("kube-system", 0), ("ml", 1)])
-def test_servers_of_mps_are_no_strangers_and_nobody_else_passes_for_one(namespace: str, count: int) -> None:
+def test_mps_servers_are_not_uncounted_and_no_other_process_passes_for_one(
+    namespace: str, count: int
+) -> None:
     daemon = replace(gpu_pod("mps", main(0, name="gpushare-mps")), namespace=namespace)
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
         node_pods=(gpu_pod("a"), daemon),
         containers_by_pid={11: ref("mps", "gpushare-mps")},
-        isolation=isolation(held("a", use(1)), inner_pids={11: 11}),
+        isolation=isolation(limited("a", use(1)), inner_pids={11: 11}),
     )
     assert values(found, UNHELD, "card") == {"0": count}
 
 
-def test_cards_that_nobody_is_held_on_are_nobodys_matter() -> None:
+def test_gpus_without_limited_containers_have_no_uncounted_processes() -> None:
     assert values(busy(isolation=isolation()), UNHELD, "card") == {}
     assert values(busy(isolation=None), UNHELD, "card") == {}
 
 
-def test_a_source_that_is_down_costs_what_it_tells() -> None:
+def test_a_source_that_is_down_loses_its_series() -> None:
     complete = {what for what in OWN if of(busy(), what)}
     assert complete == set(OWN)
     for down in product((False, True), repeat=4):

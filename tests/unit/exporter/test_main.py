@@ -30,7 +30,7 @@ def test_a_node_without_a_name_is_refused_with_the_way_out() -> None:
         settings(node=None)
 
 
-def test_by_default_processes_are_not_told_apart() -> None:
+def test_by_default_processes_have_no_separate_series() -> None:
     assert not settings().each_process
     assert settings("--process-ids").each_process
 
@@ -54,7 +54,7 @@ def test_durations_with_which_series_would_come_and_go_are_refused(flags: list[s
 
 
 @pytest.mark.parametrize("flag", ["--interval-seconds=0", "--deadline-seconds=-1", "--ops-port=x"])
-def test_a_value_that_makes_no_sense_ends_the_program_with_2(flag: str) -> None:
+def test_an_invalid_value_ends_the_program_with_2(flag: str) -> None:
     ended = CliRunner().invoke(command, ["--node-name=n", flag])
     assert ended.exit_code == 2
     assert flag.partition("=")[0] in ended.stderr

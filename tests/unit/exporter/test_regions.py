@@ -1,4 +1,4 @@
-"""Limits and regions on a disk: what is believed of them, and what is told instead of the rest."""
+"""Limit files and regions on disk: the valid ones, and the errors for the others."""
 
 import os
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from gpushare.isolation.files import UNUSED
 from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, link_of
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import SIZE, CardUse, empty
-from tests.support.regions import hold, region_bytes
+from tests.builders.regions import region_bytes, write_container_directory
 
 MIB = 1024 * 1024
 LIMITS = (CardLimit("GPU-0", 15079, 4, 14), CardLimit("GPU-1", 15079, 2, 14))
@@ -44,7 +44,7 @@ def test_a_node_without_isolation_has_nothing_to_read(tmp_path: Path) -> None:
 
 
 def test_limits_and_region_of_a_container_are_read(tmp_path: Path) -> None:
-    hold(tmp_path, OWNER, LIMITS, SOUND)
+    write_container_directory(tmp_path, OWNER, LIMITS, SOUND)
     held = only(tmp_path)
     assert (held.owner, held.limits) == (OWNER, LIMITS)
     assert held.region
@@ -56,30 +56,30 @@ def test_limits_and_region_of_a_container_are_read(tmp_path: Path) -> None:
 
 
 def test_a_container_that_has_not_begun_its_region_uses_nothing(tmp_path: Path) -> None:
-    hold(tmp_path, OWNER, LIMITS, empty())
+    write_container_directory(tmp_path, OWNER, LIMITS, empty())
     assert only(tmp_path) == LimitedContainer(OWNER, LIMITS, UNUSED)
 
 
-def test_what_processes_call_themselves_is_asked_only_where_somebody_is_held(tmp_path: Path) -> None:
+def test_names_of_processes_are_read_only_for_limited_containers(tmp_path: Path) -> None:
     mine = os.getpid()
     assert isolation_of(tmp_path, [mine], Path("/proc")).inner_pids == {}
-    hold(tmp_path, OWNER, LIMITS, empty())
+    write_container_directory(tmp_path, OWNER, LIMITS, empty())
     assert isolation_of(tmp_path, [mine], Path("/proc")).inner_pids == {mine: mine}
 
 
 @pytest.mark.parametrize("name", ["0123456789abcdef", "_main", "uid_", "file"])
-def test_what_is_nobodys_folder_is_passed_over(tmp_path: Path, name: str) -> None:
+def test_directories_without_an_owner_are_ignored(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     assert read(tmp_path) == IsolationState()
 
 
-def test_a_folder_that_goes_meanwhile_is_not_there(tmp_path: Path) -> None:
+def test_a_directory_removed_meanwhile_is_ignored(tmp_path: Path) -> None:
     link_of(tmp_path, OWNER).symlink_to("gone")
     link_of(tmp_path, DirectoryOwner("other", "main")).mkdir()
     assert read(tmp_path) == IsolationState()
 
 
-def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SourceError, match="file cannot be listed"):
         read(tmp_path / "file")
@@ -103,10 +103,10 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_region_that_cannot_be_believed_is_told_and_the_limit_stays(
+def test_an_invalid_region_is_reported_and_the_limit_stays(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
-    hold(tmp_path, OWNER, LIMITS, content)
+    write_container_directory(tmp_path, OWNER, LIMITS, content)
     assert reason in unreadable(tmp_path)
 
 
@@ -116,20 +116,20 @@ def to_link(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [to_link, os.mkfifo, os.mkdir])
 def test_a_region_that_is_no_file_is_not_waited_for(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    region = hold(tmp_path, OWNER, LIMITS, SOUND) / REGION
+    region = write_container_directory(tmp_path, OWNER, LIMITS, SOUND) / REGION
     region.unlink()
     make(region)
     assert unreadable(tmp_path)
 
 
 def test_a_region_that_grew_is_not_read_to_its_end(tmp_path: Path) -> None:
-    os.truncate(hold(tmp_path, OWNER, LIMITS, SOUND) / REGION, 1 << 40)
+    os.truncate(write_container_directory(tmp_path, OWNER, LIMITS, SOUND) / REGION, 1 << 40)
     assert f"the region has {SIZE + 1} bytes" in unreadable(tmp_path)
 
 
-def test_a_limit_that_cannot_be_read_costs_its_container_only(tmp_path: Path) -> None:
-    (hold(tmp_path, OWNER, LIMITS, SOUND) / LIMIT).write_bytes(b"\xff")
-    hold(tmp_path, DirectoryOwner("other", "main"), LIMITS, SOUND)
+def test_an_unreadable_limit_affects_its_container_only(tmp_path: Path) -> None:
+    (write_container_directory(tmp_path, OWNER, LIMITS, SOUND) / LIMIT).write_bytes(b"\xff")
+    write_container_directory(tmp_path, DirectoryOwner("other", "main"), LIMITS, SOUND)
     found = read(tmp_path)
     assert {each.owner.uid: each.limits for each in found.containers} == {"some-uid": (), "other": LIMITS}
     assert found.unreadable == {"some-uid/main": "not a limit file of format 1"}
@@ -140,13 +140,13 @@ def test_a_limit_that_cannot_be_read_costs_its_container_only(tmp_path: Path) ->
     st.lists(st.tuples(st.integers(0, 8192), st.binary(min_size=1, max_size=64)), max_size=8),
     st.integers(0, SIZE + 9),
 )
-def test_any_bytes_in_a_region_are_read_or_told(
+def test_any_bytes_in_a_region_are_read_or_an_error(
     tmp_path: Path, writes: list[tuple[int, bytes]], size: int
 ) -> None:
     content = bytearray(SOUND + bytes(9))
     for at, written in writes:
         content[at : at + len(written)] = written
-    hold(tmp_path, OWNER, LIMITS, bytes(content[: size if size < SIZE // 2 else SIZE]))
+    write_container_directory(tmp_path, OWNER, LIMITS, bytes(content[: size if size < SIZE // 2 else SIZE]))
     held = only(tmp_path)
     assert (held.region is None) == bool(held.problem)
     for use in held.region.cards if held.region else ():

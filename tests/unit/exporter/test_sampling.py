@@ -31,16 +31,16 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import Readings
 from testbed.system.waiting import until
-from tests.support.podresources import Lister, container, pod, served
-from tests.support.regions import hold, region_bytes
-from tests.unit.exporter.scene import T4, gpu_pod, process, reading
+from tests.builders.regions import region_bytes, write_container_directory
+from tests.fakes.podresources import Lister, container, pod, served
+from tests.unit.exporter.builders import T4, gpu_pod, process, reading
 
 MEM = "aliyun.com/gpu-mem"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 class Cards:
-    """A FAKE of the driver: says what it is told to say, raises it, or is silent."""
+    """A FAKE of the driver: returns or raises the configured answer, or does not return."""
 
     def __init__(self, answer: Readings | Exception | None) -> None:
         self.answer = answer
@@ -61,11 +61,14 @@ class Setting:
         self.cards = cards
         self.pods: Mirror[NodePod] = Mirror(client, node_pods("n"))
         self.node: Mirror[OwnNode] = Mirror(client, own_node("n"))
-        self.sampler = Sampler(settings, cards, self.pods, self.node)
+        self.late_s = 0.0
+        self.sampler = Sampler(
+            settings, cards, self.pods, self.node, clock=lambda: time.monotonic() + self.late_s
+        )
         self.exposition = Exposition(self.sampler, "n", settings.stale_s, each_process=False)
 
     def heard(self) -> None:
-        """The API server has told of the pod ``a`` and of the node."""
+        """The API server has returned the pod ``a`` and the node."""
         text = format_cards((Card(0, 14, "GPU-0", "Tesla T4", T4),))
         self.pods.changed([Upserted("a-uid", gpu_pod("a"))])
         self.node.changed([Upserted("n", OwnNode("n", annotations={ANN_CARDS: text}))])
@@ -137,7 +140,7 @@ async def test_a_round_joins_all_sources(tmp_path: Path) -> None:
         assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
 
 
-async def test_a_driver_that_is_silent_costs_its_series_and_no_scrape(tmp_path: Path) -> None:
+async def test_a_driver_that_does_not_respond_loses_its_series_and_no_scrape(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
         found.cards.answer = None
@@ -149,7 +152,7 @@ async def test_a_driver_that_is_silent_costs_its_series_and_no_scrape(tmp_path: 
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}
 
 
-async def test_a_driver_that_fails_is_told_once_and_so_is_its_return(tmp_path: Path) -> None:
+async def test_a_driver_failure_and_its_end_are_logged_once(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         good, found.cards.answer = found.cards.answer, GpuError("libnvidia-ml.so.1 was not found")
         with capture_logs() as reported:
@@ -163,14 +166,14 @@ async def test_a_driver_that_fails_is_told_once_and_so_is_its_return(tmp_path: P
     ]
 
 
-async def test_a_kubelet_without_the_socket_costs_nothing_that_annotations_tell(tmp_path: Path) -> None:
+async def test_without_the_kubelet_socket_values_of_annotations_remain(tmp_path: Path) -> None:
     async with setting(tmp_path, pod_resources=tmp_path / "none.sock") as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
         assert found.up == {**ALL_UP, "pod-resources": 0}
         assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
 
 
-async def test_processes_that_cannot_be_seen_are_nobodys_and_the_way_out_is_told(tmp_path: Path) -> None:
+async def test_invisible_processes_have_no_pod_and_the_remedy_is_logged(tmp_path: Path) -> None:
     async with setting(tmp_path, proc=tmp_path) as found:
         with capture_logs() as reported:
             await rounds(found, lambda: found.sampler.snapshot is not None)
@@ -180,7 +183,7 @@ async def test_processes_that_cannot_be_seen_are_nobodys_and_the_way_out_is_told
     assert any("hostPID: true" in each.get("reason", "") for each in reported)
 
 
-async def test_cards_are_shown_though_the_api_server_was_never_heard(tmp_path: Path) -> None:
+async def test_gpus_are_exported_without_the_api_server(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         found.pods.listed.clear()
         found.node.listed.clear()
@@ -190,11 +193,11 @@ async def test_cards_are_shown_though_the_api_server_was_never_heard(tmp_path: P
         assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {}
 
 
-async def test_what_isolation_counts_is_shown_and_a_spoilt_region_told_once(tmp_path: Path) -> None:
+async def test_counts_of_regions_are_exported_and_a_damaged_region_is_logged_once(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         state, owner = tmp_path / "isolation", DirectoryOwner("a-uid", "main")
         counted = region_bytes([CardUse("GPU-0", 0, 5, 5, 2)])
-        region = hold(state, owner, [CardLimit("GPU-0", T4, 4, 14)], counted) / REGION
+        region = write_container_directory(state, owner, [CardLimit("GPU-0", T4, 4, 14)], counted) / REGION
         await rounds(found, lambda: found.sampler.snapshot is not None)
         assert found.up == ALL_UP
         assert found.shown("gpushare_container_memory_counted_bytes", "pod") == {"a": 5}
@@ -208,7 +211,7 @@ async def test_what_isolation_counts_is_shown_and_a_spoilt_region_told_once(tmp_
     assert [(each["event"], each["region"]) for each in reported] == [("region_unreadable", "a-uid/main")]
 
 
-async def test_a_folder_of_isolation_that_cannot_be_listed_costs_its_series(tmp_path: Path) -> None:
+async def test_an_unreadable_isolation_directory_loses_its_series(tmp_path: Path) -> None:
     (tmp_path / "isolation").touch()
     async with setting(tmp_path) as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
@@ -216,7 +219,7 @@ async def test_a_folder_of_isolation_that_cannot_be_listed_costs_its_series(tmp_
         assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
 
 
-async def test_a_node_that_the_cluster_does_not_have_is_told(tmp_path: Path) -> None:
+async def test_a_node_missing_from_the_cluster_is_logged(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         found.node.changed([Deleted("n")])
         with capture_logs() as reported:
@@ -225,16 +228,15 @@ async def test_a_node_that_the_cluster_does_not_have_is_told(tmp_path: Path) -> 
     assert reasons == ["NODE_NAME='n': no such node in the cluster"]
 
 
-async def test_what_is_too_old_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stale_snapshot_is_not_exported(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
-        real = time.monotonic
-        monkeypatch.setattr(time, "monotonic", lambda: real() + 61)
+        found.late_s = 61
         assert found.up == dict.fromkeys(ALL_UP, 0)
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}
 
 
-async def test_a_defect_costs_a_round_and_not_the_daemon(tmp_path: Path) -> None:
+async def test_a_bug_fails_one_round_and_not_the_daemon(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         good, found.cards.answer = found.cards.answer, ZeroDivisionError()
         with capture_logs() as reported:
@@ -244,7 +246,7 @@ async def test_a_defect_costs_a_round_and_not_the_daemon(tmp_path: Path) -> None
         await rounds(found, lambda: found.sampler.snapshot is not None)
 
 
-async def test_a_scrape_is_sound_text_and_openmetrics(tmp_path: Path) -> None:
+async def test_a_scrape_is_valid_text_and_openmetrics(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         rich = reading(0, energy_mj=5, ecc_corrected=1, ecc_corrected_ever=2, xids={31: 1}, last_xid=31)
         found.cards.answer = Readings((rich,))
@@ -274,14 +276,14 @@ async def test_a_snapshot_is_rendered_before_it_is_asked_for(
             assert b"DCGM_FI_DEV_FB_USED" in page
 
 
-async def test_formats_that_nobody_needs_are_not_kept(tmp_path: Path) -> None:
+async def test_unused_formats_are_not_kept(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         pages = {found.exposition(f"application/openmetrics-text; version=1.0.{i}") for i in range(20)}
         assert len(pages) == 20
         assert len(found.exposition._pages) <= 4
 
 
-def test_a_mirror_keeps_what_it_hears_and_tells_a_trouble_once() -> None:
+def test_a_mirror_keeps_its_objects_and_logs_a_problem_once() -> None:
     mirror: Mirror[str] = Mirror(KubeClient(ApiAccess(host="http://127.0.0.1:9")), own_node("n"))  # type: ignore[arg-type]
     assert mirror.latest(60) is None
     mirror.changed([Upserted("a", "1"), Upserted("b", "2"), Upserted("a", "3"), Deleted("b"), Deleted("c")])

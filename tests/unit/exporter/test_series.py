@@ -9,18 +9,18 @@ from gpushare.exporter.series import series_of
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.model.readings import CardReading, ProcessReading, Readings
 from gpushare.monitoring import catalogue
-from tests.unit.exporter.scene import (
+from tests.unit.exporter.builders import (
     MIB,
     T4,
     gpu_pod,
-    held,
     isolation,
+    limited,
+    other_pod,
     process,
     reading,
     ref,
     shared,
     snapshot,
-    stranger,
     use,
     values,
     whole,
@@ -72,7 +72,7 @@ def test_all_points_have_all_labels_and_no_two_have_the_same() -> None:
             assert len(set(labels)) == len(labels)
 
 
-def test_a_card_that_tells_everything_has_every_metric_of_the_catalogue() -> None:
+def test_a_gpu_with_all_values_has_every_metric_of_the_catalogue() -> None:
     silent = dict.fromkeys(field.name for field in fields(CardReading) if field.default is None)
     telling = {name: 1 for name in silent if name not in ("processes", "xids")}
     card = reading(0, process(10, 1000, 20), xids={31: 1}, **telling)
@@ -81,7 +81,7 @@ def test_a_card_that_tells_everything_has_every_metric_of_the_catalogue() -> Non
         [gpu_pod("a")],
         [shared("a")],
         {10: ref("a")},
-        isolation=isolation(held("a", use(1000))),
+        isolation=isolation(limited("a", use(1000))),
         at=1.0,
         took_s={"nvml": 0.1},
     )
@@ -111,9 +111,9 @@ def test_an_idle_container_is_0_and_not_missing() -> None:
     assert values(busy(), "gpushare_container_utilization_ratio", "pod") == {"a": 0.23, "b": 0}
 
 
-def test_s1_a_pod_with_a_whole_card_is_told_as_one_with_a_share() -> None:
+def test_s1_a_whole_gpu_pod_has_the_series_of_a_pod_with_a_share() -> None:
     found = snapshot(
-        [reading(0, process(7, 15343))], [stranger("bert")], [whole("bert", 0)], {7: ref("bert")}
+        [reading(0, process(7, 15343))], [other_pod("bert")], [whole("bert", 0)], {7: ref("bert")}
     )
     assert values(found, USED, "PodName") == {"bert": 15343}
     assert values(found, ALLOCATED, "PodName") == {"bert": T4}
@@ -126,25 +126,25 @@ def test_a_process_in_no_pod_has_no_names() -> None:
 
 
 def test_a_process_in_a_pod_without_a_share_has_its_names() -> None:
-    found = snapshot([reading(0, process(7, 100))], [stranger("x")], containers_by_pid={7: ref("x")})
+    found = snapshot([reading(0, process(7, 100))], [other_pod("x")], containers_by_pid={7: ref("x")})
     assert values(found, USED, "PodName") == {"x": 100}
     assert values(found, ALLOCATED, "PodName") == {}
 
 
-def test_a_process_that_has_ended_or_whose_pod_is_not_known_is_nobodys() -> None:
+def test_a_process_that_has_ended_or_has_an_unknown_pod_has_no_owner() -> None:
     found = snapshot(
         [reading(0, process(7, 100), process(8, 50))], [gpu_pod("a")], containers_by_pid={7: ref("gone")}
     )
     assert values(found, USED, "PodName") == {}
 
 
-def test_a_container_that_the_api_does_not_tell_yet_is_told_by_its_pod() -> None:
+def test_a_container_missing_from_the_api_is_found_by_its_pod() -> None:
     pod = replace(gpu_pod("a"), containers={})
     found = snapshot([reading(0, process(7, 100))], [pod], containers_by_pid={7: ref("a")})
     assert values(found, USED, "PodName", "ContainerName") == {("a", ""): 100}
 
 
-def test_a_process_that_does_not_tell_its_memory_makes_the_sum_unknown() -> None:
+def test_a_process_with_unknown_memory_makes_the_sum_unknown() -> None:
     silent = ProcessReading(11, None, None)
     found = snapshot(
         [reading(0, process(10, 100, 5), silent)],
@@ -157,13 +157,13 @@ def test_a_process_that_does_not_tell_its_memory_makes_the_sum_unknown() -> None
     assert values(found, ALLOCATED, "PodName") == {"a": 4308}
 
 
-def test_a_card_that_lists_no_processes_tells_nobodys_use() -> None:
+def test_a_gpu_without_a_process_list_has_no_usage_of_pods() -> None:
     found = snapshot([reading(0, processes=None)], [gpu_pod("a")], [shared("a")])
     assert {SM, USED} & names(found) == set()
     assert values(found, ALLOCATED, "PodName") == {"a": 4308}
 
 
-def test_the_accelerators_of_a_container_are_told_as_cadvisor_did() -> None:
+def test_the_accelerators_of_a_container_have_the_series_of_cadvisor() -> None:
     found = snapshot([reading(0, used_bytes=5 * MIB, gpu_percent=40)], [gpu_pod("a")], [shared("a")])
     labels = ("pod", "make", "model", "acc_id")
     key = ("a", "nvidia", "Tesla T4", "GPU-0")
@@ -172,7 +172,7 @@ def test_the_accelerators_of_a_container_are_told_as_cadvisor_did() -> None:
     assert values(found, "container_accelerator_duty_cycle", *labels) == {key: 40}
 
 
-def test_a_container_that_was_given_a_card_twice_is_told_once() -> None:
+def test_a_container_with_a_gpu_twice_has_one_series() -> None:
     found = snapshot([reading(0)], [gpu_pod("a")], [shared("a"), whole("a", 0)])
     (series,) = [each for each in series_of(found) if each.metric.name == ALLOCATED]
     assert [value for _, value in series.points] == [T4]
@@ -201,7 +201,7 @@ def test_a_container_that_was_given_a_card_twice_is_told_once() -> None:
         ("pcie_replays", 4, "PCIE_REPLAY_COUNTER", 4, "pcie_replays", 4),
     ],
 )
-def test_a_number_is_told_in_the_sources_unit_and_in_base_units(
+def test_a_value_is_exported_in_the_unit_of_dcgm_and_in_base_units(
     field: str, reported: int, source: str, in_source: float, own: str, in_own: float
 ) -> None:
     found = snapshot([reading(0, **{field: reported})])
@@ -212,7 +212,7 @@ def test_a_number_is_told_in_the_sources_unit_and_in_base_units(
         assert {f"DCGM_FI_DEV_{source}", f"gpushare_card_{own}"} & silent == set()
 
 
-def test_errors_are_told_by_kind() -> None:
+def test_errors_are_exported_by_kind() -> None:
     card = reading(
         0,
         ecc_corrected=1,
@@ -241,7 +241,7 @@ def test_the_device_is_the_one_in_dev() -> None:
 # --- sources ------------------------------------------------------------------------------------
 
 
-def test_a_source_that_is_down_costs_its_own_series_and_says_so() -> None:
+def test_a_source_that_is_down_loses_its_series_and_is_reported() -> None:
     all_names = names(busy())
     without = {
         "pods": replace(busy(), node_pods=None),
@@ -258,8 +258,8 @@ def test_a_source_that_is_down_costs_its_own_series_and_says_so() -> None:
     assert values(down, "gpushare_exporter_source_up", "source") == up
 
 
-def test_whatever_is_missing_costs_series_and_makes_none_up() -> None:
-    """All combinations of sources that are down; shares may be told by less, and then as well."""
+def test_missing_sources_remove_series_and_add_none() -> None:
+    """All combinations of sources that are down; some sources can replace others for the shares."""
     all_names = names(busy())
     for down in product((False, True), repeat=5):
         parts = zip(("readings", "containers_by_pid", "devices", "node_pods", "node"), down, strict=True)
@@ -275,14 +275,14 @@ def test_whatever_is_missing_costs_series_and_makes_none_up() -> None:
         assert values(found, SM, "PodName") in ({}, {"a": 23}, {"a": 23, "b": 0})
 
 
-def test_without_a_driver_only_the_exporter_itself_is_told() -> None:
+def test_without_a_driver_only_series_of_the_exporter_remain() -> None:
     assert names(replace(busy(), readings=None)) == {
         "gpushare_exporter_source_up",
         "gpushare_exporter_unreadable_regions",
     }
 
 
-def test_cards_that_cannot_be_read_are_counted() -> None:
+def test_gpus_that_cannot_be_read_are_counted() -> None:
     found = replace(busy(), readings=Readings((), {0: "GPU is lost"}))
     assert values(found, "gpushare_exporter_unreadable_cards") == {(): 1}
     assert values(found, "DCGM_FI_DEV_FB_USED", "gpu") == {}

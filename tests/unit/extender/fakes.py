@@ -131,7 +131,7 @@ class FakeApi:
         if self.lease is not None and record.version != self.lease.version:
             raise refused(409, "the object has been modified")
         self.writes += 1
-        # A real API server, too, makes a Lease anew that it is told to replace and does not have.
+        # A real API server, too, creates a Lease that a PUT replaces and that does not exist.
         uid = self.lease.uid if self.lease else f"uid-{self.writes}"
         self.lease = replace(record, version=str(self.writes), uid=uid)
         return self.lease

@@ -18,7 +18,7 @@ from gpushare.model.demand import Amount, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import Event, KubeApi
-from tests.support.builders import demand, free, node, pod, unmanaged
+from tests.builders.scheduling import demand, free, node, pod, unmanaged
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence
 
@@ -125,7 +125,7 @@ async def test_a_second_attempt_repeats_the_mode_of_the_first() -> None:
         assert [usage.schedulable for usage in r.cluster.ledger.books["n"].usages] == [False, True]
 
 
-async def test_the_note_of_each_bind_shows_what_is_left_after_it() -> None:
+async def test_the_event_of_each_bind_shows_the_free_units_after_it() -> None:
     async with rig(node("n", 14), *(pod(uid, 4) for uid in "abc")) as r:
         for uid in "abc":
             await r.bind(uid)
@@ -136,7 +136,7 @@ async def test_the_note_of_each_bind_shows_what_is_left_after_it() -> None:
         ]
 
 
-async def test_the_note_names_every_card() -> None:
+async def test_the_note_names_every_gpu() -> None:
     async with rig(node("n", 14, 14), pod("a", demand(8, cards=2))) as r:
         await r.bind("a")
         assert r.notes[0].text == (
@@ -217,7 +217,7 @@ async def test_a_pod_that_requests_no_gpushare_resource_is_rejected_by_name_and_
         assert await r.bind("a") == BindResult()
 
 
-async def test_a_pod_that_requests_zero_is_bound_as_filter_let_it_pass_and_takes_no_card() -> None:
+async def test_a_pod_that_requests_zero_is_bound_as_filter_let_it_pass_and_takes_no_gpu() -> None:
     async with rig(node("n", 14, mode=Mode.CGPU, pods_per_card=1), pod("a", 4), pod("zero", 0)) as r:
         assert await r.bind("zero") == BindResult()
         assert await r.bind("a") == BindResult()
@@ -278,7 +278,7 @@ async def test_a_clear_rejection_releases_the_units(status: int, reason: str) ->
         assert r.notes == []
 
 
-async def test_a_rejection_of_a_second_attempt_does_not_release_what_the_first_may_still_take() -> None:
+async def test_a_rejection_of_a_second_attempt_does_not_release_units_of_the_first() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script += [fail(silence()), fail(refused(403))]
         await r.bind("a")
@@ -302,7 +302,7 @@ async def test_an_unclear_answer_keeps_the_units(error: Exception) -> None:
         assert "a" in r.binder.unclear
 
 
-async def test_a_second_attempt_on_the_same_node_posts_the_same_cards_again() -> None:
+async def test_a_second_attempt_on_the_same_node_posts_the_same_gpus_again() -> None:
     async with rig(node("n", 14, 14), pod("a", 4), pod("b", 10)) as r:
         r.api.script.append(fail(silence()))
         await r.bind("a")
@@ -341,7 +341,7 @@ async def test_past_the_deadline_an_unbound_pod_goes_to_another_node() -> None:
         assert (r.free("n"), r.free("m")) == ([14], [10])
 
 
-async def test_asking_for_the_same_pod_again_after_success_posts_nothing() -> None:
+async def test_a_repeated_bind_after_success_posts_nothing() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         await r.bind("a")
         assert await r.bind("a") == BindResult()
@@ -375,7 +375,7 @@ async def test_a_conflict_with_another_writer_counts_the_pod_where_it_is() -> No
         assert (r.free("n"), r.free("m")) == ([14], [10])
 
 
-async def test_a_conflict_because_the_pod_is_a_new_one_forgets_the_old() -> None:
+async def test_a_conflict_with_a_new_pod_of_that_name_releases_the_old_one() -> None:
     async with rig(node("n", 14), pod("a", 4, name="web")) as r:
 
         async def replaced(api: FakeApi, _: object) -> None:
@@ -395,7 +395,7 @@ async def test_a_conflict_on_a_pod_that_is_unbound_releases_it() -> None:
         assert r.free() == [14]
 
 
-async def test_a_conflict_that_cannot_be_looked_into_keeps_the_units() -> None:
+async def test_a_conflict_that_cannot_be_verified_keeps_the_units() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script.append(fail(refused(409)))
         r.api.read_error = silence()
@@ -473,7 +473,7 @@ async def test_a_pod_that_goes_while_its_bind_is_under_way_reserves_nothing() ->
 # --- defects -------------------------------------------------------------------------------------
 
 
-async def test_a_crash_costs_one_bind_and_keeps_its_units() -> None:
+async def test_an_aborted_bind_fails_alone_and_keeps_its_units() -> None:
     async with rig(node("n", 14), pod("a", 4), pod("b", 4)) as r:
         r.api.script.append(fail(RuntimeError("a defect")))
         outcome = await r.bind("a")
@@ -483,7 +483,7 @@ async def test_a_crash_costs_one_bind_and_keeps_its_units() -> None:
         assert await r.bind("b") == BindResult()
 
 
-async def test_a_crash_of_a_bind_whose_pod_the_watch_has_not_shown_is_tracked_too() -> None:
+async def test_an_aborted_bind_of_a_pod_unknown_to_the_watch_is_tracked_too() -> None:
     async with rig(node("n", 14)) as r:
         r.api.has(pod("a", 4))
         r.api.script.append(fail(RuntimeError("a defect")))

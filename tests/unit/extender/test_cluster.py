@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.extender.cluster import Cluster
 from gpushare.model.changes import Deleted, Upserted
-from tests.support.builders import node, pod
+from tests.builders.scheduling import node, pod
 
 
 def with_node() -> Cluster:
@@ -32,7 +32,7 @@ def usable(cluster: Cluster) -> list[int]:
         ("9" * 5000, [0, 1, 2], ("9" * 5000,)),
     ],
 )
-def test_entries_that_name_no_card_disable_nothing_and_are_named(
+def test_entries_that_name_no_gpu_disable_nothing_and_are_named(
     text: str, left: list[int], junk: tuple[str, ...]
 ) -> None:
     cluster = with_node()
@@ -40,7 +40,7 @@ def test_entries_that_name_no_card_disable_nothing_and_are_named(
     assert usable(cluster) == left
 
 
-def test_a_list_that_is_deleted_gives_its_cards_back() -> None:
+def test_a_deleted_list_makes_its_gpus_healthy_again() -> None:
     cluster = with_node()
     cluster.change_unhealthy([Upserted("n", "0,1")])
     assert cluster.change_unhealthy([Deleted("n")]) == {}
@@ -67,7 +67,7 @@ async def test_every_task_that_waits_for_a_pod_is_woken_by_any_change_of_it() ->
         await waits[2]
 
 
-async def test_one_who_gave_up_waiting_does_not_disturb_the_next_change() -> None:
+async def test_a_cancelled_waiter_does_not_affect_the_next_change() -> None:
     cluster = Cluster()
     wait = asyncio.create_task(cluster.next_change("a"))
     await asyncio.sleep(0)

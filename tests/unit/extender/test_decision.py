@@ -8,7 +8,7 @@ from gpushare.model.annotations import Shares
 from gpushare.model.demand import Amount
 from gpushare.scheduling.events import Reserved
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.support.builders import cluster, demand, node, pod
+from tests.builders.scheduling import cluster, demand, node, pod
 
 SHARES: Shares = ((0, Amount(4)), (1, Amount(4)))
 WANTED = demand(8, cards=2)
@@ -18,18 +18,18 @@ def told(ledger: Ledger) -> Decision:
     return decided(pod("p", WANTED), ledger.books["n"], WANTED, SHARES)
 
 
-def test_what_is_left_on_each_card_is_the_same_before_and_after_the_reservation() -> None:
+def test_the_free_units_are_the_same_before_and_after_the_reservation() -> None:
     before = cluster(node("n", 14, 22), pod("q", 3, at="n", card=0))
     text = "placed on node n: 4 units on card 0 (7 of 14 left), 4 units on card 1 (18 of 22 left)"
     assert told(before).text == text
     assert told(apply(before, Reserved(pod("p", WANTED), WANTED, "n", SHARES))).text == text
 
 
-def test_a_card_that_the_node_has_lost_is_named_without_numbers() -> None:
+def test_a_gpu_that_the_node_has_lost_is_named_without_numbers() -> None:
     assert told(cluster(node("n", 14))).text.endswith("4 units on card 0 (10 of 14 left), 4 units on card 1")
 
 
-def test_the_size_that_the_original_tells_is_that_of_the_lowest_card() -> None:
+def test_the_size_annotation_of_the_aliyun_extender_is_that_of_the_lowest_gpu() -> None:
     assert units_of_lowest(cluster(node("n", 14, 22)).books["n"], SHARES) == 14
     assert units_of_lowest(cluster(node("n")).books["n"], SHARES) == 0
 

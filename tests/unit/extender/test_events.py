@@ -15,7 +15,7 @@ from gpushare.model.demand import Malformed
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import pod_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
-from tests.support.builders import node, pod
+from tests.builders.scheduling import node, pod
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, refused
 
@@ -137,7 +137,7 @@ async def test_a_pod_that_fits_on_a_node_gets_no_event() -> None:
         await scene.texts()
 
 
-async def test_a_pod_that_the_scheduler_has_not_tried_yet_is_not_explained() -> None:
+async def test_a_pod_that_the_scheduler_has_not_tried_has_no_explanation() -> None:
     scene = scene_with(*FULL, pod("p", 4))
     scene.explain()
     async with scene.writing():
@@ -152,7 +152,7 @@ async def test_a_malformed_pod_gets_its_problem() -> None:
     assert [(note.reason, note.text) for note in scene.api.notes] == [(EVENT_MALFORMED, "limit is -4")]
 
 
-async def test_without_the_right_to_events_the_mode_is_reduced_until_the_right_is_granted() -> None:
+async def test_without_permission_for_events_it_is_degraded_until_that_is_granted() -> None:
     scene = scene_with(*FULL, waiting("p"))
     scene.api.note_errors = deque([refused(403), None])
     async with scene.writing():

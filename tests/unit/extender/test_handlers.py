@@ -8,7 +8,7 @@ from gpushare.extender.handlers import NodeHandler, SyncStatus
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
-from tests.support.builders import node
+from tests.builders.scheduling import node
 from tests.unit.extender.fakes import refused
 
 
@@ -43,9 +43,7 @@ def test_config_maps_are_not_waited_for(feeds: SyncStatus) -> None:
 
 
 @pytest.mark.parametrize("resource", ["configmaps", "secrets"])
-def test_a_missing_right_that_it_can_do_without_is_a_reduced_mode_that_is_said_once(
-    feeds: SyncStatus, resource: str
-) -> None:
+def test_a_missing_optional_permission_is_logged_once_as_degraded(feeds: SyncStatus, resource: str) -> None:
     with capture_logs() as logs:
         for _ in range(2):
             feeds.failed(resource, refused(403, "no"), 1.0)
@@ -53,7 +51,7 @@ def test_a_missing_right_that_it_can_do_without_is_a_reduced_mode_that_is_said_o
 
 
 @pytest.mark.parametrize(("resource", "status"), [("nodes", 403), ("configmaps", 500)])
-def test_other_trouble_is_none(feeds: SyncStatus, resource: str, status: int) -> None:
+def test_other_errors_are_not_reported(feeds: SyncStatus, resource: str, status: int) -> None:
     with capture_logs() as logs:
         feeds.failed(resource, refused(status, "no"), 1.0)
     assert [(entry["event"], entry["resource"]) for entry in logs] == [("watch_restarted", resource)]
@@ -69,7 +67,7 @@ def test_trouble_after_the_list_makes_nothing_missing(feeds: SyncStatus) -> None
 @pytest.mark.parametrize(
     ("mode", "most"), [(Mode.CGPU, 3), (Mode.SHARE, 0), (Mode.CORE_MEM, 0), (Mode.MPS, 0)]
 )
-def test_only_cards_of_mode_cgpu_hold_so_many_pods_at_most(feeds: SyncStatus, mode: Mode, most: int) -> None:
+def test_only_gpus_of_mode_cgpu_limit_the_number_of_pods(feeds: SyncStatus, mode: Mode, most: int) -> None:
     cluster = Cluster()
     NodeHandler(cluster, feeds, cgpu_pods=3).changed([Upserted("n", node("n", 14, mode=mode))])
     found = cluster.ledger.books["n"].node
@@ -77,7 +75,7 @@ def test_only_cards_of_mode_cgpu_hold_so_many_pods_at_most(feeds: SyncStatus, mo
     assert found.pods_per_card == most
 
 
-def test_a_node_that_changes_its_mode_changes_how_many_pods_its_cards_hold(feeds: SyncStatus) -> None:
+def test_a_change_of_the_mode_changes_the_number_of_pods_per_gpu(feeds: SyncStatus) -> None:
     cluster = Cluster()
     intake = NodeHandler(cluster, feeds, cgpu_pods=3)
     for mode in (Mode.CGPU, Mode.SHARE):
@@ -87,7 +85,7 @@ def test_a_node_that_changes_its_mode_changes_how_many_pods_its_cards_hold(feeds
     assert "n" not in cluster.ledger.books
 
 
-def test_what_is_odd_about_a_node_is_said_once(feeds: SyncStatus) -> None:
+def test_problems_of_a_node_are_logged_once(feeds: SyncStatus) -> None:
     intake = NodeHandler(Cluster(), feeds, cgpu_pods=3)
     with capture_logs() as logs:
         for _ in range(2):

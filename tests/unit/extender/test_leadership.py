@@ -19,7 +19,7 @@ from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import Deadlines
 from gpushare.model.changes import Upserted
 from gpushare.ports import LeaseRecord
-from tests.support.builders import node, pod
+from tests.builders.scheduling import node, pod
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, gated, refused, silence
 
@@ -109,7 +109,7 @@ UNHELD = LeaseRecord("", "", 0, "", 0, "v")
 
 
 @pytest.mark.parametrize("lease", [None, UNHELD], ids=["absent", "never-held"])
-async def test_a_lease_that_tells_nothing_is_waited_for_in_full_and_caught_up_with(
+async def test_an_invalid_lease_is_waited_for_in_full_and_followed_by_a_catch_up(
     lease: LeaseRecord | None,
 ) -> None:
     """It may have been deleted while it was held, or another replica may bind without one."""
@@ -147,7 +147,7 @@ async def running_after_scouting(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_lease_that_was_free_since_before_the_lists_is_led_without_listing_again() -> None:
+async def test_a_lease_that_was_free_before_the_lists_needs_no_new_lists() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     async with running_after_scouting(api, catch_up, lambda: None) as leadership:
         await until(lambda: leadership.leads)
@@ -159,7 +159,7 @@ async def test_a_lease_that_was_free_since_before_the_lists_is_led_without_listi
     [(None, FREE), (FREE, replace(FREE, version="w")), (None, OTHER), (OTHER, FREE)],
     ids=["taken-and-given-back", "taken-and-given-back-again", "held-now", "was-held"],
 )
-async def test_a_lease_that_was_held_since_before_the_lists_needs_new_ones(
+async def test_a_lease_that_was_held_before_the_lists_requires_new_lists(
     before: LeaseRecord | None, after: LeaseRecord | None
 ) -> None:
     api, catch_up = FakeApi(), CatchUp()
@@ -169,7 +169,7 @@ async def test_a_lease_that_was_held_since_before_the_lists_needs_new_ones(
         assert not leadership.leads
 
 
-async def test_an_old_look_at_the_lease_counts_for_the_first_term_only() -> None:
+async def test_an_old_observation_of_the_lease_counts_for_the_first_term_only() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     leadership = candidate(api, catch_up, FAST)
     await leadership.observe_lease()
@@ -182,7 +182,7 @@ async def test_an_old_look_at_the_lease_counts_for_the_first_term_only() -> None
 
 
 @pytest.mark.parametrize("before", [OTHER, FREE, None], ids=["held", "free", "absent"])
-async def test_a_lease_that_is_absent_is_waited_for_whatever_was_seen_before_the_lists(
+async def test_an_absent_lease_is_waited_for_regardless_of_earlier_observations(
     before: LeaseRecord | None,
 ) -> None:
     api, catch_up = FakeApi(lease=before), open_gate()
@@ -193,7 +193,7 @@ async def test_a_lease_that_is_absent_is_waited_for_whatever_was_seen_before_the
         assert catch_up.begun == 0
 
 
-async def test_a_look_at_the_lease_that_fails_counts_for_nothing() -> None:
+async def test_a_failed_observation_of_the_lease_is_ignored() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     api.lease_errors.append(silence())
     async with running_after_scouting(api, catch_up, lambda: None) as leadership:
@@ -213,7 +213,7 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
 # --- a Lease that the API server refuses ---------------------------------------------------------
 
 
-async def test_without_the_right_to_the_lease_no_replica_binds_and_both_ways_out_are_named() -> None:
+async def test_without_permission_for_the_lease_no_replica_binds_and_both_remedies_are_named() -> None:
     api = FakeApi(lease_verbs=())
     async with running(api) as leadership:
         await until(lambda: leadership.degraded)
@@ -236,11 +236,11 @@ async def test_a_rejection_does_not_make_a_follower_bind() -> None:
 
 
 @pytest.mark.parametrize("by_flag", [False, True])
-async def test_a_holder_that_is_rejected_its_lease_binds_until_its_deadline_and_goes_on_after_it(
+async def test_a_holder_whose_renewal_is_rejected_binds_until_its_deadline_and_recovers_later(
     *,
     by_flag: bool,
 ) -> None:
-    """Nobody else can have held it: the Lease is still the holder's."""
+    """No other extender can have had it: the Lease still names the holder."""
     api, catch_up = FakeApi(lease=FREE), open_gate()
     async with running(api, catch_up, QUICK, by_flag=by_flag) as leadership:
         await until(lambda: leadership.leads)
@@ -257,7 +257,7 @@ async def test_a_holder_that_is_rejected_its_lease_binds_until_its_deadline_and_
         assert catch_up.begun == 1
 
 
-async def test_a_right_to_read_the_lease_is_not_enough_to_bind() -> None:
+async def test_permission_to_read_the_lease_is_not_enough_to_bind() -> None:
     api = FakeApi(lease_verbs=("get",))
     async with running(api, durations=QUICK, by_flag=True) as leadership:
         await until(lambda: leadership.degraded)
@@ -286,7 +286,7 @@ async def without_lease(catch_up: CatchUp | None = None) -> AsyncIterator[tuple[
         yield leadership, api
 
 
-async def test_by_choice_a_replica_binds_without_a_lease_after_a_full_wait_and_a_catch_up() -> None:
+async def test_by_flag_a_replica_binds_without_a_lease_after_a_full_wait_and_a_catch_up() -> None:
     began, catch_up = time.monotonic(), CatchUp()
     async with without_lease(catch_up) as (leadership, _):
         await until(lambda: leadership.degraded)
@@ -346,7 +346,7 @@ async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
         assert catch_up.begun == 2
 
 
-async def test_it_goes_on_for_as_long_as_it_is_rejected() -> None:
+async def test_it_continues_as_long_as_it_is_rejected() -> None:
     catch_up = open_gate()
     async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)
@@ -366,7 +366,7 @@ async def test_a_replica_that_loses_the_race_for_the_lease_does_not_lead() -> No
         assert leadership.fence() == NOT_HELD
 
 
-async def test_an_api_that_is_away_makes_no_leader() -> None:
+async def test_an_unavailable_api_makes_no_leader() -> None:
     api = FakeApi(lease_errors=deque([silence()]))
     async with running(api) as leadership:
         await until(lambda: not api.lease_errors)
@@ -383,7 +383,7 @@ async def test_a_holder_that_cannot_renew_stops_binding_before_the_lease_is_up()
         assert leadership.fence() == NOT_HELD
 
 
-async def test_a_holder_goes_on_after_a_renewal_that_failed_once() -> None:
+async def test_a_holder_continues_after_one_failed_renewal() -> None:
     api = FakeApi(lease=FREE)
     async with running(api, durations=FAST) as leadership:
         await until(lambda: leadership.leads)
@@ -446,11 +446,11 @@ class DeletingApi(FakeApi):
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_a_lease_that_was_deleted_and_made_anew_by_a_renewal_is_waited_for_in_full(
+async def test_a_lease_deleted_and_recreated_by_a_renewal_is_waited_for_in_full(
     *,
     answers: bool,
 ) -> None:
-    """Somebody else may have created it in between, and bind until it finds it gone."""
+    """Another extender may have created it in between, and binds until it finds it gone."""
     api, catch_up = DeletingApi(lease=FREE, answers=answers), open_gate()
     async with running(api, catch_up, QUICK) as leadership:
         await until(lambda: leadership.leads)
@@ -481,7 +481,7 @@ async def test_at_an_end_with_no_bind_under_way_the_lease_is_released() -> None:
 
 
 async def test_a_holder_that_ends_in_any_other_way_lets_its_lease_lapse() -> None:
-    """A POST of its own may be under way, and the next holder of a Lease that is given back does not wait."""
+    """A bind may be in progress, and the next holder of a released Lease does not wait."""
     api = FakeApi(lease=FREE)
     async with running(api) as leadership:
         await until(lambda: leadership.leads)

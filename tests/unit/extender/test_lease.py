@@ -34,7 +34,7 @@ def record(
 # --- look ----------------------------------------------------------------------------------------
 
 
-def test_a_first_look_dates_what_it_sees_from_now() -> None:
+def test_a_first_observation_starts_now() -> None:
     assert observe(None, record(), 5.0) == Observation(record(), 5.0)
 
 
@@ -100,7 +100,7 @@ def test_the_time_that_the_holder_wrote_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("found", [None, record("", transitions=0)], ids=["absent", "never-held"])
-def test_a_lease_that_tells_nothing_of_who_could_be_binding_is_waited_for_in_full(
+def test_a_lease_without_a_known_holder_is_waited_for_in_full(
     found: LeaseRecord | None,
 ) -> None:
     assert TERMS.take_over_s == TERMS.lease_s + TERMS.post_s
@@ -111,11 +111,11 @@ def test_after_a_lease_that_was_released_one_may_bind_at_once() -> None:
     assert binds_from(Observation(record(""), 0.0), TERMS, 4.0) == 4.0
 
 
-def test_after_a_holder_that_fell_silent_its_last_post_must_have_ended() -> None:
+def test_a_new_holder_waits_for_the_last_post_of_a_lost_one() -> None:
     assert binds_from(Observation(record(), 100.0), TERMS, 115.0) == 118.0
 
 
-def test_a_holder_that_is_silent_for_long_needs_no_more_wait() -> None:
+def test_a_holder_lost_long_ago_needs_no_more_wait() -> None:
     assert binds_from(Observation(record(), 100.0), TERMS, 500.0) == 500.0
 
 
@@ -222,7 +222,7 @@ class ServerFake:
 
 @dataclass
 class Replica:
-    """The steps of ``leadership`` one by one, with a clock of its own and any pause between them.
+    """The steps of ``leadership`` one by one, with its clock and any pause between them.
 
     ``refused``: the API server lets it do nothing about the Lease. ``by_flag``: it may then go alone.
     """

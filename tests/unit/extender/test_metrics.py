@@ -5,11 +5,11 @@ from prometheus_client import CollectorRegistry
 from gpushare.extender.metrics import PodCollector
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
-from tests.support.builders import demand, pod
+from tests.builders.scheduling import demand, pod
 
 
 def shown(*pods: Pod) -> tuple[float | None, float | None]:
-    """How many pods wait, and what the most modest of them asks for."""
+    """The number of waiting pods, and the smallest request among them."""
     registry = CollectorRegistry()
     registry.register(PodCollector(lambda: pods))
     pending, least = "gpushare_pods_pending", "gpushare_pods_pending_least_units"
@@ -20,7 +20,7 @@ def test_pods_without_a_node_wait() -> None:
     assert shown(pod("a", 6), pod("b", 4), pod("c", 2, at="n")) == (2, 4)
 
 
-def test_a_pod_of_several_cards_requests_its_part_of_each() -> None:
+def test_a_pod_on_several_gpus_requests_its_units_of_each() -> None:
     assert shown(pod("a", demand(6, cards=3))) == (1, 2)
 
 

@@ -1,4 +1,4 @@
-"""Paths and methods of the scheduler's port, as the original's router has them."""
+"""Paths and methods of the scheduler's port, as in the router of the Aliyun extender."""
 
 from typing import cast
 

@@ -10,7 +10,7 @@ from gpushare.model.annotations import even_shares
 from gpushare.model.changes import Upserted
 from gpushare.model.modes import SHARING, Mode
 from gpushare.model.objects import Pod
-from tests.support.builders import demand, free, node, pod
+from tests.builders.scheduling import demand, free, node, pod
 
 KEY_MADE = "2026-01-01T00:00:00Z"
 LATER = "2026-01-02T00:00:00Z"
@@ -33,7 +33,7 @@ def test_a_claim_that_was_edited_is_void() -> None:
     assert SEALER.checked(edited).claim is None
 
 
-def test_only_the_claim_is_taken_from_a_pod_whose_seal_is_wrong() -> None:
+def test_only_the_claim_is_dropped_from_a_pod_with_a_wrong_seal() -> None:
     edited = replace(bound(), claim=pod("a", 4, at="n", card=1).claim)
     assert SEALER.checked(edited) == replace(edited, claim=None)
 
@@ -44,7 +44,7 @@ def test_a_sealed_mode_is_accepted(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("said", [None, Mode.CGPU])
-def test_the_seal_knows_the_mode_regardless_of_the_annotation(said: Mode | None) -> None:
+def test_the_seal_covers_the_mode_regardless_of_the_annotation(said: Mode | None) -> None:
     assert SEALER.checked(replace(bound(mode=Mode.SHARE), mode=said)) == bound(mode=Mode.SHARE)
 
 
@@ -56,12 +56,12 @@ def test_a_claim_that_was_edited_takes_no_mode_with_it() -> None:
 
 
 @pytest.mark.parametrize("seal", [None, "", ".", f"{'0' * 32}.{'0' * 32}"])
-def test_a_mode_without_a_sound_seal_is_not_known(seal: str | None) -> None:
+def test_a_mode_without_a_valid_seal_is_unknown(seal: str | None) -> None:
     found = SEALER.checked(replace(bound(mode=Mode.SHARE), seal=seal))
     assert (found.claim, found.mode) == (None, None)
 
 
-def test_the_cards_of_a_pod_whose_mode_is_not_sealed_are_accepted_and_its_mode_is_not() -> None:
+def test_the_gpus_of_a_pod_whose_mode_is_not_sealed_are_accepted_and_its_mode_is_not() -> None:
     found = SEALER.checked(replace(bound(), mode=Mode.SHARE))
     assert found == bound()
 
@@ -77,15 +77,15 @@ def test_a_seal_is_valid_for_one_pod_on_one_node(stolen: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("seal", [None, "", "0" * 32])
-def test_a_claim_without_a_sound_seal_is_void(seal: str | None) -> None:
+def test_a_claim_without_a_valid_seal_is_void(seal: str | None) -> None:
     assert SEALER.checked(replace(bound(), seal=seal)).claim is None
 
 
-def test_a_seal_of_another_key_is_none() -> None:
+def test_a_seal_of_another_key_is_invalid() -> None:
     assert SEALER.checked(bound(sealer=Sealer(b"x" * 32, KEY_MADE))).claim is None
 
 
-def test_a_seal_that_is_no_ascii_is_none_and_no_crash() -> None:
+def test_a_seal_that_is_no_ascii_is_invalid_and_no_crash() -> None:
     assert SEALER.checked(replace(bound(), seal="sealé")).claim is None
 
 
@@ -109,7 +109,7 @@ def test_a_pod_that_is_not_bound_is_unchanged() -> None:
     assert SEALER.checked(pending) is pending
 
 
-def test_a_seal_fits_an_annotation_and_depends_on_every_part() -> None:
+def test_a_seal_fits_an_annotation_and_depends_on_every_field() -> None:
     shares = even_shares(demand(4), (0,))
     seals = {
         SEALER.seal("a", "n", shares),
@@ -125,7 +125,7 @@ def test_a_seal_fits_an_annotation_and_depends_on_every_part() -> None:
     assert all(seal and all(len(part) == 32 and part.isalnum() for part in seal.split(".")) for seal in seals)
 
 
-def test_in_the_cluster_an_edited_claim_counts_on_every_card_and_a_sealed_one_on_its_own() -> None:
+def test_in_the_cluster_an_edited_claim_counts_on_every_gpu_and_a_sealed_one_on_its_own() -> None:
     cluster = Cluster()
     cluster.sealer = SEALER
     cluster.change_nodes([Upserted("n", node("n", 14, 14))])

@@ -29,7 +29,7 @@ async def test_the_first_replica_makes_a_key_and_the_next_one_reads_it() -> None
     assert await loaded(api) == made
 
 
-async def test_without_the_right_to_the_secret_nothing_is_sealed() -> None:
+async def test_without_permission_for_the_secret_nothing_is_sealed() -> None:
     with capture_logs() as logs:
         assert await loaded(FakeApi(key_errors=deque([refused(403)]))) == Sealer()
     assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", "secrets")]

@@ -12,7 +12,7 @@ from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
 from gpushare.scheduling.ledger import EMPTY_LEDGER
-from tests.support.builders import free, node, pod, reserved, seen
+from tests.builders.scheduling import free, node, pod, reserved, seen
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, silence
 
@@ -123,7 +123,7 @@ async def test_a_post_of_a_pod_that_is_not_unclear_makes_it_none() -> None:
 
 
 @pytest.mark.parametrize("found", [None, pod("new", 4, name="a")])
-async def test_a_pod_that_is_gone_from_etcd_is_forgotten_at_once(found: Pod | None) -> None:
+async def test_a_pod_that_is_gone_from_etcd_is_dropped_at_once(found: Pod | None) -> None:
     async with kept() as k:
         k.api.pods.clear()
         if found:
@@ -152,7 +152,7 @@ async def test_a_rejection_of_the_only_post_releases_an_unbound_pod() -> None:
         assert k.free == [14]
 
 
-async def test_a_rejection_does_not_release_what_an_earlier_post_may_still_take() -> None:
+async def test_a_rejection_does_not_release_units_of_an_earlier_post() -> None:
     async with kept() as k:
         await k.unclear.check(POD, refused=True)
         assert k.free == [10]

@@ -22,8 +22,8 @@ from gpushare.extender.verbs import (
     prioritize_verb,
 )
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
+from tests.builders.scheduling import cluster, node, pod
 from tests.property.strategies import json_values
-from tests.support.builders import cluster, node, pod
 
 Verb = Callable[[bytes, Ledger], VerbResult]
 VERBS = (filter_verb, prioritize_verb, preempt_verb)
@@ -109,7 +109,7 @@ def test_lower_case_keys_of_old_schedulers_are_read() -> None:
     assert filter_verb(body(pod=wire_pod(), nodes=None, nodenames=["m", "n"]), BUSY) == exact
 
 
-def test_keys_that_we_do_not_know_are_passed_over() -> None:
+def test_unknown_keys_are_ignored() -> None:
     found = answer(filter_verb, body(Pod=wire_pod(), NodeNames=["m"], NewInSomeRelease={"x": 1}))
     assert found["NodeNames"] == ["m"]
 
@@ -121,7 +121,7 @@ def test_a_malformed_pod_fits_nowhere_and_each_node_has_the_reason() -> None:
     assert found["FailedAndUnresolvableNodes"] == found["FailedNodes"] == {"m": problem, "n": problem}
 
 
-def test_a_pod_that_requests_nothing_passes_wherever_cards_are_shared() -> None:
+def test_a_pod_that_requests_nothing_passes_wherever_gpus_are_shared() -> None:
     plain = {"metadata": {"name": "web", "namespace": "ns", "uid": "p"}, "spec": {"containers": []}}
     found = answer(filter_verb, body(Pod=plain, NodeNames=["m", "n", "gone"]))
     assert found["NodeNames"] == ["m", "n"]
@@ -138,7 +138,7 @@ def test_a_pod_that_requests_nothing_passes_wherever_cards_are_shared() -> None:
         (body(Pod=wire_pod(), Nodes=None, NodeNames=None), "cannot get node names"),
     ],
 )
-def test_errors_that_callers_of_the_original_know_keep_their_text(request_body: bytes, says: str) -> None:
+def test_errors_of_the_aliyun_extender_keep_their_text(request_body: bytes, says: str) -> None:
     found, error, _ = filter_verb(request_body, BUSY)
     assert error == says
     assert found.decode() == (
@@ -159,7 +159,7 @@ def test_errors_that_callers_of_the_original_know_keep_their_text(request_body: 
         (b'{"Pod":{"x":' + b"[" * 100_000, "nested too deep"),
     ],
 )
-def test_what_cannot_be_read_is_answered_with_what_is_wrong(request_body: bytes, says: str) -> None:
+def test_an_unreadable_request_returns_the_reason(request_body: bytes, says: str) -> None:
     found, error, _ = filter_verb(request_body, BUSY)
     assert says in error
     assert json.loads(found)["Error"] == error
@@ -224,7 +224,7 @@ def test_lower_case_keys_are_read_in_preempt_too() -> None:
     assert preempt_verb(body(pod=wire_pod(12, priority=9), nodenametometavictims=meta), FULL) == exact
 
 
-def test_a_pod_larger_than_any_card_has_no_victims() -> None:
+def test_a_pod_larger_than_any_gpu_has_no_victims() -> None:
     meta = {"n": {"Pods": [{"UID": "low"}], "NumPDBViolations": 0}}
     found = answer(preempt_verb, body(Pod=wire_pod(99, priority=9), NodeNameToMetaVictims=meta), FULL)
     assert found == {"NodeNameToMetaVictims": {}}

@@ -10,8 +10,8 @@ import pytest
 
 from gpushare.installer.install import install
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.support.daemons import DEADLINE_S, Daemon
-from tests.support.installer import packaged
+from tests.builders.library_package import packaged
+from tests.fixtures.daemons import DEADLINE_S, Daemon
 from tests.support.waiting import until
 
 
@@ -45,7 +45,7 @@ def record(tmp_path: Path, *versions: str) -> None:
     fresh.rename(tmp_path / "grants.json")
 
 
-async def test_the_library_is_put_in_place_and_kept_there_until_sigterm(tmp_path: Path) -> None:
+async def test_the_library_is_installed_and_kept_until_sigterm(tmp_path: Path) -> None:
     node = tmp_path / "node"
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
         await until(lambda: current_version(node) is not None)
@@ -56,7 +56,7 @@ async def test_the_library_is_put_in_place_and_kept_there_until_sigterm(tmp_path
     assert (node / "current" / "libgpushare.so").read_text() == "one"
 
 
-async def test_health_and_metrics_tell_what_new_containers_get(tmp_path: Path) -> None:
+async def test_health_and_metrics_report_the_version_of_new_containers(tmp_path: Path) -> None:
     node = tmp_path / "node"
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
         await until(lambda: current_version(node) is not None)
@@ -68,7 +68,7 @@ async def test_health_and_metrics_tell_what_new_containers_get(tmp_path: Path) -
         assert f'gpushare_isolation_library_info{{version="{current_version(node)}"}} 1.0' in page
 
 
-async def test_what_cannot_be_done_is_told_and_tried_again(tmp_path: Path) -> None:
+async def test_a_failed_installation_is_logged_and_retried(tmp_path: Path) -> None:
     node, own = tmp_path / "node", package(tmp_path / "p")
     async with running("install", f"--package={own}", node=node) as installer:
         await until(lambda: current_version(node) is not None)
@@ -94,7 +94,7 @@ async def test_a_version_goes_when_the_last_container_lets_go_of_it(tmp_path: Pa
         await until(lambda: installed_versions(node) == (current_version(node),))
 
 
-async def test_without_a_record_every_version_stays_and_the_log_says_why(tmp_path: Path) -> None:
+async def test_without_a_record_every_version_stays_with_a_log_entry(tmp_path: Path) -> None:
     node = tmp_path / "node"
     old = install(package(tmp_path / "old", "old"), node)
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:

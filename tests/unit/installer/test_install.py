@@ -17,9 +17,9 @@ from gpushare.installer import install as module
 from gpushare.installer.install import SUMS, install, prune, withdraw
 from gpushare.isolation.layout import PRELOAD_TEXT, is_version
 from gpushare.isolation.versions import UnknownUsage, current_version, installed_versions
-from tests.support.installer import packaged
+from tests.builders.library_package import packaged
 
-NOBODY = frozenset[str]()
+NO_VERSIONS = frozenset[str]()
 
 
 def package(folder: Path, content: str = "one", launch: str | None = None) -> Path:
@@ -69,7 +69,7 @@ def test_the_same_package_is_the_same_version_wherever_it_is(one: Path, tmp_path
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_everybody_can_read_and_root_alone_can_write_whatever_the_umask(
+def test_all_users_can_read_and_only_root_can_write_with_any_umask(
     one: Path, folder: Path, mask: int
 ) -> None:
     before = os.umask(mask)
@@ -128,7 +128,7 @@ def a_folder(path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [truncated, writable, Path.unlink, a_link, a_folder])
 @pytest.mark.parametrize("name", ["libgpushare.so", "ld.so.preload"])
-def test_a_spoiled_file_is_put_right(
+def test_a_damaged_file_is_repaired(
     one: Path, folder: Path, name: str, spoil: Callable[[Path], None]
 ) -> None:
     version = install(one, folder)
@@ -140,7 +140,7 @@ def test_a_spoiled_file_is_put_right(
     } == wanted
 
 
-def test_what_programs_have_mapped_is_not_written_into(one: Path, folder: Path) -> None:
+def test_mapped_files_are_not_modified(one: Path, folder: Path) -> None:
     path = folder / install(one, folder) / "libgpushare.so"
     path.write_text("spoiled")
     with path.open() as mapped:
@@ -160,7 +160,7 @@ def a_file_in_its_place(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [dangling, a_file_in_its_place, withdraw])
-def test_the_link_is_put_right(one: Path, folder: Path, spoil: Callable[[Path], None]) -> None:
+def test_the_link_is_repaired(one: Path, folder: Path, spoil: Callable[[Path], None]) -> None:
     version = install(one, folder)
     spoil(folder)
     assert current_version(folder) is None
@@ -168,13 +168,13 @@ def test_the_link_is_put_right(one: Path, folder: Path, spoil: Callable[[Path], 
     assert current_version(folder) == version
 
 
-def test_a_folder_where_the_link_should_be_is_named(one: Path, folder: Path) -> None:
+def test_the_error_for_a_directory_in_place_of_the_link_names_it(one: Path, folder: Path) -> None:
     (folder / "current").mkdir(parents=True)
     with pytest.raises(ConfigError, match=r"cannot write .*/gpushare/current: Is a directory"):
         install(one, folder)
 
 
-def test_something_else_where_a_version_should_be_makes_room(one: Path, folder: Path) -> None:
+def test_a_file_at_the_path_of_a_version_is_replaced(one: Path, folder: Path) -> None:
     version = install(one, folder)
     module._remove(folder / version)
     (folder / version).symlink_to("/etc")
@@ -183,7 +183,7 @@ def test_something_else_where_a_version_should_be_makes_room(one: Path, folder: 
     assert not (folder / version).is_symlink()
 
 
-def test_what_a_killed_installer_left_behind_is_cleared_away(one: Path, folder: Path) -> None:
+def test_leftovers_of_a_killed_installer_are_removed(one: Path, folder: Path) -> None:
     half = folder / ".0123456789abcdef.draft"
     half.mkdir(parents=True)
     (half / "libgpushare.so").write_text("ha")
@@ -192,7 +192,7 @@ def test_what_a_killed_installer_left_behind_is_cleared_away(one: Path, folder: 
     assert {path.name for path in folder.iterdir()} == {"current", version}
 
 
-def test_a_library_that_is_not_what_was_packaged_is_refused_by_name(one: Path, folder: Path) -> None:
+def test_the_error_for_a_modified_library_names_it(one: Path, folder: Path) -> None:
     (one / "libgpushare.so").write_text("other")
     with pytest.raises(ConfigError, match=r"one/libgpushare\.so does not match SHA256SUMS: its SHA-256 is d"):
         install(one, folder)
@@ -208,7 +208,7 @@ def test_a_library_that_is_not_what_was_packaged_is_refused_by_name(one: Path, f
         (f"{'0' * 64}  other.so\n", "does not list libgpushare.so: pull or build the image again"),
     ],
 )
-def test_checksums_that_say_nothing_are_refused(one: Path, folder: Path, text: str, problem: str) -> None:
+def test_empty_checksums_are_refused(one: Path, folder: Path, text: str, problem: str) -> None:
     (one / SUMS).write_text(text)
     with pytest.raises(ConfigError, match=problem):
         install(one, folder)
@@ -221,12 +221,12 @@ def test_a_package_that_is_not_whole_is_refused(one: Path, folder: Path, name: s
         install(one, folder)
 
 
-def test_a_folder_that_cannot_be_written_is_named(one: Path) -> None:
+def test_the_error_for_an_unwritable_directory_names_it(one: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot write /proc/nothing: "):
         install(one, Path("/proc/nothing"))
 
 
-def test_who_finds_the_folder_locked_waits_for_it(one: Path, folder: Path) -> None:
+def test_an_installer_waits_for_a_locked_directory(one: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     handle = os.open(folder, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
@@ -246,15 +246,12 @@ def test_who_finds_the_folder_locked_waits_for_it(one: Path, folder: Path) -> No
         assert installing.result(10) == current_version(folder)
 
 
-def test_a_lock_that_is_not_given_back_is_named(
-    one: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_not_released_is_an_error(one: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     handle = os.open(folder, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    monkeypatch.setattr(module, "_LOCK_S", 0.1)
     with pytest.raises(ConfigError, match=r"another installer has locked .*gpushare for 0\.1 s"):
-        install(one, folder)
+        install(one, folder, lock_s=0.1)
     os.close(handle)
 
 
@@ -299,9 +296,9 @@ def dying(patch: pytest.MonkeyPatch, steps: int) -> None:
         patch.setattr(Path, name, counted(getattr(Path, name)))
 
 
-def test_versions_go_when_nobody_has_them(one: Path, two: Path, folder: Path) -> None:
+def test_unused_versions_are_removed(one: Path, two: Path, folder: Path) -> None:
     first, second = install(one, folder), install(two, folder)
-    assert prune(folder, NOBODY) == {second: "new containers get it"}
+    assert prune(folder, NO_VERSIONS) == {second: "new containers get it"}
     assert installed_versions(folder) == (second,)
     assert not (folder / first).exists()
 
@@ -315,16 +312,16 @@ def test_a_version_that_a_container_has_stays(one: Path, two: Path, folder: Path
     assert (folder / first / "libgpushare.so").read_text() == "one"
 
 
-def test_while_it_is_not_known_who_has_what_every_version_stays(one: Path, two: Path, folder: Path) -> None:
+def test_every_version_stays_while_the_used_ones_are_unknown(one: Path, two: Path, folder: Path) -> None:
     first, second = install(one, folder), install(two, folder)
     assert prune(folder, UnknownUsage("no record"))[first] == "may be in use: no record"
     assert len(installed_versions(folder)) == len({first, second})
 
 
-def test_what_is_no_version_is_left_alone(one: Path, folder: Path) -> None:
+def test_files_that_are_no_versions_are_kept(one: Path, folder: Path) -> None:
     install(one, folder)
     (folder / "README").write_text("mine")
-    prune(folder, NOBODY)
+    prune(folder, NO_VERSIONS)
     assert (folder / "README").read_text() == "mine"
 
 
@@ -335,11 +332,11 @@ def test_without_the_link_new_containers_get_nothing_and_the_others_keep_theirs(
     withdraw(folder)
     assert current_version(folder) is None
     assert prune(folder, frozenset({version})) == {version: "in use by containers"}
-    assert prune(folder, NOBODY) == {}
+    assert prune(folder, NO_VERSIONS) == {}
     assert list(folder.iterdir()) == []
 
 
-def test_where_nothing_was_installed_there_is_nothing_to_remove(folder: Path) -> None:
+def test_without_an_installation_nothing_is_removed(folder: Path) -> None:
     withdraw(folder)
-    assert prune(folder, NOBODY) == {}
+    assert prune(folder, NO_VERSIONS) == {}
     assert not folder.exists()

@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def test_words_are_written_in_their_order_and_nothing_else_changes(path: Path) -> None:
+def test_words_are_written_in_order_and_nothing_else_changes(path: Path) -> None:
     write_region(path, WRITES)
     content = path.read_bytes()
     assert content[8:11] == b"nEw"
@@ -51,7 +51,7 @@ def as_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [linked, piped, as_folder, Path.unlink])
-def test_what_is_no_file_is_not_written(path: Path, spoil: Callable[[Path], None]) -> None:
+def test_a_path_that_is_no_file_is_not_written(path: Path, spoil: Callable[[Path], None]) -> None:
     spoil(path)
     with pytest.raises((OSError, SourceError)):
         write_region(path, WRITES)

@@ -20,11 +20,11 @@ VERSION = "0123456789abcdef"
 PLACE = directory_name(2**60 + 10)
 
 
-def test_a_folder_tells_whose_it_is() -> None:
+def test_a_directory_has_the_name_of_its_owner() -> None:
     assert owner_of(link_of(STATE, OWNER).name) == OWNER
 
 
-def test_a_name_that_we_give_to_none_is_nobodys() -> None:
+def test_an_unknown_name_has_no_owner() -> None:
     assert [owner_of(name) for name in ("lost+found", "_main", "uid_", "")] == [None] * 4
 
 
@@ -44,7 +44,7 @@ def test_a_container_can_write_nothing_but_its_region() -> None:
     }
 
 
-def test_what_a_container_was_given_is_read_from_its_mounts() -> None:
+def test_the_container_directory_is_read_from_the_mounts() -> None:
     mounts = {bind.inside: bind.host for bind in bind_mounts(FOLDERS, IsolationMounts(VERSION, PLACE))}
     assert isolation_mounts(mounts) == IsolationMounts(VERSION, PLACE)
     assert isolation_mounts({**mounts, "/opt/gpushare/limit": "/data/limit"}) is None
@@ -54,13 +54,13 @@ def test_what_a_container_was_given_is_read_from_its_mounts() -> None:
     assert isolation_mounts({}) is None
 
 
-def test_a_place_is_nobodys_by_its_name_and_a_link_is_no_place() -> None:
+def test_the_name_of_a_container_directory_has_no_owner_and_a_link_is_no_directory() -> None:
     assert is_directory_name(PLACE)
     assert owner_of(PLACE) is None
     assert not is_directory_name(link_of(STATE, OWNER).name)
 
 
-def test_the_build_for_launches_has_the_same_place_inside() -> None:
+def test_the_build_for_launches_has_the_same_path_in_containers() -> None:
     memory, launches = (bind_mounts(FOLDERS, IsolationMounts(VERSION, PLACE, each)) for each in (False, True))
     assert [bind.inside for bind in launches] == [bind.inside for bind in memory]
     changed = [Path(bind.host).name for bind in launches if bind not in memory]

@@ -11,19 +11,19 @@ UUID = "GPU-00000000-1111-2222-3333-444444444444"
 @pytest.mark.parametrize(
     ("card_mib", "units", "card_units", "limit"), [(15079, 4, 14, 4308), (16130, 4, 15, 4301)]
 )
-def test_the_limit_is_the_share_of_the_card_rounded_down(
+def test_the_limit_is_the_share_of_the_gpu_rounded_down(
     card_mib: int, units: int, card_units: int, limit: int
 ) -> None:
     assert CardLimit(UUID, card_mib, units, card_units).limit_mib == limit
 
 
 @given(st.integers(1, 1 << 20), st.lists(st.integers(1, 50), min_size=1, max_size=20))
-def test_all_shares_together_fit_the_card(card_mib: int, shares: list[int]) -> None:
+def test_all_shares_together_fit_the_gpu(card_mib: int, shares: list[int]) -> None:
     limits = [CardLimit(UUID, card_mib, units, sum(shares)).limit_mib for units in shares]
     assert sum(limits) <= card_mib
 
 
-def test_each_card_has_a_line() -> None:
+def test_each_gpu_has_a_line() -> None:
     assert text([CardLimit(UUID, 15079, 4, 14, context_mib=121, core_percent=25)]) == (
         "gpushare-limit 1\n"
         f"card={UUID} limit_mib=4308 card_mib=15079 units=4 card_units=14 context_mib=121 core_percent=25\n"
@@ -44,12 +44,12 @@ def test_each_card_has_a_line() -> None:
         CardLimit(UUID, 1, 1, 1, core_percent=101),
     ],
 )
-def test_what_the_library_would_refuse_is_not_written(card: CardLimit) -> None:
+def test_limits_that_the_library_would_refuse_are_not_written(card: CardLimit) -> None:
     with pytest.raises(InvalidRequest, match=card.uuid):
         text([card])
 
 
-def test_a_card_has_one_limit_and_there_are_sixteen_cards() -> None:
+def test_a_gpu_has_one_limit_and_there_are_sixteen_gpus() -> None:
     card = CardLimit(UUID, 1, 1, 1)
     with pytest.raises(InvalidRequest, match="two limits"):
         text([card, card])
@@ -66,7 +66,7 @@ SHARES = st.builds(
 
 
 @given(st.lists(SHARES, max_size=16, unique_by=lambda card: card.uuid))
-def test_what_was_written_is_read_back(cards: list[CardLimit]) -> None:
+def test_written_values_are_read_back(cards: list[CardLimit]) -> None:
     assert parse(text(cards)) == tuple(cards)
 
 
@@ -85,6 +85,6 @@ GOOD = text([CardLimit(UUID, 15079, 4, 14)])
         f"{GOOD}more",
     ],
 )
-def test_what_was_not_written_so_is_refused(content: str) -> None:
+def test_other_texts_are_refused(content: str) -> None:
     with pytest.raises(InvalidRequest):
         parse(content)

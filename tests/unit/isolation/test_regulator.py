@@ -32,17 +32,17 @@ percents = st.integers(2, 99)
 
 
 @given(percents, costs)
-def test_the_first_sample_gives_the_part_already(percent: int, cost: float) -> None:
+def test_the_first_sample_gives_the_compute_share(percent: int, cost: float) -> None:
     assert part(App(cost), percent, 1) == pytest.approx(percent, rel=0.02, abs=0.1)
 
 
 @given(percents, costs, st.integers(1, 10**12))
-def test_from_any_rate_the_part_is_reached(percent: int, cost: float, previous: int) -> None:
+def test_the_compute_share_is_reached_from_any_rate(percent: int, cost: float, previous: int) -> None:
     assert part(App(cost), percent, 40, previous) == pytest.approx(percent, rel=0.02, abs=0.2)
 
 
 @given(percents, costs)
-def test_whoever_wants_less_can_still_have_all_of_its_part(percent: int, cost: float) -> None:
+def test_a_container_that_used_less_can_still_use_its_full_compute_share(percent: int, cost: float) -> None:
     shy = rate(percent, App(cost, wants=percent / 200).run(0), 0)
     assert 100 * App(cost).run(shy).busy_ns / SECOND == pytest.approx(percent, rel=0.05, abs=0.1)
 
@@ -50,19 +50,19 @@ def test_whoever_wants_less_can_still_have_all_of_its_part(percent: int, cost: f
 @pytest.mark.parametrize(
     "sample", [LaunchSample(SECOND, 0, 0), LaunchSample(SECOND, SECOND, 0), LaunchSample(0, 5, 5)]
 )
-def test_a_sample_that_says_nothing_changes_nothing(sample: LaunchSample) -> None:
+def test_an_empty_sample_changes_nothing(sample: LaunchSample) -> None:
     assert rate(25, sample, 1234) == 1234
     assert rate(25, sample, 0) == 0
 
 
-def test_kernels_that_are_too_short_to_be_seen_are_not_held_for_ever() -> None:
+def test_kernels_too_short_to_be_sampled_are_not_limited_indefinitely() -> None:
     held = 10
     for _ in range(20):
         held = rate(25, LaunchSample(SECOND, 0, held), held)
     assert held > 1_000_000
 
 
-def test_kernels_that_grow_are_held_soon() -> None:
+def test_longer_kernels_are_limited_soon() -> None:
     fast = rate(25, App(10).run(0), 0)
     assert part(App(1000), 25, 6, fast) == pytest.approx(25, abs=2)
 

@@ -30,19 +30,19 @@ def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:
     assert versions_in_use(tmp_path / Path(AGENT_RECORD).name) == frozenset({OLD})
 
 
-def test_the_record_is_looked_for_where_the_agent_has_it() -> None:
+def test_the_record_is_read_from_the_path_of_the_agent() -> None:
     with agent.make_context("device-plugin", ["--node-name=a"]) as context:
         state = agent_settings(context.params, {}).state
     assert state == (Path(DEVICE_PLUGIN_FOLDER) / AGENT_RECORD).parent
 
 
-def test_an_agent_without_isolation_holds_nobody(tmp_path: Path) -> None:
+def test_an_agent_without_isolation_limits_no_container(tmp_path: Path) -> None:
     record = tmp_path / "grants.json"
     record.write_text('{"version": 1, "unit": "GiB", "grants": [{"uid": "a", "container": "b"}]}')
     assert versions_in_use(record) == frozenset()
 
 
-def test_without_a_record_it_is_not_known_who_has_what(tmp_path: Path) -> None:
+def test_without_a_record_the_used_versions_are_unknown(tmp_path: Path) -> None:
     record = tmp_path / "grants.json"
     assert versions_in_use(record) == UnknownUsage(f"{record} does not exist")
 
@@ -50,7 +50,7 @@ def test_without_a_record_it_is_not_known_who_has_what(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff", b"[]", b'{"grants": 1}', b'{"grants": [{"hold": 1}]}']
 )
-def test_a_record_that_cannot_be_understood_tells_nothing(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_record_returns_nothing(tmp_path: Path, content: bytes) -> None:
     record = tmp_path / "grants.json"
     record.write_bytes(content)
     answer = versions_in_use(record)
@@ -58,7 +58,7 @@ def test_a_record_that_cannot_be_understood_tells_nothing(tmp_path: Path, conten
     assert str(record) in answer.reason
 
 
-def test_a_record_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_record_returns_nothing(tmp_path: Path) -> None:
     assert versions_in_use(tmp_path) == UnknownUsage(f"cannot read {tmp_path}: Is a directory")
 
 
@@ -69,19 +69,19 @@ def test_only_names_of_versions_are_versions(tmp_path: Path) -> None:
     assert installed_versions(tmp_path / "nowhere") == ()
 
 
-def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_path_that_is_no_directory_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"cannot read .*/file: Not a directory"):
         installed_versions(tmp_path / "file")
 
 
-def test_a_link_that_leads_to_no_version_is_none(tmp_path: Path) -> None:
+def test_a_link_to_no_version_is_none(tmp_path: Path) -> None:
     assert current_version(tmp_path) is None
     (tmp_path / "current").symlink_to("/etc")
     assert current_version(tmp_path) is None
 
 
-def test_what_nobody_has_and_nobody_gets_is_held_by_nothing() -> None:
+def test_an_unused_version_that_is_not_current_is_not_retained() -> None:
     assert retained_versions((OLD, NEW), NEW, frozenset()) == {NEW: "new containers get it"}
     assert retained_versions((OLD, NEW), None, frozenset({OLD})) == {OLD: "in use by containers"}
     assert retained_versions((OLD, NEW), None, UnknownUsage("x")).keys() == {OLD, NEW}

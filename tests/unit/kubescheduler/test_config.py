@@ -16,7 +16,7 @@ from gpushare.kubescheduler.config import (
     parse_version,
     render,
 )
-from tests.support.sources import S3_POLICY
+from tests.builders.ack_documents import S3_POLICY
 
 FULL = ExtenderConfig()
 TLS = Tls("/pki/ca.crt", "/pki/client.crt", "/pki/client.key", "gpushare-schd-extender")
@@ -133,7 +133,7 @@ def test_the_clusters_own_scheduler_keeps_its_lease(name: str | None) -> None:
     "options",
     [SchedulerOptions("gpushare"), SchedulerOptions(kubeconfig="/kc"), SchedulerOptions(leader_elect=False)],
 )
-def test_what_a_policy_has_no_place_for_is_refused_and_not_lost(options: SchedulerOptions) -> None:
+def test_settings_without_a_policy_field_are_refused(options: SchedulerOptions) -> None:
     with pytest.raises(ConfigError, match="use kube-scheduler's flags"):
         render(FULL, v(22), options=options, form=Format.POLICY)
 
@@ -153,7 +153,7 @@ def test_kubernetes_before_116_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "one.two", "1.x", "-1.20", "1.1000", "１.３６"])
-def test_what_is_no_version_is_refused(text: str) -> None:
+def test_an_invalid_version_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is not like"):
         parse_version(text)
 
@@ -161,7 +161,7 @@ def test_what_is_no_version_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "127.0.0.1:32766", "ftp://host/x", "http://", "http://[::1", "http://h:port"]
 )
-def test_what_is_no_url_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="URL"):
         ExtenderConfig(url)
 
@@ -192,7 +192,9 @@ def test_tls_files_for_plain_http_are_refused() -> None:
         ({"ignorable": True}, "an extender that binds cannot be ignorable"),
     ],
 )
-def test_what_kube_scheduler_would_refuse_or_misuse_is_refused(changes: dict[str, Any], problem: str) -> None:
+def test_a_configuration_that_kube_scheduler_would_refuse_is_refused(
+    changes: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ConfigError, match=problem):
         ExtenderConfig(**changes)
 

@@ -3,7 +3,7 @@ from typing import Any
 import yaml
 
 from gpushare.kubescheduler.health import health_urls
-from tests.support import kubeadm
+from tests.builders import kubeadm
 
 OWN = "https://127.0.0.1:10259"
 

@@ -10,7 +10,7 @@ OF_THE_ROLE = json.dumps({"manifest": "old", "config_file": "", "config": ""})
 """What the role scheduler_extender writes."""
 
 
-def test_what_is_stored_is_what_is_read() -> None:
+def test_stored_values_are_read_back() -> None:
     assert parse_journal(journal_text(JOURNAL), "j") == JOURNAL
 
 
@@ -24,7 +24,7 @@ def test_the_role_finds_its_fields_in_ours() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "7", '{"manifest": "a"}'])
-def test_what_is_no_journal_is_told_with_its_path(text: str) -> None:
+def test_an_invalid_journal_is_reported_with_its_path(text: str) -> None:
     with pytest.raises(ConfigError, match="/backup/j is not the journal of an interrupted edit"):
         parse_journal(text, "/backup/j")
 
@@ -34,12 +34,12 @@ def test_an_edit_is_unproven_while_its_old_or_new_manifest_is_there(manifest: st
     assert is_unproven(JOURNAL, manifest, is_installed=manifest == "new")
 
 
-def test_a_manifest_that_somebody_has_replaced_since_has_nothing_to_do_with_the_edit() -> None:
+def test_a_manifest_replaced_after_the_edit_is_unrelated_to_it() -> None:
     assert not is_unproven(JOURNAL, "other", is_installed=True)
     assert not is_unproven(JOURNAL, "other", is_installed=False)
 
 
-def test_the_role_does_not_say_what_it_wrote_so_any_manifest_of_ours_is_unproven() -> None:
+def test_after_an_edit_by_the_role_any_manifest_of_ours_is_unproven() -> None:
     journal = parse_journal(OF_THE_ROLE, "j")
     assert is_unproven(journal, "new", is_installed=True)
     assert not is_unproven(journal, "new", is_installed=False)

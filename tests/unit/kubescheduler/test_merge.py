@@ -48,7 +48,9 @@ def test_v1alpha2_spells_its_extenders_as_a_policy_does() -> None:
         ),
     ],
 )
-def test_what_cannot_take_the_extender_is_told(document: dict[str, Any], text: str | None) -> None:
+def test_a_configuration_that_cannot_have_the_extender_is_an_error(
+    document: dict[str, Any], text: str | None
+) -> None:
     if text is None:
         assert merged(document, ExtenderConfig())
         return

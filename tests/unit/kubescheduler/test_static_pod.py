@@ -18,7 +18,7 @@ from gpushare.kubescheduler.static_pod import (
     removed,
     version_of,
 )
-from tests.support import kubeadm
+from tests.builders import kubeadm
 
 FOLDER = "/etc/kubernetes/gpushare"
 
@@ -40,7 +40,7 @@ def words(manifest: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("version", kubeadm.VERSIONS)
-def test_what_is_installed_can_be_removed_and_installing_twice_changes_nothing(version: str) -> None:
+def test_an_installation_can_be_removed_and_a_second_one_changes_nothing(version: str) -> None:
     before = pod(version)
     edit = install(before)
     assert before == pod(version)
@@ -88,7 +88,7 @@ def test_all_else_of_the_pod_stays() -> None:
     assert after == before
 
 
-def test_another_configuration_is_another_pod_so_that_the_kubelet_starts_it_again() -> None:
+def test_another_configuration_changes_the_pod_so_that_the_kubelet_restarts_it() -> None:
     one, other = install(pod(), weight=5).manifest, install(pod(), weight=6).manifest
     assert one["metadata"]["annotations"] != other["metadata"]["annotations"]
     assert words(one) == words(other)
@@ -121,7 +121,7 @@ def test_a_policy_of_the_clusters_own_gets_the_extender_added() -> None:
     assert document["extenders"][0]["httpTimeout"] == 5_000_000_000
 
 
-def test_a_policy_can_have_a_file_of_its_own_outside_of_our_folder() -> None:
+def test_a_policy_can_have_a_separate_file_outside_of_our_directory() -> None:
     before, extender = pod("1.22"), ExtenderConfig()
     edit = installed(before, extender, parse_version("1.22"), policy_file=POLICY_FILE)
     assert edit.config_file == POLICY_FILE
@@ -144,7 +144,7 @@ def test_the_file_for_a_policy_is_not_that_of_the_cluster_and_not_for_newer_sche
     assert later == install(pod())
 
 
-def test_a_configuration_that_is_named_but_not_given_is_an_error() -> None:
+def test_a_named_but_missing_configuration_is_an_error() -> None:
     with pytest.raises(
         ConfigError, match=r"--config=/etc/own\.yaml, but the content of that file is missing"
     ):
@@ -196,7 +196,7 @@ def test_flags_among_the_arguments_are_found_there() -> None:
         ),
     ],
 )
-def test_a_pod_that_cannot_be_edited_is_told(change: Any, text: str) -> None:
+def test_a_pod_that_cannot_be_edited_is_an_error(change: Any, text: str) -> None:
     manifest = pod("1.22")
     change(manifest)
     with pytest.raises(ConfigError, match=text):
@@ -232,12 +232,12 @@ def test_the_configuration_of_a_pod_is_the_file_that_was_installed(version: str)
     assert config_file_of(pod(version, "--config=/etc/own.yaml")) == ""
 
 
-def test_a_policy_beside_our_folder_is_our_configuration_too() -> None:
+def test_a_policy_beside_our_directory_is_our_configuration_too() -> None:
     edit = installed(pod("1.22"), ExtenderConfig(), parse_version("1.22"), policy_file=POLICY_FILE)
     assert config_file_of(edit.manifest) == POLICY_FILE
 
 
-def test_the_arguments_of_a_process_are_all_words_behind_the_program() -> None:
+def test_the_arguments_of_a_process_are_all_words_after_the_program() -> None:
     made = pod("1.36")
     assert ["kube-scheduler", *arguments_of(made)] == words(made)
     container = made["spec"]["containers"][0]

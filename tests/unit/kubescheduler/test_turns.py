@@ -29,7 +29,7 @@ def test_the_next_one_begins_when_the_one_before_has_succeeded() -> None:
     assert steps(pods) == {"cp-b": Step.EDIT, "cp-c": Step.WAIT}
 
 
-def test_nobody_begins_before_every_control_plane_has_its_pod() -> None:
+def test_no_pod_begins_before_every_control_plane_has_its_pod() -> None:
     pods = [pod("cp-a"), pod("cp-b"), pod("", "Pending", name="late")]
     assert set(steps(pods).values()) == {Step.WAIT}
     told = turn(pods, "pod-cp-a", 3).reason
@@ -44,22 +44,22 @@ def test_no_control_plane_is_edited_after_one_has_failed() -> None:
     )
 
 
-def test_a_pod_that_failed_says_the_same_when_it_is_started_again() -> None:
+def test_a_failed_pod_reports_the_same_after_a_restart() -> None:
     pods = [pod("cp-a", exit_code=1, message="after"), pod("cp-b", exit_code=1, message="first"), pod("cp-c")]
     assert turn(pods, "pod-cp-b", 3) == (Step.STOP, "first")
 
 
-def test_a_failure_without_a_message_names_the_pod_whose_log_has_it() -> None:
+def test_a_failure_without_a_message_names_the_pod_with_the_log() -> None:
     assert turn([pod("cp-a", exit_code=1)], "pod-cp-a", 1).reason == "see the log of pod pod-cp-a"
 
 
 @pytest.mark.parametrize("code", [130, KILLED, 143, 255])
-def test_a_pod_that_was_killed_goes_on_and_keeps_the_others_waiting(code: int) -> None:
+def test_a_killed_pod_continues_and_keeps_the_others_waiting(code: int) -> None:
     pods = [pod("cp-a", exit_code=code), pod("cp-b"), pod("cp-c")]
     assert steps(pods) == {"cp-a": Step.EDIT, "cp-b": Step.WAIT, "cp-c": Step.WAIT}
 
 
-def test_a_node_whose_pod_is_gone_in_the_middle_keeps_the_others_waiting() -> None:
+def test_a_node_with_a_missing_pod_keeps_the_others_waiting() -> None:
     pods = [pod("cp-a", "Failed", KILLED), pod("cp-b"), pod("cp-c")]
     assert steps(pods) == {"cp-b": Step.WAIT, "cp-c": Step.WAIT}
 
@@ -87,7 +87,7 @@ def test_a_pod_on_a_node_that_is_done_checks_it_again() -> None:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_never_do_two_pods_edit_at_once_whatever_happens_to_them(seed: int) -> None:
+def test_two_pods_never_edit_at_once(seed: int) -> None:
     """Each pod may have asked at another moment; in between, pods succeed and are killed."""
     chance = random.Random(seed)
     pods = {node: pod(node) for node in NODES}

@@ -27,7 +27,7 @@ class Well:
         return f"{key}{len(self.fetched)}"
 
 
-async def test_what_was_fetched_a_moment_ago_is_used() -> None:
+async def test_recently_fetched_values_are_used() -> None:
     well = Well()
     assert await well.recent.get("a") == "a1"
     well.now = 4.9
@@ -41,7 +41,7 @@ async def test_keys_are_apart() -> None:
     assert [await well.recent.get(key) for key in "aba"] == ["a1", "b2", "a1"]
 
 
-async def test_those_who_ask_at_the_same_time_get_one_answer() -> None:
+async def test_concurrent_callers_share_one_request() -> None:
     well = Well()
     well.gate.clear()
     asking = [asyncio.create_task(well.recent.get("a")) for _ in range(5)]
@@ -53,7 +53,7 @@ async def test_those_who_ask_at_the_same_time_get_one_answer() -> None:
     assert await asyncio.gather(*asking) == 6 * ["a1"]
 
 
-async def test_who_stops_waiting_disturbs_nobody() -> None:
+async def test_a_cancelled_caller_does_not_affect_others() -> None:
     well = Well()
     well.gate.clear()
     first, second = (asyncio.create_task(well.recent.get("a")) for _ in range(2))

@@ -29,7 +29,7 @@ def test_objects_are_known_by_their_namespace() -> None:
     assert set(pods.objects) == {"b/p"}
 
 
-def test_only_what_is_needed_is_read_of_an_object() -> None:
+def test_only_needed_fields_of_an_object_are_read() -> None:
     pod = {
         "metadata": {"namespace": "a", "name": "p", "labels": {"x": "y"}, "uid": "1"},
         "spec": {"nodeName": "n", "containers": []},

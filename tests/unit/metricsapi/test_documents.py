@@ -65,7 +65,7 @@ def test_nodes_and_namespaces_are_in_no_namespace() -> None:
         assert item["describedObject"] == {"kind": name, "name": "p", "apiVersion": "/v1"}
 
 
-def test_discovery_lists_what_the_source_document_shows() -> None:
+def test_discovery_lists_the_metrics_of_the_ack_documentation() -> None:
     listed = {each["name"]: each for each in resource_list("v1beta1")["resources"]}
     for kind, namespaced in (("nodes", False), ("pods", True), ("namespaces", False)):
         assert listed[f"{kind}/DCGM_CUSTOM_PROCESS_SM_UTIL"] == {
@@ -84,7 +84,7 @@ def test_discovery_lists_what_the_source_document_shows() -> None:
     assert "pods/DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO" in listed
 
 
-def test_both_versions_are_told_and_the_newer_is_preferred() -> None:
+def test_both_versions_are_listed_and_the_newer_is_preferred() -> None:
     assert [each["version"] for each in group()["versions"]] == ["v1beta2", "v1beta1"]
     assert group()["preferredVersion"]["groupVersion"] == "custom.metrics.k8s.io/v1beta2"
 

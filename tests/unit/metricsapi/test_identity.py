@@ -39,7 +39,7 @@ def test_a_config_map_of_an_older_api_server_has_no_header_for_uids() -> None:
     assert front_proxy_of({k: v for k, v in DATA.items() if "uid" not in k}).uid == ()
 
 
-def test_without_an_aggregation_layer_the_way_out_is_told() -> None:
+def test_without_an_aggregation_layer_the_error_has_the_remedy() -> None:
     with pytest.raises(InvalidRequest, match=r"no aggregation layer.*--requestheader-\*"):
         front_proxy_of({"client-ca-file": "OTHER"})
 
@@ -52,7 +52,7 @@ def test_a_config_map_that_cannot_be_read_is_named(text: str) -> None:
         front_proxy_of({**DATA, "requestheader-allowed-names": text})
 
 
-def test_the_caller_is_whom_the_front_proxy_names() -> None:
+def test_the_caller_is_the_user_that_the_front_proxy_names() -> None:
     headers = {
         b"x-remote-user": HPA,
         b"x-remote-uid": b"7",
@@ -68,7 +68,7 @@ def test_the_caller_is_whom_the_front_proxy_names() -> None:
     )
 
 
-def test_who_is_known_is_authenticated() -> None:
+def test_a_known_caller_is_authenticated() -> None:
     def groups(user: bytes, *told: bytes) -> tuple[str, ...]:
         caller = caller_of(
             "front-proxy-client", {b"x-remote-user": user, b"x-remote-group": b"\n".join(told)}, FRONT
@@ -85,18 +85,18 @@ def test_who_is_known_is_authenticated() -> None:
     ("peer", "headers", "reason"),
     [
         ("", {b"x-remote-user": b"admin"}, "no client certificate"),
-        ("somebody", {b"x-remote-user": b"admin"}, "'somebody' is not that of the front proxy"),
+        ("other-client", {b"x-remote-user": b"admin"}, "'other-client' is not that of the front proxy"),
         ("front-proxy-client", {}, "names no user"),
         ("front-proxy-client", {b"x-remote-user": b""}, "names no user"),
     ],
 )
-def test_a_stranger_is_told_why(peer: str, headers: dict[bytes, bytes], reason: str) -> None:
+def test_an_unknown_caller_gets_the_reason(peer: str, headers: dict[bytes, bytes], reason: str) -> None:
     assert reason in str(caller_of(peer, headers, FRONT))
 
 
-def test_any_certificate_of_the_authority_will_do_where_no_names_are_told() -> None:
+def test_without_names_any_certificate_of_the_authority_is_accepted() -> None:
     anybody = replace(FRONT, allowed=frozenset())
-    assert isinstance(caller_of("somebody", {b"x-remote-user": b"admin"}, anybody), Caller)
+    assert isinstance(caller_of("other-client", {b"x-remote-user": b"admin"}, anybody), Caller)
     assert isinstance(caller_of("", {b"x-remote-user": b"admin"}, anybody), str)
 
 

@@ -28,7 +28,7 @@ def test_by_default_the_exporters_of_the_stack_are_scraped() -> None:
     assert not made.exporters({"component": "gpushare-metrics-api"})
 
 
-def test_prometheus_is_told_by_its_url() -> None:
+def test_prometheus_is_configured_by_its_url() -> None:
     made = settings(*TLS, "--source=prometheus", "--prometheus-url=http://prometheus:9090")
     assert (made.source, made.prometheus_url) == ("prometheus", "http://prometheus:9090")
 
@@ -45,13 +45,13 @@ def test_prometheus_is_told_by_its_url() -> None:
         ((*TLS, "--exporter-selector="), "every pod would be taken for an exporter"),
     ],
 )
-def test_what_cannot_work_is_refused_with_the_way_out(flags: tuple[str, ...], problem: str) -> None:
+def test_the_error_for_an_invalid_setting_has_the_remedy(flags: tuple[str, ...], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         settings(*flags)
 
 
 @pytest.mark.parametrize("flag", ["--deadline-seconds=0", "--source=dcgm", "--exporter-port=70000"])
-def test_a_value_that_makes_no_sense_ends_the_program_with_2(flag: str) -> None:
+def test_an_invalid_value_ends_the_program_with_2(flag: str) -> None:
     ended = CliRunner().invoke(command, [*TLS, flag])
     assert ended.exit_code == 2
     assert flag.partition("=")[0] in ended.stderr

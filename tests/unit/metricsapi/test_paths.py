@@ -35,12 +35,12 @@ def test_a_metric_is_asked_for(path: str, ask: MetricRequest) -> None:
         "/apis/external.metrics.k8s.io/v1beta1/nodes/n/m",
     ],
 )
-def test_any_other_path_asks_for_none(path: str) -> None:
+def test_any_other_path_is_no_metric_request(path: str) -> None:
     assert metric_request_of(path) is None
     assert attributes_of("GET", path) == Attributes("get", path)
 
 
-def test_what_has_to_be_allowed_is_what_the_api_server_asks_too() -> None:
+def test_the_required_permission_is_that_of_the_api_server() -> None:
     pods = attributes_of("GET", f"{API}/namespaces/a/pods/*/m")
     assert pods == Attributes("get", "", "v1beta2", "a", "pods", "m", "*")
     namespace = attributes_of("GET", f"{API}/namespaces/a/metrics/m")

@@ -76,6 +76,6 @@ def test_an_answer_is_read_by_the_objects_name() -> None:
         (b'{"status":"success","data":{"result":[[1,"2"]]}}', "cannot be read"),
     ],
 )
-def test_an_answer_that_is_none_is_an_error(body: bytes, problem: str) -> None:
+def test_an_invalid_answer_is_an_error(body: bytes, problem: str) -> None:
     with pytest.raises(SourceError, match=problem):
         values_of(body, PODS)

@@ -1,4 +1,4 @@
-"""What the source document's five rules serve is offered, with the same combination."""
+"""The metrics API serves the metrics of the five rules in the ACK documentation, combined in the same way."""
 
 import pytest
 
@@ -24,15 +24,15 @@ def test_the_sources_names(name: str, combine: str, kinds: tuple[ObjectKind, ...
     assert definition_of(name, kinds[0]) is definition
 
 
-def test_a_name_that_is_nearly_right_is_answered_with_those_like_it() -> None:
+def test_a_similar_name_returns_suggestions() -> None:
     assert "DCGM_CUSTOM_PROCESS_SM_UTIL" in str(definition_of("DCGM_CUSTOM_PROCES_SM_UTL", ObjectKind.PODS))
 
 
-def test_a_name_like_none_is_answered_with_all_of_that_kind() -> None:
+def test_a_dissimilar_name_returns_all_names_of_that_kind() -> None:
     hint = str(definition_of("qps", ObjectKind.PODS))
     assert "DCGM_CUSTOM_PROCESS_MEM_USED" in hint
     assert "DCGM_FI_DEV_GPU_UTIL" not in hint
 
 
-def test_a_metric_of_cards_is_not_one_of_pods() -> None:
+def test_a_metric_of_gpus_is_not_one_of_pods() -> None:
     assert isinstance(definition_of("DCGM_FI_DEV_GPU_UTIL", ObjectKind.PODS), str)

@@ -14,7 +14,7 @@ from gpushare.metricsapi.queries import MetricValue, ObjectKind
 from gpushare.model.selector import parse_selector
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until
-from tests.unit.metricsapi.scene import API, FRONT, Scene, serving
+from tests.unit.metricsapi.fixtures import API, FRONT, MetricsApi, serving
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 PODS = f"{API}/namespaces/a/pods/*/{SM}"
@@ -25,7 +25,7 @@ def names(document: Any) -> list[str]:
     return [each["describedObject"]["name"] for each in document["items"]]
 
 
-async def refused(scene: Scene, path: str, **how: Any) -> tuple[int, str]:
+async def refused(scene: MetricsApi, path: str, **how: Any) -> tuple[int, str]:
     """The status and the message, which are those of a Status object."""
     status, document = await scene.ask(path, **how)
     assert (document["kind"], document["code"]) == ("Status", status)
@@ -74,7 +74,7 @@ async def test_discovery(tmp_path: Path, path: str) -> None:
         assert scene.told.reviews[0]["nonResourceAttributes"] == {"path": path, "verb": "get"}
 
 
-async def test_groups_are_told_apart_by_their_lines(tmp_path: Path) -> None:
+async def test_groups_are_separate_header_lines(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         groups = [("X-Remote-User", "u"), ("X-Remote-Group", "a,b"), ("X-Remote-Group", "c")]
         await scene.ask(API, headers=groups)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ async def test_a_certificate_of_another_authority_does_not_get_through_tls(tmp_p
         assert scene.told.reviews == []
 
 
-async def test_before_the_front_proxy_is_known_nobody_gets_in(tmp_path: Path) -> None:
+async def test_before_the_front_proxy_is_known_all_requests_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, introduced=False) as scene:
         status, _ = await refused(scene, PODS, tls=scene.client())
         assert status == 503
@@ -120,13 +120,13 @@ async def test_before_the_front_proxy_is_known_nobody_gets_in(tmp_path: Path) ->
             await scene.ask(PODS)
 
 
-async def test_whose_role_does_not_allow_it_is_refused(tmp_path: Path) -> None:
+async def test_a_caller_without_permission_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         scene.told.allowed = False
         assert await refused(scene, PODS) == (403, f"user 'u' may not get {PODS}: no role of its allows it")
 
 
-async def test_where_nobody_says_what_is_allowed_nothing_is(tmp_path: Path) -> None:
+async def test_without_an_answer_about_permissions_requests_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         scene.told.allowed = ApiError("no answer in time")
         status, message = await refused(scene, PODS)
@@ -134,7 +134,7 @@ async def test_where_nobody_says_what_is_allowed_nothing_is(tmp_path: Path) -> N
         assert "no answer in time" in message
 
 
-async def test_health_is_for_everybody(tmp_path: Path) -> None:
+async def test_health_needs_no_permission(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         for path in ("/healthz", "/livez", "/readyz"):
             assert await scene.ask(path, tls=scene.client()) == (200, "ok")
@@ -159,7 +159,7 @@ async def test_health_is_for_everybody(tmp_path: Path) -> None:
         (f"{PODS}?metricLabelSelector=a.b%3Dc", 400, "metricLabelSelector: 'a.b' cannot be the label"),
     ],
 )
-async def test_a_bad_question_is_answered_with_what_is_wrong(
+async def test_an_invalid_query_returns_the_reason(
     tmp_path: Path, path: str, code: int, message: str
 ) -> None:
     async with serving(tmp_path) as scene:
@@ -200,7 +200,7 @@ async def test_requests_are_counted_by_kind_and_code(tmp_path: Path) -> None:
 # --- certificates that change -------------------------------------------------------------------
 
 
-async def until_served(scene: Scene, tls: ssl.SSLContext) -> None:
+async def until_served(scene: MetricsApi, tls: ssl.SSLContext) -> None:
     async with asyncio.timeout(5):
         while True:
             try:

@@ -73,7 +73,7 @@ async def test_all_exporters_are_scraped_once_for_many_questions() -> None:
         assert len(made.asked) == 2
 
 
-async def test_what_was_read_is_not_used_for_longer() -> None:
+async def test_cached_values_expire() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": page("p", 23)}
         source = exporters(made, pages, keep_s=0)
@@ -83,7 +83,7 @@ async def test_what_was_read_is_not_used_for_longer() -> None:
 
 
 @pytest.mark.parametrize("broken", [503, None, f"{SM}{{}} one"])
-async def test_one_silent_exporter_costs_its_own_values(broken: str | int | None) -> None:
+async def test_an_exporter_that_does_not_respond_loses_its_values_only(broken: str | int | None) -> None:
     async with site(timeout_s=0.2) as (made, pages):
         made.pages = {"/n": page("p", 23), "/m": broken}
         metrics = ApiMetrics()
@@ -110,7 +110,7 @@ async def test_no_exporter_at_all_is_an_error_with_the_way_out() -> None:
             await exporters(made, pages).values(QUESTION)
 
 
-async def test_an_exporter_that_does_not_tell_when_it_read_is_taken_as_fresh() -> None:
+async def test_samples_of_an_exporter_without_a_timestamp_are_fresh() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": page("p", 1).partition("\n")[0]}
         assert time.time() - (await exporters(made, pages).values(QUESTION))["p"].at < 5
@@ -129,12 +129,12 @@ async def test_prometheus_is_asked_a_query_once() -> None:
         assert made.asked == [("/prom/api/v1/query", {"query": query})]
 
 
-async def test_prometheus_that_is_away_is_an_error() -> None:
+async def test_an_unavailable_prometheus_is_an_error() -> None:
     async with site() as (_, pages):
         with pytest.raises(SourceError, match=r"http://127\.0\.0\.1:1/api/v1/query: "):
             await Prometheus(pages, "http://127.0.0.1:1", ApiMetrics(), keep_s=60).values(QUESTION)
 
 
-async def test_a_client_that_is_not_open_says_so() -> None:
+async def test_a_client_that_is_not_open_raises_an_error() -> None:
     with pytest.raises(SourceError, match="not open"):
         await Pages(timeout_s=1).get("http://127.0.0.1:1")

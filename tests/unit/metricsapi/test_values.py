@@ -1,4 +1,4 @@
-"""Numbers of pods, namespaces and nodes, combined as the source document's rules do."""
+"""Values of pods, namespaces and nodes, combined as in the rules of the ACK documentation."""
 
 import pytest
 
@@ -43,7 +43,7 @@ PAGE = [
 ]
 
 
-def test_parts_of_time_are_averaged() -> None:
+def test_utilizations_are_averaged() -> None:
     assert values(PAGE, SM, ObjectKind.PODS) == {"busy": 30, "idle": 0}
     assert values(PAGE, SM, ObjectKind.NAMESPACES) == {"a": 20}
 
@@ -53,11 +53,11 @@ def test_amounts_are_added_up() -> None:
     assert values(PAGE, USED, ObjectKind.NAMESPACES) == {"a": 300}
 
 
-def test_a_node_has_what_runs_on_it_in_no_pod_too() -> None:
+def test_a_node_includes_processes_of_no_pod() -> None:
     assert values(PAGE, SM, ObjectKind.NODES, "") == {"n": 40, "m": 0}
 
 
-def test_the_ratio_is_all_that_is_used_over_all_that_was_given() -> None:
+def test_the_ratio_is_used_over_allocated_memory() -> None:
     assert values(PAGE, RATIO, ObjectKind.PODS) == {"busy": 0.5}
     assert values(PAGE, RATIO, ObjectKind.NAMESPACES) == {"a": 0.5}
 
@@ -79,13 +79,13 @@ def test_one_object_can_be_asked_for() -> None:
     assert set(book.values(MetricQuery(DEFINITIONS[SM], ObjectKind.PODS, "a", "idle"))) == {"idle"}
 
 
-def test_what_is_no_number_is_left_out() -> None:
+def test_values_that_are_no_numbers_are_omitted() -> None:
     assert values([of_pod(SM, "busy", float("nan")), of_pod(SM, "idle", 1)], SM, ObjectKind.PODS) == {
         "idle": 1
     }
 
 
-def test_a_value_is_as_old_as_the_oldest_of_its_parts() -> None:
+def test_a_value_has_the_time_of_its_oldest_sample() -> None:
     book = ExporterReadings()
     book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 10)], 100)
     book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 20)], 90)

@@ -15,7 +15,7 @@ from gpushare.model.annotations import (
     shares_from_units,
 )
 from gpushare.model.demand import Amount, ContainerDemand, Demand, demand_of
-from tests.support.builders import demand, init, main, sidecar, sound
+from tests.builders.scheduling import demand, init, main, sidecar, sound
 
 NOW = 1_600_000_000_000_000_000
 
@@ -33,7 +33,7 @@ def allocation(wanted: Demand, *cards: int) -> dict[str, dict[str, int]]:
     return found
 
 
-def test_bind_writes_what_the_original_pair_reads() -> None:
+def test_bind_writes_what_the_aliyun_pair_reads() -> None:
     assert written(demand(4), 1, size=15) == {
         "ALIYUN_COM_GPU_MEM_IDX": "1",
         "ALIYUN_COM_GPU_MEM_DEV": "15",
@@ -44,18 +44,18 @@ def test_bind_writes_what_the_original_pair_reads() -> None:
     }
 
 
-def test_every_container_gets_its_part() -> None:
+def test_every_container_gets_its_units() -> None:
     assert allocation(of(main(3), main(0), main(4)), 1) == {"0": {"1": 3}, "2": {"1": 4}}
 
 
-def test_several_cards_carry_equal_parts_and_the_index_is_the_lowest() -> None:
+def test_several_gpus_carry_equal_units_and_the_index_is_the_lowest() -> None:
     wanted = demand(8, cards=2)
     assert allocation(wanted, 3, 1) == {"0": {"1": 4, "3": 4}}
     assert written(wanted, 3, 1)[contract.ANN_IDX] == "1"
     assert written(wanted, 3, 1)[contract.ANN_POD] == "8"
 
 
-def test_what_goes_beyond_the_containers_is_one_entry_after_them() -> None:
+def test_units_beyond_the_containers_are_one_entry_after_them() -> None:
     assert allocation(of(init(9), sidecar(1), main(3), main(4)), 0) == {
         "0": {"0": 3},
         "1": {"0": 4},
@@ -80,15 +80,15 @@ def test_compute_is_written_only_where_it_was_requested() -> None:
         (of(init(4), main(0)), (2,)),
     ],
 )
-def test_what_bind_wrote_is_what_a_restart_reads(wanted: Demand, cards: tuple[int, ...]) -> None:
+def test_a_restart_reads_what_bind_wrote(wanted: Demand, cards: tuple[int, ...]) -> None:
     assert claim_of(written(wanted, *cards), wanted) == even_shares(wanted, cards)
 
 
-def test_the_original_writes_no_allocation_and_is_understood() -> None:
+def test_annotations_of_the_aliyun_extender_without_an_allocation_are_read() -> None:
     assert claim_of({contract.ANN_IDX: "1", contract.ANN_POD: "4"}, demand(4)) == ((1, Amount(4)),)
 
 
-def test_what_bind_wrote_late_in_the_life_of_the_pod_is_still_believed() -> None:
+def test_annotations_written_late_in_the_life_of_a_pod_are_trusted() -> None:
     annotations = written(demand(4), 1) | {
         contract.ANN_ASSIGNED: "true",
         contract.ANN_ASSUME_TIME: "1600000000000000009",
@@ -100,7 +100,7 @@ def test_a_pod_without_annotations_claims_nothing() -> None:
     assert claim_of({}, demand(4)) is None
 
 
-def test_without_an_allocation_the_index_does_not_tell_where_the_second_card_is() -> None:
+def test_without_an_allocation_the_second_gpu_is_unknown() -> None:
     assert claim_of({contract.ANN_IDX: "1", contract.ANN_POD: "8"}, demand(8, cards=2)) is None
 
 
@@ -147,12 +147,12 @@ def test_a_claim_needs_its_index_and_its_amount(key: str) -> None:
 @pytest.mark.parametrize(
     "text", ['{"0":{"0":4}}', '{"0":{"0":4,"1":4,"2":4}}', '{"0":{"0":8}}', '{"0":{"0":5,"1":3}}']
 )
-def test_a_pod_on_several_cards_must_name_all_of_them_with_equal_parts(text: str) -> None:
+def test_a_pod_on_several_gpus_must_name_all_of_them_with_equal_units(text: str) -> None:
     wanted = demand(8, cards=2)
     assert claim_of(written(wanted, 0, 1) | {contract.ANN_ALLOCATION: text}, wanted) is None
 
 
-def test_compute_in_the_annotations_of_a_pod_that_requested_none_voids_the_claim() -> None:
+def test_compute_in_the_annotations_without_a_request_voids_the_claim() -> None:
     annotations = written(demand(8), 0) | {contract.ANN_CORE_ALLOCATION: '{"0":{"0":20}}'}
     assert claim_of(annotations, demand(8)) is None
 
@@ -186,7 +186,7 @@ def test_an_allocation_adds_up_over_the_containers() -> None:
         "\ud800",
     ],
 )
-def test_what_is_no_allocation_is_none(text: str) -> None:
+def test_an_invalid_allocation_is_none(text: str) -> None:
     assert parse_allocation(text) is None
     assert parse_assigned(f'{{"uid":{text}}}') is None
 
@@ -214,5 +214,5 @@ def test_an_empty_assignment_affects_no_pod() -> None:
         ({2: 4, 0: 4}, 20, ((0, Amount(4, 10)), (2, Amount(4, 10)))),
     ],
 )
-def test_units_that_are_given_become_shares(units: dict[int, int], core: int, shares: Shares) -> None:
+def test_allocated_units_become_shares(units: dict[int, int], core: int, shares: Shares) -> None:
     assert shares_from_units(units, core) == shares

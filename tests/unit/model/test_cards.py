@@ -31,15 +31,15 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
     assert parse_cards('[{"index":1,"units":14,"mig":{"profile":"1g"}}]') == (Card(1, 14),)
 
 
-def test_cards_come_in_index_order_and_may_differ_in_size() -> None:
+def test_gpus_come_in_index_order_and_may_differ_in_size() -> None:
     assert parse_cards('[{"index":2,"units":22},{"index":0,"units":11}]') == (Card(0, 11), Card(2, 22))
 
 
-def test_a_node_may_have_no_card() -> None:
+def test_a_node_may_have_no_gpu() -> None:
     assert parse_cards("[]") == ()
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_written_values_are_read_back() -> None:
     cards = (Card(0, 14, "GPU-1", "Tesla T4", 15079, 0, 1, "0:7.0"), Card(3, 0, healthy=False))
     assert parse_cards(format_cards(cards)) == cards
 
@@ -61,14 +61,14 @@ def test_what_is_written_is_read_back() -> None:
         ("null", "array"),
     ],
 )
-def test_a_list_that_is_invalid_is_rejected_with_what_is_wrong(text: str, says: str) -> None:
+def test_the_error_for_an_invalid_list_has_the_reason(text: str, says: str) -> None:
     assert says in problem(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "[", "junk", "[{]", '[{"index":0,"units":' + "9" * 5000 + "}]", "\ud800"]
 )
-def test_what_is_no_json_is_rejected(text: str) -> None:
+def test_invalid_json_is_rejected(text: str) -> None:
     assert problem(text)
 
 
@@ -77,7 +77,7 @@ def test_text_nested_without_end_is_rejected_like_other_junk(nest: str) -> None:
     assert problem('[{"index":0,"units":14,"x":' + nest * 100_000)
 
 
-def test_without_the_annotation_cards_are_taken_to_be_equal() -> None:
+def test_without_the_annotation_gpus_are_taken_to_be_equal() -> None:
     assert equal_cards(31, 2) == (Card(0, 15), Card(1, 15))
 
 
@@ -85,15 +85,15 @@ def test_without_the_annotation_cards_are_taken_to_be_equal() -> None:
     ("text", "indices"),
     [("", set()), ("0", {0}), ("0,2", {0, 2}), (" 0 , 2 ", {0, 2}), ("1,,1,", {1}), (" , ", set())],
 )
-def test_unhealthy_cards_are_listed_with_commas(text: str, indices: set[int]) -> None:
+def test_unhealthy_gpus_are_listed_with_commas(text: str, indices: set[int]) -> None:
     assert parse_indices(text) == (frozenset(indices), ())
 
 
-def test_an_entry_that_is_no_index_names_no_card_and_above_all_not_card_0() -> None:
+def test_an_entry_that_is_no_index_names_no_gpu_and_above_all_not_gpu_0() -> None:
     assert parse_indices("2,GPU-1,-1,0x0") == (frozenset({2}), ("GPU-1", "-1", "0x0"))
 
 
-def test_a_reader_that_does_not_know_whole_gpu_pods_finds_the_card_unschedulable() -> None:
+def test_a_reader_without_whole_gpu_pods_finds_the_gpu_unschedulable() -> None:
     @dataclass(frozen=True)
     class Older:
         index: int

@@ -3,7 +3,7 @@
 import pytest
 
 from gpushare.model.demand import Amount, ContainerDemand, Demand, Malformed, demand_of
-from tests.support.builders import init, main, sidecar, sound
+from tests.builders.scheduling import init, main, sidecar, sound
 
 
 def asked(*containers: ContainerDemand, cards: str | None = None) -> Demand:
@@ -25,11 +25,11 @@ def test_a_pod_that_names_no_amount_requests_nothing() -> None:
     assert (nothing.mem, nothing.core, nothing.cards) == (0, 0, 1)
 
 
-def test_an_init_container_smaller_than_the_rest_costs_nothing() -> None:
+def test_a_smaller_init_container_adds_nothing() -> None:
     assert asked(init(5), main(3), main(4)).mem == 7
 
 
-def test_an_init_container_larger_than_the_rest_is_what_the_pod_takes() -> None:
+def test_a_larger_init_container_decides_the_demand() -> None:
     assert asked(init(9), main(3), main(4)).mem == 9
 
 
@@ -63,7 +63,7 @@ def test_the_containers_are_kept_in_their_order() -> None:
     assert asked(*listed).containers == listed
 
 
-def test_without_the_label_all_comes_from_one_card() -> None:
+def test_without_the_label_all_comes_from_one_gpu() -> None:
     assert asked(main(8, 40)).per_card == Amount(8, 40)
 
 
@@ -73,7 +73,7 @@ def test_the_label_spreads_the_pod_evenly() -> None:
 
 
 @pytest.mark.parametrize("label", ["0", "-1", "", "two", "1.5", "100000", " 2"])
-def test_a_label_that_is_no_number_of_cards_is_rejected_and_repeated(label: str) -> None:
+def test_a_label_that_is_no_number_of_gpus_is_rejected_and_repeated(label: str) -> None:
     found = refused(main(8), cards=label)
     assert f"label aliyun.com/gpu-count={label!r} is not a number of cards" in found.problem
 
@@ -83,11 +83,11 @@ def test_a_container_that_cannot_be_spread_evenly_is_named() -> None:
     assert found.problem == "container b: limit aliyun.com/gpu-mem=3 cannot be spread evenly over 2 cards"
 
 
-def test_two_odd_containers_are_rejected_though_their_sum_is_even() -> None:
+def test_two_odd_containers_with_an_even_sum_are_rejected() -> None:
     assert refused(main(3), main(3), cards="2")
 
 
-def test_an_init_container_must_spread_as_well() -> None:
+def test_an_init_container_must_spread_too() -> None:
     found = refused(init(3, name="warm-up"), main(4), cards="2")
     assert found.problem.startswith("init container warm-up: limit aliyun.com/gpu-mem=3 cannot be spread")
 
@@ -114,13 +114,13 @@ def test_compute_comes_in_steps_of_5(core: int) -> None:
     assert "is not a multiple of 5 on each card" in refused(main(4, core)).problem
 
 
-def test_the_step_of_5_counts_on_each_card() -> None:
+def test_the_step_of_5_counts_on_each_gpu() -> None:
     assert asked(main(4, 10), cards="2").per_card.core == 5
     assert "is not a multiple of 5 on each card" in refused(main(4, 6), cards="2").problem
     assert "is not a multiple of 5 on each card" in refused(main(5, 5), cards="5").problem
 
 
-def test_a_card_has_100_percent_of_compute_and_no_more() -> None:
+def test_a_gpu_has_100_percent_of_compute_and_no_more() -> None:
     assert asked(main(4, 60), main(4, 40)).core == 100
     assert refused(main(4, 60), main(4, 45)).problem == (
         "limits aliyun.com/gpu-core.percentage=105 exceed 100 on each of 1 cards"
@@ -134,7 +134,7 @@ def test_a_rejected_pod_still_takes_its_limits_once_it_runs() -> None:
     assert (found.at_least.mem, found.at_least.cards) == (11, 1)
 
 
-def test_a_negative_limit_takes_nothing_away_from_the_others() -> None:
+def test_a_negative_limit_does_not_reduce_the_others() -> None:
     found = refused(main(8), main(-3))
     assert found.at_least is not None
     assert found.at_least.mem == 8

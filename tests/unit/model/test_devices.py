@@ -13,13 +13,13 @@ from gpushare.model.devices import (
 CARD = Card(3, 14, "GPU-8f1c1d1e-6d0a-4a55-9d57-1b1f3c1d2e4f")
 
 
-def test_ids_of_both_forms_tell_their_card_and_number() -> None:
+def test_ids_of_both_forms_have_their_gpu_and_number() -> None:
     assert (gpu_of_unit(long_id(CARD, 13)), unit_number(long_id(CARD, 13))) == (CARD.uuid, 13)
     assert (gpu_of_unit(short_id(CARD, 13)), unit_number(short_id(CARD, 13))) == ("3", 13)
 
 
 @pytest.mark.parametrize("text", ["", "-", "x", "-_-", "GPU-1-_-x"])
-def test_what_is_no_id_has_the_number_0(text: str) -> None:
+def test_an_invalid_id_has_the_number_0(text: str) -> None:
     assert unit_number(text) == 0
 
 
@@ -42,7 +42,7 @@ def test_a_share_is_rounded_down_to_whole_mib(mib: int, units: int, of: int, fou
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-3g.20gb"])
-def test_nvidias_resources_give_whole_gpus(name: str) -> None:
+def test_nvidias_resources_are_whole_gpus(name: str) -> None:
     assert is_whole_gpu_resource(name)
 
 

@@ -6,7 +6,7 @@ from gpushare.contract import LABEL_MODE
 from gpushare.model.cards import Card
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, node_of
-from tests.support.builders import pod
+from tests.builders.scheduling import pod
 
 T4_PAIR: dict[str, object] = {"aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"}
 
@@ -24,7 +24,7 @@ def why(node: Node) -> str:
     return node.closed
 
 
-def test_a_node_of_the_original_plugin_has_equal_cards() -> None:
+def test_a_node_of_the_aliyun_plugin_has_equal_gpus() -> None:
     assert read().cards == (Card(0, 14), Card(1, 14))
     assert read().closed is None
 
@@ -39,7 +39,7 @@ def test_capacity_may_be_a_quantity_or_a_number() -> None:
     assert read(capacity).cards == (Card(0, 16_000), Card(1, 16_000))
 
 
-def test_the_agents_list_of_cards_beats_capacity() -> None:
+def test_the_agents_list_of_gpus_beats_capacity() -> None:
     found = read(cards='[{"index":1,"units":11},{"index":0,"units":22,"healthy":false}]')
     assert found.cards == (Card(0, 22, healthy=False), Card(1, 11))
 
@@ -53,7 +53,7 @@ def test_a_node_without_units_shares_nothing(units: object) -> None:
 
 
 @pytest.mark.parametrize("count", [0, "0", "-1", None])
-def test_units_without_a_number_of_cards_close_the_node_instead_of_guessing_a_size(count: object) -> None:
+def test_units_without_a_number_of_gpus_close_the_node_instead_of_guessing_a_size(count: object) -> None:
     capacity: dict[str, object] = {"aliyun.com/gpu-mem": "28"}
     found = read(capacity if count is None else capacity | {"aliyun.com/gpu-count": count})
     assert found.cards == ()
@@ -77,13 +77,13 @@ def test_capacity_that_cannot_be_read_excludes_the_node(key: str, value: object)
 
 
 @pytest.mark.parametrize("text", ["", "junk", '[{"index":0}]', '[{"index":0,"units":-1}]', "{}"])
-def test_a_list_of_cards_that_cannot_be_read_excludes_the_node_instead_of_falling_back(text: str) -> None:
+def test_a_list_of_gpus_that_cannot_be_read_excludes_the_node_instead_of_falling_back(text: str) -> None:
     found = read(cards=text)
     assert found.cards == ()
     assert why(found).startswith("annotation gpushare.io/cards: ")
 
 
-def test_an_empty_list_of_cards_means_none() -> None:
+def test_an_empty_list_of_gpus_means_none() -> None:
     assert read(cards="[]").cards == ()
 
 
@@ -97,14 +97,14 @@ def test_these_modes_share(mode: str) -> None:
     assert (found.mode, found.closed) == (Mode(mode), None)
 
 
-def test_acks_older_label_requests_isolation_unless_the_later_one_speaks() -> None:
+def test_the_older_ack_label_requests_isolation_unless_the_later_one_is_set() -> None:
     assert labelled({"cgpu": "true"}).mode is Mode.CGPU
     assert labelled({"gpushare": "true"}).mode is Mode.SHARE
     assert labelled({"cgpu": "true", LABEL_MODE: "share"}).mode is Mode.SHARE
 
 
 @pytest.mark.parametrize("mode", ["default", "topology"])
-def test_these_modes_give_out_whole_cards(mode: str) -> None:
+def test_these_modes_allocate_whole_gpus(mode: str) -> None:
     assert why(labelled({LABEL_MODE: mode})) == f"label ack.node.gpu.schedule={mode} means whole GPUs"
 
 
@@ -115,14 +115,14 @@ def test_an_unknown_mode_excludes_the_node_and_is_repeated(mode: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["gpushare", "cgpu"])
-def test_the_original_labels_close_a_node_with_false_and_nothing_else(key: str) -> None:
+def test_the_aliyun_labels_make_a_node_unschedulable_only_with_false(key: str) -> None:
     assert why(labelled({key: "false"})) == f"label {key}=false"
     assert labelled({key: "true"}).closed is None
     assert labelled({key: "False"}).closed is None
 
 
 @pytest.mark.parametrize("key", ["gpushare", "cgpu"])
-def test_the_mode_label_beats_the_original_labels(key: str) -> None:
+def test_the_mode_label_overrides_the_aliyun_labels(key: str) -> None:
     assert labelled({LABEL_MODE: "share", key: "false"}).closed is None
 
 
@@ -133,7 +133,7 @@ def test_compute_is_divided_only_where_the_mode_does_it(mode: str, percent: int)
     assert labelled({LABEL_MODE: mode}).core_per_card == percent
 
 
-def test_a_closed_node_keeps_its_cards_as_its_pods_are_still_there() -> None:
+def test_an_unschedulable_node_keeps_its_gpus_for_its_pods() -> None:
     assert len(labelled({"gpushare": "false"}).cards) == 2
 
 

@@ -83,7 +83,7 @@ def test_a_huge_exponent_takes_no_time(text: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "value"), [(4, 4), (-3, -3), (0, 0), (10**40, LARGEST)])
-def test_a_number_of_json_stands_for_itself(number: int, value: int) -> None:
+def test_a_json_number_is_its_value(number: int, value: int) -> None:
     assert parse_quantity(number) == value
 
 
@@ -123,7 +123,7 @@ def test_junk_is_rejected_and_the_rejection_repeats_it(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, False, 4.0, [4], {"mem": 4}])
-def test_what_is_neither_text_nor_a_whole_number_is_rejected(value: object) -> None:
+def test_only_texts_and_whole_numbers_are_accepted(value: object) -> None:
     with pytest.raises(InvalidRequest, match="quantity"):
         parse_quantity(value)
 

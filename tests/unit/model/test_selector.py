@@ -40,11 +40,11 @@ def test_a_selector_that_matches(text: str) -> None:
         "gpushare=true,zone=a",
     ],
 )
-def test_a_selector_that_does_not_hold(text: str) -> None:
+def test_a_selector_that_does_not_match(text: str) -> None:
     assert not parse_selector(text)(LABELS)
 
 
 @pytest.mark.parametrize("text", ["=true", "a=b=c", "a in b", "a in (b", "a,,b", "a>1", "a b", ","])
-def test_what_is_no_selector_is_rejected(text: str) -> None:
+def test_an_invalid_selector_is_rejected(text: str) -> None:
     with pytest.raises(InvalidRequest, match="selector"):
         parse_selector(text)

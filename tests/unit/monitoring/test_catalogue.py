@@ -23,7 +23,7 @@ def test_every_metric_of_the_module_is_in_a_list() -> None:
 
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
-def test_our_own_metrics_have_base_units_and_say_what_they_are(metric: Metric) -> None:
+def test_our_metrics_have_base_units_in_their_names(metric: Metric) -> None:
     assert metric.help.endswith(".")
     assert not metric.name.endswith("_total") or metric.kind == "unknown"
     if metric.name.startswith("gpushare_"):

@@ -75,7 +75,7 @@ S1 = """
         resource: pod
   seriesQuery: DCGM_CUSTOM_PROCESS_MEM_USED{NamespaceName!="",PodName!=""}
 """
-"""The rules of the source document about autoscaling, without its comments."""
+"""The rules of the autoscaling page of the ACK documentation, without its comments."""
 
 
 def series_in(expr: str) -> set[str]:
@@ -85,7 +85,7 @@ def series_in(expr: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", texts())
-def test_what_is_committed_is_what_is_made(name: str) -> None:
+def test_committed_files_match_the_generator(name: str) -> None:
     assert (FOLDER / name).read_text() == texts()[name], "run make monitoring"
 
 
@@ -142,7 +142,7 @@ def test_a_dashboard_has_its_own_address_and_asks_the_chosen_prometheus(page: An
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
-def test_panels_lie_beside_one_another(page: Any) -> None:
+def test_panels_do_not_overlap(page: Any) -> None:
     board = json.loads(texts()[f"dashboards/{page.uid.replace('gpushare', 'gpu')}.json"])
     taken = [
         (x, y)

@@ -38,13 +38,15 @@ class Modes:
 class Here:
     """One GPU and its supervisor."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, *, limit_s: float = 5.0) -> None:
         self.state = state
         self.modes = Modes()
         self.metrics = MpsMetrics()
         self.healthy = True
-        self.supervisor = Supervisor(CARD, state, self.modes, self.metrics, lambda: self.healthy)
-        self.client = ControlDaemon(state, CARD)
+        self.supervisor = Supervisor(
+            CARD, state, self.modes, self.metrics, lambda: self.healthy, answer_s=limit_s, kill_s=limit_s
+        )
+        self.client = ControlDaemon(state, CARD, answer_s=limit_s)
 
     def value(self, name: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, {"uuid": CARD})
@@ -135,11 +137,8 @@ async def test_a_failed_start_is_retried_with_backoff(here: Here) -> None:
         await until(lambda: here.up)
 
 
-async def test_a_hanging_daemon_is_reported_and_not_restarted(
-    here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gpushare.mpsd.process._ANSWER_S", 0.3)
-    monkeypatch.setattr("gpushare.mpsd.supervisor._KILL_S", 0.3)
+async def test_a_hanging_daemon_is_reported_and_not_restarted(here: Here) -> None:
+    here = Here(here.state, limit_s=0.3)
     async with here.running():
         await until(lambda: here.up)
         pid = here.pid

@@ -20,7 +20,7 @@ from gpushare.runtime.admin_server import admin_app
     ],
     ids=["ready", "degraded", "not-ready"],
 )
-def test_a_degraded_daemon_is_ready_and_says_what_is_missing(
+def test_a_degraded_daemon_is_ready_and_reports_what_is_missing(
     problem: str | None, notices: tuple[str, ...], status: int, text: str
 ) -> None:
     app = admin_app(

@@ -11,7 +11,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.errors import ApiError, ConfigError
-from gpushare.runtime import daemon
 from gpushare.runtime.admin_server import admin_app
 from gpushare.runtime.daemon import StopStep, serve
 from gpushare.runtime.http import Request, Response
@@ -62,6 +61,7 @@ async def running(
     *jobs: Callable[[], Coroutine[Any, Any, None]],
     drain: StopStep | None = None,
     close: StopStep | None = None,
+    jobs_end_s: float = 10.0,
 ) -> AsyncIterator[asyncio.Task[None]]:
     app = admin_app(lambda _: (b"", "text/plain"), live=lambda: None, ready=lambda: None)
     with bind_socket("127.0.0.1", 0) as listener, bind_socket("127.0.0.1", 0) as admin:
@@ -70,7 +70,15 @@ async def running(
         servers = [(HttpServer(parts.handle, max_body=0), listener)]
         work = [each() for each in jobs or (parts.job,)]
         task = asyncio.create_task(
-            serve(parts.stop, (app, admin), work, servers=servers, drain=drain, close=close)
+            serve(
+                parts.stop,
+                (app, admin),
+                work,
+                servers=servers,
+                drain=drain,
+                close=close,
+                jobs_end_s=jobs_end_s,
+            )
         )
         try:
             yield task
@@ -129,7 +137,7 @@ async def test_a_job_that_fails_ends_the_daemon_with_its_error_and_without_the_o
     async def fails() -> None:
         raise error
 
-    steps = {"drain": parts.step("drain"), "close": parts.step("close")}
+    steps: dict[str, Any] = {"drain": parts.step("drain"), "close": parts.step("close")}
     async with running(parts, fails, parts.job, **steps) as task:
         with pytest.raises(ExceptionGroup) as raised:
             await task
@@ -163,10 +171,7 @@ async def test_a_drain_that_takes_too_long_is_cancelled_and_logged() -> None:
     assert parts.ended == ["job"]
 
 
-async def test_a_job_that_does_not_end_is_named_in_the_log_and_cancelled_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(daemon, "_JOBS_S", 0.05)
+async def test_a_job_that_does_not_end_is_logged_and_cancelled_again() -> None:
     parts = Parts()
 
     async def clings() -> None:
@@ -176,7 +181,7 @@ async def test_a_job_that_does_not_end_is_named_in_the_log_and_cancelled_again(
             await asyncio.Event().wait()
 
     with capture_logs() as logs:
-        async with running(parts, clings) as task:
+        async with running(parts, clings, jobs_end_s=0.05) as task:
             parts.stop.set()
             await task
     overdue = [each["waits_for"] for each in logs if each["event"] == "stop_overdue"]

@@ -129,7 +129,7 @@ async def test_an_event_that_the_api_server_rejects_is_dropped_counted_and_logge
     assert [entry["text"] for entry in logs if entry["event"] == "event_dropped"] == ["a"]
 
 
-async def test_a_missing_right_is_reported_once_until_it_is_granted() -> None:
+async def test_a_missing_permission_is_reported_once_until_it_is_granted() -> None:
     scene = Scene(errors=deque([answer(403), answer(403)]))
     with capture_logs() as logs:
         async with scene.writing():
@@ -205,7 +205,7 @@ async def test_a_full_queue_keeps_alarms() -> None:
     assert scene.counts.count("dropped") == 4
 
 
-async def test_a_queue_full_of_alarms_drops_what_is_none_and_then_the_oldest_alarm() -> None:
+async def test_a_full_queue_drops_normal_events_first_and_then_the_oldest_warning() -> None:
     scene = Scene()
     scene.record(*(alarm(text) for text in "abc"), note("note"), alarm("d"))
     async with scene.writing():
@@ -214,7 +214,7 @@ async def test_a_queue_full_of_alarms_drops_what_is_none_and_then_the_oldest_ala
     assert scene.counts.count("dropped") == 2
 
 
-async def test_an_event_that_is_retried_gives_way_in_a_queue_that_filled_meanwhile() -> None:
+async def test_a_retried_event_is_dropped_if_the_queue_is_full() -> None:
     scene = Scene(errors=deque([answer(500)]))
 
     def flood() -> None:
@@ -244,7 +244,7 @@ async def test_while_a_backlog_grows_the_pauses_are_longer() -> None:
     assert scene.pauses[:2] == [0.01, 0.001]
 
 
-async def test_a_deferred_event_is_made_when_it_is_written_and_again_at_each_retry() -> None:
+async def test_a_deferred_event_is_created_when_written_and_at_each_retry() -> None:
     scene = Scene(errors=deque([None, answer(500)]))
     made = iter("xyz")
     scene.recorder.record_later("p", lambda: note(next(made)))
@@ -256,7 +256,7 @@ async def test_a_deferred_event_is_made_when_it_is_written_and_again_at_each_ret
     assert scene.attempts == ["x", "y", "z"]
 
 
-async def test_a_deferred_event_that_cannot_be_made_costs_no_other() -> None:
+async def test_a_deferred_event_that_fails_affects_no_other() -> None:
     scene = Scene()
 
     def broken() -> Event:

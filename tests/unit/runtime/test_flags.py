@@ -20,7 +20,7 @@ def flags(*, asks_api: bool) -> set[str | None]:
     return {each.name for each in command.params}
 
 
-def test_only_who_asks_the_api_server_takes_a_kubeconfig() -> None:
+def test_only_clients_of_the_api_server_have_the_kubeconfig_flag() -> None:
     common = {"ops_host", "ops_port", "log_level"}
     assert flags(asks_api=True) == common | {"kubeconfig"}
     assert flags(asks_api=False) == common

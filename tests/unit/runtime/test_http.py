@@ -12,7 +12,7 @@ def test_a_head_has_status_date_length_and_type() -> None:
     assert re.fullmatch(pattern, head)
 
 
-def test_the_last_answer_says_so() -> None:
+def test_the_last_response_closes_the_connection() -> None:
     assert head_of(Response(b""), last=True).endswith(b"\r\nconnection: close\r\n\r\n")
 
 

@@ -126,7 +126,7 @@ async def test_one_connection_serves_one_request_after_the_other() -> None:
         assert len(s.server.connections) == 1
 
 
-async def test_pipelined_requests_are_answered_in_their_order_though_the_first_takes_longer() -> None:
+async def test_pipelined_requests_are_answered_in_order_with_a_slow_first_one() -> None:
     async with scene() as s:
         wire = await s.connect()
         wire.writer.write(get("/slow") + get("/a") + post("/b", b"x"))
@@ -203,7 +203,7 @@ async def test_head_gets_the_length_and_no_body() -> None:
     ],
     ids=["text", "tls", "length", "smuggling", "connect", "http2", "endless-header", "endless-path"],
 )
-async def test_what_is_no_request_is_told_so_and_ends_the_connection(data: bytes) -> None:
+async def test_an_invalid_request_is_answered_and_ends_the_connection(data: bytes) -> None:
     async with scene() as s:
         answer = await s.once(data)
         assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
@@ -211,7 +211,7 @@ async def test_what_is_no_request_is_told_so_and_ends_the_connection(data: bytes
         assert s.asked == []
 
 
-async def test_garbage_after_a_request_does_not_cost_that_request_its_answer() -> None:
+async def test_a_request_followed_by_garbage_is_answered() -> None:
     async with scene() as s:
         wire = await s.connect()
         wire.writer.write(get("/slow") + b"nonsense\r\n\r\n")
@@ -242,7 +242,7 @@ async def test_a_body_of_the_allowed_size_is_taken() -> None:
 
 
 @pytest.mark.parametrize("path", ["/crash", "/slow-crash"])
-async def test_a_defect_costs_one_request(path: str) -> None:
+async def test_a_bug_fails_one_request(path: str) -> None:
     async with scene() as s:
         s.gate.set()
         wire = await s.connect()
@@ -283,7 +283,7 @@ async def test_a_client_that_does_not_read_is_not_read_from_either() -> None:
             assert len((await wire.answer())[1]) == 2**20
 
 
-async def test_silent_connections_end_and_busy_ones_stay() -> None:
+async def test_idle_connections_end_and_busy_ones_stay() -> None:
     async with scene(keep_alive_s=0.1) as s:
         idle, halfway, busy = [await s.connect() for _ in range(3)]
         halfway.writer.write(b"GET /a HT")
@@ -294,7 +294,7 @@ async def test_silent_connections_end_and_busy_ones_stay() -> None:
         assert (await busy.answer())[1] == b"slow"
 
 
-async def test_what_is_under_way_goes_on_though_the_client_is_gone() -> None:
+async def test_a_request_in_progress_continues_without_its_client() -> None:
     ended = asyncio.Event()
     begun = asyncio.Event()
 
@@ -344,7 +344,7 @@ async def test_a_header_that_comes_twice_keeps_its_values_apart() -> None:
         assert made.asked[0].headers == {b"x-group": b"a,b\nc", b"x-other": b"1"}
 
 
-async def test_the_query_is_told_as_it_was_sent() -> None:
+async def test_the_query_is_passed_on_unchanged() -> None:
     async with scene() as made:
         wire = await made.connect()
         await wire.ask(b"GET /a%20b?c=%20d&e HTTP/1.1\r\n\r\n")

@@ -13,6 +13,6 @@ def test_a_port_that_is_taken_is_named() -> None:
             bind_socket("127.0.0.1", port)
 
 
-def test_an_address_that_is_not_ours_is_named() -> None:
+def test_the_error_for_a_foreign_address_names_it() -> None:
     with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1:0: "):
         bind_socket("192.0.2.1", 0)

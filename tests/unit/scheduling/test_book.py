@@ -5,7 +5,7 @@ import pytest
 from gpushare.model.demand import Amount
 from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares, with_reservation, without
-from tests.support.builders import T4, cluster, demand, free_core, node, pod
+from tests.builders.scheduling import T4, cluster, demand, free_core, node, pod
 
 
 def book_of(*things: object) -> Book:
@@ -17,12 +17,12 @@ def usage(units: int, free: int, *, core: int = 0, open_: bool = True) -> CardUs
     return CardUsage(card, Amount(free, core), Amount(units, core), open_)
 
 
-def test_a_gpu_takes_what_it_has_free_and_no_unit_more() -> None:
+def test_a_gpu_takes_at_most_its_free_units() -> None:
     assert usage(T4, 4).fits(Amount(4))
     assert not usage(T4, 4).fits(Amount(5))
 
 
-def test_a_gpu_takes_only_what_it_has_of_both_memory_and_compute() -> None:
+def test_a_gpu_takes_at_most_its_free_memory_and_compute() -> None:
     assert usage(T4, 4, core=30).fits(Amount(4, 30))
     assert not usage(T4, 4, core=30).fits(Amount(4, 35))
     assert not usage(T4, 4).fits(Amount(4, 5))
@@ -32,14 +32,14 @@ def test_an_unschedulable_gpu_takes_nothing_not_even_zero_units() -> None:
     assert not usage(T4, 4, open_=False).fits(Amount(0))
 
 
-def test_an_overcommitted_card_is_unschedulable_and_its_debt_is_a_negative_number() -> None:
+def test_an_overcommitted_gpu_is_unschedulable_and_its_debt_is_a_negative_number() -> None:
     book = book_of(node("n", T4, T4), pod("a", 10, at="n", card=0), pod("b", 10, at="n", card=0))
     assert book.usages[0].free == Amount(-6)
     assert not book.usages[0].schedulable
     assert [usage.card.index for usage in book.overcommitted] == [0]
 
 
-def test_compute_can_be_overcommitted_as_well() -> None:
+def test_compute_can_be_overcommitted_too() -> None:
     holders = [pod(uid, demand(2, core=60), at="n", card=0) for uid in ("a", "b")]
     book = book_of(node("n", T4, mode=Mode.MPS), *holders)
     assert book.usages[0].free == Amount(10, -20)
@@ -52,7 +52,7 @@ def test_compute_that_a_share_node_does_not_have_is_overcommitted() -> None:
     assert not book.usages[0].schedulable
 
 
-def test_widest_is_the_most_that_fits_without_a_closer_look() -> None:
+def test_widest_is_the_most_that_fits_without_a_full_check() -> None:
     assert book_of(node("n", T4, 8), pod("a", 12, at="n", card=0)).fits_up_to == 8
     assert book_of(node("n", T4, 8), pod("a", 3, at="n", card=0)).fits_up_to == 11
     assert book_of(node("n", T4), pod("a", T4, at="n", card=0)).fits_up_to == 0
@@ -63,7 +63,7 @@ def test_an_unschedulable_gpu_is_not_wide() -> None:
     assert book_of(node("n", T4, broken=(0,))).fits_up_to == -1
 
 
-def test_a_closer_look_is_needed_where_memory_is_not_all_that_counts() -> None:
+def test_a_full_check_is_needed_if_more_than_memory_counts() -> None:
     assert book_of(node("n", T4, closed="label")).fits_up_to == -1
     assert book_of(node("n", T4, mode=Mode.CORE_MEM)).fits_up_to == -1
     assert book_of(node("n", T4), pod("a", 4, nominated="n")).fits_up_to == -1
@@ -72,12 +72,12 @@ def test_a_closer_look_is_needed_where_memory_is_not_all_that_counts() -> None:
     assert book_of(node("n", T4, mode=Mode.MPS, multi_user=True)).fits_up_to == T4
 
 
-def test_largest_is_the_size_of_the_largest_card_whatever_is_free() -> None:
+def test_largest_is_the_size_of_the_largest_gpu() -> None:
     assert book_of(node("n", 8, T4, broken=(1,)), pod("a", 8, at="n", card=0)).largest == T4
     assert book_of(node("n")).largest == -1
 
 
-def test_the_best_card_is_described() -> None:
+def test_the_best_gpu_is_described() -> None:
     assert (
         book_of(node("n", T4, T4), pod("a", 4, at="n", card=0)).summary == "at most 14 of 14 free on card 1"
     )
@@ -90,7 +90,7 @@ def test_unschedulable_gpus_are_reported_with_it() -> None:
     assert book_of(node("n", T4, broken=(0,))).summary == "no card is usable (closed: card 0)"
 
 
-def test_a_card_with_pods_of_another_mode_is_unschedulable_until_they_are_gone() -> None:
+def test_a_gpu_with_pods_of_another_mode_is_unschedulable_until_they_are_gone() -> None:
     things = node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.SHARE)
     book = book_of(*things)
     assert [usage.schedulable for usage in book.usages] == [False, True]
@@ -109,12 +109,12 @@ def test_pods_of_the_nodes_own_mode_and_of_an_unknown_one_close_nothing() -> Non
     assert all(usage.schedulable for usage in book.usages)
 
 
-def test_a_pod_of_another_mode_whose_card_is_not_known_excludes_every_gpu() -> None:
+def test_a_pod_of_another_mode_with_an_unknown_gpu_excludes_every_gpu() -> None:
     book = book_of(node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", mode=Mode.MPS))
     assert book.summary == "no card is usable (closed: card 0,1 until pods of mode mps are gone)"
 
 
-def test_all_modes_that_a_card_waits_for_are_reported() -> None:
+def test_all_modes_that_a_gpu_waits_for_are_reported() -> None:
     modes = {"a": Mode.MPS, "b": Mode.SHARE, "c": Mode.CGPU}
     book = book_of(
         node("n", T4, mode=Mode.CGPU), *(pod(uid, 2, at="n", card=0, mode=m) for uid, m in modes.items())
@@ -122,7 +122,7 @@ def test_all_modes_that_a_card_waits_for_are_reported() -> None:
     assert book.summary.endswith("(closed: card 0 until pods of mode mps and share are gone)")
 
 
-def test_a_card_with_as_many_pods_as_it_may_take_is_unschedulable_with_the_numbers() -> None:
+def test_a_gpu_with_as_many_pods_as_it_may_take_is_unschedulable_with_the_numbers() -> None:
     things = node("n", T4, T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "ab")
     book = book_of(*things)
     assert [usage.schedulable for usage in book.usages] == [False, True]
@@ -137,13 +137,13 @@ def test_more_pods_than_a_gpu_may_take_are_reported_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("card", [0, None], ids=["known", "unknown"])
-def test_a_pod_of_zero_units_is_on_no_card(card: int | None) -> None:
+def test_a_pod_of_zero_units_is_on_no_gpu(card: int | None) -> None:
     idle = pod("idle", 0, at="n", card=card, mode=Mode.SHARE)
     book = book_of(node("n", T4, mode=Mode.CGPU, pods_per_card=1), idle)
     assert [usage.schedulable for usage in book.usages] == [True]
 
 
-def test_an_unhealthy_card_is_reported_as_unhealthy_whatever_pods_it_has() -> None:
+def test_an_unhealthy_gpu_is_reported_as_unhealthy_with_any_pods() -> None:
     book = book_of(
         node("n", T4, T4, mode=Mode.CGPU, broken=(0,)),
         pod("a", 4, at="n", card=0, mode=Mode.SHARE),
@@ -152,7 +152,7 @@ def test_an_unhealthy_card_is_reported_as_unhealthy_whatever_pods_it_has() -> No
     assert book.summary == "no card is usable (closed: card 0; card 1 until pods of mode share are gone)"
 
 
-def test_where_a_card_serves_one_user_its_users_are_known() -> None:
+def test_the_users_of_a_single_user_gpu_are_known() -> None:
     pods = pod("a", demand(2, user=7), at="n", card=0), pod("b", demand(2, user=None), at="n", card=0)
     assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).usages[0].users == {7, None}
     assert book_of(node("n", T4, T4, mode=Mode.MPS), *pods).usages[1].users == frozenset()
@@ -171,14 +171,14 @@ def test_a_book_with_one_more_reservation_counts_it() -> None:
     assert with_reservation(book_of(node("n", T4)), more).usages[0].free == Amount(10)
 
 
-def test_compute_of_several_cards_is_counted_on_each() -> None:
+def test_compute_of_several_gpus_is_counted_on_each() -> None:
     ledger = cluster(
         node("n", T4, T4, T4, mode=Mode.CORE_MEM), pod("a", demand(8, core=60, cards=2), at="n", card=(0, 2))
     )
     assert free_core(ledger, "n") == [70, 100, 70]
 
 
-def test_where_a_reservation_lies_is_unknown_rather_than_guessed() -> None:
+def test_the_gpu_of_a_reservation_is_unknown_rather_than_guessed() -> None:
     claim = ((0, Amount(4)),)
     lies = Reservation("a", "default/a", demand(4), claim)
     assert reserved_shares(lies, node("n", T4)) == claim
@@ -188,7 +188,7 @@ def test_where_a_reservation_lies_is_unknown_rather_than_guessed() -> None:
     assert reserved_shares(lies, node("n", T4, assigned={"a": {0: 3}})) is None
 
 
-def test_a_card_in_use_as_a_whole_gpu_has_nothing_free_and_reports_until_when() -> None:
+def test_a_gpu_in_use_as_a_whole_gpu_has_nothing_free_and_reports_until_when() -> None:
     book = book_of(node("n", T4, T4, whole={0: ("default/app-3g-v1-0",)}))
     first, second = book.usages
     assert (first.free, first.schedulable, second.free) == (Amount(0), False, Amount(T4))
@@ -196,13 +196,13 @@ def test_a_card_in_use_as_a_whole_gpu_has_nothing_free_and_reports_until_when() 
     assert (book.fits_up_to, book.largest, book.overcommitted) == (T4, T4, ())
 
 
-def test_compute_of_a_card_in_use_as_a_whole_gpu_is_not_free_either() -> None:
+def test_compute_of_a_gpu_in_use_as_a_whole_gpu_is_not_free_either() -> None:
     book = book_of(node("n", T4, mode=Mode.MPS, whole={0: ("default/a", "default/b")}))
     assert book.usages[0].free == Amount(0, 0)
     assert "until default/a and default/b are gone, which have a whole GPU" in book.summary
 
 
-def test_pods_on_a_card_in_use_as_a_whole_gpu_are_beyond_its_size() -> None:
+def test_pods_on_a_gpu_in_use_as_a_whole_gpu_are_beyond_its_size() -> None:
     book = book_of(node("n", T4, whole={0: ("default/app",)}), pod("a", 4, at="n", card=0))
     assert book.usages[0].free == Amount(-4)
     assert [usage.card.index for usage in book.overcommitted] == [0]

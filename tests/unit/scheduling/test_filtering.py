@@ -8,11 +8,11 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.events import Confirmed, PodGone
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, score
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.support.builders import T4, V16, cluster, demand, node, pod, pod_request, reserved
+from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, reserved
 
 
 def picture() -> Ledger:
-    """The three nodes of the source documents: 4069, 8138 and 8138 MiB free, but only N3 on one card."""
+    """The three nodes of the ACK documentation: 4069, 8138 and 8138 MiB free, but only N3 on one GPU."""
     return cluster(
         *(node(name, V16, V16) for name in ("N1", "N2", "N3")),
         pod("a", 16_276, at="N1", card=0),
@@ -48,7 +48,7 @@ def test_only_nodes_that_were_named_are_judged() -> None:
     )
 
 
-def test_a_pod_larger_than_any_card_fits_nowhere() -> None:
+def test_a_pod_larger_than_any_gpu_fits_nowhere() -> None:
     outcome = filter_nodes(cluster(node("a", T4), node("b", 22, 11)), pod_request(23), ["a", "b"])
     assert outcome.passed == []
     assert outcome.unresolvable == {
@@ -57,7 +57,7 @@ def test_a_pod_larger_than_any_card_fits_nowhere() -> None:
     }
 
 
-def test_a_pod_as_large_as_the_card_waits_for_it_and_is_not_unresolvable() -> None:
+def test_a_pod_as_large_as_the_gpu_waits_for_it_and_is_not_unresolvable() -> None:
     ledger = cluster(node("n", T4), pod("p", 1, at="n", card=0))
     assert filter_nodes(ledger, pod_request(T4), ["n"]).failed == {
         "n": "Insufficient GPU Memory in one device: asked 14, at most 13 of 14 free on card 0"
@@ -83,7 +83,7 @@ def test_unresolvable_nodes_are_distinguished_from_full_ones() -> None:
     assert set(outcome.failed) == {"full"}
 
 
-def test_a_pod_that_requests_nothing_passes_where_a_card_is_open() -> None:
+def test_a_pod_that_requests_nothing_passes_where_a_gpu_is_open() -> None:
     ledger = cluster(node("full", T4), node("broken", T4, broken=(0,)), pod("p", T4, at="full", card=0))
     outcome = filter_nodes(ledger, pod_request(0), ["full", "broken"])
     assert outcome.passed == ["full"]
@@ -103,7 +103,7 @@ def test_units_reserved_for_a_nominee_are_not_free_for_others() -> None:
     assert filter_nodes(ledger, pod_request(12, uid="nominee", priority=10), ["n"]).passed == ["n"]
 
 
-def test_a_pod_whose_bind_is_under_way_can_only_go_where_it_was_sent() -> None:
+def test_a_pod_with_a_bind_in_progress_fits_only_its_node() -> None:
     ledger = reserved(cluster(node("a", T4), node("b", T4)), pod("p", 10), "a")
     assert filter_nodes(ledger, pod_request(10, uid="p"), ["b", "a", "c"]) == FilterOutcome(
         passed=["a"],
@@ -145,12 +145,12 @@ def test_the_pods_policy_decides_the_ranking_too() -> None:
     assert score(ledger, wish, "full") < score(ledger, wish, "empty")
 
 
-def test_the_card_that_would_be_chosen_is_what_counts() -> None:
+def test_the_score_is_that_of_the_gpu_that_would_be_chosen() -> None:
     ledger = cluster(node("n", 100, 100), pod("p", 60, at="n", card=1))
     assert score(ledger, pod_request(40), "n") == 10
 
 
-def test_all_cards_of_a_pod_on_several_count() -> None:
+def test_all_gpus_of_a_pod_on_several_count() -> None:
     ledger = cluster(node("n", 100, 100), pod("p", 60, at="n", card=1))
     assert score(ledger, pod_request(demand(80, cards=2)), "n") == 7
 
@@ -162,13 +162,13 @@ def test_a_node_that_does_not_fit_scores_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize(("model", "points"), [("Tesla T4", 8), ("", 8), ("NVIDIA GeForce RTX 3090", 0)])
-def test_cards_of_a_known_model_outside_the_table_come_last(model: str, points: int) -> None:
+def test_gpus_of_a_known_model_outside_the_table_come_last(model: str, points: int) -> None:
     ledger = cluster(Node("n", (Card(0, 100, model=model),)))
     assert score(ledger, pod_request(80), "n") == points
     assert filter_nodes(ledger, pod_request(80), ["n"]).passed == ["n"]
 
 
-def test_a_score_is_not_remembered_for_another_pod_or_another_hour() -> None:
+def test_a_score_is_not_cached_for_another_pod_or_another_hour() -> None:
     ledger = cluster(node("n", 100), pod("p", 20, at="n", card=0))
     asked = [pod_request(80), pod_request(40), pod_request(40, placement="spread"), pod_request(81)]
     assert [score(ledger, who, "n") for who in asked] == [10, 6, 5, 0]
@@ -176,13 +176,13 @@ def test_a_score_is_not_remembered_for_another_pod_or_another_hour() -> None:
     assert score(apply(ledger, PodGone("p")), pod_request(80), "n") == 8
 
 
-def test_a_score_is_not_remembered_for_other_compute_or_more_cards() -> None:
+def test_a_score_is_not_cached_for_other_compute_or_more_gpus() -> None:
     ledger = cluster(node("n", 100, mode=Mode.MPS), pod("p", demand(20, core=80), at="n", card=0))
     asked = [demand(40), demand(40, core=20), demand(40, core=25), demand(40, cards=2)]
     assert [score(ledger, pod_request(wanted), "n") for wanted in asked] == [6, 6, 0, 0]
 
 
-def test_a_score_is_not_remembered_for_another_user() -> None:
+def test_a_score_is_not_cached_for_another_user() -> None:
     ledger = cluster(node("n", 100, mode=Mode.MPS), pod("p", 20, at="n", card=0))
     asked = [demand(40), demand(40, user=2000), demand(40, user=None)]
     assert [score(ledger, pod_request(wanted), "n") for wanted in asked] == [6, 0, 0]
@@ -205,7 +205,7 @@ def test_a_nominee_scores_by_its_own_units() -> None:
     assert score(ledger, pod_request(60, uid="nominee", priority=10), "n") > 0
 
 
-def test_cards_without_units_divide_by_nothing() -> None:
+def test_gpus_without_units_divide_by_nothing() -> None:
     assert score(cluster(node("n", 0)), pod_request(0), "n") == 10
 
 

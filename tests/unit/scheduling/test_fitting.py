@@ -9,7 +9,7 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.events import PodGone, UnhealthySeen
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.support.builders import (
+from tests.builders.scheduling import (
     T4,
     V16,
     cluster,
@@ -40,16 +40,16 @@ def refused(ledger: Ledger, who: PodRequest, name: str = "n") -> Rejection:
 # --- one card -------------------------------------------------------------------------------------
 
 
-def test_a_pod_gets_one_card() -> None:
+def test_a_pod_gets_one_gpu() -> None:
     assert placed(cluster(node("n", T4)), pod_request(4)) == ((0, Amount(4)),)
 
 
-def test_a_pod_may_fill_a_card_to_the_last_unit() -> None:
+def test_a_pod_may_fill_a_gpu_to_the_last_unit() -> None:
     assert placed(cluster(node("n", T4), pod("a", 4, at="n", card=0)), pod_request(10)) == ((0, Amount(10)),)
 
 
-def test_free_units_on_different_cards_do_not_fit() -> None:
-    """Node N2 of the source documents: 8138 MiB free in all, 4069 on each card."""
+def test_free_units_on_different_gpus_do_not_fit() -> None:
+    """Node N2 of the ACK documentation: 8138 MiB free in all, 4069 on each GPU."""
     ledger = cluster(node("n", V16, V16), pod("a", 12_207, at="n", card=0), pod("b", 12_207, at="n", card=1))
     refusal = refused(ledger, pod_request(8138))
     assert refusal == Rejection(
@@ -57,27 +57,27 @@ def test_free_units_on_different_cards_do_not_fit() -> None:
     )
 
 
-def test_a_pod_larger_than_any_card_fits_nowhere_and_eviction_does_not_help() -> None:
+def test_a_pod_larger_than_any_gpu_fits_nowhere_and_eviction_does_not_help() -> None:
     refusal = refused(cluster(node("n", 8, T4)), pod_request(15))
     assert refusal == Rejection(
         "Insufficient GPU Memory in one device: asked 15, the largest card has 14", unresolvable=True
     )
 
 
-def test_a_rejection_names_the_cards_that_are_unschedulable() -> None:
+def test_a_rejection_names_the_gpus_that_are_unschedulable() -> None:
     ledger = cluster(node("n", T4, T4, broken=(1,)), pod("a", 12, at="n", card=0))
     assert refused(ledger, pod_request(4)).text.endswith(
         "asked 4, at most 2 of 14 free on card 0 (closed: card 1)"
     )
 
 
-def test_a_pod_that_requests_nothing_fits_on_a_full_card_but_not_on_an_unschedulable_one() -> None:
+def test_a_pod_that_requests_nothing_fits_on_a_full_gpu_but_not_on_an_unschedulable_one() -> None:
     full = cluster(node("n", T4), pod("a", T4, at="n", card=0))
     assert placed(full, pod_request(0)) == ((0, Amount(0)),)
     assert refused(apply(full, UnhealthySeen("n", frozenset({0}))), pod_request(0))
 
 
-def test_an_overcommitted_card_gets_nothing_however_little_is_asked() -> None:
+def test_an_overcommitted_gpu_gets_nothing_however_little_is_asked() -> None:
     """The Aliyun extender counts unsigned: an over-committed GPU looks empty there."""
     ledger = cluster(node("n", T4, T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
     assert placed(ledger, pod_request(1)) == ((1, Amount(1)),)
@@ -85,13 +85,13 @@ def test_an_overcommitted_card_gets_nothing_however_little_is_asked() -> None:
     assert refused(ledger, pod_request(0)).text.endswith("no card is usable (closed: card 0)")
 
 
-def test_a_pod_of_unknown_card_blocks_its_units_on_every_card() -> None:
+def test_a_pod_of_unknown_gpu_blocks_its_units_on_every_gpu() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 10, at="n"))
     assert refused(ledger, pod_request(5))
     assert placed(ledger, pod_request(4))
 
 
-def test_a_pods_policy_decides_the_card() -> None:
+def test_a_pods_policy_decides_the_gpu() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n", card=0))
     assert placed(ledger, pod_request(4)) == ((0, Amount(4)),)
     assert placed(ledger, pod_request(4, placement="spread")) == ((1, Amount(4)),)
@@ -105,13 +105,13 @@ def test_an_unknown_node_may_yet_appear() -> None:
     assert refused(ledger, pod_request(4)) == Rejection('node "n" not found')
 
 
-def test_a_node_without_cards_is_reported_as_the_aliyun_extender_does() -> None:
+def test_a_node_without_gpus_is_reported_as_the_aliyun_extender_does() -> None:
     assert refused(cluster(node("n")), pod_request(4)) == Rejection(
         "The node n is not for GPU share, need skip", unresolvable=True
     )
 
 
-def test_a_closed_node_is_reported_with_its_reason() -> None:
+def test_an_unschedulable_node_is_reported_with_its_reason() -> None:
     ledger = cluster(node("n", T4, closed="label gpushare=false"))
     assert refused(ledger, pod_request(4)) == Rejection(
         "The node n is not for GPU share, need skip: label gpushare=false", unresolvable=True
@@ -142,7 +142,7 @@ def test_an_mps_node_takes_both_kinds() -> None:
     assert placed(ledger, pod_request(demand(4, core=10)))
 
 
-def test_an_mps_node_gives_a_pod_one_card() -> None:
+def test_an_mps_node_allocates_one_gpu_to_a_pod() -> None:
     ledger = cluster(node("n", T4, T4, mode=Mode.MPS))
     assert refused(ledger, pod_request(demand(4, cards=2))) == Rejection(
         "node mode mps gives a pod one card, not 2: take the label aliyun.com/gpu-count out of it",
@@ -150,7 +150,7 @@ def test_an_mps_node_gives_a_pod_one_card() -> None:
     )
 
 
-def test_a_card_without_compute_left_is_full_whatever_its_memory() -> None:
+def test_a_gpu_without_free_compute_is_full_regardless_of_memory() -> None:
     ledger = cluster(
         node("n", T4, T4, mode=Mode.CORE_MEM),
         pod("a", demand(2, core=80), at="n", card=0),
@@ -171,7 +171,7 @@ RELABELLED = (
 )
 
 
-def test_a_pod_goes_to_a_card_without_pods_of_another_mode() -> None:
+def test_a_pod_goes_to_a_gpu_without_pods_of_another_mode() -> None:
     assert placed(cluster(*RELABELLED), pod_request(4)) == ((1, Amount(4)),)
 
 
@@ -183,7 +183,7 @@ def test_a_pod_for_which_only_a_gpu_of_another_mode_fits_is_reported_and_may_pre
     )
 
 
-def test_a_card_opens_when_its_pods_of_another_mode_are_gone_or_the_mode_is_back() -> None:
+def test_a_gpu_opens_when_its_pods_of_another_mode_are_gone_or_the_mode_is_back() -> None:
     ledger = cluster(*RELABELLED)
     assert placed(apply(ledger, PodGone("a")), pod_request(4)) == ((0, Amount(4)),)
     assert placed(seen(ledger, node("n", T4, T4)), pod_request(4)) == ((0, Amount(4)),)
@@ -210,7 +210,7 @@ def test_units_are_reserved_for_a_nominee_once_the_pods_of_another_mode_have_gon
 # --- as many pods on a card as it may hold ---------------------------------------------------------
 
 
-def test_a_pod_goes_to_a_card_that_may_hold_one_more() -> None:
+def test_a_pod_goes_to_a_gpu_that_may_have_one_more() -> None:
     ledger = cluster(
         node("n", T4, T4, mode=Mode.CGPU, pods_per_card=2),
         *(pod(uid, 2, at="n", card=0) for uid in ("a", "b")),
@@ -223,7 +223,7 @@ def test_a_pod_goes_to_a_card_that_may_hold_one_more() -> None:
     )
 
 
-def test_a_nominee_takes_its_place_among_the_pods_of_a_card() -> None:
+def test_a_nominee_counts_among_the_pods_of_a_gpu() -> None:
     ledger = cluster(
         node("n", T4, pods_per_card=2),
         pod("a", 2, at="n", card=0),
@@ -237,13 +237,13 @@ def test_a_nominee_takes_its_place_among_the_pods_of_a_card() -> None:
 OTHER = 2000
 
 
-def test_pods_of_one_user_share_a_card_and_those_of_another_get_one_of_their_own() -> None:
+def test_pods_of_one_user_share_a_gpu_and_those_of_another_get_one_of_their_own() -> None:
     ledger = cluster(node("n", T4, T4, mode=Mode.MPS), pod("a", 4, at="n", card=0))
     assert placed(ledger, pod_request(4)) == ((0, Amount(4)),)
     assert placed(ledger, pod_request(demand(4, user=OTHER))) == ((1, Amount(4)),)
 
 
-def test_where_every_card_serves_another_user_the_rejection_names_them() -> None:
+def test_if_every_gpu_serves_another_user_the_rejection_names_them() -> None:
     ledger = cluster(
         node("n", T4, T4, T4, mode=Mode.MPS),
         pod("a", 4, at="n", card=0),
@@ -256,13 +256,13 @@ def test_where_every_card_serves_another_user_the_rejection_names_them() -> None
     )
 
 
-def test_a_pod_of_unknown_card_keeps_other_users_from_every_card() -> None:
+def test_a_pod_of_unknown_gpu_keeps_other_users_from_every_gpu() -> None:
     ledger = cluster(node("n", T4, T4, mode=Mode.MPS), pod("a", 4, at="n"))
     assert refused(ledger, pod_request(demand(4, user=OTHER)))
     assert placed(ledger, pod_request(4))
 
 
-def test_a_pod_whose_user_the_image_decides_is_rejected_with_the_way_out() -> None:
+def test_a_pod_with_the_user_of_its_image_is_rejected_with_the_remedy() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS))
     assert refused(ledger, pod_request(demand(4, user=None))) == Rejection(
         "node mode mps serves one user on a card, and that of container main is not known:"
@@ -271,7 +271,7 @@ def test_a_pod_whose_user_the_image_decides_is_rejected_with_the_way_out() -> No
     )
 
 
-def test_a_pod_whose_containers_run_as_several_users_is_rejected_by_their_names() -> None:
+def test_the_rejection_of_a_pod_with_several_users_names_the_containers() -> None:
     listed = main(2), main(2, name="side", user=OTHER), main(0, name="idle", user=None)
     assert refused(cluster(node("n", T4, mode=Mode.MPS)), pod_request(sound(demand_of(listed)))) == Rejection(
         "node mode mps serves one user on a card, and the pod's containers run as several"
@@ -280,13 +280,13 @@ def test_a_pod_whose_containers_run_as_several_users_is_rejected_by_their_names(
     )
 
 
-def test_containers_that_use_no_card_may_run_as_anybody() -> None:
+def test_containers_that_use_no_gpu_may_run_as_anybody() -> None:
     listed = main(2), main(0, name="idle", user=None), main(0, name="other", user=OTHER)
     assert placed(cluster(node("n", T4, mode=Mode.MPS)), pod_request(sound(demand_of(listed))))
 
 
 @pytest.mark.parametrize("place_", [node("n", T4, mode=Mode.MPS, multi_user=True), node("n", T4)])
-def test_elsewhere_users_share_cards(place_: Node) -> None:
+def test_elsewhere_users_share_gpus(place_: Node) -> None:
     ledger = cluster(place_, pod("a", 4, at="n", card=0))
     assert placed(ledger, pod_request(demand(4, user=OTHER)))
     assert placed(ledger, pod_request(demand(4, user=None)))
@@ -306,25 +306,25 @@ def test_a_nominee_that_the_node_takes_no_more_reserves_nothing() -> None:
 # --- several cards --------------------------------------------------------------------------------
 
 
-def test_a_pod_on_several_cards_gets_equal_parts() -> None:
+def test_a_pod_on_several_gpus_gets_equal_units() -> None:
     ledger = cluster(node("n", T4, T4, T4), pod("a", 12, at="n", card=0))
     assert placed(ledger, pod_request(demand(8, cards=2))) == ((1, Amount(4)), (2, Amount(4)))
 
 
-def test_all_its_cards_must_fit() -> None:
+def test_all_its_gpus_must_fit() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
     assert refused(ledger, pod_request(demand(8, cards=2))) == Rejection(
         "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, at most 14 of 14 free on card 1"
     )
 
 
-def test_more_cards_than_the_node_has_are_unresolvable() -> None:
+def test_more_gpus_than_the_node_has_are_unresolvable() -> None:
     assert refused(cluster(node("n", T4)), pod_request(demand(8, cards=2))) == Rejection(
         "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, the node has 1", unresolvable=True
     )
 
 
-def test_a_pod_may_request_more_than_one_card_has_if_its_parts_fit() -> None:
+def test_a_pod_may_request_more_than_one_gpu_has_if_the_units_per_gpu_fit() -> None:
     assert placed(cluster(node("n", T4, T4)), pod_request(demand(28, cards=2))) == (
         (0, Amount(14)),
         (1, Amount(14)),
@@ -355,7 +355,7 @@ def test_units_that_are_free_now_are_reserved_for_a_nominee_that_will_need_them(
     assert placed(ledger, pod_request(2))
 
 
-def test_the_card_that_is_being_cleared_is_not_stolen_once_it_is_clear() -> None:
+def test_a_gpu_cleared_for_a_nominee_is_not_allocated_to_others() -> None:
     ledger = waiting(12)
     assert refused(ledger, pod_request(4))
     cleared = apply(ledger, PodGone("victim"))
@@ -363,7 +363,7 @@ def test_the_card_that_is_being_cleared_is_not_stolen_once_it_is_clear() -> None
     assert placed(cleared, pod_request(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
 
 
-def test_what_the_nominee_does_not_need_of_that_card_is_free_for_all() -> None:
+def test_units_that_the_nominee_does_not_need_are_free() -> None:
     assert placed(waiting(10), pod_request(4)) == ((0, Amount(4)),)
     assert refused(waiting(12), pod_request(4))
 
@@ -375,12 +375,12 @@ def test_a_nominee_of_equal_priority_is_respected_and_one_of_lower_priority_is_n
     assert placed(cleared, pod_request(4, priority=6))
 
 
-def test_a_nominee_does_not_stand_in_its_own_way() -> None:
+def test_a_nominee_does_not_block_itself() -> None:
     cleared = apply(waiting(12), PodGone("victim"))
     assert placed(cleared, pod_request(12, uid="nominee", priority=10))
 
 
-def test_another_card_stays_open_to_others() -> None:
+def test_another_gpu_stays_open_to_others() -> None:
     ledger = cluster(node("n", T4, T4), VICTIM, pod("nominee", 12, priority=10, nominated="n"))
     assert placed(ledger, pod_request(4)) == ((1, Amount(4)),)
 
@@ -408,27 +408,27 @@ def test_a_nominee_that_will_not_fit_here_after_all_reserves_nothing() -> None:
     assert placed(cluster(node("n", T4), pod("nominee", 15, priority=10, nominated="n")), pod_request(T4))
 
 
-def test_a_nominee_that_has_its_place_already_reserves_no_second_one() -> None:
+def test_a_placed_nominee_reserves_no_units_again() -> None:
     ledger = cluster(node("n", T4, T4), pod("nominee", 12, priority=10, nominated="n"))
     ledger = reserved(ledger, pod("nominee", 12, priority=10), "n")
     assert "nominee" in ledger.books["n"].nominees
     assert placed(ledger, pod_request(4)) == ((1, Amount(4)),)
 
 
-def test_a_nominee_for_several_cards_reserves_units_on_all_of_them() -> None:
+def test_a_nominee_for_several_gpus_reserves_units_on_all_of_them() -> None:
     ledger = cluster(node("n", T4, T4), pod("nominee", demand(24, cards=2), priority=10, nominated="n"))
     assert refused(ledger, pod_request(3))
     assert placed(ledger, pod_request(2))
 
 
-def test_a_pod_request_for_several_cards_leaves_the_nominee_its_card() -> None:
+def test_a_pod_request_for_several_gpus_leaves_the_nominee_its_gpu() -> None:
     nominee = pod("nominee", 12, priority=10, nominated="n")
     wanted = pod_request(demand(8, cards=2))
     assert refused(cluster(node("n", T4, T4), nominee), wanted)
     assert placed(cluster(node("n", T4, T4, T4), nominee), wanted) == ((1, Amount(4)), (2, Amount(4)))
 
 
-def test_a_nominee_reserves_compute_as_well() -> None:
+def test_a_nominee_reserves_compute_too() -> None:
     nominee = pod("nominee", demand(2, core=70), priority=10, nominated="n")
     ledger = cluster(node("n", T4, mode=Mode.MPS), nominee)
     assert refused(ledger, pod_request(demand(2, core=35)))

@@ -6,10 +6,10 @@ from gpushare.model.modes import Mode
 from gpushare.scheduling.events import NodeGone
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import EMPTY_LEDGER, apply
-from tests.support.builders import T4, cluster, demand, node, pod, pod_request, reserved
+from tests.builders.scheduling import T4, cluster, demand, node, pod, pod_request, reserved
 
 
-def test_the_shape_is_the_originals() -> None:
+def test_the_layout_is_that_of_the_aliyun_extender() -> None:
     ledger = cluster(node("n", 15, 15), pod("uid", 4, at="n", card=1, name="app-0"))
     assert inspect(ledger) == {
         "nodes": [
@@ -42,12 +42,12 @@ def test_nodes_and_pods_are_sorted_by_name() -> None:
     assert [found["name"] for found in nodes[0]["devs"][0]["pods"]] == ["x", "y", "z"]
 
 
-def test_cards_of_different_size_are_reported_as_they_are() -> None:
+def test_gpus_of_different_size_are_reported_as_they_are() -> None:
     (found,) = inspect(cluster(node("n", 22, 11)))["nodes"]
     assert (found["totalGPU"], [dev["totalGPU"] for dev in found["devs"]]) == (33, [22, 11])
 
 
-def test_a_pod_on_several_cards_is_listed_on_each_with_its_part() -> None:
+def test_a_pod_on_several_gpus_is_listed_on_each_with_its_units() -> None:
     ledger = cluster(node("n", T4, T4, T4), pod("a", demand(8, cards=2), at="n", card=(0, 2)))
     (found,) = inspect(ledger)["nodes"]
     assert [dev["usedGPU"] for dev in found["devs"]] == [4, 0, 4]
@@ -55,7 +55,7 @@ def test_a_pod_on_several_cards_is_listed_on_each_with_its_part() -> None:
     assert found["usedGPU"] == 8
 
 
-def test_a_pod_of_unknown_card_is_listed_apart_and_used_on_every_card() -> None:
+def test_a_pod_of_unknown_gpu_is_listed_apart_and_used_on_every_gpu() -> None:
     (found,) = inspect(cluster(node("n", T4, T4), pod("a", 4, at="n")))["nodes"]
     assert [(dev["usedGPU"], dev["pods"]) for dev in found["devs"]] == [(4, []), (4, [])]
     assert found["usedGPU"] == 4
@@ -69,7 +69,7 @@ def test_a_pod_that_is_being_deleted_or_bound_is_still_listed() -> None:
     assert [p["name"] for p in found["devs"][0]["pods"]] == ["a", "b"]
 
 
-def test_only_nodes_with_cards_are_listed() -> None:
+def test_only_nodes_with_gpus_are_listed() -> None:
     ledger = cluster(node("none"), node("n", T4), node("gone", T4), pod("a", 4, at="gone", card=0))
     ledger = apply(ledger, NodeGone("gone"))
     assert [found["name"] for found in inspect(ledger)["nodes"]] == ["n"]
@@ -137,7 +137,7 @@ def test_free_units_on_a_node_that_is_not_among_the_emptiest_are_found() -> None
     assert explain(ledger, pod_request(wanted)) is None
 
 
-def test_a_pod_on_several_cards_is_explained_by_one_card() -> None:
+def test_a_pod_on_several_gpus_is_explained_by_one_gpu() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
     assert explain(ledger, pod_request(demand(8, cards=2))) == (
         "n: Insufficient GPU Memory in one device: asked 4 on each of 2 cards,"
@@ -145,17 +145,17 @@ def test_a_pod_on_several_cards_is_explained_by_one_card() -> None:
     )
 
 
-def test_a_cluster_without_shared_cards_is_reported() -> None:
+def test_a_cluster_without_shared_gpus_is_reported() -> None:
     ledger = cluster(node("none"), pod("a", 4, at="gone", card=0))
     assert explain(ledger, pod_request(4)) == "asked 4 of aliyun.com/gpu-mem, and no node shares its cards"
 
 
-def test_a_pod_that_has_its_place_needs_no_explanation() -> None:
+def test_a_placed_pod_needs_no_explanation() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("a", T4), "n")
     assert explain(ledger, pod_request(T4, uid="a")) is None
 
 
-def test_a_card_in_use_as_a_whole_gpu_is_used_up_by_the_pod_that_has_it() -> None:
+def test_a_gpu_in_use_as_a_whole_gpu_is_used_up_by_the_pod_that_has_it() -> None:
     ledger = cluster(node("n", 15, 15, whole={0: ("default/app-3g-v1-0",)}), pod("a", 4, at="n", card=1))
     (found,) = inspect(ledger)["nodes"]
     assert found["usedGPU"] == 19
@@ -167,6 +167,6 @@ def test_a_card_in_use_as_a_whole_gpu_is_used_up_by_the_pod_that_has_it() -> Non
     }
 
 
-def test_a_pod_that_fits_only_on_a_card_in_use_as_a_whole_gpu_reads_who_has_it() -> None:
+def test_the_reason_for_a_gpu_in_use_as_a_whole_names_the_pod() -> None:
     ledger = cluster(node("n", 15, whole={0: ("default/app-3g-v1-0",)}))
     assert "card 0 until default/app-3g-v1-0 is gone" in (explain(ledger, pod_request(4)) or "")

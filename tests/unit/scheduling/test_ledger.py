@@ -19,7 +19,7 @@ from gpushare.scheduling.events import (
     UnhealthySeen,
 )
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted, sharing
-from tests.support.builders import T4, cluster, demand, free, main, node, pod, reserved, seen
+from tests.builders.scheduling import T4, cluster, demand, free, main, node, pod, reserved, seen
 
 
 def reservation_is_settled(ledger: Ledger, uid: str) -> bool:
@@ -61,13 +61,13 @@ def test_the_watch_showing_the_pod_still_unbound_frees_nothing() -> None:
     assert seen(ledger, pod("a", 4)) == ledger
 
 
-def test_a_bind_that_certainly_failed_gives_its_units_back() -> None:
+def test_a_bind_that_certainly_failed_releases_its_units() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("a", 4), "n")
     assert apply(ledger, Released("a")) == cluster(node("n", T4))
 
 
 @pytest.mark.parametrize("settled_by", [Confirmed("a"), PodSeen(pod("a", 4, at="n", card=0))])
-def test_what_the_api_has_shown_bound_cannot_be_taken_back(settled_by: Event) -> None:
+def test_a_reservation_of_a_bound_pod_cannot_be_released(settled_by: Event) -> None:
     ledger = apply(reserved(cluster(node("n", T4)), pod("a", 4), "n"), settled_by)
     assert apply(ledger, Released("a")) == ledger
 
@@ -89,7 +89,7 @@ def test_a_pod_that_is_being_deleted_reserves_its_units_until_it_is_gone() -> No
     assert free(apply(ledger, PodGone("a")), "n") == [14]
 
 
-def test_a_reservation_of_a_pod_that_is_being_deleted_stays_as_well() -> None:
+def test_a_reservation_of_a_pod_that_is_being_deleted_stays() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("a", 4), "n")
     assert free(seen(ledger, pod("a", 4, terminating=True)), "n") == [10]
 
@@ -143,25 +143,25 @@ def test_an_edit_after_our_own_bind_moves_and_frees_nothing() -> None:
     assert free(seen(ledger, pod("a", 4, at="n", card=1)), "n") == [10, 14]
 
 
-def test_a_pod_once_seen_without_a_card_gains_none_by_an_edit() -> None:
+def test_an_edit_adds_no_gpu_to_a_pod_seen_without_one() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n"), pod("a", 4, at="n", card=1))
     assert free(ledger, "n") == [10, 10]
 
 
-def test_an_edit_of_the_mode_after_bind_opens_no_card() -> None:
+def test_an_edit_of_the_mode_after_bind_opens_no_gpu() -> None:
     ledger = cluster(node("n", T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.SHARE))
     for edited in (Mode.CGPU, None):
         ledger = seen(ledger, pod("a", 4, at="n", card=0, mode=edited))
         assert not ledger.books["n"].usages[0].schedulable
 
 
-def test_an_edit_of_the_mode_after_our_own_bind_opens_no_card() -> None:
+def test_an_edit_of_the_mode_after_our_own_bind_opens_no_gpu() -> None:
     ledger = apply(reserved(cluster(node("n", T4)), pod("a", 4), "n"), Confirmed("a"))
     ledger = seen(ledger, node("n", T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.CGPU))
     assert not ledger.books["n"].usages[0].schedulable
 
 
-def test_a_pod_once_seen_without_a_mode_closes_no_card_by_an_edit() -> None:
+def test_a_pod_once_seen_without_a_mode_closes_no_gpu_by_an_edit() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     assert seen(ledger, pod("a", 4, at="n", card=0, mode=Mode.MPS)).books["n"].usages[0].schedulable
 
@@ -173,7 +173,7 @@ def test_of_a_bind_without_a_clear_answer_the_api_decides() -> None:
 
 
 @pytest.mark.parametrize("label", ["2", "4", "many"])
-def test_an_edit_of_the_label_after_bind_thins_out_no_card(label: str) -> None:
+def test_an_edit_of_the_label_after_bind_thins_out_no_gpu(label: str) -> None:
     """8 units on card 0 stay 8 units on card 0, though the label now says 4 on each of two cards."""
     ledger = cluster(node("n", T4, T4), pod("a", 8, at="n", card=0))
     edited = pod("a", demand_of([main(8)], label), at="n")
@@ -181,37 +181,37 @@ def test_an_edit_of_the_label_after_bind_thins_out_no_card(label: str) -> None:
     assert free(seen(seen(ledger, edited), edited), "n") == [6, 14]
 
 
-def test_an_edit_of_the_label_while_bind_is_under_way_thins_out_no_card() -> None:
+def test_an_edit_of_the_label_while_bind_is_under_way_thins_out_no_gpu() -> None:
     ledger = reserved(cluster(node("n", T4, T4)), pod("a", 8), "n")
     edited = pod("a", demand_of([main(8)], "2"), at="n", card=None)
     assert min(free(seen(ledger, edited), "n")) == 6
 
 
-def test_a_claim_of_a_card_that_the_node_does_not_have_counts_on_every_card() -> None:
+def test_a_claim_of_a_gpu_that_the_node_does_not_have_counts_on_every_gpu() -> None:
     assert free(cluster(node("n", T4, T4), pod("a", 4, at="n", card=2)), "n") == [10, 10]
 
 
-def test_a_claim_that_disagrees_with_the_limits_counts_on_every_card() -> None:
+def test_a_claim_that_disagrees_with_the_limits_counts_on_every_gpu() -> None:
     odd = replace(pod("a", 4, at="n"), claim=even_shares(demand(1), (0,)))
     assert free(cluster(node("n", T4, T4), odd), "n") == [10, 10]
 
 
-def test_a_bound_pod_of_unknown_card_counts_on_every_card() -> None:
+def test_a_bound_pod_of_unknown_gpu_counts_on_every_gpu() -> None:
     ledger = cluster(node("n", T4, T4, 8), pod("a", 4, at="n"), pod("b", 2, at="n", card=1))
     assert free(ledger, "n") == [10, 8, 4]
 
 
-def test_a_pod_of_unknown_cards_counts_its_part_of_one_card_on_every_card() -> None:
+def test_a_pod_with_unknown_gpus_counts_its_units_of_one_gpu_on_every_gpu() -> None:
     assert free(cluster(node("n", T4, T4, T4), pod("a", demand(8, cards=2), at="n")), "n") == [10, 10, 10]
 
 
-def test_a_pod_that_was_rejected_but_runs_all_the_same_counts_on_every_card() -> None:
+def test_a_pod_that_was_rejected_but_runs_all_the_same_counts_on_every_gpu() -> None:
     odd = demand_of([main(8), main(3)], "2")
     assert isinstance(odd, Malformed)
     assert free(cluster(node("n", T4, T4), pod("a", odd, at="n")), "n") == [3, 3]
 
 
-def test_a_pod_whose_limits_cannot_be_read_at_all_reserves_nothing() -> None:
+def test_a_pod_with_unreadable_limits_reserves_nothing() -> None:
     ledger = cluster(node("n", T4), pod("a", Malformed("junk"), at="n"))
     assert free(ledger, "n") == [14]
 
@@ -224,13 +224,13 @@ def test_the_agents_annotation_outranks_the_claim() -> None:
     assert free(cluster(node("n", T4, T4, assigned={"a": {1: 4}}), bound), "n") == [14, 10]
 
 
-def test_the_agents_annotation_finds_a_pod_of_unknown_card() -> None:
+def test_the_agents_annotation_finds_a_pod_of_unknown_gpu() -> None:
     bound = pod("a", 4, at="n")
     assert free(cluster(node("n", T4, T4, assigned={"a": {1: 4}}), bound), "n") == [14, 10]
 
 
 @pytest.mark.parametrize("word", [{1: 3}, {1: 5}, {0: 4, 1: 4}, {2: 4}, {}])
-def test_an_assignment_that_disagrees_with_the_limits_or_the_cards_counts_on_every_card(
+def test_an_assignment_that_disagrees_with_the_limits_or_the_gpus_counts_on_every_gpu(
     word: dict[int, int],
 ) -> None:
     bound = pod("a", 4, at="n", card=0)
@@ -248,7 +248,7 @@ def test_twins_that_the_agent_swapped_are_swapped_in_one_step() -> None:
     assert free(seen(ledger, node("n", T4, T4, assigned={"a": {1: 4}, "b": {0: 4}})), "n") == [10, 10]
 
 
-def test_an_assignment_on_several_cards_counts_on_each_of_them() -> None:
+def test_an_assignment_on_several_gpus_counts_on_each_of_them() -> None:
     bound = pod("a", demand(8, core=20, cards=2), at="n", card=(0, 1))
     assert free(cluster(node("n", T4, T4, T4, assigned={"a": {0: 4, 2: 4}}), bound), "n") == [10, 14, 10]
 
@@ -256,7 +256,7 @@ def test_an_assignment_on_several_cards_counts_on_each_of_them() -> None:
 # --- nodes ----------------------------------------------------------------------------------------
 
 
-def test_a_deleted_node_that_comes_back_finds_its_pods_again() -> None:
+def test_a_node_that_is_added_again_has_its_pods() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     gone = apply(ledger, NodeGone("n"))
     assert gone.books["n"].usages == ()
@@ -271,25 +271,25 @@ def test_pods_may_be_seen_before_their_node() -> None:
     assert free(cluster(pod("a", 4, at="n", card=0), node("n", T4)), "n") == [10]
 
 
-def test_a_pod_that_goes_while_its_node_is_away_is_forgotten() -> None:
+def test_a_pod_deleted_while_its_node_is_absent_is_removed() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     assert apply(ledger, NodeGone("n"), PodGone("a")) == EMPTY_LEDGER
 
 
-def test_a_card_that_was_replaced_by_a_smaller_one_is_overcommitted_and_unschedulable() -> None:
+def test_a_gpu_that_was_replaced_by_a_smaller_one_is_overcommitted_and_unschedulable() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 10, at="n", card=0), node("n", 8, T4))
     assert free(ledger, "n") == [-2, 14]
     assert list(overcommitted(ledger)) == [("n", 0)]
     assert [usage.schedulable for usage in ledger.books["n"].usages] == [False, True]
 
 
-def test_two_writers_that_met_on_one_card_are_found() -> None:
+def test_two_writers_that_met_on_one_gpu_are_found() -> None:
     ledger = cluster(node("n", T4), pod("a", 8, at="n", card=0))
     assert list(overcommitted(ledger)) == []
     assert list(overcommitted(seen(ledger, pod("b", 8, at="n", card=0)))) == [("n", 0)]
 
 
-def test_an_unhealthy_card_is_unschedulable_and_keeps_its_pods() -> None:
+def test_an_unhealthy_gpu_is_unschedulable_and_keeps_its_pods() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n", card=1))
     ledger = apply(ledger, UnhealthySeen("n", frozenset({1})))
     assert [usage.schedulable for usage in ledger.books["n"].usages] == [True, False]
@@ -302,12 +302,12 @@ def test_an_unhealthy_card_is_unschedulable_and_keeps_its_pods() -> None:
     ]
 
 
-def test_a_card_that_the_agent_calls_unhealthy_is_unschedulable() -> None:
+def test_a_gpu_that_the_agent_calls_unhealthy_is_unschedulable() -> None:
     ledger = cluster(node("n", T4, T4, broken=(0,)))
     assert [usage.schedulable for usage in ledger.books["n"].usages] == [False, True]
 
 
-def test_a_list_of_unhealthy_cards_may_come_before_the_node_and_outlives_it() -> None:
+def test_a_list_of_unhealthy_gpus_may_come_before_the_node_and_outlives_it() -> None:
     ledger = apply(EMPTY_LEDGER, UnhealthySeen("n", frozenset({0})), NodeSeen(node("n", T4)))
     assert not ledger.books["n"].usages[0].schedulable
     back = apply(ledger, NodeGone("n"), NodeSeen(node("n", T4)))

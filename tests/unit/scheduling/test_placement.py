@@ -5,7 +5,7 @@ import pytest
 from gpushare.model.options import Placement
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import POLICIES, choose, policy_name
-from tests.support.builders import T4, V16, cluster, demand, node, pod
+from tests.builders.scheduling import T4, V16, cluster, demand, node, pod
 
 
 def on_cards(placement: str | None, *free_units: int, size: int = T4) -> Ledger:
@@ -35,26 +35,26 @@ def test_the_example_of_the_ack_documentation() -> None:
     assert taken(on_cards(None, 12_207, 8_138, 4_069, 16_276, size=V16), 8_138) == (1,)
 
 
-def test_binpack_takes_the_fullest_card_that_fits() -> None:
+def test_binpack_takes_the_fullest_gpu_that_fits() -> None:
     assert taken(on_cards("binpack", 10, 4, 6), 5) == (2,)
 
 
-def test_spread_takes_the_emptiest_card() -> None:
+def test_spread_takes_the_emptiest_gpu() -> None:
     assert taken(on_cards("spread", 10, 4, 12), 4) == (2,)
 
 
 @pytest.mark.parametrize("placement", ["binpack", "spread"])
-def test_of_equal_cards_the_lowest_index_is_taken(placement: str) -> None:
+def test_of_equal_gpus_the_lowest_index_is_taken(placement: str) -> None:
     assert taken(on_cards(placement, 2, 8, 8, 8), 4) == (1,)
 
 
-def test_several_cards_are_taken_in_the_order_of_the_policy_and_named_in_index_order() -> None:
+def test_several_gpus_are_taken_in_the_order_of_the_policy_and_named_in_index_order() -> None:
     assert taken(on_cards("binpack", 12, 4, 8, 4), 8, cards=2) == (1, 3)
     assert taken(on_cards("binpack", 12, 6, 8, 2), 8, cards=2) == (1, 2)
     assert taken(on_cards("spread", 10, 4, 8, 12), 8, cards=2) == (0, 3)
 
 
-def test_too_few_cards_are_none_at_all() -> None:
+def test_too_few_gpus_are_no_placement() -> None:
     assert taken(on_cards("binpack", 12, 3), 8, cards=2) is None
     assert taken(on_cards("binpack"), 0) is None
 

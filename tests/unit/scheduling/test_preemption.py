@@ -6,19 +6,19 @@ from gpushare.model.modes import Mode
 from gpushare.scheduling.events import Confirmed, UnhealthySeen
 from gpushare.scheduling.ledger import apply
 from gpushare.scheduling.preemption import preempt, victims_on
-from tests.support.builders import T4, cluster, demand, node, pod, pod_request, reserved
+from tests.builders.scheduling import T4, cluster, demand, node, pod, pod_request, reserved
 
 HIGH = 1000
 
 
-def test_victims_that_free_one_card_are_kept_as_the_scheduler_chose_them() -> None:
+def test_victims_that_free_one_gpu_are_kept_as_the_scheduler_chose_them() -> None:
     ledger = cluster(
         node("n", T4, T4), pod("a", 12, at="n", card=0), pod("b", 12, at="n", card=1, priority=5)
     )
     assert preempt(ledger, pod_request(8, priority=HIGH), {"n": ["b"]}) == {"n": ("b",)}
 
 
-def test_victims_on_different_cards_die_for_nothing_and_are_replaced() -> None:
+def test_victims_on_different_gpus_die_for_nothing_and_are_replaced() -> None:
     ledger = cluster(
         node("n", T4, T4),
         pod("a", 7, at="n", card=0),
@@ -68,7 +68,7 @@ def test_a_pod_that_we_have_just_bound_is_as_important_as_it_was_before() -> Non
     )
 
 
-def test_a_pod_whose_bind_has_no_answer_yet_is_not_evicted() -> None:
+def test_a_pod_with_an_unclear_bind_is_not_evicted() -> None:
     """kube-scheduler gives up the preemption on all nodes over one victim that it does not know there."""
     ledger = reserved(cluster(node("n", T4)), pod("unclear", 12), "n")
     assert preempt(ledger, pod_request(8, priority=HIGH), {"n": ["stranger"]}) == {}
@@ -78,7 +78,7 @@ def test_a_pod_whose_bind_has_no_answer_yet_is_not_evicted() -> None:
     }
 
 
-def test_the_card_whose_best_pod_matters_least_is_cleared() -> None:
+def test_the_gpu_with_the_lowest_highest_priority_is_cleared() -> None:
     ledger = cluster(
         node("n", T4, T4),
         pod("important", T4, at="n", card=0, priority=100),
@@ -93,7 +93,7 @@ def test_the_card_whose_best_pod_matters_least_is_cleared() -> None:
 
 
 @pytest.mark.parametrize("priority", [7, 0, -7])
-def test_of_cards_with_equal_priorities_the_one_with_fewer_pods_is_cleared(priority: int) -> None:
+def test_of_gpus_with_equal_priorities_the_one_with_fewer_pods_is_cleared(priority: int) -> None:
     """Negative priorities must not make more victims look cheaper."""
     ledger = cluster(
         node("n", T4, T4),
@@ -104,7 +104,7 @@ def test_of_cards_with_equal_priorities_the_one_with_fewer_pods_is_cleared(prior
     assert victims_on(ledger.books["n"], pod_request(T4, priority=HIGH), ("stranger",)) == ("stranger", "c")
 
 
-def test_of_cards_with_equally_good_pods_the_one_whose_others_matter_less_is_cleared() -> None:
+def test_of_gpus_with_equal_highest_priorities_the_one_with_lower_others_is_cleared() -> None:
     ledger = cluster(
         node("n", T4, T4),
         *[pod(uid, 7, at="n", card=0, priority=priority) for uid, priority in (("a", 100), ("b", 50))],
@@ -123,7 +123,7 @@ def test_a_low_companion_does_not_make_a_victim_cheaper() -> None:
     assert victims_on(ledger.books["n"], pod_request(T4, priority=HIGH), ("stranger",)) == ("stranger", "c")
 
 
-def test_on_one_card_the_highest_priorities_are_spared() -> None:
+def test_on_one_gpu_the_highest_priorities_are_spared() -> None:
     ledger = cluster(
         node("n", T4),
         pod("a", 4, at="n", card=0, priority=3),
@@ -159,12 +159,12 @@ def test_a_terminating_pod_of_the_schedulers_choice_is_kept_where_it_is_enough()
     assert victims_on(ledger.books["n"], pod_request(10, priority=HIGH), ("going",)) == ("going",)
 
 
-def test_a_pod_of_unknown_card_is_a_victim_like_any_other() -> None:
+def test_a_pod_of_unknown_gpu_is_a_victim_like_any_other() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n"), pod("b", 4, at="n", card=0, priority=HIGH))
     assert victims_on(ledger.books["n"], pod_request(12, priority=HIGH), ("x",)) == ("x", "a")
 
 
-def test_a_pod_of_unknown_card_goes_before_a_more_important_one_whose_card_is_known() -> None:
+def test_a_pod_with_an_unknown_gpu_is_evicted_before_one_of_higher_priority() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n"), pod("b", 8, at="n", card=0, priority=5))
     assert victims_on(ledger.books["n"], pod_request(6, priority=HIGH), ("x",)) == ("x", "a")
 
@@ -200,7 +200,7 @@ def test_nodes_are_judged_one_by_one() -> None:
     assert preempt(ledger, pod_request(8, priority=HIGH), asked) == {"n": ("a",), "m": ("b",)}
 
 
-def test_a_nominee_that_waits_for_the_same_card_keeps_its_units() -> None:
+def test_a_nominee_that_waits_for_the_same_gpu_keeps_its_units() -> None:
     ledger = cluster(
         node("n", T4, T4),
         pod("a", T4, at="n", card=0),
@@ -219,7 +219,7 @@ def test_a_node_that_needs_no_eviction_is_omitted() -> None:
     assert preempt(ledger, pod_request(4, priority=5), {"n": ["a", "stranger"]}) == {"n": ("stranger",)}
 
 
-def test_a_pod_for_several_cards_gets_the_cheapest_of_them_cleared() -> None:
+def test_a_pod_for_several_gpus_gets_the_cheapest_of_them_cleared() -> None:
     ledger = cluster(
         node("n", T4, T4, T4),
         pod("a", 12, at="n", card=0, priority=1),
@@ -230,7 +230,7 @@ def test_a_pod_for_several_cards_gets_the_cheapest_of_them_cleared() -> None:
     assert victims_on(ledger.books["n"], wanted, ("b",)) == ("a", "c")
 
 
-def test_a_pod_for_several_cards_costs_as_few_others_as_can_be() -> None:
+def test_a_pod_for_several_gpus_evicts_as_few_pods_as_possible() -> None:
     ledger = cluster(
         node("n", T4, T4, T4),
         pod("a", 12, at="n", card=0),
@@ -242,7 +242,7 @@ def test_a_pod_for_several_cards_costs_as_few_others_as_can_be() -> None:
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "a", "d")
 
 
-def test_cards_that_are_free_already_cost_nothing() -> None:
+def test_free_gpus_need_no_evictions() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=1))
     assert victims_on(ledger.books["n"], pod_request(demand(16, cards=2), priority=HIGH), ("x",)) == (
         "x",
@@ -250,7 +250,7 @@ def test_cards_that_are_free_already_cost_nothing() -> None:
     )
 
 
-def test_one_pod_that_blocks_two_cards_is_evicted_alone() -> None:
+def test_one_pod_that_blocks_two_gpus_is_evicted_alone() -> None:
     """Looked at card by card, the small one would do on card 1, and both would go."""
     ledger = cluster(
         node("n", T4, T4),
@@ -272,7 +272,7 @@ def test_compute_is_freed_like_memory() -> None:
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "b")
 
 
-def test_a_card_that_one_pod_keeps_from_computing_is_cheaper_than_one_that_two_do() -> None:
+def test_a_gpu_that_one_pod_keeps_from_computing_is_cheaper_than_one_that_two_do() -> None:
     ledger = cluster(
         node("n", T4, T4, mode=Mode.CORE_MEM),
         pod("a", demand(2, core=100), at="n", card=0),
@@ -283,7 +283,7 @@ def test_a_card_that_one_pod_keeps_from_computing_is_cheaper_than_one_that_two_d
     assert victims_on(ledger.books["n"], wanted, ("x",)) == ("x", "a")
 
 
-def test_a_card_of_another_mode_is_cleared_of_all_its_pods_and_of_no_other() -> None:
+def test_a_gpu_of_another_mode_is_cleared_of_all_its_pods_and_of_no_other() -> None:
     ledger = cluster(
         node("n", T4, T4, mode=Mode.CGPU),
         *(pod(uid, 2, at="n", card=0, mode=Mode.SHARE) for uid in ("a", "b")),
@@ -292,7 +292,7 @@ def test_a_card_of_another_mode_is_cleared_of_all_its_pods_and_of_no_other() -> 
     assert victims_on(ledger.books["n"], pod_request(4, priority=HIGH), ("a",)) == ("a", "b")
 
 
-def test_a_card_that_a_pod_of_another_mode_may_not_leave_is_not_cleared() -> None:
+def test_a_gpu_that_a_pod_of_another_mode_may_not_leave_is_not_cleared() -> None:
     ledger = cluster(
         node("n", T4, T4, mode=Mode.CGPU),
         pod("a", 2, at="n", card=0, mode=Mode.SHARE, priority=HIGH),
@@ -302,7 +302,7 @@ def test_a_card_that_a_pod_of_another_mode_may_not_leave_is_not_cleared() -> Non
     assert victims_on(ledger.books["n"], pod_request(4, priority=HIGH), ("b",)) == ("c",)
 
 
-def test_a_card_is_cleared_of_the_users_that_it_does_not_serve_together() -> None:
+def test_a_gpu_is_cleared_of_the_users_that_it_does_not_serve_together() -> None:
     ledger = cluster(
         node("n", T4, mode=Mode.MPS),
         pod("a", demand(2, user=2000), at="n", card=0),
@@ -312,7 +312,7 @@ def test_a_card_is_cleared_of_the_users_that_it_does_not_serve_together() -> Non
     assert victims_on(ledger.books["n"], pod_request(4, priority=HIGH), ("x",)) == ("x", "a", "b")
 
 
-def test_of_too_many_pods_on_a_card_one_has_to_go() -> None:
+def test_of_too_many_pods_on_a_gpu_one_has_to_go() -> None:
     ledger = cluster(
         node("n", T4, mode=Mode.CGPU, pods_per_card=2),
         pod("a", 2, at="n", card=0, priority=1),

@@ -3,7 +3,7 @@
 from gpushare.scheduling.events import Confirmed, NodeGone, PodGone, Reserved
 from gpushare.scheduling.ledger import Ledger, apply
 from gpushare.scheduling.score_cache import ScoreCache
-from tests.support.builders import cluster, demand, node, pod
+from tests.builders.scheduling import cluster, demand, node, pod
 
 T4 = 14
 
@@ -16,7 +16,7 @@ def fits_up_to(ledger: Ledger) -> dict[str, int]:
     return dict(ledger.score_cache.fits_up_to(ledger.books))
 
 
-def test_a_change_of_one_book_leaves_what_is_known_of_the_others() -> None:
+def test_a_change_of_one_book_keeps_scores_of_the_others() -> None:
     ledger = two_nodes()
     assert fits_up_to(ledger) == {"a": 4, "b": 14}
     ledger.score_cache.scores("4").update(a=9, b=3)
@@ -46,7 +46,7 @@ def test_an_older_ledger_that_is_asked_again_starts_empty() -> None:
     assert fits_up_to(ledger) == {"a": 4, "b": 14}
 
 
-def test_of_too_many_demands_those_least_recently_used_are_forgotten() -> None:
+def test_the_least_recently_used_demands_are_evicted() -> None:
     score_cache = ScoreCache()
     for number in range(64):
         score_cache.scores(str(number))["a"] = number

@@ -22,26 +22,26 @@ def pod(name: str, units: int, card: int = 0, *, node: str = "n", phase: str = "
     }
 
 
-def test_two_pods_of_8_on_a_card_of_14_are_an_overcommit() -> None:
+def test_two_pods_of_8_on_a_gpu_of_14_are_an_overcommit() -> None:
     history = [("ADDED", pod("a", 8)), ("ADDED", pod("b", 8))]
     assert overcommits(history, 14) == [OverCommit("n", 0, 16, 14, ("a", "b"))]
 
 
-def test_a_moment_is_enough_even_if_the_end_is_sound() -> None:
+def test_one_moment_of_overcommitment_is_found() -> None:
     history = [("ADDED", pod("a", 8)), ("ADDED", pod("b", 8)), ("DELETED", pod("a", 8))]
     assert len(overcommits(history, 14)) == 1
 
 
-def test_a_full_card_is_no_overcommit() -> None:
+def test_a_full_gpu_is_no_overcommit() -> None:
     assert overcommits([("ADDED", pod("a", 8)), ("ADDED", pod("b", 6))], 14) == []
 
 
-def test_other_cards_and_other_nodes_do_not_count() -> None:
+def test_other_gpus_and_other_nodes_do_not_count() -> None:
     history = [("ADDED", pod("a", 8)), ("ADDED", pod("b", 8, 1)), ("ADDED", pod("c", 8, node="m"))]
     assert overcommits(history, 14) == []
 
 
-def test_pods_that_are_gone_or_finished_hold_nothing() -> None:
+def test_deleted_and_finished_pods_have_no_units() -> None:
     history = [
         ("ADDED", pod("a", 8)),
         ("DELETED", pod("a", 8)),
@@ -52,7 +52,7 @@ def test_pods_that_are_gone_or_finished_hold_nothing() -> None:
     assert overcommits(history, 14) == []
 
 
-def test_a_pod_that_is_being_deleted_still_holds_its_card() -> None:
+def test_a_pod_that_is_being_deleted_keeps_its_gpu() -> None:
     leaving = pod("a", 8)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert len(overcommits([("MODIFIED", leaving), ("ADDED", pod("b", 8))], 14)) == 1

@@ -32,13 +32,13 @@ def test_connections_of_two_labs_never_share_a_socket() -> None:
     assert "ControlPath=/other/" in other
 
 
-def test_cards_lie_where_the_pci_bus_is_bound() -> None:
+def test_gpus_are_at_the_bound_pci_paths() -> None:
     texts = files.of_host(HOSTS[1], "203.0.113.12", "key")
     assert texts["/srv/pci/devices/0000:3b:00.0/device"] == "0x1eb8\n"
     assert texts["/srv/pci/devices/0000:3b:00.0/class"] == "0x030200\n"
 
 
-def test_a_host_without_cards_has_an_empty_bus() -> None:
+def test_a_host_without_gpus_has_an_empty_bus() -> None:
     texts = files.of_host(HOSTS[0], "203.0.113.11", "key")
     assert [path for path in texts if path.startswith("/srv/pci")] == ["/srv/pci/devices/"]
 
@@ -64,7 +64,7 @@ def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.Monk
         needs.look()
 
 
-def test_no_stub_is_there_twice_and_each_says_that_it_is_one() -> None:
+def test_every_stub_is_unique_and_describes_itself_as_one() -> None:
     packages = all_packages(KERNEL)
     names = [(package.name, package.version) for package in packages]
     assert len(names) == len(set(names))
@@ -76,7 +76,7 @@ def test_the_driver_comes_in_versions_below_and_above_the_least() -> None:
     assert versions == ["418.67-1", "418.87.01-1", "470.256.02-1", "535.183.01-1", "580.65.06-1"]
 
 
-def test_what_a_stub_depends_on_is_a_stub_or_comes_with_debian() -> None:
+def test_dependencies_of_a_stub_are_stubs_or_debian_packages() -> None:
     packages = all_packages(KERNEL)
     known = {package.name for package in packages}
     for package in packages:

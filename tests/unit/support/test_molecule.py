@@ -18,7 +18,7 @@ def test_a_scenario_that_is_not_there_is_named() -> None:
         runs(["nowhere"])
 
 
-def test_the_summary_counts_and_explains_what_was_skipped() -> None:
+def test_the_summary_counts_and_explains_skipped_scenarios() -> None:
     told = summary([Outcome(Run("a"), passed=True, seconds=3, output=VERIFIED)], 3)
     assert told == [
         "molecule: a: 2 checks skipped: no kernel modules in a container",
@@ -32,5 +32,5 @@ def test_the_last_line_counts_failures() -> None:
     assert summary(outcomes, 2)[-1] == "molecule: 1 passed, 1 failed"
 
 
-def test_the_old_core_is_told_apart() -> None:
+def test_the_old_core_is_recognized() -> None:
     assert Run("a", Path("x/legacy/.venv")).title == "a (legacy)"

@@ -20,7 +20,7 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
     assert "hosts with systemd cannot run here" in needs.missing("hosts")
 
 
-def test_the_machine_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_machine_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found = needs.missing("compiler")
     monkeypatch.setenv("PATH", "/nowhere")
     assert needs.missing("compiler") == found

@@ -14,7 +14,7 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.hardware import Fault, Inventory
 from testbed.nvml import ERAS, NvmlStub, card
-from tests.support.nvml import in_child, load, needs_compiler
+from tests.fixtures.nvml import in_child, load, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -58,7 +58,7 @@ def test_the_library_is_found_where_the_environment_points(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has a driver")
-def test_without_a_library_the_error_says_what_to_do() -> None:
+def test_without_a_library_the_error_has_the_remedy() -> None:
     answer = in_child(READ, {})
     assert answer.startswith("libnvidia-ml.so.1 was not found")
     assert "NVIDIA_DRIVER_CAPABILITIES=utility" in answer
@@ -89,14 +89,14 @@ async def test_a_driver_that_is_loaded_later_is_found_then(stub: NvmlStub, gpus:
     assert len((await gpus.inventory()).gpus) == 2
 
 
-async def test_after_a_lost_card_the_library_is_opened_afresh(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_after_a_lost_gpu_the_library_is_reopened(stub: NvmlStub, gpus: Nvml) -> None:
     await gpus.inventory()
     stub.cards([card("T4", uuid="GPU-other")])
     assert len((await gpus.inventory()).unreadable) == 2
     assert [gpu.uuid for gpu in (await gpus.inventory()).gpus] == ["GPU-other"]
 
 
-async def test_it_is_not_opened_afresh_too_often(stub: NvmlStub) -> None:
+async def test_the_library_is_not_reopened_too_often(stub: NvmlStub) -> None:
     async with Nvml(reopen_s=3600) as gpus:
         await gpus.inventory()
         stub.cards([card("T4", uuid="GPU-other")])
@@ -105,7 +105,7 @@ async def test_it_is_not_opened_afresh_too_often(stub: NvmlStub) -> None:
 
 
 @pytest.mark.usefixtures("stub")
-async def test_closing_gives_nvml_back() -> None:
+async def test_closing_shuts_nvml_down() -> None:
     async with Nvml() as gpus:
         await gpus.inventory()
         assert pynvml.nvmlDeviceGetCount() == 2
@@ -131,7 +131,7 @@ async def test_a_driver_that_hangs_is_an_error_in_time_and_recovers(stub: NvmlSt
     assert len((await patiently(gpus)).gpus) == 2
 
 
-def test_a_process_ends_though_its_driver_hangs(tmp_path: Path) -> None:
+def test_a_process_ends_while_its_driver_hangs(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path, cards=[card("T4")])
     stub.hang()
     answer = in_child(READ.replace("Nvml()", "Nvml(timeout_s=0.2)"), stub.env)
@@ -141,13 +141,13 @@ def test_a_process_ends_though_its_driver_hangs(tmp_path: Path) -> None:
 # --- liveness -----------------------------------------------------------------------------------
 
 
-async def test_cards_that_answer_are_well(gpus: Nvml) -> None:
+async def test_gpus_that_respond_are_healthy(gpus: Nvml) -> None:
     await gpus.inventory()
     assert await gpus.unhealthy() == {}
 
 
 @pytest.mark.parametrize("function", ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetTemperature"])
-async def test_a_card_whose_sensors_fail_is_unhealthy(stub: NvmlStub, gpus: Nvml, function: str) -> None:
+async def test_a_gpu_with_failing_sensors_is_unhealthy(stub: NvmlStub, gpus: Nvml, function: str) -> None:
     await gpus.inventory()
     stub.fail(function, pynvml.NVML_ERROR_UNKNOWN, card=1)
     assert await gpus.unhealthy() == {stub.uuid(1): f"{function}: Unknown Error (999)"}
@@ -155,13 +155,13 @@ async def test_a_card_whose_sensors_fail_is_unhealthy(stub: NvmlStub, gpus: Nvml
     assert await gpus.unhealthy() == {}
 
 
-async def test_a_card_without_a_sensor_is_not_ailing(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_gpu_without_a_sensor_is_not_unhealthy(stub: NvmlStub, gpus: Nvml) -> None:
     stub.set(0, temperature=None)
     await gpus.inventory()
     assert await gpus.unhealthy() == {}
 
 
-async def test_a_lost_card_is_unhealthy_until_it_is_back(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_lost_gpu_is_unhealthy_until_it_is_back(stub: NvmlStub, gpus: Nvml) -> None:
     await gpus.inventory()
     stub.lose(0)
     for _ in range(2):
@@ -170,7 +170,7 @@ async def test_a_lost_card_is_unhealthy_until_it_is_back(stub: NvmlStub, gpus: N
     assert await gpus.unhealthy() == {}
 
 
-async def test_a_card_that_the_driver_forgets_is_unhealthy(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_gpu_that_the_driver_no_longer_lists_is_unhealthy(stub: NvmlStub, gpus: Nvml) -> None:
     gone = stub.uuid(1)
     await gpus.inventory()
     stub.cards([card("T4")])
@@ -196,7 +196,7 @@ async def test_xids_arrive_on_every_era(era: int, tmp_path: Path, monkeypatch: p
         ]
 
 
-async def test_the_xid_of_a_card_that_fell_off_the_bus_names_it(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_the_xid_of_a_gpu_that_fell_off_the_bus_names_it(stub: NvmlStub, gpus: Nvml) -> None:
     faults = await listening(gpus)
     stub.lose(1)
     stub.xid(1, 79)
@@ -215,7 +215,7 @@ async def test_xids_arrive_after_a_silence(stub: NvmlStub, gpus: Nvml) -> None:
         assert await coming == Fault(stub.uuid(0), 79)
 
 
-async def test_xids_arrive_after_the_library_was_opened_afresh(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_xids_arrive_after_the_library_was_reopened(stub: NvmlStub, gpus: Nvml) -> None:
     faults = await listening(gpus)
     stub.lose(0)
     await gpus.inventory()
@@ -227,7 +227,7 @@ async def test_xids_arrive_after_the_library_was_opened_afresh(stub: NvmlStub, g
         assert await anext(faults) == Fault(stub.uuid(0), 48)
 
 
-async def test_a_card_without_events_does_not_keep_the_others_from_reporting(
+async def test_a_gpu_without_events_does_not_keep_the_others_from_reporting(
     stub: NvmlStub, gpus: Nvml
 ) -> None:
     stub.set(0, events=None)
@@ -238,15 +238,15 @@ async def test_a_card_without_events_does_not_keep_the_others_from_reporting(
 
 
 @pytest.mark.parametrize("function", ["nvmlEventSetCreate", "nvmlDeviceRegisterEvents"])
-async def test_where_nothing_is_reported_the_reports_end(stub: NvmlStub, gpus: Nvml, function: str) -> None:
+async def test_without_xid_events_the_stream_of_faults_ends(
+    stub: NvmlStub, gpus: Nvml, function: str
+) -> None:
     stub.fail(function, pynvml.NVML_ERROR_NOT_SUPPORTED)
     async with asyncio.timeout(10):
         assert [fault async for fault in gpus.faults()] == []
 
 
-async def test_cards_that_cannot_be_registered_for_a_while_are_tried_again(
-    stub: NvmlStub, gpus: Nvml
-) -> None:
+async def test_failed_registrations_of_gpus_are_retried(stub: NvmlStub, gpus: Nvml) -> None:
     stub.fail("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_GPU_IS_LOST)
     coming = asyncio.ensure_future(anext(gpus.faults()))
     with pytest.raises(GpuError, match="nvmlDeviceRegisterEvents: GPU is lost"):

@@ -16,7 +16,7 @@ from gpushare.errors import GpuError
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from testbed import until
 from testbed.nvml import ERAS, NvmlStub, Process, card
-from tests.support.nvml import load, needs_compiler
+from tests.fixtures.nvml import load, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -68,7 +68,7 @@ async def test_processes_are_read_with_every_era(
     ("era", "reserved", "remapped"),
     [(418, None, None), (440, None, None), (470, None, 0), (535, 669 * MIB, 0), (580, 669 * MIB, 0)],
 )
-async def test_what_an_era_does_not_tell_is_absent(
+async def test_values_that_a_driver_version_lacks_are_absent(
     era: int, reserved: object, remapped: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(NvmlStub(tmp_path, era=era, cards=[card("A100-80G")]), monkeypatch)
@@ -111,13 +111,13 @@ async def test_sensors_are_read_and_absent_ones_are_none(
     assert {getattr(second, name) for name in read} == {None}
 
 
-async def test_a_sensor_that_fails_costs_itself_alone(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_failed_sensor_loses_its_value_only(stub: NvmlStub, gpus: Nvml) -> None:
     stub.fail("nvmlDeviceGetPowerUsage", pynvml.NVML_ERROR_UNKNOWN, card=1)
     first, second = (await gpus.readings()).cards
     assert (first.power_mw, second.power_mw, second.celsius) == (30_000, None, 35)
 
 
-async def test_a_card_that_is_lost_is_unreadable_until_it_is_back(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_gpu_that_is_lost_is_unreadable_until_it_is_back(stub: NvmlStub, gpus: Nvml) -> None:
     stub.lose(0)
     found = await gpus.readings()
     assert [each.index for each in found.cards] == [1]
@@ -137,14 +137,14 @@ async def test_clients_of_mps_are_processes(stub: NvmlStub, gpus: Nvml) -> None:
     assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 7 * MIB, Load(3, 0)),)
 
 
-async def test_shares_that_are_not_told_are_none(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_unsupported_utilization_is_none(stub: NvmlStub, gpus: Nvml) -> None:
     stub.processes(0, [BUSY])
     stub.fail("nvmlDeviceGetProcessUtilization", pynvml.NVML_ERROR_NOT_SUPPORTED)
     assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 1000 * MIB, None),)
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_UNKNOWN])
-async def test_a_card_that_does_not_list_processes_is_read_all_the_same(
+async def test_a_gpu_that_does_not_list_processes_is_read_all_the_same(
     stub: NvmlStub, gpus: Nvml, code: int
 ) -> None:
     for kind in ("Compute", "Graphics", "MPSCompute"):
@@ -154,7 +154,7 @@ async def test_a_card_that_does_not_list_processes_is_read_all_the_same(
     assert (first.processes, first.celsius, second.processes) == (None, 35, ())
 
 
-async def test_a_busy_process_is_busy_at_every_look(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_busy_process_is_busy_in_every_sample(stub: NvmlStub, gpus: Nvml) -> None:
     """The stub, as drivers do, has one sample a second: a look before the next one sees the last."""
     stub.processes(0, [BUSY, IDLING])
     until = time.monotonic() + 1.2
@@ -162,7 +162,7 @@ async def test_a_busy_process_is_busy_at_every_look(stub: NvmlStub, gpus: Nvml) 
         assert (await gpus.readings()).cards[0].processes == SHOWN
 
 
-async def test_xids_are_counted_by_card(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_xids_are_counted_by_gpu(stub: NvmlStub, gpus: Nvml) -> None:
     first, second = (await gpus.readings()).cards
     assert (first.last_xid, first.xids) == (0, {})
     for code in (31, 31, 48):
@@ -173,7 +173,7 @@ async def test_xids_are_counted_by_card(stub: NvmlStub, gpus: Nvml) -> None:
     assert (second.last_xid, second.xids) == (48, {31: 2, 48: 1})
 
 
-async def test_where_no_xids_are_reported_none_are_told(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_without_xid_events_no_xids_are_counted(stub: NvmlStub, gpus: Nvml) -> None:
     stub.fail("nvmlEventSetCreate", pynvml.NVML_ERROR_NOT_SUPPORTED)
     (first, _) = (await gpus.readings()).cards
     assert (first.last_xid, first.xids) == (None, None)
@@ -188,7 +188,7 @@ async def test_a_driver_that_hangs_is_an_error_in_time(stub: NvmlStub, gpus: Nvm
 # --- processes alone ----------------------------------------------------------------------------
 
 
-async def test_processes_are_told_by_card_and_xids_are_left_to_others(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_processes_are_listed_by_gpu_and_xids_are_not_consumed(stub: NvmlStub, gpus: Nvml) -> None:
     stub.processes(0, [BUSY, IDLING])
     faults = gpus.faults()
     waiting = asyncio.ensure_future(anext(faults))
@@ -201,7 +201,7 @@ async def test_processes_are_told_by_card_and_xids_are_left_to_others(stub: Nvml
     await faults.aclose()  # type: ignore[attr-defined]
 
 
-async def test_a_card_that_does_not_tell_its_processes_is_left_out(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_gpu_without_a_process_list_is_excluded(stub: NvmlStub, gpus: Nvml) -> None:
     stub.processes(1, [BUSY])
     stub.lose(0)
     assert await gpus.processes() == {stub.uuid(1): SHOWN[:1]}

@@ -9,7 +9,7 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.hardware import Inventory, Link
 from testbed.nvml import ERAS, NvmlStub, Pair, card
-from tests.support.nvml import load, needs_compiler
+from tests.fixtures.nvml import load, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -20,7 +20,7 @@ async def read(stub: NvmlStub) -> Inventory:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_every_era_gives_the_sizes_of_the_source_documents(
+async def test_every_driver_version_gives_the_sizes_of_the_ack_documentation(
     era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cards = [card("T4"), card("P40"), card("V100"), card("TITAN Xp")]
@@ -46,7 +46,7 @@ async def test_every_era_gives_the_sizes_of_the_source_documents(
         (580, "13.0", False),
     ],
 )
-async def test_what_an_era_does_not_tell_is_absent(
+async def test_values_that_a_driver_version_lacks_are_absent(
     era: int, cuda: str, mig: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inventory = await read(load(NvmlStub(tmp_path, era=era, cards=[card("A100-80G")]), monkeypatch))
@@ -61,25 +61,25 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
     return load(NvmlStub(tmp_path, era=535, cards=[card("T4")] * 3), monkeypatch)
 
 
-async def test_a_card_as_a_whole(stub: NvmlStub) -> None:
+async def test_a_gpu_as_a_whole(stub: NvmlStub) -> None:
     stub.set(1, minor=7, numa=1, compute_mode=3, mig=1, uuid="GPU-1a2b", pci="00000000:3B:00.0")
     gpu = (await read(stub)).gpus[1]
     assert (gpu.index, gpu.uuid, gpu.minor, gpu.pci) == (1, "GPU-1a2b", 7, "00000000:3B:00.0")
     assert (gpu.numa, gpu.mig, gpu.compute_mode) == (1, True, "Exclusive_Process")
 
 
-async def test_the_memory_in_use_does_not_change_a_cards_size(stub: NvmlStub) -> None:
+async def test_the_memory_in_use_does_not_change_a_gpus_size(stub: NvmlStub) -> None:
     stub.set_used(0, 9000)
     assert (await read(stub)).gpus[0].mib == 15079
 
 
 @pytest.mark.parametrize("numa", [-1, None])
-async def test_a_machine_that_knows_no_numa_node_of_a_card_has_none(stub: NvmlStub, numa: int | None) -> None:
+async def test_a_gpu_without_a_numa_node_has_none(stub: NvmlStub, numa: int | None) -> None:
     stub.set(0, numa=numa)
     assert (await read(stub)).gpus[0].numa is None
 
 
-async def test_a_card_in_a_large_pci_domain_has_its_node(stub: NvmlStub) -> None:
+async def test_a_gpu_in_a_large_pci_domain_has_its_node(stub: NvmlStub) -> None:
     stub.set(0, pci="00010000:01:00.0", numa=1)
     node = stub.sysfs / "bus" / "pci" / "devices" / "10000:01:00.0" / "numa_node"
     node.parent.mkdir()
@@ -87,7 +87,7 @@ async def test_a_card_in_a_large_pci_domain_has_its_node(stub: NvmlStub) -> None
     assert (await read(stub)).gpus[0].numa == 1
 
 
-async def test_what_a_card_does_not_tell_is_absent(stub: NvmlStub) -> None:
+async def test_values_that_a_gpu_does_not_support_are_absent(stub: NvmlStub) -> None:
     stub.set(0, compute_mode=None)
     stub.fail("nvmlDeviceGetMinorNumber", pynvml.NVML_ERROR_NOT_SUPPORTED)
     stub.fail("nvmlSystemGetCudaDriverVersion_v2", pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -103,7 +103,7 @@ async def test_what_a_card_does_not_tell_is_absent(stub: NvmlStub) -> None:
         ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo: Unknown Error (999)"),
     ],
 )
-async def test_a_card_that_cannot_be_described_is_named_with_the_reason(
+async def test_a_gpu_that_cannot_be_described_is_named_with_the_reason(
     stub: NvmlStub, function: str, reason: str
 ) -> None:
     stub.fail(function, pynvml.NVML_ERROR_UNKNOWN, card=1)
@@ -113,20 +113,20 @@ async def test_a_card_that_cannot_be_described_is_named_with_the_reason(
     assert set(inventory.links) == {(0, 2)}
 
 
-async def test_a_lost_card_is_named_and_the_others_keep_their_index(stub: NvmlStub) -> None:
+async def test_a_lost_gpu_is_named_and_the_others_keep_their_index(stub: NvmlStub) -> None:
     stub.lose(0)
     inventory = await read(stub)
     assert inventory.unreadable == {0: "nvmlDeviceGetHandleByIndex: GPU is lost (15)"}
     assert [gpu.index for gpu in inventory.gpus] == [1, 2]
 
 
-async def test_a_name_that_is_no_text_makes_the_card_unreadable(stub: NvmlStub) -> None:
+async def test_a_name_that_is_no_text_makes_the_gpu_unreadable(stub: NvmlStub) -> None:
     state = stub.folder / "state"
     state.write_bytes(state.read_bytes().replace(b"Tesla T4", b"Tesla \xff", 1))
     assert (await read(stub)).unreadable == {0: "nvmlDeviceGetName: returned b'Tesla \\xff' (999)"}
 
 
-async def test_a_driver_without_cards_has_an_empty_list(stub: NvmlStub) -> None:
+async def test_a_driver_without_gpus_has_an_empty_list(stub: NvmlStub) -> None:
     stub.cards([])
     inventory = await read(stub)
     assert (inventory.gpus, inventory.unreadable) == ((), {})
@@ -144,7 +144,7 @@ async def test_a_driver_without_cards_has_an_empty_list(stub: NvmlStub) -> None:
         ("system", Link.SYSTEM),
     ],
 )
-async def test_cards_are_as_near_as_nvml_says(
+async def test_the_distance_of_gpus_is_that_of_nvml(
     level: str, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs = [Pair((0, 1), level)]  # type: ignore[arg-type]
@@ -165,7 +165,7 @@ async def test_nvlink_beats_the_bus_and_needs_a_link_between_the_two(
     }
 
 
-async def test_cards_on_an_nvswitch_reach_each_other_by_nvlink(
+async def test_gpus_on_an_nvswitch_reach_each_other_by_nvlink(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cards = [card("H100", switch_links=18), card("H100", switch_links=18, numa=1), card("H100")]
@@ -173,7 +173,7 @@ async def test_cards_on_an_nvswitch_reach_each_other_by_nvlink(
     assert links == {(0, 1): Link.NVLINK, (0, 2): Link.NUMA_NODE, (1, 2): Link.SYSTEM}
 
 
-async def test_a_driver_that_does_not_tell_how_cards_are_linked_has_no_links(stub: NvmlStub) -> None:
+async def test_a_driver_without_topology_reports_no_links(stub: NvmlStub) -> None:
     stub.fail("nvmlDeviceGetTopologyCommonAncestor", pynvml.NVML_ERROR_NOT_SUPPORTED)
     assert (await read(stub)).links == {}
 
@@ -181,7 +181,7 @@ async def test_a_driver_that_does_not_tell_how_cards_are_linked_has_no_links(stu
 # --- compute modes ------------------------------------------------------------------------------
 
 
-async def test_a_card_is_left_to_one_process_and_opened_again(stub: NvmlStub) -> None:
+async def test_a_gpu_can_be_exclusive_to_one_process_and_shared_again(stub: NvmlStub) -> None:
     async with Nvml(sysfs=stub.sysfs) as gpus:
         await gpus.set_exclusive(stub.uuid(1), exclusive=True)
         modes = [gpu.compute_mode for gpu in (await gpus.inventory()).gpus]
@@ -190,7 +190,7 @@ async def test_a_card_is_left_to_one_process_and_opened_again(stub: NvmlStub) ->
         assert (await gpus.inventory()).gpus[1].compute_mode == "Default"
 
 
-async def test_who_may_not_set_a_mode_needs_no_right_where_it_is_set_already(stub: NvmlStub) -> None:
+async def test_no_permission_is_needed_for_a_mode_that_is_set_already(stub: NvmlStub) -> None:
     stub.set(0, compute_mode=pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
     stub.fail("nvmlDeviceSetComputeMode", pynvml.NVML_ERROR_NO_PERMISSION)
     async with Nvml(sysfs=stub.sysfs) as gpus:

@@ -9,7 +9,7 @@ import pytest
 from gpushare.errors import ConfigError
 from testbed.nvml import ERAS, build
 from testbed.nvml.eras import FIRST_IN, functions
-from tests.support.nvml import needs_compiler
+from tests.fixtures.nvml import needs_compiler
 
 pytestmark = needs_compiler
 

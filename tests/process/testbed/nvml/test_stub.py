@@ -10,7 +10,7 @@ import pytest
 
 from gpushare.errors import ConfigError
 from testbed.nvml import ERAS, Card, NvmlStub, Pair, Process, card
-from tests.support.nvml import in_child, load, needs_compiler
+from tests.fixtures.nvml import in_child, load, needs_compiler
 
 pytestmark = needs_compiler
 

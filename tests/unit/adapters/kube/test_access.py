@@ -19,7 +19,7 @@ CA = Authority.create("ca")
 
 async def name_of_the_client(request: web.Request) -> web.Response:
     certificate = request.transport and request.transport.get_extra_info("peercert")
-    return web.Response(text=certificate["subject"][-1][0][1] if certificate else "nobody")
+    return web.Response(text=certificate["subject"][-1][0][1] if certificate else "anonymous")
 
 
 @asynccontextmanager
@@ -49,25 +49,25 @@ async def name(access: ApiAccess) -> bytes:
 
 async def test_a_client_certificate_is_shown_where_there_is_one(tmp_path: Path) -> None:
     async with api_server(tmp_path) as access:
-        assert await name(access) == b"nobody"
+        assert await name(access) == b"anonymous"
         mine = replace(access, cert_file=str(tmp_path / "me.crt"), key_file=str(tmp_path / "me.key"))
         assert await name(mine) == b"me"
 
 
-async def test_a_server_of_another_authority_is_refused_unless_told(tmp_path: Path) -> None:
+async def test_a_server_of_another_authority_is_refused_unless_configured(tmp_path: Path) -> None:
     (tmp_path / "other.crt").write_bytes(Authority.create("other").pair().cert)
     async with api_server(tmp_path) as access:
         other = replace(access, ca_file=str(tmp_path / "other.crt"))
         with pytest.raises(ApiError, match="certificate verify failed"):
             await name(other)
-        assert await name(replace(other, verify=False)) == b"nobody"
+        assert await name(replace(other, verify=False)) == b"anonymous"
 
 
 async def test_a_server_of_another_name_is_refused_unless_that_name_is_expected(tmp_path: Path) -> None:
     async with api_server(tmp_path, "api.test") as access:
         with pytest.raises(ApiError, match=r"not valid for '127\.0\.0\.1'"):
             await name(access)
-        assert await name(replace(access, tls_server_name="api.test")) == b"nobody"
+        assert await name(replace(access, tls_server_name="api.test")) == b"anonymous"
 
 
 def test_all_files_are_named_where_one_cannot_be_used(tmp_path: Path) -> None:

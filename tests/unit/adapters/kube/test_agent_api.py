@@ -12,8 +12,8 @@ from gpushare.adapters.kube.agent_api import AgentApi
 from gpushare.contract import EVENT_CARD_UNHEALTHY, EVENT_NOT_SERVING
 from gpushare.errors import ApiError
 from gpushare.ports import node_event, pod_event
-from tests.support.builders import pod
-from tests.unit.adapters.kube.server import Answer, Served, fixed, serving
+from tests.builders.scheduling import pod
+from tests.unit.adapters.fakes import Answer, Served, fixed, serving
 
 MERGE = "application/merge-patch+json"
 POD = pod("uid-1", name="p")
@@ -85,7 +85,7 @@ async def test_a_pod_that_may_be_patched_by_status_only_is_patched_there_from_th
     assert wire.seen[2][3]["metadata"]["annotations"] == {"a": "2"}
 
 
-async def test_a_right_that_changes_later_is_found_by_trying_both_paths() -> None:
+async def test_a_permission_that_changes_later_is_found_by_trying_both_paths() -> None:
     wire = Wire()
     async with serving() as served:
         answers = (status(403), fixed(200, "{}"), status(403), fixed(200, "{}"), fixed(200, "{}"))
@@ -103,7 +103,7 @@ async def test_a_pod_that_may_not_be_patched_at_all_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("by_status", [False, True])
-async def test_a_pod_whose_name_has_another_uid_is_gone(*, by_status: bool) -> None:
+async def test_a_pod_with_that_name_and_another_uid_is_gone(*, by_status: bool) -> None:
     answers = [status(403)] * by_status + [status(422, OTHER_UID, "Invalid")]
     with pytest.raises(ApiError, match="field is immutable") as caught:
         await exchange(lambda api: api.patch_pod(POD, {}), *answers)
@@ -113,18 +113,18 @@ async def test_a_pod_whose_name_has_another_uid_is_gone(*, by_status: bool) -> N
 @pytest.mark.parametrize(
     ("code", "message"), [(422, "metadata.annotations: Too long"), (409, "the object has been modified")]
 )
-async def test_another_refusal_is_what_it_is(code: int, message: str) -> None:
+async def test_other_refusals_are_passed_on(code: int, message: str) -> None:
     with pytest.raises(ApiError, match=message) as caught:
         await exchange(lambda api: api.patch_pod(POD, {}), status(code, message))
     assert caught.value.status == code
 
 
-async def test_the_list_of_unhealthy_cards_is_patched() -> None:
+async def test_the_list_of_unhealthy_gpus_is_patched() -> None:
     wire, _ = await exchange(lambda api: api.write_unhealthy("0,2"), fixed(200, "{}"))
     assert wire.seen == [("PATCH", f"{CONFIGMAPS}/unhealthy-gpu-n", MERGE, {"data": {"gpus": "0,2"}})]
 
 
-async def test_the_list_is_made_where_there_is_none() -> None:
+async def test_a_missing_list_is_created() -> None:
     wire, _ = await exchange(lambda api: api.write_unhealthy("0"), status(404), fixed(201, "{}"))
     assert wire.lines[1] == f"POST {CONFIGMAPS}"
     assert wire.seen[1][3]["metadata"] == {"name": "unhealthy-gpu-n"}
@@ -157,7 +157,7 @@ async def test_a_list_of_nodes_that_cannot_be_read_is_an_error() -> None:
         await exchange(lambda api: api.node_names(), fixed(200, "<html>"))
 
 
-async def test_an_event_about_a_pod_is_the_agents_and_lies_in_the_pods_namespace() -> None:
+async def test_an_event_about_a_pod_is_in_the_namespace_of_the_pod() -> None:
     note = pod_event(POD, EVENT_NOT_SERVING, "text", warning=True)
     wire, _ = await exchange(lambda api: api.write_event(note), fixed(201, "{}"))
     (method, path, _, body), *_ = wire.seen
@@ -174,7 +174,7 @@ async def test_an_event_about_a_pod_is_the_agents_and_lies_in_the_pods_namespace
     assert (body["reportingComponent"], body["reportingInstance"]) == ("gpushare-device-plugin", "agent-1")
 
 
-async def test_an_event_about_a_node_lies_in_the_default_namespace_and_is_cut_to_size() -> None:
+async def test_an_event_about_a_node_is_in_the_default_namespace_and_truncated() -> None:
     note = node_event("n", EVENT_CARD_UNHEALTHY, "x" * 5000)
     wire, _ = await exchange(lambda api: api.write_event(note), fixed(201, "{}"))
     body = wire.seen[0][3]

@@ -13,7 +13,7 @@ from gpushare.adapters.kube.watch import Follower
 from gpushare.errors import ApiError, KubeletError
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import GpuPod, NodePod, OwnNode
-from tests.unit.adapters.kube.server import page, serving
+from tests.unit.adapters.fakes import page, serving
 
 BOUND = {
     "ALIYUN_COM_GPU_MEM_IDX": "1",
@@ -44,7 +44,7 @@ def gpu_pod(*containers: dict[str, Any], annotations: dict[str, str] | None = No
     return found
 
 
-def test_a_bound_pod_tells_when_it_was_bound_where_and_whether_it_was_served() -> None:
+def test_a_bound_pod_has_its_bind_time_its_gpu_and_whether_it_was_served() -> None:
     found = gpu_pod(annotations=BOUND)
     assert (found.uid, found.pod.full_name, found.pod.node) == ("u", "ns/p", "n")
     assert found.claim == ((1, (4, 0)),)
@@ -53,7 +53,7 @@ def test_a_bound_pod_tells_when_it_was_bound_where_and_whether_it_was_served() -
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "1.5", "9" * 20, "\N{SUPERSCRIPT TWO}"])
-def test_a_time_that_is_none_is_0(text: str) -> None:
+def test_an_invalid_time_is_0(text: str) -> None:
     assert gpu_pod(annotations={"ALIYUN_COM_GPU_MEM_ASSUME_TIME": text}).bound_ns == 0
 
 
@@ -62,7 +62,7 @@ def test_a_pod_without_annotations_claims_nothing() -> None:
     assert (found.claim, found.bound_ns, found.served) == (None, 0, False)
 
 
-def test_a_pod_that_asks_for_nothing_of_ours_is_left_out() -> None:
+def test_a_pod_without_gpu_resources_is_omitted() -> None:
     assert read(pod(container(units=None)), pod()) == [gpu_pod()]
 
 
@@ -79,11 +79,11 @@ def test_containers_that_choose_their_devices_by_environment_are_named() -> None
     assert found.picks_devices == {"main", "init"}
 
 
-def test_what_env_from_would_bring_is_not_known_and_does_not_count() -> None:
+def test_values_of_env_from_are_unknown_and_do_not_count() -> None:
     assert gpu_pod(container(envFrom=[{"configMapRef": {"name": "x"}}])).picks_devices == frozenset()
 
 
-def test_the_apis_copy_of_a_static_pod_tells_the_uid_that_the_kubelet_knows() -> None:
+def test_the_mirror_of_a_static_pod_has_the_uid_of_the_kubelet() -> None:
     found = gpu_pod(
         annotations={"kubernetes.io/config.mirror": "hash", "kubernetes.io/config.source": "file"}
     )
@@ -112,7 +112,7 @@ def test_a_kubelet_without_pods() -> None:
 
 @dataclass
 class Heard:
-    """A listener that writes down what it is told."""
+    """A listener that records its calls."""
 
     changes: list[Any] = field(default_factory=list)
     synced_at: asyncio.Event = field(default_factory=asyncio.Event)
@@ -198,7 +198,7 @@ async def test_all_pods_of_the_node_are_node_pods_with_their_containers_by_id() 
     assert listed["fieldSelector"] == "spec.nodeName=n"
 
 
-async def test_a_static_pod_is_the_node_pod_that_the_kubelet_knows() -> None:
+async def test_a_static_pod_is_the_node_pod_with_the_uid_of_the_kubelet() -> None:
     static = pod(container(units=None), annotations={"kubernetes.io/config.mirror": "hash"})
     ((change,), _) = await followed(node_pods("n"), static)
     assert (change.key, change.value.uid, change.value.gpu_pod) == ("u", "hash", None)

@@ -10,7 +10,7 @@ from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError, ConfigError
 from gpushare.runtime.serving import bind_socket
-from tests.unit.adapters.kube.server import Answer, fixed, serving
+from tests.unit.adapters.fakes import Answer, fixed, serving
 
 
 async def failure(answer: Answer) -> ApiError:
@@ -28,7 +28,7 @@ async def test_the_body_of_a_good_answer() -> None:
         assert served.asked == [{"a": "b c"}]
 
 
-async def test_a_body_is_sent_as_what_it_is() -> None:
+async def test_a_body_is_sent_with_its_content_type() -> None:
     seen: list[tuple[str, object]] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -43,7 +43,7 @@ async def test_a_body_is_sent_as_what_it_is() -> None:
     assert seen == [("application/json", {"a": None}), (merge, {"a": None})]
 
 
-async def test_a_fence_is_asked_when_the_connection_stands_and_its_refusal_sends_nothing() -> None:
+async def test_a_fence_is_checked_once_connected_and_its_refusal_sends_nothing() -> None:
     async def heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         came.set_result(await reader.read())
         writer.close()
@@ -141,7 +141,7 @@ async def test_a_refused_connection_is_an_error_that_is_not_clear() -> None:
         assert (caught.value.reason, caught.value.clear) == ("Unreachable", False)
 
 
-async def test_a_stream_that_falls_silent_is_an_error() -> None:
+async def test_a_stream_without_data_is_an_error() -> None:
     async with serving() as served:
         served.script.append(served.stream(b"one"))
         chunks = served.client.stream("/x", silence_s=0.05)

@@ -83,14 +83,14 @@ async def test_everything_of_a_kubeconfig_that_concerns_the_connection(tmp_path:
         ({"username": "me", "password": "pass"}, "Basic bWU6cGFzcw=="),
     ],
 )
-async def test_a_user_proves_itself(tmp_path: Path, user: dict[str, str], header: str | None) -> None:
+async def test_a_user_authenticates(tmp_path: Path, user: dict[str, str], header: str | None) -> None:
     (tmp_path / "token").write_text("of a file")
     access = await load_access(written(tmp_path / "config", {}, user))
     assert await access.authorization() == header
     assert access.verify
 
 
-async def test_an_exec_plugin_gives_the_token(tmp_path: Path) -> None:
+async def test_an_exec_plugin_returns_the_token(tmp_path: Path) -> None:
     version = "client.authentication.k8s.io/v1"
     answer = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": "made"}}
     plugin = {
@@ -131,7 +131,7 @@ async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert await why(str(path)) == f"kubeconfig {path}: no such file (set KUBECONFIG or --kubeconfig)"
 
 
-async def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
+async def test_a_directory_is_no_kubeconfig(tmp_path: Path) -> None:
     assert await why(str(tmp_path)) == f"kubeconfig {tmp_path}: Is a directory"
 
 
@@ -181,7 +181,7 @@ def test_the_flag_beats_the_variable_which_beats_the_default(
     assert user_kubeconfig(None) == str(default)
 
 
-def test_in_a_pod_a_variable_that_names_a_folder_selects_the_service_account(
+def test_in_a_pod_a_variable_with_a_directory_selects_the_service_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(HOST_VARIABLE, "10.0.0.1")

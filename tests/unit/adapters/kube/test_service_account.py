@@ -38,14 +38,14 @@ def account(tmp_path: Path) -> Account:
 SPOILT = [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is not text: "), (None, "No such file")]
 
 
-async def test_what_a_pod_has_is_enough(account: Account) -> None:
+async def test_the_files_and_variables_of_a_pod_are_enough(account: Account) -> None:
     access = account.access()
     assert (access.host, access.ca_file) == ("https://10.0.0.1:443", str(account.folder / "ca.crt"))
     assert access.verify
     assert await access.authorization() == "Bearer first"
 
 
-def test_an_address_of_ipv6_stands_in_brackets(account: Account) -> None:
+def test_an_ipv6_address_is_in_brackets(account: Account) -> None:
     assert account.access("fd00::1").host == "https://[fd00::1]:443"
 
 
@@ -104,7 +104,7 @@ async def test_the_last_good_token_stays_in_use_while_its_file_cannot_be_read(
     assert await access.authorization() == "Bearer second"
 
 
-async def test_each_time_that_a_token_is_lost_is_told(account: Account) -> None:
+async def test_each_loss_of_the_token_is_logged(account: Account) -> None:
     access = account.access()
     with capture_logs() as logs:
         for content in ("", "second", ""):

@@ -11,7 +11,7 @@ from gpushare.adapters.kube.watch import Follower, Resource
 from gpushare.adapters.kube.wire import Bare
 from gpushare.errors import ApiError
 from gpushare.model.changes import Deleted, Upserted
-from tests.unit.adapters.kube.server import Served, fixed, page, serving
+from tests.unit.adapters.fakes import Served, fixed, page, serving
 
 
 def thing(name: str, version: str = "1") -> dict[str, Any]:
@@ -38,7 +38,7 @@ Change = Upserted[str] | Deleted
 
 @dataclass
 class Heard:
-    """A listener that writes down what it is told."""
+    """A listener that records its calls."""
 
     changes: list[Change] = field(default_factory=list)
     syncs: int = 0
@@ -160,7 +160,7 @@ async def test_things_that_are_left_out_advance_the_version_too() -> None:
             assert s.asked[2] == "9"
 
 
-async def test_a_version_that_is_too_old_starts_over_and_reports_what_is_gone() -> None:
+async def test_a_version_that_is_too_old_starts_over_and_reports_deletions() -> None:
     async with scene() as s:
         gone = line("ERROR", {"kind": "Status", "code": 410, "message": "too old resource version"})
         s.served.script += [
@@ -212,7 +212,7 @@ async def test_a_line_that_cannot_be_read_starts_over_and_loses_nothing_before_i
             assert "watch cannot be read" in str(s.heard.troubles[0])
 
 
-async def test_a_list_that_cannot_be_read_is_tried_again() -> None:
+async def test_an_unreadable_list_is_retried() -> None:
     async with scene() as s:
         s.served.script += [fixed(200, b"[]"), page(thing("a"), version="5")]
         async with following(s):
@@ -220,7 +220,7 @@ async def test_a_list_that_cannot_be_read_is_tried_again() -> None:
             assert "list cannot be read" in str(s.heard.troubles[0])
 
 
-async def test_a_refused_list_is_told_and_tried_again() -> None:
+async def test_a_refused_list_is_reported_and_retried() -> None:
     async with scene() as s:
         s.served.script += [fixed(403, '{"message":"cannot list things"}'), page(version="5")]
         async with following(s):
@@ -242,7 +242,7 @@ async def test_a_follower_is_lost_from_its_first_failure_until_it_lists_or_watch
             assert s.asked == [None, "5", "5", "5"]
 
 
-async def test_a_refresh_lists_again_and_reports_what_is_gone() -> None:
+async def test_a_refresh_lists_again_and_reports_deletions() -> None:
     async with scene() as s:
         s.served.script.append(page(thing("a"), version="5"))
         async with following(s):
@@ -274,7 +274,7 @@ async def test_a_refresh_waits_for_a_list_that_was_begun_after_the_call() -> Non
             assert s.heard.syncs == 2
 
 
-async def test_a_refresh_whose_list_fails_waits_for_the_next_one() -> None:
+async def test_a_refresh_with_a_failed_list_waits_for_the_next_one() -> None:
     async with scene() as s:
         s.served.script.append(page(version="5"))
         async with following(s):

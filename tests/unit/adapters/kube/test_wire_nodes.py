@@ -17,7 +17,7 @@ def node(capacity: dict[str, Any] | None = None, **meta: Any) -> Any:
     return core_node(msgspec.json.decode(msgspec.json.encode(raw), type=WireNode))
 
 
-def test_a_node_of_the_original_plugin() -> None:
+def test_a_node_of_the_aliyun_plugin() -> None:
     found = node({MEM: "28", contract.RESOURCE_COUNT: "2", "cpu": "8"})
     assert found.cards == (Card(0, 14), Card(1, 14))
 
@@ -38,10 +38,10 @@ def test_labels_of_a_node() -> None:
 
 
 @pytest.mark.parametrize(("text", "seen"), [("true", True), ("false", False), ("True", False), ("", False)])
-def test_only_true_says_that_mps_serves_several_users(text: str, seen: bool) -> None:  # noqa: FBT001 - a table
+def test_mps_serves_several_users_only_if_the_label_is_true(text: str, seen: bool) -> None:  # noqa: FBT001 - a table
     assert node({}, annotations={contract.ANN_MPS_MULTI_USER: text}).multi_user is seen
     assert node({}).multi_user is False
 
 
-def test_a_node_without_anything_is_a_node_without_cards() -> None:
+def test_a_node_without_anything_is_a_node_without_gpus() -> None:
     assert node(None, labels=None, annotations=None).cards == ()

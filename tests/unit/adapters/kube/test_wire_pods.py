@@ -66,7 +66,7 @@ def test_a_plain_pending_pod() -> None:
     assert (found.finished, found.terminating, found.priority) == (False, False, 0)
 
 
-def test_a_pod_that_asks_for_nothing_of_ours_is_none() -> None:
+def test_a_pod_without_gpu_resources_is_none() -> None:
     assert read(container("main")) is None
     assert read({"name": "main"}) is None
     assert read({"name": "main", "resources": None}) is None
@@ -113,21 +113,21 @@ def test_a_sidecar_runs_beside_the_init_containers_after_it() -> None:
     assert demand(spec={"initContainers": [init, side]}).mem == 7
 
 
-def test_a_pod_whose_only_units_are_an_init_containers_is_ours() -> None:
+def test_a_pod_with_units_of_an_init_container_only_is_a_gpu_pod() -> None:
     assert demand(container("main"), spec={"initContainers": [container("init", "2")]}).mem == 2
 
 
-def test_several_cards_by_label() -> None:
+def test_several_gpus_by_label() -> None:
     found = demand(container("main", "8"), meta={"labels": {contract.LABEL_CARDS_PER_POD: "2", "app": "x"}})
     assert (found.cards, found.per_card) == (2, Amount(4))
 
 
-def test_an_amount_that_is_none_names_the_container() -> None:
+def test_the_error_for_an_invalid_amount_names_the_container() -> None:
     assert problem(container("main", "four")).startswith("container main: ")
     assert problem(spec={"initContainers": [container("prep", "x")]}).startswith("init container prep: ")
 
 
-def test_a_placement_wish_is_read_and_an_unknown_one_is_malformed_but_still_counts() -> None:
+def test_a_placement_policy_is_read_and_an_unknown_one_is_malformed_but_still_counts() -> None:
     assert sound(meta={"annotations": {contract.ANN_PLACEMENT: "spread"}}).placement == "spread"
     wish = {"annotations": {contract.ANN_PLACEMENT: "random"}}
     wanted = sound(meta=wish).demand
@@ -164,7 +164,7 @@ def test_priority_and_nomination() -> None:
         ({"type": "Ready", "status": "False", "message": "no"}, None),
     ],
 )
-def test_what_the_scheduler_said_of_a_pod_that_it_could_not_place(
+def test_the_reason_of_the_scheduler_for_an_unscheduled_pod(
     condition: dict[str, str], says: str | None
 ) -> None:
     assert (
@@ -181,7 +181,7 @@ def test_a_bound_pods_annotations_are_its_claim() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"nodeName": ""}, {"nodeName": None}])
-def test_a_pod_that_is_not_bound_claims_nothing_whatever_it_says(spec: dict[str, Any]) -> None:
+def test_an_unbound_pod_claims_nothing_with_any_annotations(spec: dict[str, Any]) -> None:
     found = sound(meta={"annotations": CLAIM}, spec=spec)
     assert (found.node, found.claim) == (None, None)
 
@@ -196,7 +196,7 @@ def test_a_pod_that_is_not_bound_claims_nothing_whatever_it_says(spec: dict[str,
         {contract.ANN_ALLOCATION: "junk"},
     ],
 )
-def test_a_claim_at_odds_with_itself_or_the_limits_is_void(edit: dict[str, str]) -> None:
+def test_an_inconsistent_claim_is_void(edit: dict[str, str]) -> None:
     assert sound(meta={"annotations": CLAIM | edit}, spec={"nodeName": "n"}).claim is None
 
 

@@ -76,7 +76,7 @@ def test_a_kubelet_without_allocations_writes_null(tmp_path: Path) -> None:
     )
 
 
-def test_what_the_container_was_given_can_be_read() -> None:
+def test_the_response_for_a_container_can_be_read() -> None:
     answered = CheckpointEntry("u", "main", MEM, frozenset(), ANSWER)
     assert plugin_response(answered) == PluginResponse(
         {"A": "1"}, {"/in": "/host"}, ("nvidia.com/gpu=GPU-1",)
@@ -123,12 +123,12 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         CheckpointFile(tmp_path).latest()
 
 
-def test_what_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
     file = CheckpointFile(written(tmp_path / "checkpoint", entry(["a"])))
     assert file.latest() is file.latest()
 
 
-def test_what_the_kubelet_wrote_anew_is_read_anew(tmp_path: Path) -> None:
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     file = CheckpointFile(path)
     assert file.latest() is None
@@ -141,7 +141,7 @@ def test_what_the_kubelet_wrote_anew_is_read_anew(tmp_path: Path) -> None:
     assert file.latest() is None
 
 
-def test_a_damaged_file_is_an_error_each_time_until_it_is_mended(tmp_path: Path) -> None:
+def test_a_damaged_file_is_an_error_each_time_until_it_is_repaired(tmp_path: Path) -> None:
     path = written(tmp_path / "checkpoint", entry(["a"]))
     file = CheckpointFile(path)
     file.latest()
@@ -155,7 +155,7 @@ def test_a_damaged_file_is_an_error_each_time_until_it_is_mended(tmp_path: Path)
     assert found.entries[0].ids == {"b"}
 
 
-def test_a_node_of_8_cards_in_mib_is_read(tmp_path: Path) -> None:
+def test_a_node_of_8_gpus_in_mib_is_read(tmp_path: Path) -> None:
     ids = [f"GPU-fef8089b-4820-abfc-e83e-94318197576e-_-{n:06d}" for n in range(143_771)]
     found = CheckpointFile(written(tmp_path / "checkpoint", entry({"-1": ids}))).latest()
     assert found is not None

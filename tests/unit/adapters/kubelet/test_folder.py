@@ -19,7 +19,7 @@ async def take(names: FolderWatch, number: int) -> list[str]:
         return [await anext(names) for _ in range(number)]
 
 
-async def test_what_appears_and_vanishes_is_named_in_order(tmp_path: Path) -> None:
+async def test_created_and_deleted_files_are_reported_in_order(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.touch()
     folder = tmp_path / "folder"
@@ -39,7 +39,7 @@ async def test_a_socket_that_is_bound_is_named(tmp_path: Path) -> None:
         assert await take(names, 1) == ["kubelet.sock"]
 
 
-async def test_a_change_that_comes_while_nobody_waits_is_kept(tmp_path: Path) -> None:
+async def test_a_change_without_a_waiter_is_kept(tmp_path: Path) -> None:
     with FolderWatch(tmp_path) as names:
         waiting = asyncio.ensure_future(anext(names))
         await asyncio.sleep(0)
@@ -78,9 +78,7 @@ async def test_more_changes_than_the_kernel_keeps_are_an_empty_name(tmp_path: Pa
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])
-async def test_a_folder_that_goes_is_an_error_at_each_step_after_its_changes(
-    tmp_path: Path, how: str
-) -> None:
+async def test_a_deleted_directory_is_an_error_after_its_changes(tmp_path: Path, how: str) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with FolderWatch(folder) as names:
@@ -97,7 +95,7 @@ async def test_a_folder_that_goes_is_an_error_at_each_step_after_its_changes(
 
 
 @pytest.mark.parametrize(("name", "problem"), [("none", "No such file"), ("file", "Not a directory")])
-def test_what_is_no_folder_cannot_be_watched(tmp_path: Path, name: str, problem: str) -> None:
+def test_only_directories_can_be_watched(tmp_path: Path, name: str, problem: str) -> None:
     (tmp_path / "file").touch()
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
     with pytest.raises(KubeletError, match=f"{tmp_path}/{name}: {problem}"), FolderWatch(tmp_path / name):
@@ -105,16 +103,16 @@ def test_what_is_no_folder_cannot_be_watched(tmp_path: Path, name: str, problem:
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - a count
 
 
-def test_a_folder_in_order_is_not_complained_about(tmp_path: Path) -> None:
+def test_a_usable_directory_has_no_error(tmp_path: Path) -> None:
     check_folder(tmp_path)
 
 
-def test_a_missing_folder_is_named_with_what_to_mount(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_directory_has_the_mount(tmp_path: Path) -> None:
     with pytest.raises(KubeletError, match=f"{tmp_path}/none: No such file .*mount the kubelet's folder"):
         check_folder(tmp_path / "none")
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(KubeletError, match="is not a folder"):
         check_folder(tmp_path / "file")
@@ -131,13 +129,13 @@ def inside(tmp_path: Path) -> Iterator[Path]:
     os.chdir(before)
 
 
-def test_a_folder_that_was_deleted_beneath_its_mount_needs_a_restart(inside: Path) -> None:
+def test_a_directory_deleted_beneath_its_mount_needs_a_restart(inside: Path) -> None:
     inside.rmdir()
     with pytest.raises(KubeletError, match="deleted on the host; a restart mounts"):
         check_folder(Path())
 
 
-def test_a_read_only_folder_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_read_only_directory_names_it(tmp_path: Path) -> None:
     folder = tmp_path
     if os.geteuid() == 0:
         mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]

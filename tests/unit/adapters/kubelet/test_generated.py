@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[4]
 FOLDER = Path("gpushare/adapters/kubelet/api")
 
 
-def test_what_is_committed_is_what_is_generated(tmp_path: Path) -> None:
+def test_committed_files_match_the_generator(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools", reason="the generator is not installed")
     protos = sorted(str(path.relative_to(ROOT)) for path in (ROOT / FOLDER).glob("*.proto"))
     outputs = [f"--{kind}_out={tmp_path}" for kind in ("python", "pyi", "grpc_python")]

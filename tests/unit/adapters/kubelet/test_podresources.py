@@ -7,7 +7,7 @@ import pytest
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.errors import KubeletError
 from gpushare.model.devices import ContainerDevices
-from tests.support.podresources import Lister, container, pod, served
+from tests.fakes.podresources import Lister, container, pod, served
 
 MEM = "aliyun.com/gpu-mem"
 CORE = "aliyun.com/gpu-core.percentage"
@@ -28,7 +28,7 @@ async def test_entries_of_one_device_each_become_one_value(tmp_path: Path) -> No
         }
 
 
-async def test_a_device_that_is_given_once_for_each_numa_node_counts_once(tmp_path: Path) -> None:
+async def test_a_device_listed_for_each_numa_node_counts_once(tmp_path: Path) -> None:
     async with served(tmp_path, Lister(pod("a", container("main", (MEM, ["x"]), (MEM, ["x"]))))) as resources:
         (found,) = await resources.list()
     assert found.ids == {"x"}
@@ -43,7 +43,7 @@ async def test_an_answer_beyond_grpcs_own_limit_is_read(tmp_path: Path) -> None:
     assert len(found.ids) == len(ids)
 
 
-async def test_a_kubelet_that_stays_silent_is_an_error(tmp_path: Path) -> None:
+async def test_a_kubelet_that_does_not_respond_is_an_error(tmp_path: Path) -> None:
     lister = Lister()
     lister.silent = True
     async with served(tmp_path, lister):

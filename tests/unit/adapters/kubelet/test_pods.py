@@ -79,7 +79,7 @@ async def test_a_client_certificate_opens_the_list(tmp_path: Path) -> None:
         assert await fetch_pods(replace(access, token="", client_cert=cert, client_key=key)) == PODS
 
 
-async def test_a_certificate_of_another_authority_is_refused_unless_told(tmp_path: Path) -> None:
+async def test_a_certificate_of_another_authority_is_refused_unless_configured(tmp_path: Path) -> None:
     (tmp_path / "other.crt").write_bytes(Authority.create("other").pair().cert)
     async with kubelet(tmp_path) as access:
         with pytest.raises(KubeletError, match="certificate verify failed"):
@@ -94,13 +94,13 @@ async def test_a_certificate_for_another_name_is_refused_unless_that_name_is_exp
         assert await fetch_pods(replace(access, server_name="gpu-node-1")) == PODS
 
 
-async def test_a_kubelet_that_stays_silent_is_given_up(tmp_path: Path) -> None:
+async def test_a_kubelet_that_does_not_respond_times_out(tmp_path: Path) -> None:
     async with kubelet(tmp_path, silence) as access:
         with pytest.raises(KubeletError, match=r"/pods: no response in 0\.1 s"):
             await fetch_pods(replace(access, timeout_s=0.1))
 
 
-async def test_nobody_at_that_port_is_an_error(tmp_path: Path) -> None:
+async def test_a_port_without_a_server_is_an_error(tmp_path: Path) -> None:
     async with kubelet(tmp_path) as access:
         pass
     with pytest.raises(KubeletError, match=r"https://127\.0\.0\.1:\d+/pods: Cannot connect"):

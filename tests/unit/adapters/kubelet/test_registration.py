@@ -7,12 +7,12 @@ import pytest
 from gpushare.adapters.kubelet.registration import OPTIONS, register
 from gpushare.contract import KUBELET_SOCKET
 from gpushare.errors import KubeletError
-from tests.support.kubelet import fake_kubelet
+from tests.fakes.kubelet import fake_kubelet
 
 RESOURCE = "aliyun.com/gpu-mem"
 
 
-async def test_a_refusal_has_the_kubelets_own_text(tmp_path: Path) -> None:
+async def test_a_refusal_has_the_text_of_the_kubelet(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path) as kubelet:
         kubelet.refuse = "the ResourceName is invalid"
         with pytest.raises(KubeletError) as caught:
@@ -42,7 +42,7 @@ async def test_a_kubelet_that_came_back_is_not_punished_for_its_absence(tmp_path
             await register(tmp_path / KUBELET_SOCKET, endpoint="p.sock", resource=resource)
 
 
-async def test_a_kubelet_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
-    async with fake_kubelet(tmp_path):  # it dials an endpoint that nobody serves
+async def test_a_kubelet_that_does_not_answer_times_out(tmp_path: Path) -> None:
+    async with fake_kubelet(tmp_path):  # it dials an endpoint without a server
         with pytest.raises(KubeletError, match=r"Deadline Exceeded \(DEADLINE_EXCEEDED\)"):
             await register(tmp_path / KUBELET_SOCKET, endpoint="p.sock", resource=RESOURCE, timeout_s=0.1)

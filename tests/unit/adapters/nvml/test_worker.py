@@ -1,4 +1,4 @@
-"""A call that does not come back holds one thread, and nobody waits for it longer than agreed."""
+"""A call that does not return blocks one thread, and callers wait until their timeout only."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ def stuck(worker: Worker, release: threading.Event) -> Callable[[], str]:
     return job
 
 
-async def test_a_job_returns_what_it_returns_and_raises_what_it_raises(worker: Worker) -> None:
+async def test_results_and_errors_of_a_job_are_passed_on(worker: Worker) -> None:
     assert await worker.run(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         await worker.run(lambda: 1 // 0)
@@ -42,7 +42,7 @@ async def test_jobs_run_on_one_thread_that_is_not_the_loops(worker: Worker) -> N
     assert threading.get_ident() not in threads
 
 
-async def test_a_call_that_hangs_is_an_error_in_time_and_the_loop_goes_on(worker: Worker) -> None:
+async def test_a_hanging_call_times_out_and_the_loop_continues(worker: Worker) -> None:
     release = threading.Event()
     turns = 0
 
@@ -80,7 +80,7 @@ async def test_while_a_call_hangs_others_are_refused_at_once_and_never_run(worke
     assert ran == []
 
 
-async def test_when_the_call_comes_back_jobs_run_again(worker: Worker) -> None:
+async def test_jobs_run_again_after_the_call_returns(worker: Worker) -> None:
     release = threading.Event()
     with pytest.raises(GpuError):
         await worker.run(stuck(worker, release))
@@ -99,7 +99,7 @@ async def test_many_short_calls_may_take_longer_together(worker: Worker) -> None
     assert await worker.run(job) == 6
 
 
-async def test_a_caller_that_gives_up_does_not_disturb_the_others(worker: Worker) -> None:
+async def test_a_cancelled_caller_does_not_affect_the_others(worker: Worker) -> None:
     release = threading.Event()
     first = asyncio.create_task(worker.run(release.wait))
     second = asyncio.create_task(worker.run(lambda: "second"))

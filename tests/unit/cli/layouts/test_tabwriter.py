@@ -41,7 +41,7 @@ def test_nothing_but_blanks_is_added(table: list[list[str]]) -> None:
 
 
 @given(TABLE)
-def test_the_cells_of_a_block_start_in_the_same_place_two_blanks_after_the_widest(
+def test_the_cells_of_a_column_start_two_blanks_after_the_widest(
     table: list[list[str]],
 ) -> None:
     lines = align("\n".join("\t".join(cells) for cells in table)).split("\n")

@@ -15,7 +15,7 @@ def test_events_are_counted_by_result() -> None:
         assert metrics.registry.get_sample_value("gpushare_device_plugin_api_writes_total", labels) == 1
 
 
-def test_a_missing_right_is_shown_while_it_is_missing() -> None:
+def test_a_missing_permission_is_reported_while_it_is_missing() -> None:
     metrics = PluginMetrics()
     events = PluginEventMetrics(metrics)
     for forbidden in (True, False):

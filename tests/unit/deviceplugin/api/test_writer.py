@@ -1,4 +1,4 @@
-"""What the API is told, in which order, and what happens when it does not listen."""
+"""Writes to the API server: their order, and retries of failed writes."""
 
 import asyncio
 from collections import deque
@@ -20,11 +20,11 @@ from gpushare.model.cards import Card
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
 from gpushare.ports import node_event
-from tests.support.builders import pod
+from tests.builders.scheduling import pod
 from tests.support.waiting import until
-from tests.unit.deviceplugin.nodeapi import FakeNodeApi, refused, silence
+from tests.unit.deviceplugin.fakes import FakeNodeApi, refused, silence
 
-LINEUP = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
+SHARED = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
 QUICK = BackoffPolicy(initial_s=0.001, max_s=0.01, denied_s=0.01)
 UNHURRIED = BackoffPolicy(initial_s=0.3, max_s=0.3, denied_s=0.3)
 """So long that a second attempt is not due yet when another write is at hand, also on a busy machine."""
@@ -33,7 +33,7 @@ NODE = OwnNode("n")
 
 
 def want(assigned: str = "{}") -> DesiredNode:
-    return desired_node(LINEUP, assigned)
+    return desired_node(SHARED, assigned)
 
 
 @dataclass
@@ -73,7 +73,7 @@ async def idle(turns: int = 50) -> None:
         await asyncio.sleep(0)
 
 
-async def test_unhealthy_cards_are_written_before_the_node_and_the_node_before_any_pod() -> None:
+async def test_unhealthy_gpus_are_written_before_the_node_and_the_node_before_any_pod() -> None:
     async with working(Scene()) as scene:
         scene.publisher.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
         scene.publisher.set_unhealthy("0")
@@ -86,7 +86,7 @@ async def test_unhealthy_cards_are_written_before_the_node_and_the_node_before_a
         assert scene.api.unhealthy == "0"
 
 
-async def test_pods_wait_until_the_agent_has_said_what_the_node_shows() -> None:
+async def test_pods_are_written_after_the_first_write_of_the_node() -> None:
     async with working(Scene()) as scene:
         scene.publisher.observe_node(NODE)
         scene.publisher.set_pods({"a": (pod("a"), SERVED)})
@@ -121,7 +121,7 @@ async def test_a_pod_is_not_corrected_while_the_node_cannot_be_written() -> None
         assert scene.metric("api_writes_total", kind="nodes", result="ok") == 1
 
 
-async def test_a_later_correction_waits_for_the_nodes_newer_word() -> None:
+async def test_a_later_correction_waits_for_the_newer_node_annotation() -> None:
     async with working(Scene()) as scene:
         scene.publisher.observe_node(NODE)
         scene.publisher.set_node(want())
@@ -144,7 +144,7 @@ async def test_a_node_that_agrees_is_not_written() -> None:
         assert scene.api.log == ["node"]
 
 
-async def test_what_was_lost_is_written_again() -> None:
+async def test_lost_values_are_written_again() -> None:
     async with working(Scene()) as scene:
         scene.publisher.observe_node(NODE)
         scene.publisher.set_node(want())
@@ -154,7 +154,7 @@ async def test_what_was_lost_is_written_again() -> None:
         assert scene.api.patches[1] == {"status": {"capacity": {RESOURCE_COUNT: 1}}}
 
 
-async def test_wishes_that_change_before_they_are_written_cost_one_write() -> None:
+async def test_changes_before_a_write_cause_one_write() -> None:
     async with working(Scene()) as scene:
         scene.publisher.observe_node(NODE)
         for number in range(100):
@@ -165,7 +165,7 @@ async def test_wishes_that_change_before_they_are_written_cost_one_write() -> No
         assert (scene.api.node.annotations[ANN_ASSIGNED_NODE], scene.api.unhealthy) == ("99", "99")
 
 
-async def test_a_wish_that_comes_during_a_write_is_written_next() -> None:
+async def test_a_change_during_a_write_is_written_next() -> None:
     scene = Scene()
 
     async def newer() -> None:
@@ -184,7 +184,7 @@ async def test_a_wish_that_comes_during_a_write_is_written_next() -> None:
         assert scene.api.pods["a"] == {"x": "2"}
 
 
-async def test_nothing_is_lost_while_the_api_is_away() -> None:
+async def test_nothing_is_lost_while_the_api_is_unavailable() -> None:
     async with working(Scene(FakeNodeApi(away=True))) as scene:
         scene.publisher.observe_node(NODE)
         scene.publisher.set_node(want("1"))
@@ -201,7 +201,7 @@ async def test_nothing_is_lost_while_the_api_is_away() -> None:
         assert (scene.api.pods, scene.api.unhealthy) == ({"a": SERVED, "b": SERVED}, "0")
 
 
-async def test_a_pod_that_fails_holds_up_no_other() -> None:
+async def test_a_failed_write_of_a_pod_delays_no_other() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 2)}), pace=UNHURRIED)
     async with working(scene):
         scene.publisher.observe_node(NODE)
@@ -212,7 +212,7 @@ async def test_a_pod_that_fails_holds_up_no_other() -> None:
         assert scene.api.pods == {"a": SERVED, "b": SERVED}
 
 
-async def test_a_pod_that_is_gone_is_forgotten() -> None:
+async def test_a_deleted_pod_is_removed() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(404)])}))
     async with working(scene):
         scene.publisher.observe_node(NODE)
@@ -225,7 +225,7 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
         assert scene.api.pods == {}
 
 
-async def test_a_pod_that_others_wrote_at_the_same_time_is_tried_again() -> None:
+async def test_a_write_conflict_of_a_pod_is_retried() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(409)])}))
     async with working(scene):
         scene.publisher.observe_node(NODE)
@@ -235,7 +235,7 @@ async def test_a_pod_that_others_wrote_at_the_same_time_is_tried_again() -> None
         assert scene.api.pods == {"a": SERVED}
 
 
-async def test_a_pod_that_is_wanted_again_after_it_was_forgotten_is_written_again() -> None:
+async def test_a_pod_that_is_set_again_after_its_removal_is_written_again() -> None:
     async with working(Scene()) as scene:
         scene.publisher.observe_node(NODE)
         scene.publisher.set_node(want())
@@ -245,7 +245,7 @@ async def test_a_pod_that_is_wanted_again_after_it_was_forgotten_is_written_agai
         assert scene.api.log == ["node", "a", "a"]
 
 
-async def test_a_pod_that_is_wanted_no_more_is_not_tried_again() -> None:
+async def test_a_removed_pod_is_not_retried() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 1000)}))
     async with working(scene):
         scene.publisher.observe_node(NODE)
@@ -264,7 +264,7 @@ PATIENT = replace(QUICK, denied_s=1000)
 
 
 @pytest.mark.parametrize("status", [403, 422])
-async def test_refused_labels_are_left_out_said_once_and_not_tried_again_soon(status: int) -> None:
+async def test_refused_labels_are_omitted_logged_once_and_not_retried_soon(status: int) -> None:
     scene = Scene(FakeNodeApi(node_errors=deque([refused(status, REFUSED_LABELS)])), pace=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
@@ -282,7 +282,7 @@ async def test_refused_labels_are_left_out_said_once_and_not_tried_again_soon(st
 
 
 @pytest.mark.parametrize("status", [403, 422])
-async def test_refused_labels_are_tried_again_later_and_told_when_they_are_taken(status: int) -> None:
+async def test_refused_labels_are_retried_later_and_logged_once_accepted(status: int) -> None:
     errors = deque([refused(status, REFUSED_LABELS), None, refused(status, REFUSED_LABELS)])
     scene = Scene(FakeNodeApi(node_errors=errors))
     with capture_logs() as logs:
@@ -307,7 +307,7 @@ async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
         assert scene.api.log == ["node", "node"]
 
 
-async def test_a_missing_right_to_the_node_is_not_blamed_on_labels() -> None:
+async def test_a_missing_permission_for_the_node_is_not_attributed_to_labels() -> None:
     scene = Scene(FakeNodeApi(node_errors=deque([refused(403), refused(403)])))
     async with working(scene):
         scene.publisher.observe_node(NODE)
@@ -318,7 +318,7 @@ async def test_a_missing_right_to_the_node_is_not_blamed_on_labels() -> None:
         assert scene.api.node.labels[LABEL_CARD_MODEL] == "Tesla-T4"
 
 
-async def test_a_missing_right_to_configmaps_is_said_once_and_stops_nothing() -> None:
+async def test_a_missing_permission_for_configmaps_is_logged_once_and_stops_nothing() -> None:
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 3)))
     with capture_logs() as logs:
         async with working(scene):
@@ -335,7 +335,7 @@ async def test_a_missing_right_to_configmaps_is_said_once_and_stops_nothing() ->
     assert scene.metric("reduced_mode", right="configmaps") == 0
 
 
-async def test_without_the_right_to_configmaps_nothing_is_said_while_all_cards_are_well() -> None:
+async def test_without_the_permission_for_configmaps_nothing_is_logged_while_all_gpus_are_healthy() -> None:
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 2)), pace=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
@@ -351,7 +351,7 @@ async def test_without_the_right_to_configmaps_nothing_is_said_while_all_cards_a
     assert scene.api.log == ["unhealthy"] * 2
 
 
-async def test_a_list_that_may_not_be_emptied_is_told() -> None:
+async def test_a_list_that_cannot_be_emptied_is_logged() -> None:
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([None, refused(403, "may not")])), pace=PATIENT)
     async with working(scene):
         scene.publisher.set_unhealthy("1")
@@ -361,7 +361,7 @@ async def test_a_list_that_may_not_be_emptied_is_told() -> None:
         assert scene.metric("unpublished") == 1
 
 
-async def test_after_a_missing_right_the_next_try_is_far_away() -> None:
+async def test_after_a_missing_permission_the_next_attempt_is_late() -> None:
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), pace=replace(QUICK, denied_s=1000))
     async with working(scene):
         scene.publisher.set_unhealthy("1")
@@ -388,7 +388,7 @@ async def test_a_late_echo_of_an_older_state_causes_no_write() -> None:
         assert scene.api.log == ["node", "node"]
 
 
-async def test_somebody_who_undoes_our_writes_is_not_raced_with_and_holds_up_no_news() -> None:
+async def test_reverted_writes_are_retried_slowly_and_do_not_delay_changes() -> None:
     async with working(Scene(pace=SLOW)) as scene:
         scene.publisher.set_node(want("1"))
         for _ in range(20):
@@ -400,7 +400,7 @@ async def test_somebody_who_undoes_our_writes_is_not_raced_with_and_holds_up_no_
         assert scene.api.node.annotations[ANN_ASSIGNED_NODE] == "2"
 
 
-async def test_what_somebody_undoes_is_written_again_in_the_end() -> None:
+async def test_reverted_writes_are_eventually_repeated() -> None:
     async with working(Scene()) as scene:
         scene.publisher.set_node(want())
         for _ in range(5):
@@ -409,7 +409,7 @@ async def test_what_somebody_undoes_is_written_again_in_the_end() -> None:
         assert scene.api.log == ["node"] * 5
 
 
-async def test_the_list_of_unhealthy_cards_is_emptied_too() -> None:
+async def test_the_list_of_unhealthy_gpus_is_emptied_too() -> None:
     async with working(Scene(FakeNodeApi(unhealthy="0,1"))) as scene:
         scene.publisher.set_unhealthy("")
         await scene.settles()

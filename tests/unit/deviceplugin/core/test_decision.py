@@ -10,8 +10,8 @@ from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
-from tests.support.builders import demand, init, main, sound
-from tests.support.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
+from tests.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
+from tests.builders.scheduling import demand, init, main, sound
 
 NO_CONTAINERS: frozenset[Key] = frozenset()
 
@@ -76,7 +76,7 @@ def test_a_reservation_on_an_unknown_gpu_is_ignored() -> None:
     assert allocated(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=7)), 4).cards == (("GPU-0", 4),)
 
 
-def test_several_cards_give_equal_parts() -> None:
+def test_several_gpus_have_equal_units() -> None:
     node = with_gpu_pods(allocations(14, 14, 14), gpu_pod("a", demand(8, cards=2), card=(0, 2)))
     assert allocated(node, 8).cards == (("GPU-0", 4), ("GPU-2", 4))
 
@@ -101,7 +101,7 @@ def test_the_second_container_goes_where_the_first_one_is() -> None:
     assert allocated(node, 4, "x", frozenset({("a", "init")})).cards == (("GPU-1", 4),)
 
 
-def test_a_pod_whose_gpu_is_gone_is_rejected_with_that_reason() -> None:
+def test_the_rejection_of_a_pod_with_a_missing_gpu_has_that_reason() -> None:
     asks = sound(demand_of([main(2), main(3, name="second")]))
     node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", asks, card=1)), "a", 2, "x")
     answer = asked(replace(node, cards=cards(14)), 3, "y", frozenset({("a", "main")}))
@@ -121,7 +121,7 @@ def test_a_pod_without_compute_is_rejected_if_the_mode_requires_it() -> None:
     assert "core_mem" in answer.text
 
 
-def test_compute_is_counted_on_the_card_too() -> None:
+def test_compute_is_counted_on_the_gpu_too() -> None:
     big, small = sound(demand_of([main(1, 80)])), sound(demand_of([main(2, 30)]))
     node = allocations(14, 14, mode=Mode.CORE_MEM)
     node = served(with_gpu_pods(node, gpu_pod("a", big, card=0)), "a", 1, "x")
@@ -223,7 +223,7 @@ def test_a_pod_on_two_gpus_keeps_one_when_the_other_is_gone() -> None:
     assert isinstance(asked(left, 4, "y"), Rejected)
 
 
-def test_the_second_container_of_a_pod_on_two_cards_goes_there_too() -> None:
+def test_the_second_container_of_a_pod_on_two_gpus_goes_there_too() -> None:
     asks = sound(demand_of([init(8), main(8)], "2"))
     node = served(with_gpu_pods(allocations(4, 4), gpu_pod("a", asks, card=(0, 1))), "a", 8, "x", "init")
     assert allocated(node, 8, "x", frozenset({("a", "init")})).cards == (("GPU-0", 4), ("GPU-1", 4))

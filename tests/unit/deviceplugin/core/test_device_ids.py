@@ -14,7 +14,7 @@ from gpushare.deviceplugin.kubelet.endpoint import listing
 from gpushare.model.cards import Card
 from gpushare.model.demand import Malformed
 from gpushare.model.devices import long_id, short_id
-from tests.support.gpu_pods import cards
+from tests.builders.gpu_pods import cards
 
 UUID = "GPU-8f1c1d1e-6d0a-4a55-9d57-1b1f3c1d2e4f"
 
@@ -27,11 +27,11 @@ def test_ids_have_the_form_of_the_aliyun_plugin() -> None:
     assert long_id(Card(0, 14, UUID), 13) == f"{UUID}-_-13"
 
 
-def test_eight_cards_of_141_gib_keep_the_long_ids() -> None:
+def test_eight_gpus_of_141_gib_keep_the_long_ids() -> None:
     assert namer_for(machine(8, 141)) is long_id
 
 
-def test_eight_cards_of_16276_mib_get_short_ids() -> None:
+def test_eight_gpus_of_16276_mib_get_short_ids() -> None:
     assert namer_for(machine(8, 16276)) is short_id
 
 
@@ -62,7 +62,7 @@ def test_an_id_of_another_node_names_no_gpu(odd: str) -> None:
     assert card_of(odd, cards_by_name(machine(3, 4))) is None
 
 
-def test_a_broken_card_has_unhealthy_devices_only() -> None:
+def test_a_broken_gpu_has_unhealthy_devices_only() -> None:
     found = devices_of(cards(2, 2, broken=(1,)), long_id, lambda card: card.units)
     assert [(device.id, device.healthy) for device in found] == [
         ("GPU-0-_-0", True),
@@ -81,12 +81,12 @@ def ids_of(*found: Card) -> list[str]:
     return [long_id(card, n) for card in found for n in range(card.units)]
 
 
-def test_a_container_gets_the_units_of_the_card_it_belongs_on() -> None:
+def test_a_container_gets_the_units_of_the_gpu_it_belongs_on() -> None:
     found = cards(4, 4)
     assert preferred(ids_of(*found), (), 3, (1,), found) == ["GPU-1-_-0", "GPU-1-_-1", "GPU-1-_-2"]
 
 
-def test_several_cards_give_equal_parts() -> None:
+def test_several_gpus_have_equal_units() -> None:
     found = cards(4, 4, 4)
     chosen = preferred(ids_of(*found), (), 4, (0, 2), found)
     assert sorted(chosen) == ["GPU-0-_-0", "GPU-0-_-1", "GPU-2-_-0", "GPU-2-_-1"]

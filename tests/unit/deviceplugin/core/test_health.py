@@ -26,9 +26,9 @@ PASSING = 94
 """A contained memory error: the GPU stays usable."""
 
 
-def looked(health: Health, times: Iterable[float], ailing: dict[str, str] | None = None) -> Health:
+def polled(health: Health, times: Iterable[float], faults: dict[str, str] | None = None) -> Health:
     for now in times:
-        health = health.after_poll(ailing or {}, now)
+        health = health.after_poll(faults or {}, now)
     return health
 
 
@@ -42,7 +42,7 @@ def test_an_application_error_marks_no_gpu(xid: int) -> None:
 
 
 @pytest.mark.parametrize("xid", [48, 63, 64, 74, 79, 94, 95, 119, 999])
-def test_any_other_xid_marks_its_card_at_once(xid: int) -> None:
+def test_any_other_xid_marks_its_gpu_at_once(xid: int) -> None:
     after = HEALTHY.after_fault(Fault("GPU-1", xid))
     assert list(after.unhealthy) == ["GPU-1"]
     assert after.unhealthy["GPU-1"].startswith(f"XID {xid}")
@@ -54,28 +54,28 @@ def test_the_list_of_ignored_xids_is_a_setting() -> None:
     assert strict.after_fault(Fault("GPU-0", 13)).unhealthy == {"GPU-0": "XID 13"}
 
 
-def test_an_xid_without_a_card_marks_every_card() -> None:
+def test_an_xid_without_a_gpu_marks_every_gpu() -> None:
     reason = f"XID {PASSING} on a GPU that the driver does not name"
     assert HEALTHY.after_fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
 
 
-def test_an_xid_of_a_card_that_is_not_shared_marks_none() -> None:
+def test_an_xid_of_an_unshared_gpu_marks_none() -> None:
     assert HEALTHY.after_fault(Fault("MIG-1", 79)).unhealthy == {}
 
 
 def test_a_gpu_is_marked_after_three_failed_polls_in_a_row() -> None:
     lost = {"GPU-0": "GPU is lost"}
-    assert looked(HEALTHY, (0, 5), lost).unhealthy == {}
-    assert looked(HEALTHY, (0, 5, 10), lost).unhealthy == lost
+    assert polled(HEALTHY, (0, 5), lost).unhealthy == {}
+    assert polled(HEALTHY, (0, 5, 10), lost).unhealthy == lost
 
 
 def test_a_successful_poll_resets_the_count() -> None:
     lost = {"GPU-0": "GPU is lost"}
-    health = looked(looked(looked(HEALTHY, (0, 5), lost), (10,)), (15, 20), lost)
+    health = polled(polled(polled(HEALTHY, (0, 5), lost), (10,)), (15, 20), lost)
     assert health.unhealthy == {}
 
 
-def test_a_silent_driver_marks_every_gpu_after_three_polls() -> None:
+def test_a_driver_that_does_not_respond_marks_every_gpu_after_three_polls() -> None:
     health = HEALTHY
     for now in (0, 5, 10):
         assert health.unhealthy == {}
@@ -85,32 +85,32 @@ def test_a_silent_driver_marks_every_gpu_after_three_polls() -> None:
 
 def test_a_marked_gpu_recovers_after_sixty_seconds_and_no_sooner() -> None:
     marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
-    assert looked(marked, (100, 159.9)).unhealthy
-    assert looked(marked, (100, 130, 160)).unhealthy == {}
+    assert polled(marked, (100, 159.9)).unhealthy
+    assert polled(marked, (100, 130, 160)).unhealthy == {}
 
 
 def test_a_single_successful_poll_is_no_recovery() -> None:
-    assert looked(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (10_000,)).unhealthy
+    assert polled(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (10_000,)).unhealthy
 
 
 def test_a_failed_poll_restarts_the_recovery() -> None:
-    marked = looked(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55))
+    marked = polled(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55))
     marked = marked.after_poll({"GPU-0": "no answer"}, 57)
-    assert looked(marked, (59, 118)).unhealthy == {"GPU-0": f"XID {PASSING}"}
-    assert looked(marked, (59, 119)).unhealthy == {}
+    assert polled(marked, (59, 118)).unhealthy == {"GPU-0": f"XID {PASSING}"}
+    assert polled(marked, (59, 119)).unhealthy == {}
 
 
 def test_a_further_fault_restarts_the_recovery() -> None:
-    marked = looked(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55)).after_fault(
+    marked = polled(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55)).after_fault(
         Fault("GPU-0", PASSING)
     )
-    assert looked(marked, (60, 115)).unhealthy
-    assert looked(marked, (60, 120)).unhealthy == {}
+    assert polled(marked, (60, 115)).unhealthy
+    assert polled(marked, (60, 120)).unhealthy == {}
 
 
 @pytest.mark.parametrize("xid", sorted(NEED_RESET))
 def test_a_gpu_that_needs_a_reset_never_recovers(xid: int) -> None:
-    health = looked(HEALTHY.after_fault(Fault("GPU-0", xid)), range(0, 100_000, 50))
+    health = polled(HEALTHY.after_fault(Fault("GPU-0", xid)), range(0, 100_000, 50))
     assert health.unhealthy == {
         "GPU-0": f"XID {xid}; it needs a reset, and then a restart of the agent",
     }
@@ -125,7 +125,7 @@ def test_only_a_more_serious_fault_replaces_the_reason() -> None:
 
 def test_changes_are_gpus_that_failed_or_recovered() -> None:
     marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
-    healed = looked(marked, (0, 60))
+    healed = polled(marked, (0, 60))
     assert health_changes(HEALTHY, HEALTHY) == ()
     assert health_changes(HEALTHY, marked) == (HealthChange("GPU-0", healthy=False, reason=f"XID {PASSING}"),)
     assert health_changes(marked, healed) == (HealthChange("GPU-0", healthy=True, reason=f"XID {PASSING}"),)

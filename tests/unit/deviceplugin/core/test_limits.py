@@ -8,8 +8,8 @@ from gpushare.isolation.limits import CardLimit, parse
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, demand_of
 from gpushare.model.modes import Mode
-from tests.support.builders import demand, main, sound
-from tests.support.gpu_pods import allocations
+from tests.builders.gpu_pods import allocations
+from tests.builders.scheduling import demand, main, sound
 
 V100 = Card(1, 15, "GPU-1", mib=16130)
 T4 = Card(0, 14, "GPU-0", mib=15079)
@@ -33,14 +33,14 @@ def test_the_mode_determines_whether_containers_are_limited(mode: Mode, limited:
     assert not is_limited(replace(allocations(14, mode=mode), isolated=False))
 
 
-def test_a_limit_is_the_share_of_the_card_in_whole_mib() -> None:
+def test_a_limit_is_the_share_of_the_gpu_in_whole_mib() -> None:
     (found,) = limits(NODE, allocation())
     assert (found.uuid, found.limit_mib, found.context_mib) == ("GPU-1", 4301, 121)
     (found,) = limits(NODE, allocation(("GPU-0", 4)))
     assert found.limit_mib == 4308
 
 
-def test_each_card_has_a_limit_of_its_own() -> None:
+def test_each_gpu_has_a_limit_of_its_own() -> None:
     found = limits(NODE, allocation(("GPU-1", 15), ("GPU-0", 7)))
     assert {each.uuid: each.limit_mib for each in found} == {"GPU-0": 7539, "GPU-1": 16130}
 
@@ -61,7 +61,7 @@ def test_compute_is_the_containers_own_and_only_where_the_mode_divides_it() -> N
     assert limits(NODE, allocation(), asks)[0].core_percent == 0
 
 
-def test_compute_of_several_cards_is_divided_evenly() -> None:
+def test_compute_of_several_gpus_is_divided_evenly() -> None:
     node = replace(NODE, mode=Mode.CORE_MEM)
     found = limits(node, allocation(("GPU-0", 2), ("GPU-1", 2)), demand(4, core=60, cards=2))
     assert [each.core_percent for each in found] == [30, 30]

@@ -6,8 +6,8 @@ from gpushare.deviceplugin.core.decision import Allocated, with_allocation
 from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, match_core
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
-from tests.support.builders import init, main, sidecar, sound
-from tests.support.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
+from tests.builders.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
+from tests.builders.scheduling import init, main, sidecar, sound
 
 
 def who(node: Allocations, amount: int, **call: Any) -> Key | None:
@@ -87,7 +87,7 @@ def test_a_pod_with_compute_only_is_found() -> None:
     assert match_core(node, 30, frozenset()) is None
 
 
-def test_identical_containers_of_one_pod_all_get_the_same_card() -> None:
+def test_identical_containers_of_one_pod_all_get_the_same_gpu() -> None:
     asks = sound(demand_of([main(2, name=f"c{i}") for i in range(3)]))
     node = with_gpu_pods(allocations(14, 14), gpu_pod("a", asks, card=1))
     for i in range(3):

@@ -31,11 +31,11 @@ def test_a_node_that_shares_is_served(labels: dict[str, str]) -> None:
         ({"ack.node.gpu.schedule": "shared"}, "'shared' is not one of"),
     ],
 )
-def test_a_node_that_gives_out_whole_cards_is_not_served(labels: dict[str, str], reason: str) -> None:
+def test_a_node_that_allocates_whole_gpus_is_not_served(labels: dict[str, str], reason: str) -> None:
     assert reason in (serving(OwnNode("n", labels=labels)) or "")
 
 
-def test_cards_that_another_plugin_still_offers_are_not_served() -> None:
+def test_gpus_that_another_plugin_still_offers_are_not_served() -> None:
     reason = serving(OwnNode("n", allocatable={"nvidia.com/gpu": 2}))
     assert reason is not None
     assert reason.startswith("another device plugin still offers 2 of nvidia.com/gpu on this node")
@@ -46,7 +46,7 @@ def test_a_plugin_that_has_ended_leaves_capacity_behind_for_a_while_and_that_is_
     assert serving(facts) is None
 
 
-def test_time_sliced_cards_that_another_plugin_still_offers_are_not_served() -> None:
+def test_time_sliced_gpus_that_another_plugin_still_offers_are_not_served() -> None:
     reason = serving(OwnNode("n", allocatable={"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 8}))
     assert reason is not None
     assert reason.startswith("another device plugin still offers 8 of nvidia.com/gpu.shared on this node")

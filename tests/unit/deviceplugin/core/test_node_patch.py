@@ -21,13 +21,13 @@ from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
 
 CARDS = (Card(0, 14, "GPU-a", "Tesla T4", 15079), Card(1, 14, "GPU-b", "Tesla T4", 15079, healthy=False))
-LINEUP = SharedGpus(MemoryUnit.GIB, CARDS)
+SHARED = SharedGpus(MemoryUnit.GIB, CARDS)
 BARE = OwnNode("n", labels={"cgpu": "true"}, annotations={"theirs": "x"}, capacity={"nvidia.com/gpu": 0})
 ASSIGNED = '{"uid":{"main":{"0":4}}}'
 
 
-def test_a_serving_node_shows_cards_labels_and_their_number() -> None:
-    want = desired_node(LINEUP, ASSIGNED)
+def test_a_serving_node_shows_gpus_labels_and_their_number() -> None:
+    want = desired_node(SHARED, ASSIGNED)
     assert parse_cards(want.annotations[ANN_CARDS] or "") == CARDS
     assert want.annotations[ANN_ASSIGNED_NODE] == ASSIGNED
     assert want.labels == {
@@ -39,7 +39,7 @@ def test_a_serving_node_shows_cards_labels_and_their_number() -> None:
     assert want.resources == {RESOURCE_COUNT: 2}
 
 
-def test_the_label_counts_all_cards_of_the_machine_and_the_resource_those_that_are_shared() -> None:
+def test_the_label_counts_all_gpus_of_the_machine_and_the_resource_those_that_are_shared() -> None:
     want = desired_node(SharedGpus(MemoryUnit.GIB, CARDS, (ExcludedGpu(2, "NVIDIA A30", "MIG"),)), "{}")
     assert (want.labels[LABEL_CARD_COUNT], want.resources[RESOURCE_COUNT]) == ("3", 2)
 
@@ -49,14 +49,14 @@ def test_an_unlisted_model_has_a_label() -> None:
     assert want.labels[LABEL_UNLISTED] == "NVIDIA-TITAN-Xp"
 
 
-def test_a_node_without_a_card_to_share_has_no_model() -> None:
+def test_a_node_without_a_gpu_to_share_has_no_model() -> None:
     want = desired_node(SharedGpus(MemoryUnit.GIB, (), (ExcludedGpu(0, "NVIDIA A30", "MIG"),)), "{}")
     assert (want.labels[LABEL_CARD_MODEL], want.labels[LABEL_CARD_MIB]) == (None, None)
     assert want.labels[LABEL_CARD_COUNT] == "1"
 
 
 def test_a_node_that_does_not_serve_withdraws_all_but_the_assignments() -> None:
-    shown = applied(BARE, patch(BARE, desired_node(LINEUP, ASSIGNED)) or {})
+    shown = applied(BARE, patch(BARE, desired_node(SHARED, ASSIGNED)) or {})
     merge = patch(shown, desired_node(None, ASSIGNED))
     assert merge == {
         "metadata": {"annotations": {ANN_CARDS: None}},
@@ -65,7 +65,7 @@ def test_a_node_that_does_not_serve_withdraws_all_but_the_assignments() -> None:
 
 
 def test_one_patch_carries_metadata_and_status() -> None:
-    merge = patch(BARE, desired_node(LINEUP, "{}"))
+    merge = patch(BARE, desired_node(SHARED, "{}"))
     assert merge is not None
     assert set(merge) == {"metadata", "status"}
     assert merge["status"] == {"capacity": {RESOURCE_COUNT: 2}, "allocatable": {RESOURCE_COUNT: 2}}
@@ -73,14 +73,14 @@ def test_one_patch_carries_metadata_and_status() -> None:
 
 
 def test_only_what_differs_is_patched() -> None:
-    shown = applied(BARE, patch(BARE, desired_node(LINEUP, "{}")) or {})
-    assert patch(shown, desired_node(LINEUP, ASSIGNED)) == {
+    shown = applied(BARE, patch(BARE, desired_node(SHARED, "{}")) or {})
+    assert patch(shown, desired_node(SHARED, ASSIGNED)) == {
         "metadata": {"annotations": {ANN_ASSIGNED_NODE: ASSIGNED}}
     }
 
 
 def test_resources_that_the_kubelet_reset_are_patched_again() -> None:
-    want = desired_node(LINEUP, "{}")
+    want = desired_node(SHARED, "{}")
     shown = applied(BARE, patch(BARE, want) or {})
     zeroed = applied(shown, {"status": {"capacity": {RESOURCE_COUNT: 0}, "allocatable": {RESOURCE_COUNT: 0}}})
     assert patch(zeroed, want) == {
@@ -96,7 +96,7 @@ def test_a_label_that_must_not_be_there_is_removed() -> None:
 
 
 def test_labels_can_be_left_alone() -> None:
-    want = desired_node(LINEUP, "{}")
+    want = desired_node(SHARED, "{}")
     merge = patch(BARE, want, labels=False)
     assert merge == without_labels(patch(BARE, want) or {})
     assert "labels" not in (merge or {})["metadata"]
@@ -132,7 +132,7 @@ def agrees(shown: OwnNode, want: DesiredNode) -> bool:
 
 
 @given(shown_nodes, wishes)
-def test_the_patch_makes_the_node_agree_and_then_there_is_none(shown: OwnNode, want: DesiredNode) -> None:
+def test_the_patch_produces_the_desired_node_and_no_further_patch(shown: OwnNode, want: DesiredNode) -> None:
     merge = patch(shown, want)
     assert (merge is None) == agrees(shown, want)
     after = applied(shown, merge or {})

@@ -60,7 +60,7 @@ def test_the_second_poll_sets_the_rate_of_the_share() -> None:
     assert writes == [(), rate_writes(0, 1000, 2 * SECOND)]
 
 
-def test_more_than_all_of_a_card_is_all_of_it() -> None:
+def test_more_than_all_of_a_gpu_is_all_of_it() -> None:
     account, _ = looks((0, busy(100)), (4000, busy(90, 90)))
     assert account.rates[0].rate == 1000
 
@@ -80,7 +80,7 @@ def test_without_a_load_reading_the_rate_stays_and_the_sample_grows_old() -> Non
     assert unmeasured([QUARTER], account)
 
 
-def test_after_a_gap_only_what_was_measured_since_counts() -> None:
+def test_after_a_gap_only_new_samples_count() -> None:
     account, _ = looks((0, busy(100)), (4000, busy(100)), (10**9, None), (10**9 + 4000, busy(100)))
     assert account.rates[0].rate == 1000
     assert not unmeasured([QUARTER], account)
@@ -105,7 +105,7 @@ def test_a_container_without_a_compute_share_gets_no_rate(percent: int) -> None:
     assert not unmeasured(limits, account)
 
 
-def test_each_card_has_its_rate_in_its_place() -> None:
+def test_each_gpu_has_its_rate_at_its_offset() -> None:
     limits = [replace(IDLE_OTHER, core_percent=50), QUARTER]
     account = ContainerPacing()
     for second, spent in enumerate((0, 4000), 1):
@@ -122,7 +122,7 @@ def test_an_empty_region_gets_no_writes() -> None:
 
 
 @pytest.mark.parametrize("uuids", [("GPU-1", "GPU-0"), ("GPU-0",), ("GPU-0", "GPU-1", "GPU-2")])
-def test_a_region_of_other_cards_is_an_error(uuids: tuple[str, ...]) -> None:
+def test_a_region_of_other_gpus_is_an_error(uuids: tuple[str, ...]) -> None:
     region = Region(tuple(use(0, uuid) for uuid in uuids), ())
     with pytest.raises(SourceError, match="not those of the limit"):
         pace([QUARTER, IDLE_OTHER], region, [{}, {}], SECOND, ContainerPacing())
@@ -188,7 +188,7 @@ def test_two_equal_readings_determine_the_size_of_a_context() -> None:
     assert measured((found, 3400), (found, 3400), (found, 3400)) == [(), sized, ()]
 
 
-def test_several_contexts_share_what_is_more() -> None:
+def test_several_contexts_share_the_difference() -> None:
     found = process(3314, contexts=2)
     assert measured((found, 3372), (found, 3372))[1] == context_writes(found, [150 * MIB])
 
@@ -223,7 +223,7 @@ def test_impossible_context_sizes_are_not_written(found: ProcessUse, shown: int 
     assert measured((found, shown), (found, shown)) == [(), ()]
 
 
-def test_a_process_in_the_place_of_another_is_measured_afresh() -> None:
+def test_a_process_in_the_slot_of_another_is_measured_again() -> None:
     first, second = process(3193), replace(process(3193), start=51)
     writes = measured((first, 3400), (first, 3400), (second, 3400), (second, 3400))
     assert [bool(each) for each in writes] == [False, True, False, True]

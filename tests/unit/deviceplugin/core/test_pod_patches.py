@@ -7,8 +7,8 @@ from gpushare.deviceplugin.core.pod_patches import assigned_text, pod_patches
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.demand import demand_of
-from tests.support.builders import init, main, sound
-from tests.support.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
+from tests.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
+from tests.builders.scheduling import init, main, sound
 
 
 def test_a_pod_on_the_gpu_of_its_annotations_is_not_in_the_node_annotation() -> None:
@@ -23,7 +23,7 @@ def test_a_pod_without_annotations_stays_in_the_node_annotation() -> None:
     assert json.loads(assigned_text(corrected)) == {"a": {"main": {"0": 4}}}
 
 
-def test_the_sum_per_card_is_what_the_pod_reserves() -> None:
+def test_the_sum_per_gpu_is_what_the_pod_reserves() -> None:
     asks = sound(demand_of([init(5), main(2), main(2, name="second")]))
     node = with_gpu_pods(allocations(14), gpu_pod("a", asks))
     node = served(node, "a", 5, "x", "init")
@@ -50,7 +50,7 @@ def test_a_pod_with_that_annotation_needs_no_patch() -> None:
     assert pod_patches(node) == {}
 
 
-def test_a_pod_on_another_card_has_its_annotations_corrected() -> None:
+def test_a_pod_on_another_gpu_has_its_annotations_corrected() -> None:
     node = with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=0))
     node = join(node, [ServedContainer("a", "main", "x", 4, cards=("GPU-1",))])
     ((_, patch),) = pod_patches(node).values()
@@ -66,6 +66,6 @@ def test_nothing_is_written_before_the_kubelet_has_confirmed_the_pod() -> None:
     assert pod_patches(with_allocation(node, decision.allocation)) == {}
 
 
-def test_a_pod_whose_card_is_gone_is_named_on_no_card() -> None:
+def test_a_pod_with_a_missing_gpu_is_annotated_with_none() -> None:
     node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=1)), "a", 4, "x")
     assert assigned_text(replace(node, cards=cards(14))) == "{}"

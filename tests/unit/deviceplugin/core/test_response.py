@@ -12,8 +12,8 @@ from gpushare.deviceplugin.core.response import (
 )
 from gpushare.model.demand import Demand
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from tests.support.builders import demand
-from tests.support.gpu_pods import allocations, cards
+from tests.builders.gpu_pods import allocations, cards
+from tests.builders.scheduling import demand
 
 NODE = allocations(14, 15)
 
@@ -23,7 +23,7 @@ def answer(style: ResponseSettings, *where: tuple[str, int], asks: Demand | None
     return response_for(NODE, grant, asks or demand(6), style)
 
 
-def test_the_environment_is_the_originals() -> None:
+def test_the_environment_is_that_of_the_aliyun_plugin() -> None:
     envs = answer(ResponseSettings(DeviceListStrategy.ENV, by_index=True)).envs
     assert envs == {
         "NVIDIA_VISIBLE_DEVICES": "1",
@@ -41,11 +41,11 @@ def test_the_node_label_switches_isolation_off() -> None:
     assert told.envs["CGPU_DISABLE"] == "true"
 
 
-def test_cards_are_named_by_uuid() -> None:
+def test_gpus_are_named_by_uuid() -> None:
     assert answer(ResponseSettings(DeviceListStrategy.ENV)).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
 
 
-def test_volume_mounts_name_each_card_by_a_mount() -> None:
+def test_volume_mounts_name_each_gpu_by_a_mount() -> None:
     found = answer(ResponseSettings(), ("GPU-1", 3), ("GPU-0", 3), asks=demand(6, cards=2))
     assert found.envs["NVIDIA_VISIBLE_DEVICES"] == "/var/run/nvidia-container-devices"
     assert found.envs["ALIYUN_COM_GPU_MEM_IDX"] == "0"
@@ -64,14 +64,14 @@ def test_cdi_names_the_devices_and_keeps_the_nvidia_runtime_out_of_it() -> None:
 
 
 @pytest.mark.parametrize("strategy", list(DeviceListStrategy))
-def test_an_answer_tells_its_cards_to_whoever_reads_it_later(strategy: DeviceListStrategy) -> None:
+def test_the_gpus_of_a_response_can_be_read_back(strategy: DeviceListStrategy) -> None:
     found = answer(ResponseSettings(strategy), ("GPU-1", 3), ("GPU-0", 3), asks=demand(6, cards=2))
     paths = tuple(mount.container_path for mount in found.mounts)
     assert named_gpus(found.envs, paths, found.cdi_devices) == ("GPU-0", "GPU-1")
 
 
 @pytest.mark.parametrize("strategy", list(DeviceListStrategy))
-def test_a_container_that_is_held_gets_library_limit_and_region_whatever_the_strategy(
+def test_a_limited_container_gets_library_limit_and_region_with_any_strategy(
     strategy: DeviceListStrategy,
 ) -> None:
     grant = Allocation("uid", "main", "default/a", (("GPU-1", 4),), "x")
@@ -89,11 +89,11 @@ def test_a_container_that_is_held_gets_library_limit_and_region_whatever_the_str
     assert (found.envs, found.cdi_devices) == (free.envs, free.cdi_devices)
 
 
-def test_the_originals_answer_tells_an_index() -> None:
+def test_a_response_of_the_aliyun_plugin_has_an_index() -> None:
     assert named_gpus({"NVIDIA_VISIBLE_DEVICES": "3"}, (), ()) == ("3",)
 
 
-def test_other_mounts_tell_nothing() -> None:
+def test_other_mounts_are_ignored() -> None:
     assert (
         named_gpus({}, ("/var/run/nvidia-container-devices-of-others/x", "/data"), ("vendor.com/net=a",))
         == ()

@@ -24,19 +24,19 @@ def test_gib_are_rounded_down_and_mib_are_mib(mib: int, gib: int) -> None:
     assert units_of(mib, MemoryUnit.MIB) == mib
 
 
-def test_a_card_is_offered_with_all_that_the_driver_told() -> None:
+def test_a_gpu_is_offered_with_all_properties_of_the_driver() -> None:
     found = shared_gpus(machine(T4))
     assert found.cards == (Card(0, 14, "GPU-a", "Tesla T4", 15079, 1, 3, "00000000:00:07.0"),)
     assert (found.excluded, found.unlisted, found.notices, found.unschedulable) == ((), (), (), "")
 
 
-def test_cards_of_different_size_keep_their_own_and_come_in_index_order() -> None:
+def test_gpus_of_different_size_keep_their_own_and_come_in_index_order() -> None:
     big = Gpu(1, "GPU-b", "Tesla P40", 22919)
     found = shared_gpus(machine(big, T4), MemoryUnit.MIB)
     assert [(card.index, card.units) for card in found.cards] == [(0, 15079), (1, 22919)]
 
 
-def test_a_card_in_mig_mode_is_left_alone_and_said_so() -> None:
+def test_a_gpu_in_mig_mode_is_excluded_with_a_reason() -> None:
     found = shared_gpus(machine(T4, Gpu(1, "GPU-b", "NVIDIA A100-SXM4-40GB", 40536, mig=True)))
     assert [card.index for card in found.cards] == [0]
     mig = "it is in MIG mode, which partitions it already"
@@ -60,7 +60,7 @@ def test_an_unlisted_model_is_left_out_by_name_where_that_is_asked_for() -> None
     assert found.excluded == (ExcludedGpu(1, "NVIDIA TITAN Xp", reason),)
 
 
-def test_a_card_that_no_program_may_use_is_left_out() -> None:
+def test_a_gpu_that_no_program_may_use_is_left_out() -> None:
     found = shared_gpus(machine(replace(T4, compute_mode="Prohibited")))
     assert found.cards == ()
     assert found.excluded[0].reason == (
@@ -68,7 +68,7 @@ def test_a_card_that_no_program_may_use_is_left_out() -> None:
     )
 
 
-def test_a_card_for_one_process_at_a_time_is_shared_with_a_notice() -> None:
+def test_a_gpu_for_one_process_at_a_time_is_shared_with_a_notice() -> None:
     found = shared_gpus(machine(replace(T4, compute_mode="Exclusive_Process")))
     assert [card.units for card in found.cards] == [14]
     text = "card 0 (Tesla T4) is in compute mode Exclusive_Process, in which pods share it through MPS only"
@@ -77,12 +77,12 @@ def test_a_card_for_one_process_at_a_time_is_shared_with_a_notice() -> None:
     assert shared_gpus(machine(replace(T4, compute_mode="Default"))).notices == ()
 
 
-def test_a_card_that_the_driver_cannot_describe_is_left_out_with_its_reason() -> None:
+def test_a_gpu_that_the_driver_cannot_describe_is_left_out_with_its_reason() -> None:
     found = shared_gpus(machine(T4, unreadable={1: "GPU is lost"}))
     assert found.notices == ("card 1 is not shared: GPU is lost",)
 
 
-def test_a_card_smaller_than_a_unit_is_left_out_and_never_offered_as_0() -> None:
+def test_a_gpu_smaller_than_a_unit_is_left_out_and_never_offered_as_0() -> None:
     small = replace(T4, mib=1023)
     found = shared_gpus(machine(small))
     assert found.cards == ()
@@ -92,13 +92,13 @@ def test_a_card_smaller_than_a_unit_is_left_out_and_never_offered_as_0() -> None
     assert [card.units for card in shared_gpus(machine(small), MemoryUnit.MIB).cards] == [1023]
 
 
-def test_no_unit_would_show_a_card_without_memory() -> None:
+def test_no_unit_would_show_a_gpu_without_memory() -> None:
     assert shared_gpus(machine(replace(T4, mib=0))).excluded[0].reason == (
         "its 0 MiB are less than one unit of 1 GiB"
     )
 
 
-def test_cordoned_and_unhealthy_cards_are_there_and_take_nothing() -> None:
+def test_cordoned_and_unhealthy_gpus_are_there_and_take_nothing() -> None:
     gpus = [replace(T4, index=index, uuid=f"GPU-{index}") for index in range(4)]
     found = shared_gpus(machine(*gpus), cordoned={0}, unhealthy={"GPU-2"})
     assert [card.healthy for card in found.cards] == [False, True, False, True]
@@ -108,22 +108,22 @@ def test_cordoned_and_unhealthy_cards_are_there_and_take_nothing() -> None:
 BEFORE = (Card(0, 15, "GPU-a", "Tesla T4", 15360), Card(1, 14, "GPU-b", "Tesla T4", 15079))
 
 
-def test_the_same_cards_are_no_change_whatever_their_health() -> None:
+def test_the_same_gpus_are_no_change_with_any_health() -> None:
     assert changes(BEFORE, tuple(replace(card, healthy=False) for card in BEFORE)) == ()
 
 
-def test_a_driver_upgrade_that_changes_the_size_is_told_with_both_sizes() -> None:
+def test_a_driver_upgrade_that_changes_the_size_is_reported_with_both_sizes() -> None:
     after = (replace(BEFORE[0], units=14, mib=15109), BEFORE[1])
     assert changes(BEFORE, after) == ("card 0 (Tesla T4) has 14 units instead of 15 (15360 → 15109 MiB)",)
 
 
-def test_another_unit_is_told_without_a_change_of_size() -> None:
+def test_another_unit_is_reported_without_a_change_of_size() -> None:
     assert changes(BEFORE[:1], (replace(BEFORE[0], units=15360),)) == (
         "card 0 (Tesla T4) has 15360 units instead of 15",
     )
 
 
-def test_cards_that_came_went_and_moved_are_told() -> None:
+def test_added_removed_and_moved_gpus_are_reported() -> None:
     after = (replace(BEFORE[1], index=0), Card(1, 22, "GPU-c", "Tesla P40", 22919))
     assert changes(BEFORE, after) == (
         "card 0 (Tesla T4) is gone",
@@ -132,5 +132,5 @@ def test_cards_that_came_went_and_moved_are_told() -> None:
     )
 
 
-def test_cards_without_a_uuid_are_known_by_their_index() -> None:
+def test_gpus_without_a_uuid_are_known_by_their_index() -> None:
     assert changes((Card(0, 14),), (Card(0, 15),)) == ("card 0 has 15 units instead of 14",)

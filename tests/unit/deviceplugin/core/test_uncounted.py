@@ -38,24 +38,24 @@ def on(uuid: str, **mib: int | None) -> Mapping[str, Mapping[int, ProcessReading
 
 
 def found(told: Region, seen: Mapping[str, Mapping[int, ProcessReading]]) -> list[tuple[int, int, bool]]:
-    """The strays: own number, MiB that nobody has counted, and whether the region knows them."""
+    """Uncounted processes: PID in the container, uncounted MiB, and whether the region has a slot."""
     uncounted = list(uncounted_in("place", LIMITS, told, seen))
     assert all(each.owner == PLACE and each.pid == 1000 + each.inner_pid for each in uncounted)
     return [(each.inner_pid, each.uncounted // MIB, each.counted is not None) for each in uncounted]
 
 
-def test_what_a_region_has_counted_is_no_uncounted_process() -> None:
+def test_a_process_in_the_region_is_not_uncounted() -> None:
     assert found(region(counts(7, 3193, 0)), on("GPU-0", p7=3200)) == []
 
 
-def test_a_process_that_no_region_knows_is_one_whatever_it_has() -> None:
+def test_a_process_missing_from_the_region_is_uncounted_with_any_memory() -> None:
     assert found(region(counts(7, 100, 0)), on("GPU-0", p7=100, p8=1, p9=None)) == [
         (8, 1, False),
         (9, 0, False),
     ]
 
 
-def test_of_a_region_that_nobody_has_begun_no_process_is_known() -> None:
+def test_an_unused_region_knows_no_process() -> None:
     assert found(UNUSED, on("GPU-0", p7=100)) == [(7, 100, False)]
 
 
@@ -79,7 +79,7 @@ def test_memory_that_the_driver_does_not_report_is_not_uncounted() -> None:
     assert found(region(counts(7, 100, 0)), on("GPU-0", p7=None)) == []
 
 
-def test_processes_without_a_region_belong_to_their_pod_or_to_none() -> None:
+def test_processes_without_a_region_belong_to_their_pod_or_no_pod() -> None:
     others = {"GPU-0": [ProcessReading(pid, MIB) for pid in (1, 2, 3)]}
     uncounted = uncounted_beside(others, {1: ContainerRef("uid"), 2: None})
     assert [(each.pid, each.owner) for each in uncounted] == [
@@ -135,7 +135,7 @@ def test_unknown_processes_and_uncounted_memory_are_two_findings() -> None:
     assert looks(both, both) == [[], [[7], [8]]]
 
 
-STRAYS = st.lists(
+UNCOUNTED = st.lists(
     st.builds(
         UncountedProcess,
         st.sampled_from([PLACE, UncountedOwner(pod_uid="uid"), UncountedOwner()]),
@@ -150,7 +150,7 @@ STRAYS = st.lists(
 )
 
 
-@given(st.lists(STRAYS, max_size=12))
+@given(st.lists(UNCOUNTED, max_size=12))
 def test_a_finding_is_repeated_only_after_it_was_gone_or_has_grown(
     rounds: list[list[UncountedProcess]],
 ) -> None:

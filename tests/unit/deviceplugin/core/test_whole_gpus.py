@@ -42,19 +42,19 @@ def full(shared_gpus: SharedGpus, whole: WholeGpus) -> list[int]:
         (f"MIG-{TWO}/3/0", []),
     ],
 )
-def test_a_device_fills_the_card_that_its_id_names_and_no_other(identifier: str, cards: list[int]) -> None:
+def test_a_device_fills_the_gpu_that_its_id_names_and_no_other(identifier: str, cards: list[int]) -> None:
     assert full(SHARED, having(identifier)) == cards
 
 
 @pytest.mark.parametrize("identifier", ["nvidia1", "7", "0:1", MIG, "GPU-1", f"{ONE}-3", "", "١"])
-def test_a_device_whose_card_is_not_known_fills_all_cards_and_is_named(identifier: str) -> None:
+def test_a_device_of_an_unknown_gpu_fills_all_gpus_and_is_named(identifier: str) -> None:
     whole = having(identifier)
     assert full(SHARED, whole) == [0, 1]
     *_, last = notices(with_whole_gpus(SHARED, whole), whole)
     assert last == f"default/app has the device {identifier!r} of another plugin, which may be on any card"
 
 
-def test_a_mig_device_is_on_a_card_in_mig_mode_which_is_not_shared() -> None:
+def test_a_mig_device_is_on_a_gpu_in_mig_mode_which_is_not_shared() -> None:
     assert cards_of(MIG, BESIDE_MIG) == frozenset()
     assert cards_of("2", BESIDE_MIG) == frozenset()
     assert cards_of("3", BESIDE_MIG) is None
@@ -66,7 +66,7 @@ def test_all_devices_of_nvidias_resources_count(resource: str) -> None:
     assert devices_by_pod(held) == {"a": {"odd", ZERO}}
 
 
-def test_of_other_resources_those_count_that_are_named_as_cards() -> None:
+def test_of_other_resources_those_count_that_are_named_as_gpus() -> None:
     held = [
         ("a", "nvidia.com/t4", frozenset({f"{ZERO}::1", "odd"})),
         ("b", "rdma/hca", frozenset({"mlx5_0"})),
@@ -82,7 +82,7 @@ def test_a_whole_gpu_is_unschedulable_and_healthy_for_the_kubelet() -> None:
     assert (found.cards[0], found.cordoned, found.unschedulable) == (SHARED.cards[0], frozenset({1}), "1")
 
 
-def test_a_card_that_is_not_well_stays_so_while_it_is_full() -> None:
+def test_an_unhealthy_gpu_stays_unhealthy_while_it_is_full() -> None:
     unwell = SharedGpus(MemoryUnit.GIB, (Card(0, 14, ZERO, healthy=False),))
     found = with_whole_gpus(unwell, having(ZERO))
     assert (found.cards[0].healthy, found.cordoned) == (False, frozenset())
@@ -98,7 +98,7 @@ def test_a_pod_is_named_by_its_uid_until_the_api_shows_it_and_by_its_name_from_t
     assert (seen.unseen, deleted.unseen) == (frozenset(), frozenset({"u"}))
 
 
-def test_two_pods_of_a_time_sliced_card_both_count() -> None:
+def test_two_pods_of_a_time_sliced_gpu_both_count() -> None:
     whole = WholeGpus().recorded({"u": frozenset({f"{ONE}::0"}), "v": frozenset({f"{ONE}::1"})})
     whole = whole.shown({"u": "default/a", "v": "default/b"})
     assert list(notices(with_whole_gpus(SHARED, whole), whole)) == [
@@ -107,13 +107,13 @@ def test_two_pods_of_a_time_sliced_card_both_count() -> None:
     assert full(SHARED, whole.shown({"v": "default/b"}).let_go(frozenset({"u"}))) == [1]
 
 
-def test_a_record_that_still_names_a_pod_that_is_gone_does_not_fill_its_card_again() -> None:
+def test_a_recorded_pod_that_is_gone_does_not_fill_its_gpu_again() -> None:
     named = {"u": frozenset({ONE})}
     gone = WholeGpus().recorded(named).shown({}).let_go(frozenset({"u"}))
     assert full(SHARED, gone) == full(SHARED, gone.recorded(named)) == []
 
 
-def test_a_pod_that_was_thought_to_be_gone_and_is_shown_has_its_card_until_it_is_gone_again() -> None:
+def test_a_pod_that_reappears_has_its_gpu_until_it_is_gone_again() -> None:
     back = (
         WholeGpus()
         .recorded({"u": frozenset({ONE})})
@@ -126,10 +126,10 @@ def test_a_pod_that_was_thought_to_be_gone_and_is_shown_has_its_card_until_it_is
     assert full(SHARED, leaving.let_go(frozenset({"u"}))) == []
 
 
-def test_a_record_that_was_lost_frees_no_card() -> None:
+def test_a_record_that_was_lost_frees_no_gpu() -> None:
     assert full(SHARED, having(ONE).recorded({})) == [1]
 
 
-def test_what_is_gone_and_no_longer_recorded_is_forgotten() -> None:
+def test_a_gone_pod_that_is_no_longer_recorded_is_removed() -> None:
     whole = having(ONE).shown({}).let_go(frozenset({"u"})).recorded({}).shown({})
     assert whole == WholeGpus()

@@ -79,7 +79,7 @@ def test_a_link_to_another_path_is_ignored(places: EnforcementFiles, folders: Is
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_everybody_may_read_the_limit_and_write_the_region_whatever_the_umask(
+def test_all_users_can_read_the_limit_and_write_the_region_with_any_umask(
     places: EnforcementFiles, folders: IsolationDirs, umask: int
 ) -> None:
     before = os.umask(umask)
@@ -112,7 +112,7 @@ def test_an_existing_region_is_not_changed(places: EnforcementFiles, folders: Is
     assert (path.read_bytes(), path.stat().st_ino) == (b"in use", before)
 
 
-def test_folders_that_a_runtime_made_in_place_of_files_give_way(
+def test_directories_that_a_runtime_created_are_replaced_by_files(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     for name in ("limit", "region"):
@@ -122,7 +122,7 @@ def test_folders_that_a_runtime_made_in_place_of_files_give_way(
     assert (folders.state / ONE.place / "region").is_file()
 
 
-def test_what_is_missing_is_made_and_what_is_nobodys_is_removed(
+def test_missing_files_are_created_and_unused_ones_removed(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     places.sync({A: ONE, B: TWO}, clear=True)
@@ -132,7 +132,7 @@ def test_what_is_missing_is_made_and_what_is_nobodys_is_removed(
     assert listed(folders) == {TWO.place, "uid-b_main"}
 
 
-def test_twins_that_were_taken_for_each_other_change_links_and_keep_their_places(
+def test_swapped_twins_exchange_links_and_keep_their_directories(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     places.sync({A: ONE, B: TWO}, clear=True)
@@ -142,20 +142,22 @@ def test_twins_that_were_taken_for_each_other_change_links_and_keep_their_places
     assert listed(folders) == {ONE.place, TWO.place, "uid-a_main", "uid-b_main"}
 
 
-def test_nothing_is_removed_unless_it_is_said(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_nothing_is_removed_without_a_request(places: EnforcementFiles, folders: IsolationDirs) -> None:
     places.sync({A: ONE}, clear=True)
     places.sync({}, clear=False)
     assert listed(folders) == {ONE.place, "uid-a_main"}
 
 
-def test_what_others_have_put_there_stays(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_files_of_others_stay(places: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / "others").mkdir()
     (folders.state / "file").write_text("")
     places.sync({}, clear=True)
     assert listed(folders) == {"others", "file"}
 
 
-def test_a_place_that_cannot_be_made_is_named(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_the_error_for_a_directory_that_cannot_be_created_names_it(
+    places: EnforcementFiles, folders: IsolationDirs
+) -> None:
     (folders.state / ONE.place).write_text("")
     with pytest.raises(ConfigError, match=f"state/{ONE.place}"):
         places.create(ONE)

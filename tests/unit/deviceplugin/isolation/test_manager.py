@@ -14,9 +14,9 @@ from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.isolation.layout import DirectoryOwner, link_of
 from gpushare.isolation.limits import parse
 from gpushare.model.own_node import OwnNode
-from tests.support.builders import demand
-from tests.support.gpu_pods import NODE, gpu_pod
-from tests.unit.deviceplugin.setting import Setting, ids
+from tests.builders.gpu_pods import NODE, gpu_pod
+from tests.builders.scheduling import demand
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 VERSION = "0123456789abcdef"
 LABELS = {LABEL_MODE: "cgpu"}
@@ -35,9 +35,9 @@ def install(folder: Path, version: str = VERSION, *, launches: bool = True) -> N
     current.symlink_to(version)
 
 
-def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> Setting:
+def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> AgentFixture:
     """A node whose containers are held."""
-    here = Setting(folder, *units, **more)  # type: ignore[arg-type]
+    here = AgentFixture(folder, *units, **more)  # type: ignore[arg-type]
     here.node_state.update_node(OwnNode(NODE, labels=labels), None)
     return here
 
@@ -63,7 +63,7 @@ def files_of(answer: AllocateResponse) -> bool:
     return all(Path(mount.host_path).is_file() for mount in answer.mounts)
 
 
-async def test_what_a_held_container_is_told_of_is_there_and_in_the_record(tmp_path: Path) -> None:
+async def test_the_enforcement_of_a_container_exists_on_disk_and_in_the_record(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
     here.come(gpu_pod("a", 4, card=0))
@@ -90,9 +90,7 @@ async def test_what_a_held_container_is_told_of_is_there_and_in_the_record(tmp_p
         {**LABELS, LABEL_NO_ISOLATION: "true"},
     ],
 )
-async def test_who_is_not_to_be_held_gets_no_mounts_library_or_not(
-    tmp_path: Path, labels: dict[str, str]
-) -> None:
+async def test_containers_without_limits_get_no_mounts(tmp_path: Path, labels: dict[str, str]) -> None:
     here = held(tmp_path, 14, labels=labels)
     install(tmp_path)
     here.come(gpu_pod("a", 1, card=0))
@@ -103,14 +101,14 @@ async def test_who_is_not_to_be_held_gets_no_mounts_library_or_not(
     assert ("CGPU_DISABLE" in answer.envs) == (LABEL_NO_ISOLATION in labels)
 
 
-async def test_acks_older_label_holds_containers(tmp_path: Path) -> None:
+async def test_the_older_ack_label_limits_containers(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_CGPU: "true"})
     here.come(gpu_pod("a", 1, card=0))
     assert "/etc/ld.so.preload" in inside(await here.mem.allocate(ids(0, 0)))
 
 
-async def test_an_agent_without_the_mounts_holds_nobody(tmp_path: Path) -> None:
+async def test_an_agent_without_the_mounts_limits_no_container(tmp_path: Path) -> None:
     here = held(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0))
     assert inside(await here.mem.allocate(ids(0, 0))) == set()
@@ -142,7 +140,7 @@ async def test_a_library_that_is_just_being_installed_is_waited_for(tmp_path: Pa
     assert "/etc/ld.so.preload" in inside(await call)
 
 
-async def test_files_that_cannot_be_written_are_a_refusal_by_name(tmp_path: Path) -> None:
+async def test_files_that_cannot_be_written_are_named_in_the_rejection(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
     (tmp_path / "state").rmdir()
@@ -153,7 +151,7 @@ async def test_files_that_cannot_be_written_are_a_refusal_by_name(tmp_path: Path
     assert not here.node_state.allocations.by_container
 
 
-async def test_a_container_that_is_asked_for_again_keeps_its_place_and_its_region(tmp_path: Path) -> None:
+async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0))
@@ -166,7 +164,7 @@ async def test_a_container_that_is_asked_for_again_keeps_its_place_and_its_regio
     assert region.read_bytes() == b"in use"
 
 
-async def test_what_a_container_has_is_not_lost_where_it_cannot_be_given_again(tmp_path: Path) -> None:
+async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0))
@@ -180,7 +178,7 @@ async def test_what_a_container_has_is_not_lost_where_it_cannot_be_given_again(t
     assert here.node_state.allocations.by_container == before
 
 
-async def test_another_library_or_limit_is_another_place(tmp_path: Path) -> None:
+async def test_another_library_or_limit_is_another_container_directory(tmp_path: Path) -> None:
     """The region of one version means nothing to another."""
     install(tmp_path)
     here = held(tmp_path, 14)
@@ -196,7 +194,7 @@ async def test_another_library_or_limit_is_another_place(tmp_path: Path) -> None
     assert not first.exists()
 
 
-async def test_after_a_reboot_places_are_made_anew_from_the_record(tmp_path: Path) -> None:
+async def test_after_a_reboot_container_directories_are_created_from_the_record(tmp_path: Path) -> None:
     install(tmp_path)
     before = held(tmp_path, 14)
     before.come(gpu_pod("a", 4, card=0))
@@ -251,7 +249,7 @@ async def test_twins_that_were_taken_for_each_other_are_found_under_their_own_na
         )
 
 
-async def test_without_its_record_the_agent_knows_the_places_from_the_kubelets_checkpoint(
+async def test_without_its_record_the_agent_reads_container_directories_from_the_checkpoint(
     tmp_path: Path,
 ) -> None:
     install(tmp_path)
@@ -282,7 +280,7 @@ async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(t
     assert list((tmp_path / "state").iterdir()) == []
 
 
-async def test_a_library_that_containers_have_and_the_node_has_no_more_is_told_once(tmp_path: Path) -> None:
+async def test_a_used_library_that_is_gone_from_the_node_is_logged_once(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0))
@@ -298,7 +296,7 @@ async def test_a_library_that_containers_have_and_the_node_has_no_more_is_told_o
     assert reduced(here) == 0
 
 
-async def test_places_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
+async def test_errors_of_container_directories_are_logged(tmp_path: Path) -> None:
     install(tmp_path)
     here = held(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0))
@@ -329,7 +327,7 @@ def library(answer: object) -> str:
         ("cgpu", 0, True, "libgpushare.so"),
     ],
 )
-async def test_a_part_of_a_cards_time_is_held_where_somebody_sets_the_rates(
+async def test_a_compute_share_is_enforced_if_the_agent_sets_launch_rates(
     tmp_path: Path,
     mode: str,
     core: int,
@@ -345,7 +343,7 @@ async def test_a_part_of_a_cards_time_is_held_where_somebody_sets_the_rates(
     assert files_of(answer)
 
 
-async def test_a_container_that_asks_again_keeps_its_build(tmp_path: Path) -> None:
+async def test_a_repeated_allocate_keeps_the_build(tmp_path: Path) -> None:
     install(tmp_path)
     labels = {LABEL_MODE: "core_mem"}
     here = held(tmp_path, 14, labels=labels, paces=True)
@@ -359,7 +357,9 @@ async def test_a_container_that_asks_again_keeps_its_build(tmp_path: Path) -> No
     assert source(again, "/opt/gpushare/region") == source(first, "/opt/gpushare/region")
 
 
-async def test_a_version_without_the_build_for_launches_holds_memory_and_it_is_told(tmp_path: Path) -> None:
+async def test_a_version_without_the_build_for_launches_limits_memory_with_a_log_entry(
+    tmp_path: Path,
+) -> None:
     install(tmp_path, launches=False)
     here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
     here.come(gpu_pod("a", demand(1, core=25), card=0))
@@ -380,7 +380,7 @@ async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_pat
     assert reduced(here) == 1
 
 
-def reduced(here: Setting) -> float | None:
+def reduced(here: AgentFixture) -> float | None:
     return here.metrics.registry.get_sample_value(
         "gpushare_device_plugin_reduced_mode", {"right": "isolation"}
     )

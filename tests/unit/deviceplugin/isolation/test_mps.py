@@ -14,15 +14,15 @@ from gpushare.model.demand import Demand, demand_of
 from gpushare.model.own_node import OwnNode
 from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import ReadyLock
-from tests.support.builders import demand, main, sound
-from tests.support.gpu_pods import NODE, allocations, gpu_pod
+from tests.builders.gpu_pods import NODE, allocations, gpu_pod
+from tests.builders.scheduling import demand, main, sound
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 from tests.unit.deviceplugin.isolation.test_manager import install
-from tests.unit.deviceplugin.setting import Setting, ids
 
 LABELS = {LABEL_MODE: "mps"}
 
 
-class Here(Setting):
+class Here(AgentFixture):
     """A node of mode mps with the library, and a control daemon for card 0."""
 
     def __init__(self, folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> None:
@@ -36,14 +36,14 @@ class Here(Setting):
 
 
 def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[str, Mount]]:
-    """What an answer tells of MPS: environment, and mounts by their place in the container."""
+    """The MPS part of a response: environment, and mounts by container path."""
     assert isinstance(answer, AllocateResponse), answer
     envs = {name: value for name, value in answer.envs.items() if name.startswith("CUDA_MPS_")}
     mounts = {each.container_path: each for each in answer.mounts}
     return envs, {path: mounts[path] for path in ("/opt/gpushare/mps", SHM) if path in mounts}
 
 
-async def test_a_container_gets_the_pipes_of_its_card_and_limits_of_its_own(tmp_path: Path) -> None:
+async def test_a_container_gets_the_pipes_of_its_gpu_and_limits_of_its_own(tmp_path: Path) -> None:
     here = Here(tmp_path)
     here.come(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
@@ -58,7 +58,7 @@ async def test_a_container_gets_the_pipes_of_its_card_and_limits_of_its_own(tmp_
     assert not any(each.read_only for each in mounts.values())
 
 
-async def test_the_library_holds_the_containers_memory_first_and_leaves_compute_to_mps(
+async def test_the_library_limits_memory_and_mps_limits_compute(
     tmp_path: Path,
 ) -> None:
     here = Here(tmp_path, paces=True)
@@ -73,7 +73,7 @@ async def test_the_library_holds_the_containers_memory_first_and_leaves_compute_
     assert answer.envs["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"0={limit.limit_mib}M"
 
 
-async def test_while_the_cards_daemon_is_down_a_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:
+async def test_while_the_gpus_daemon_is_down_a_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:
     here = Here(tmp_path)
     here.lock.release()
     here.come(gpu_pod("a", 4, card=0))
@@ -97,7 +97,7 @@ async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path)
     assert isinstance(await call, AllocateResponse)
 
 
-async def test_another_cards_daemon_does_not_help(tmp_path: Path) -> None:
+async def test_another_gpus_daemon_does_not_help(tmp_path: Path) -> None:
     here = Here(tmp_path, 14, 14)
     here.come(gpu_pod("a", 4, card=1))
     answer = await here.mem.allocate(ids(1, 0, 1, 2, 3))
@@ -105,7 +105,7 @@ async def test_another_cards_daemon_does_not_help(tmp_path: Path) -> None:
     assert "GPU GPU-1" in answer.text
 
 
-async def test_a_pod_of_several_cards_is_refused_by_name(tmp_path: Path) -> None:
+async def test_a_pod_of_several_gpus_is_refused_by_name(tmp_path: Path) -> None:
     here = Here(tmp_path, 14, 14)
     here.come(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
@@ -114,7 +114,7 @@ async def test_a_pod_of_several_cards_is_refused_by_name(tmp_path: Path) -> None
     assert LABEL_CARDS_PER_POD in answer.text
 
 
-async def test_a_pod_that_had_several_cards_before_its_node_was_of_mode_mps_is_refused_too(
+async def test_a_pod_that_had_several_gpus_before_its_node_was_of_mode_mps_is_refused_too(
     tmp_path: Path,
 ) -> None:
     here = Here(tmp_path, 14, 14, labels={LABEL_MODE: "cgpu"})
@@ -129,14 +129,14 @@ async def test_a_pod_that_had_several_cards_before_its_node_was_of_mode_mps_is_r
 
 async def test_an_agent_without_the_mount_goes_past_mps(tmp_path: Path) -> None:
     install(tmp_path)
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE, labels=LABELS), None)
     here.come(gpu_pod("a", 4, card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
 
 
 @pytest.mark.parametrize("mode", ["share", "cgpu", "core_mem"])
-async def test_other_modes_know_nothing_of_mps(tmp_path: Path, mode: str) -> None:
+async def test_other_modes_do_not_use_mps(tmp_path: Path, mode: str) -> None:
     here = Here(tmp_path, labels={LABEL_MODE: mode})
     here.come(gpu_pod("a", demand(4, core=100 if mode == "core_mem" else 0), card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
@@ -157,14 +157,14 @@ def part(asks: Demand, name: str = "main") -> MpsShare:
 
 
 @pytest.mark.parametrize(("core", "percent"), [(0, None), (5, 5), (95, 95), (100, None)])
-def test_who_asks_for_no_compute_or_for_all_of_it_is_not_limited(core: int, percent: int | None) -> None:
+def test_a_request_of_no_compute_or_all_of_it_is_not_limited(core: int, percent: int | None) -> None:
     assert part(sound(demand_of([main(4, core)]))).percent == percent
 
 
-def test_each_container_has_the_part_that_it_asks_for_itself() -> None:
+def test_each_container_has_its_requested_compute_share() -> None:
     asks = sound(demand_of([main(4, 25), main(2, 50, name="other")]))
     assert [part(asks, name).percent for name in ("main", "other")] == [25, 50]
 
 
-def test_what_is_no_limit_is_not_told() -> None:
+def test_variables_without_a_limit_are_not_set() -> None:
     assert envs_of(MpsShare("GPU-0", None, None)) == {"CUDA_MPS_PIPE_DIRECTORY": "/opt/gpushare/mps"}

@@ -13,10 +13,9 @@ from structlog.testing import capture_logs
 
 from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
-from gpushare.deviceplugin.isolation import pacer
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
-from gpushare.deviceplugin.isolation.pacer import Pacer
+from gpushare.deviceplugin.isolation.pacer import Pacer, PacerIntervals
 from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.errors import GpuError
@@ -25,9 +24,9 @@ from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, directory_na
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.model.readings import Load, ProcessReading
 from gpushare.mps.layout import MpsDirs as MpsFolders
-from tests.support.gpu_pods import gpu_pod
-from tests.support.regions import region_bytes
-from tests.unit.deviceplugin.setting import Setting
+from tests.builders.gpu_pods import gpu_pod
+from tests.builders.regions import region_bytes
+from tests.unit.deviceplugin.fixtures import AgentFixture
 
 UUID = "GPU-0"
 MIB = 1 << 20
@@ -53,8 +52,8 @@ class Cards:
 class Node:
     """Held containers with their files, and a pacer that has not begun."""
 
-    def __init__(self, folder: Path) -> None:
-        self.setting = Setting(folder, 14)
+    def __init__(self, folder: Path, *, contexts_s: float = 10.0) -> None:
+        self.setting = AgentFixture(folder, 14)
         self.state = folder / "state"
         self.proc = folder / "proc"
         for path in (self.state, folder / "libraries", self.proc):
@@ -71,7 +70,13 @@ class Node:
         )
         occupants = ProcessOwners(self.state, self.proc)
         self.pacer = Pacer(
-            self.setting.node_state, keeper, self.cards, occupants, reporter, self.setting.metrics
+            self.setting.node_state,
+            keeper,
+            self.cards,
+            occupants,
+            reporter,
+            self.setting.metrics,
+            PacerIntervals(round_s=0.01, contexts_s=contexts_s),
         )
         self.holds: dict[str, Enforcement] = {}
 
@@ -162,7 +167,9 @@ async def paced(node: Node, *paths: Path, tokens: int = 10**6) -> None:
 # --- rates --------------------------------------------------------------------------------------
 
 
-async def test_each_container_gets_the_rate_of_its_part(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_container_gets_the_launch_rate_of_its_compute_share(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seconds = count(1)
     monkeypatch.setattr(time, "monotonic_ns", lambda: next(seconds) * 10**9)
     small, large = node.hold(1, 25), node.hold(2, 75)
@@ -174,7 +181,7 @@ async def test_each_container_gets_the_rate_of_its_part(node: Node, monkeypatch:
     assert use(small)[1] > 0
 
 
-async def test_a_process_that_is_not_held_is_nobodys(node: Node) -> None:
+async def test_a_process_without_a_limit_counts_for_no_container(node: Node) -> None:
     path = node.hold(1)
     node.process(101, 1)
     (node.proc / "102").mkdir()
@@ -192,7 +199,7 @@ async def test_the_file_of_another_filesystem_is_no_region(node: Node) -> None:
     assert rate(path) == 0
 
 
-async def test_where_the_hosts_processes_are_not_seen_it_is_told_and_samples_grow_old(node: Node) -> None:
+async def test_without_host_processes_the_problem_is_logged_and_samples_age(node: Node) -> None:
     path = node.hold(1)
     node.cards.run(4_000_000)
     with capture_logs() as logs:
@@ -277,9 +284,7 @@ def boast(path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil", [cut, grow, scribble, write_for_ever, link, pipe, other_card, boast, Path.unlink]
 )
-async def test_a_spoilt_region_costs_its_own_container_alone(
-    node: Node, spoil: Callable[[Path], None]
-) -> None:
+async def test_a_damaged_region_affects_its_container_only(node: Node, spoil: Callable[[Path], None]) -> None:
     bad, good = node.hold(1), node.hold(2)
     node.process(101, 1)
     node.process(102, 2)
@@ -312,10 +317,8 @@ def charge(path: Path, used: int, contexts: int) -> None:
     path.write_bytes(content)
 
 
-async def test_contexts_are_measured_in_containers_without_a_part_too(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pacer, "_CONTEXTS_S", 0)
+async def test_contexts_are_measured_without_a_compute_share_too(tmp_path: Path) -> None:
+    node = Node(tmp_path, contexts_s=0)
     path = node.hold(1, core=0)
     node.process(101, 1)
     charge(path, 1121 * MIB, 1)
@@ -327,7 +330,7 @@ async def test_contexts_are_measured_in_containers_without_a_part_too(
     assert node.age == 0
 
 
-async def test_containers_without_a_part_are_looked_at_now_and_then(node: Node) -> None:
+async def test_containers_without_a_compute_share_are_sampled_less_often(node: Node) -> None:
     node.hold(1, core=0)
     for _ in range(3):
         await node.look()
@@ -338,22 +341,22 @@ async def test_containers_without_a_part_are_looked_at_now_and_then(node: Node) 
 
 
 @pytest.fixture
-def strict(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """A node that is looked at as a whole each time, with one held container."""
-    monkeypatch.setattr(pacer, "_CONTEXTS_S", 0)
+def strict(tmp_path: Path) -> Node:
+    """A node with one limited container, all of whose containers are sampled in each round."""
+    node = Node(tmp_path, contexts_s=0)
     node.setting.come(gpu_pod("uid-1", card=0))
     node.hold(1, core=0)
     return node
 
 
 async def told(node: Node) -> list[tuple[str, str]]:
-    """What is told after three looks: kind and reason."""
+    """The events after three rounds: kind and reason."""
     for _ in range(3):
         await node.look()
     return [(note.kind, note.reason) for note in node.setting.notes]
 
 
-async def test_a_process_that_its_region_does_not_know_is_told_on_its_pod(strict: Node) -> None:
+async def test_a_process_missing_from_its_region_causes_an_event_on_its_pod(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     await strict.look()
@@ -366,20 +369,22 @@ async def test_a_process_that_its_region_does_not_know_is_told_on_its_pod(strict
     assert "musl" in note.text
 
 
-async def test_a_process_that_is_counted_is_told_to_nobody(strict: Node) -> None:
+async def test_a_counted_process_causes_no_event(strict: Node) -> None:
     strict.process(101, 1)
     strict.cards.run(101, used=500 * MIB)
     assert await told(strict) == []
 
 
-async def test_much_more_than_was_counted_is_told_on_the_pod(strict: Node) -> None:
+async def test_much_uncounted_memory_causes_an_event_on_the_pod(strict: Node) -> None:
     strict.process(101, 1)
     strict.cards.run(101, used=2000 * MIB)
     assert await told(strict) == [("Pod", EVENT_UNCOUNTED)]
     assert "2000 MiB, of which 0 MiB are counted" in strict.setting.notes[0].text
 
 
-async def test_a_process_of_no_pod_beside_held_containers_is_told_on_the_node(strict: Node) -> None:
+async def test_a_process_of_no_pod_beside_limited_containers_causes_an_event_on_the_node(
+    strict: Node,
+) -> None:
     strict.free_process(102, "/system.slice/x.service")
     strict.cards.run(102, used=7 * MIB)
     assert await told(strict) == [("Node", EVENT_NOT_HELD)]
@@ -387,7 +392,7 @@ async def test_a_process_of_no_pod_beside_held_containers_is_told_on_the_node(st
     assert "pid 102 (Xorg) 7 MiB" in strict.setting.notes[0].text
 
 
-async def test_a_pod_that_is_not_held_is_told_so_beside_those_that_are(strict: Node) -> None:
+async def test_an_unlimited_pod_beside_limited_ones_gets_an_event(strict: Node) -> None:
     uid = "11111111-2222-3333-4444-555555555555"
     strict.setting.come(gpu_pod(uid, card=0))
     strict.free_process(102, f"/kubepods/pod{uid}/{'0' * 64}")
@@ -396,7 +401,7 @@ async def test_a_pod_that_is_not_held_is_told_so_beside_those_that_are(strict: N
     assert strict.setting.notes[0].uid == uid
 
 
-async def test_a_server_of_mps_is_no_stranger(strict: Node) -> None:
+async def test_an_mps_server_is_not_uncounted(strict: Node) -> None:
     strict.free_process(102, f"/kubepods/pod11111111-2222-3333-4444-555555555555/{'0' * 64}")
     mounts = "36 21 0:25 /gpushare-mps /run/gpushare-mps rw,nosuid - tmpfs tmpfs rw\n"
     (strict.proc / "102" / "mountinfo").write_text(mounts)
@@ -404,13 +409,13 @@ async def test_a_server_of_mps_is_no_stranger(strict: Node) -> None:
     assert await told(strict) == []
 
 
-async def test_a_card_on_which_nobody_is_held_is_nobodys_matter(strict: Node) -> None:
+async def test_a_gpu_without_limited_containers_causes_no_events(strict: Node) -> None:
     strict.free_process(102, "/")
     strict.cards.found = {"GPU-1": (ProcessReading(102, 7 * MIB),)}
     assert await told(strict) == []
 
 
-async def test_what_goes_past_the_library_in_a_pod_that_is_not_known_yet_is_told_once_it_is(
+async def test_a_bypass_in_an_unknown_pod_causes_an_event_once_the_pod_is_known(
     strict: Node,
 ) -> None:
     strict.setting.go("uid-1")
@@ -421,14 +426,14 @@ async def test_what_goes_past_the_library_in_a_pod_that_is_not_known_yet_is_told
     assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
 
 
-async def test_a_region_that_cannot_be_read_accuses_nobody(strict: Node) -> None:
+async def test_an_unreadable_region_causes_no_event(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     cut(strict.state / directory_name(1) / REGION)
     assert await told(strict) == []
 
 
-async def test_while_nvml_does_not_answer_what_was_told_stays_told(strict: Node) -> None:
+async def test_while_nvml_fails_events_are_not_repeated(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
@@ -441,8 +446,7 @@ async def test_while_nvml_does_not_answer_what_was_told_stays_told(strict: Node)
 # --- the job ------------------------------------------------------------------------------------
 
 
-async def test_while_nobody_is_held_nobody_is_asked(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacer, "_ROUND_S", 0.01)
+async def test_without_limited_containers_nothing_is_sampled(node: Node) -> None:
     job = asyncio.ensure_future(node.pacer.run())
     try:
         await asyncio.sleep(0.05)
@@ -462,8 +466,7 @@ async def until_paced(path: Path) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_defect_costs_one_round(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacer, "_ROUND_S", 0.01)
+async def test_a_bug_fails_one_round(node: Node) -> None:
     path = node.hold(1)
     node.process(101, 1)
     node.cards.run(101)

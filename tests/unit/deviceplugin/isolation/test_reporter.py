@@ -8,7 +8,7 @@ from gpushare.deviceplugin.core.uncounted import Finding, UncountedOwner, Uncoun
 from gpushare.deviceplugin.isolation.reporter import event_of
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.ports import Event
-from tests.support.gpu_pods import NODE, allocations, gpu_pod, with_gpu_pods
+from tests.builders.gpu_pods import NODE, allocations, gpu_pod, with_gpu_pods
 
 MIB = 1 << 20
 PLACE = "f" * 16

@@ -12,13 +12,13 @@ from gpushare.deviceplugin.node.record import Record
 from gpushare.model.demand import demand_of
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
-from tests.support.builders import main, sound
-from tests.support.gpu_pods import NODE, cards, gpu_pod
-from tests.unit.deviceplugin.setting import Setting, ids
+from tests.builders.gpu_pods import NODE, cards, gpu_pod
+from tests.builders.scheduling import main, sound
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 
-async def test_a_container_gets_its_card(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14, 14)
+async def test_a_container_gets_its_gpu(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14, 14)
     here.come(gpu_pod("a", 2, card=1))
     answer = await here.mem.allocate(ids(1, 0, 1))
     assert isinstance(answer, AllocateResponse)
@@ -26,7 +26,7 @@ async def test_a_container_gets_its_card(tmp_path: Path) -> None:
 
 
 async def test_the_record_is_on_disk_before_the_response(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14, 14)
+    here = AgentFixture(tmp_path, 14, 14)
     here.come(gpu_pod("a", 2, card=1))
     await here.mem.allocate(ids(1, 0, 1))
     (grant,) = Record(tmp_path, MemoryUnit.GIB).read()
@@ -35,7 +35,7 @@ async def test_the_record_is_on_disk_before_the_response(tmp_path: Path) -> None
 
 async def test_a_record_that_cannot_be_written_is_a_rejection(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    here = Setting(tmp_path / "state", 14)
+    here = AgentFixture(tmp_path / "state", 14)
     here.record._path = tmp_path / "file" / "grants.json"
     here.come(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
@@ -46,7 +46,7 @@ async def test_a_record_that_cannot_be_written_is_a_rejection(tmp_path: Path) ->
 
 
 async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await asyncio.sleep(0)
     assert not call.done()
@@ -55,22 +55,22 @@ async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
 
 
 async def test_a_pod_that_never_appears_is_rejected_at_the_deadline(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     here.come(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "unknown_pod"
 
 
-async def test_a_pod_that_only_the_kubelet_knows_gets_a_card_too(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+async def test_a_pod_known_only_to_the_kubelet_gets_a_gpu_too(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
     here.strange = [gpu_pod("static", 1)]
     assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
     assert ("static", "main") in here.node_state.allocations.by_container
 
 
-async def test_a_card_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 2)
+async def test_a_gpu_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 2)
     here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
@@ -85,8 +85,8 @@ async def test_a_card_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -
     assert set(here.node_state.allocations.by_container) == {("b", "main")}
 
 
-async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 2)
+async def test_a_pod_that_will_not_leave_keeps_its_gpu(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 2)
     here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
@@ -100,7 +100,7 @@ async def test_a_pod_that_will_not_leave_keeps_its_card(tmp_path: Path) -> None:
 
 async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
     """First for the pod, then for the GPU that another pod is leaving."""
-    here = Setting(tmp_path, 2, patience_s=1)
+    here = AgentFixture(tmp_path, 2, patience_s=1)
     here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
@@ -119,7 +119,7 @@ async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
 async def test_a_slow_kubelet_does_not_extend_the_deadline(
     tmp_path: Path,
 ) -> None:
-    here = Setting(tmp_path, 2)
+    here = AgentFixture(tmp_path, 2)
     here.slow_s = 1000
     async with asyncio.timeout(30):
         answer = await here.mem.allocate(ids(0, 0))
@@ -128,7 +128,7 @@ async def test_a_slow_kubelet_does_not_extend_the_deadline(
 
 
 async def test_a_pod_that_is_deleted_during_the_wait_gets_nothing(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 2)
+    here = AgentFixture(tmp_path, 2)
     here.come(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
@@ -146,7 +146,7 @@ async def test_a_pod_that_is_deleted_during_the_wait_gets_nothing(tmp_path: Path
 
 
 async def test_a_rejection_is_an_event_of_the_pod(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 2)
+    here = AgentFixture(tmp_path, 2)
     here.come(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, Rejected)
@@ -155,7 +155,7 @@ async def test_a_rejection_is_an_event_of_the_pod(tmp_path: Path) -> None:
 
 
 async def test_a_rejection_can_have_the_form_of_the_aliyun_plugin(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 2, poison=True)
+    here = AgentFixture(tmp_path, 2, poison=True)
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "no-gpu-has-3GiB-to-run"
@@ -163,15 +163,15 @@ async def test_a_rejection_can_have_the_form_of_the_aliyun_plugin(tmp_path: Path
 
 
 async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0, picks=frozenset({"main"})))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "own_devices"
 
 
-async def test_nothing_is_served_while_the_node_may_not_be(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+async def test_nothing_is_served_while_the_node_must_not_be(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
     here.come(gpu_pod("a", 1, card=0))
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
     assert here.mem.devices() == []
@@ -180,26 +180,26 @@ async def test_nothing_is_served_while_the_node_may_not_be(tmp_path: Path) -> No
 
 
 async def test_a_restarted_agent_knows_its_allocations(tmp_path: Path) -> None:
-    before = Setting(tmp_path, 14)
+    before = AgentFixture(tmp_path, 14)
     before.come(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
-    after = Setting(tmp_path, 14, alive={"a"})
+    after = AgentFixture(tmp_path, 14, alive={"a"})
     after.come(gpu_pod("b", 4, card=0))
     assert isinstance(await after.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
 async def test_a_pod_that_is_gone_everywhere_has_no_allocation(tmp_path: Path) -> None:
-    before = Setting(tmp_path, 14)
+    before = AgentFixture(tmp_path, 14)
     before.come(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
-    after = Setting(tmp_path, 14)
+    after = AgentFixture(tmp_path, 14)
     await after.releaser.release_terminated()
     assert after.node_state.allocations.by_container == {}
 
 
 @pytest.mark.parametrize("core_first", [True, False])
 async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_first: bool) -> None:  # noqa: FBT001
-    here = Setting(tmp_path, 14, 14)
+    here = AgentFixture(tmp_path, 14, 14)
     here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.come(
         gpu_pod("plain", 2, card=0, bound=1),
@@ -217,7 +217,7 @@ async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_fi
 
 
 async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     here.come(gpu_pod("a", demand_of([main(0, 30)])))
     answer = await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)])
@@ -227,7 +227,7 @@ async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
 
 
 def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14, 14)
+    here = AgentFixture(tmp_path, 14, 14)
     assert here.core.devices() == []
     here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     assert len(list(here.core.devices())) == 200
@@ -235,14 +235,14 @@ def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> No
 
 
 async def test_the_ids_of_the_reserved_gpu_are_preferred(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 4, 4)
+    here = AgentFixture(tmp_path, 4, 4)
     here.come(gpu_pod("a", 2, card=1))
     available = [device.id for device in here.mem.devices()]
     assert await here.mem.prefer(available, (), 2) == ["GPU-1-_-0", "GPU-1-_-1"]
 
 
 async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_question(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14, 14)
+    here = AgentFixture(tmp_path, 14, 14)
     asking = asyncio.ensure_future(here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2))
     await asyncio.sleep(0)
     here.come(gpu_pod("a", 2, card=1))
@@ -250,12 +250,12 @@ async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_questio
 
 
 async def test_without_a_pod_some_ids_are_preferred_all_the_same(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14, 14, patience_s=0.01)
+    here = AgentFixture(tmp_path, 14, 14, patience_s=0.01)
     assert len(await here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2)) == 2
 
 
 async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 4)
+    here = AgentFixture(tmp_path, 4)
     here.mem.devices()
     news = asyncio.ensure_future(here.mem.changed())
     here.come(gpu_pod("a", 2, card=0))
@@ -268,7 +268,7 @@ async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path)
 
 async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> None:
     """The kubelet has failed it long before the API shows that."""
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     here.come(
         gpu_pod("bad", 1, card=0, bound=1, picks=frozenset({"main"})), gpu_pod("good", 1, card=0, bound=2)
     )
@@ -279,7 +279,7 @@ async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> No
 
 async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tmp_path: Path) -> None:
     """Memory came first, and was matched to a twin with less compute."""
-    here = Setting(tmp_path, 14, 14)
+    here = AgentFixture(tmp_path, 14, 14)
     here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.come(gpu_pod("big", sound(demand_of([main(1, 90)])), card=0))
     await here.mem.allocate(ids(0, 0))
@@ -294,7 +294,7 @@ async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tm
 
 
 async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14, 14)
+    here = AgentFixture(tmp_path, 14, 14)
     here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     both = sound(demand_of([main(2, 30)]))
     here.come(gpu_pod("first", both, card=0, bound=1))
@@ -308,7 +308,7 @@ async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: P
 
 
 async def test_a_recreated_mirror_does_not_affect_its_static_pod(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     for mirror in ("m1", "m2"):
         here.come(replace(gpu_pod(mirror, 1), static_uid="s"))
     here.go("m1")
@@ -320,13 +320,13 @@ async def test_a_recreated_mirror_does_not_affect_its_static_pod(tmp_path: Path)
 async def test_pods_of_the_kubelet_alone_are_dropped_with_its_list(
     tmp_path: Path,
 ) -> None:
-    here = Setting(tmp_path, 14)
+    here = AgentFixture(tmp_path, 14)
     here.node_state.update_kubelet_pods([gpu_pod("static", 1)])
     here.node_state.update_kubelet_pods([])
     assert not here.node_state.allocations.gpu_pods
 
 
-async def test_a_cancelled_wait_is_forgotten(tmp_path: Path) -> None:
-    here = Setting(tmp_path, 14)
+async def test_a_cancelled_wait_is_removed(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
     await here.mem.allocate(ids(0, 0))
     assert here.node_state._waiters == []

@@ -17,7 +17,7 @@ from gpushare.deviceplugin.core.interface import AllocateResponse, Device, Mount
 from gpushare.deviceplugin.kubelet.endpoint import Endpoint, listing, serving
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
-from tests.unit.deviceplugin.shelf import Shelf, sample
+from tests.fakes.device_plugin import FakePlugin, sample
 
 EMPTY = api.Empty()
 ALLOCATIONS = "gpushare_device_plugin_allocations_total"
@@ -28,7 +28,7 @@ class Bench:
     """A served shelf, its metrics and a client of it."""
 
     def __init__(
-        self, shelf: Shelf, metrics: PluginMetrics, endpoint: Endpoint, stub: DevicePluginStub
+        self, shelf: FakePlugin, metrics: PluginMetrics, endpoint: Endpoint, stub: DevicePluginStub
     ) -> None:
         self.shelf, self.metrics, self.endpoint, self.stub = shelf, metrics, endpoint, stub
 
@@ -41,8 +41,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def served(folder: Path, shelf: Shelf | None = None) -> AsyncIterator[Bench]:
-    shelf, metrics, socket = shelf or Shelf(), PluginMetrics(), folder / "plugin.sock"
+async def served(folder: Path, shelf: FakePlugin | None = None) -> AsyncIterator[Bench]:
+    shelf, metrics, socket = shelf or FakePlugin(), PluginMetrics(), folder / "plugin.sock"
     async with (
         serving(shelf, socket, metrics) as endpoint,
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,
@@ -73,7 +73,7 @@ async def test_the_options_request_preferences_and_no_pre_start(tmp_path: Path) 
 
 
 async def test_the_devices_come_at_once_with_health_and_numa(tmp_path: Path) -> None:
-    shelf = Shelf([Device("a", numa=0), Device("b", healthy=False, numa=1), Device("c")])
+    shelf = FakePlugin([Device("a", numa=0), Device("b", healthy=False, numa=1), Device("c")])
     async with served(tmp_path, shelf) as bench:
         answer = await bench.stub.ListAndWatch(EMPTY).read()
     assert read(answer) == {"a": "Healthy", "b": "Unhealthy", "c": "Healthy"}
@@ -104,7 +104,7 @@ async def test_a_change_during_a_write_is_sent_after_it() -> None:
             self.given.append(read(answer))
             await self.taken.wait()
 
-    shelf, stream = Shelf(), Slow()
+    shelf, stream = FakePlugin(), Slow()
     endpoint = Endpoint(shelf, PluginMetrics(), listing(shelf.devices()))
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         following = tasks.create_task(endpoint.follow())
@@ -162,7 +162,7 @@ async def test_an_answer_arrives_whole(tmp_path: Path) -> None:
         mounts=(Mount("/host/a", "/in/a"), Mount("/host/b", "/in/b", read_only=False)),
         cdi_devices=("nvidia.com/gpu=GPU-1",),
     )
-    async with served(tmp_path, Shelf(decide=lambda _: given)) as bench:
+    async with served(tmp_path, FakePlugin(decide=lambda _: given)) as bench:
         answer = (await bench.allocate(["a"])).container_responses[0]
         assert sample(bench.metrics, ALLOCATIONS, result="ok") == 1
         assert sample(bench.metrics, LATENCY) == 1
@@ -182,14 +182,14 @@ async def test_several_containers_of_one_call_are_answered_in_their_order(tmp_pa
 
 async def test_a_rejection_is_a_status_and_counted_by_its_reason(tmp_path: Path) -> None:
     refused = Rejected("no_room", "card 0 of node n has 1 of 4 units free")
-    async with served(tmp_path, Shelf(decide=lambda _: refused)) as bench:
+    async with served(tmp_path, FakePlugin(decide=lambda _: refused)) as bench:
         assert await refusal(bench.allocate(["a"])) == (grpc.StatusCode.FAILED_PRECONDITION, refused.text)
         assert sample(bench.metrics, ALLOCATIONS, result="no_room") == 1
         assert sample(bench.metrics, ALLOCATIONS, result="ok") is None
 
 
 async def test_one_rejected_container_rejects_the_call(tmp_path: Path) -> None:
-    shelf = Shelf(decide=lambda ids: Rejected("no_room", "full") if "b" in ids else AllocateResponse())
+    shelf = FakePlugin(decide=lambda ids: Rejected("no_room", "full") if "b" in ids else AllocateResponse())
     async with served(tmp_path, shelf) as bench:
         code, _ = await refusal(bench.allocate(["a"], ["b"]))
     assert code == grpc.StatusCode.FAILED_PRECONDITION
@@ -199,7 +199,7 @@ async def test_an_internal_error_is_returned_and_the_next_call_is_served(tmp_pat
     def broken(ids: Sequence[str]) -> AllocateResponse:
         raise LookupError(f"no card for {ids[0]}")
 
-    async with served(tmp_path, Shelf(decide=broken)) as bench:
+    async with served(tmp_path, FakePlugin(decide=broken)) as bench:
         code, text = await refusal(bench.allocate(["a"]))
         assert code == grpc.StatusCode.INTERNAL
         assert text == "internal error of the node agent, see its log: LookupError: no card for a"
@@ -211,7 +211,7 @@ async def test_an_internal_error_is_returned_and_the_next_call_is_served(tmp_pat
 async def test_a_fault_in_a_preference_leaves_the_choice_to_the_kubelet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = Shelf()
+    shelf = FakePlugin()
     monkeypatch.setattr(shelf, "prefer", lambda *_: 1 / 0)
     request = api.PreferredAllocationRequest(
         container_requests=[api.ContainerPreferredAllocationRequest(allocation_size=1)]
@@ -227,10 +227,10 @@ async def test_pre_start_is_answered_nevertheless(tmp_path: Path) -> None:
         assert await bench.stub.PreStartContainer(request) == api.PreStartContainerResponse()
 
 
-async def test_an_allocation_is_dropped_when_the_kubelet_goes_away(tmp_path: Path) -> None:
+async def test_an_allocation_is_dropped_when_the_kubelet_disconnects(tmp_path: Path) -> None:
     gone = asyncio.Event()
 
-    class Slow(Shelf):
+    class Slow(FakePlugin):
         async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
             try:
                 return await super().allocate(ids)
@@ -245,9 +245,9 @@ async def test_an_allocation_is_dropped_when_the_kubelet_goes_away(tmp_path: Pat
         await asyncio.gather(call, return_exceptions=True)
 
 
-async def test_at_the_end_calls_are_answered_streams_closed_and_the_socket_is_gone(tmp_path: Path) -> None:
+async def test_a_stop_answers_calls_closes_streams_and_removes_the_socket(tmp_path: Path) -> None:
     answerable = asyncio.Event()
-    shelf = Shelf(slow=answerable)
+    shelf = FakePlugin(slow=answerable)
     socket = tmp_path / "plugin.sock"
 
     async def answer_late() -> None:
@@ -280,14 +280,14 @@ async def test_a_socket_that_another_process_left_is_taken_over(tmp_path: Path) 
         assert "fresh" in await next_list(second.stub.ListAndWatch(EMPTY))
 
 
-async def test_a_place_without_sockets_is_named(tmp_path: Path) -> None:
+async def test_the_error_for_a_directory_without_sockets_names_it(tmp_path: Path) -> None:
     with pytest.raises(KubeletError, match=f"{tmp_path}/none/plugin.sock: cannot listen"):
         async with served(tmp_path / "none"):
             pass
 
 
 async def test_a_fault_of_the_plugin_while_it_follows_changes_is_not_swallowed(tmp_path: Path) -> None:
-    shelf = Shelf()
+    shelf = FakePlugin()
 
     async def break_down() -> None:
         async with served(tmp_path, shelf) as bench, asyncio.timeout(5):
@@ -301,7 +301,7 @@ async def test_a_fault_of_the_plugin_while_it_follows_changes_is_not_swallowed(t
 
 async def test_a_list_is_made_beside_the_loop(tmp_path: Path) -> None:
     """Half a second of work for a node of MiB, in which calls must be answered."""
-    shelf, threads = Shelf(), set[int]()
+    shelf, threads = FakePlugin(), set[int]()
 
     def devices() -> Iterator[Device]:
         threads.add(threading.get_ident())
@@ -316,7 +316,9 @@ async def test_a_list_is_made_beside_the_loop(tmp_path: Path) -> None:
 
 
 async def test_a_response_that_signals_a_failure_is_not_counted_as_ok(tmp_path: Path) -> None:
-    shelf = Shelf(decide=lambda _: AllocateResponse({"NVIDIA_VISIBLE_DEVICES": "no-gpu"}, result="record"))
+    shelf = FakePlugin(
+        decide=lambda _: AllocateResponse({"NVIDIA_VISIBLE_DEVICES": "no-gpu"}, result="record")
+    )
     async with served(tmp_path, shelf) as bench:
         await bench.allocate(["a"])
     assert sample(bench.metrics, ALLOCATIONS, result="record") == 1
@@ -324,7 +326,7 @@ async def test_a_response_that_signals_a_failure_is_not_counted_as_ok(tmp_path: 
 
 
 @pytest.mark.parametrize(("number", "length"), [(67_650, 49), (199_728, 8)])
-def test_what_just_fits_into_the_kubelets_message(number: int, length: int) -> None:
+def test_the_largest_list_fits_into_a_message_of_the_kubelet(number: int, length: int) -> None:
     devices = [Device(f"{n:0{length}d}") for n in range(number)]
     one_more = listing([*devices, Device("0" * length)])
     assert listing(devices).ByteSize() <= MESSAGE_LIMIT < one_more.ByteSize()

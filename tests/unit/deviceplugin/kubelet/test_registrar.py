@@ -15,9 +15,9 @@ from gpushare.deviceplugin.kubelet.endpoint import Endpoint, listing, serving
 from gpushare.deviceplugin.kubelet.registrar import Registrar, RegistrationBackoff
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
-from tests.support.kubelet import FakeKubelet, fake_kubelet
+from tests.fakes.device_plugin import RESOURCE, FakePlugin, sample
+from tests.fakes.kubelet import FakeKubelet, fake_kubelet
 from tests.support.waiting import until
-from tests.unit.deviceplugin.shelf import RESOURCE, Shelf, sample
 
 QUICK = RegistrationBackoff(first_s=0.02, most_s=0.08, listen_s=0.2)
 NEVER = RegistrationBackoff(first_s=60, most_s=60, listen_s=60)
@@ -30,7 +30,7 @@ class Seat:
     """A registrar at work."""
 
     def __init__(self, folder: Path, waits: RegistrationBackoff) -> None:
-        self.shelf, self.metrics, self.folder = Shelf(), PluginMetrics(), folder
+        self.shelf, self.metrics, self.folder = FakePlugin(), PluginMetrics(), folder
         self.registrar = Registrar(self.shelf, folder, self.metrics, waits)
         self.task: asyncio.Task[None] | None = None
 
@@ -58,7 +58,7 @@ async def registered(
         yield kubelet, seat
 
 
-async def test_the_kubelet_hears_resource_endpoint_version_and_options(tmp_path: Path) -> None:
+async def test_the_kubelet_receives_resource_endpoint_version_and_options(tmp_path: Path) -> None:
     async with registered(tmp_path) as (kubelet, seat):
         (request,) = kubelet.registrations
         assert (request.version, request.resource_name, request.endpoint) == (
@@ -88,7 +88,7 @@ async def test_a_restarted_kubelet_is_met_at_once(tmp_path: Path) -> None:
         assert seat.count("error") == 0
 
 
-async def test_a_kubelet_that_stays_away_for_a_while_is_waited_for(tmp_path: Path) -> None:
+async def test_an_unavailable_kubelet_is_waited_for(tmp_path: Path) -> None:
     async with registered(tmp_path, NEVER) as (kubelet, seat):
         await kubelet.stop()
         await until(lambda: not seat.shelf.up)
@@ -110,7 +110,7 @@ async def test_an_absent_kubelet_is_waited_for_and_logged_once(tmp_path: Path) -
     assert str(tmp_path / KUBELET_SOCKET) in logs[0]["reason"]
 
 
-async def test_a_dead_kubelets_socket_is_retried_and_logged_once(tmp_path: Path) -> None:
+async def test_the_socket_of_a_dead_kubelet_is_retried_and_logged_once(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path):
         corpse = tmp_path / "corpse.sock"
         (tmp_path / KUBELET_SOCKET).rename(corpse)
@@ -133,7 +133,7 @@ async def test_a_removed_socket_is_created_and_registered_again(tmp_path: Path) 
 
 async def test_a_socket_that_another_process_took_over_is_won_back(tmp_path: Path) -> None:
     async with registered(tmp_path) as (kubelet, seat):
-        async with serving(Shelf([Device("theirs")]), tmp_path / "plugin.sock", PluginMetrics()):
+        async with serving(FakePlugin([Device("theirs")]), tmp_path / "plugin.sock", PluginMetrics()):
             await until(lambda: not seat.shelf.up)
         await until(lambda: seat.shelf.up and "a" in kubelet.healthy(RESOURCE))
 
@@ -158,7 +158,7 @@ async def test_a_new_kubelet_is_met_even_if_the_old_ones_stream_stays_open(tmp_p
         await fresh.stop()
 
 
-async def test_a_kubelet_that_disconnects_the_new_client_for_the_old_streams_end_is_met_again(
+async def test_a_new_client_disconnected_for_the_old_stream_registers_again(
     tmp_path: Path,
 ) -> None:
     async with registered(tmp_path) as (kubelet, seat):
@@ -191,7 +191,7 @@ async def test_a_failed_registration_is_logged_and_retried(tmp_path: Path) -> No
     assert "requested API version is not supported" in logs[0]["reason"]
 
 
-async def test_a_kubelet_that_never_asks_for_devices_is_asked_again(tmp_path: Path) -> None:
+async def test_without_a_request_for_devices_the_plugin_registers_again(tmp_path: Path) -> None:
     async with fake_kubelet(tmp_path) as kubelet, registrar(tmp_path) as seat:
         kubelet.deaf = True
         await until(lambda: len(kubelet.registrations) >= 2)
@@ -263,7 +263,7 @@ async def test_an_allocation_goes_through_the_whole_way(tmp_path: Path) -> None:
         assert (await kubelet.admit("uid", "other", RESOURCE, 1)).envs["IDS"] == "c"
 
 
-async def test_a_missing_folder_is_an_error_at_the_start(tmp_path: Path) -> None:
+async def test_a_missing_directory_is_an_error_at_the_start(tmp_path: Path) -> None:
     seat = Seat(tmp_path / "none", QUICK)
     with pytest.raises(KubeletError, match=f"{tmp_path}/none: No such file"):
         await seat.registrar.run()
@@ -282,7 +282,7 @@ async def test_a_recreated_directory_is_used_again(tmp_path: Path) -> None:
             await until(lambda: kubelet.allocatable(RESOURCE) == 3 and seat.shelf.up)
 
 
-async def test_a_folder_that_comes_back_as_a_file_is_an_error(tmp_path: Path) -> None:
+async def test_a_directory_replaced_by_a_file_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "device-plugins"
     folder.mkdir()
     with capture_logs() as logs:
@@ -295,7 +295,7 @@ async def test_a_folder_that_comes_back_as_a_file_is_an_error(tmp_path: Path) ->
                 await asyncio.wait_for(seat.task, 5)
 
 
-async def test_a_folder_that_is_deleted_behind_its_mount_is_an_error(
+async def test_a_directory_deleted_behind_its_mount_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "device-plugins"

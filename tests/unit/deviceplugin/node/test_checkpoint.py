@@ -11,7 +11,7 @@ from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader, served_by_name, whole_gpus_by_name
 from gpushare.isolation.layout import IsolationDirs, IsolationMounts, bind_mounts
 from gpushare.model.devices import ContainerDevices
-from tests.support.gpu_pods import allocations, cards, gpu_pod, with_gpu_pods
+from tests.builders.gpu_pods import allocations, cards, gpu_pod, with_gpu_pods
 
 
 def entry(answer: ContainerAllocateResponse, resource: str = RESOURCE_MEM) -> dict[str, Any]:
@@ -46,12 +46,12 @@ def test_a_container_is_known_by_its_lowest_id_and_its_kept_answer(path: Path) -
     assert read(path) == (ServedContainer("uid", "main", "GPU-0-_-3", 2, ("GPU-1",)),)
 
 
-def test_the_originals_answer_names_a_card_by_index(path: Path) -> None:
+def test_the_response_of_the_aliyun_plugin_names_a_gpu_by_index(path: Path) -> None:
     write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"})))
     assert read(path) == (ServedContainer("uid", "main", "GPU-0-_-3", 2, ("GPU-1",)),)
 
 
-def test_the_kept_answer_tells_what_holds_a_container(path: Path) -> None:
+def test_the_recorded_response_has_the_enforcement_of_a_container(path: Path) -> None:
     given = bind_mounts(IsolationDirs(), IsolationMounts("0123456789abcdef", "00000000000000aa"))
     mounts = [Mount(container_path=bind.inside, host_path=bind.host) for bind in given]
     write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"}, mounts=mounts)))
@@ -61,7 +61,7 @@ def test_the_kept_answer_tells_what_holds_a_container(path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["no-gpu-has-2GiB-to-run", "7", "GPU-of-another-node", ""])
-def test_an_answer_that_names_no_card_of_this_node_tells_nothing(path: Path, value: str) -> None:
+def test_a_response_with_no_gpu_of_this_node_is_ignored(path: Path, value: str) -> None:
     write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": value})))
     assert read(path) == (ServedContainer("uid", "main", "GPU-0-_-3", 2, ()),)
 
@@ -72,7 +72,7 @@ def test_other_resources_are_not_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "{", '{"Data": 1}'])
-def test_a_file_that_is_missing_or_broken_names_nobody_knows_whom(path: Path, text: str | None) -> None:
+def test_a_missing_or_broken_file_returns_unknown_owners(path: Path, text: str | None) -> None:
     if text is not None:
         path.write_text(text)
     assert read(path) is None

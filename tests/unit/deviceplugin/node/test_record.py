@@ -30,7 +30,7 @@ def record(folder: Path) -> Record:
     return Record(folder, "GiB")
 
 
-async def test_what_was_kept_is_read(tmp_path: Path) -> None:
+async def test_written_values_are_read(tmp_path: Path) -> None:
     await record(tmp_path / "deep" / "state").write(lambda: keyed(*GRANTS))
     again = record(tmp_path / "deep" / "state")
     assert again.read() == GRANTS
@@ -51,12 +51,12 @@ def test_without_a_file_there_are_no_grants(tmp_path: Path) -> None:
     assert found.previous_unit is None
 
 
-async def test_only_its_owner_can_look_into_the_folder(tmp_path: Path) -> None:
+async def test_only_its_owner_can_read_the_directory(tmp_path: Path) -> None:
     await record(tmp_path / "state").write(lambda: keyed(*GRANTS))
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
 
 
-async def test_what_is_kept_is_what_holds_when_its_turn_comes(tmp_path: Path) -> None:
+async def test_the_written_state_is_that_at_the_time_of_the_write(tmp_path: Path) -> None:
     found, now = record(tmp_path), [keyed(GRANTS[0])]
     first = asyncio.ensure_future(found.write(lambda: now[0]))
     await asyncio.sleep(0)
@@ -74,7 +74,7 @@ async def test_nothing_is_written_twice(tmp_path: Path) -> None:
     assert not (tmp_path / "grants.json").exists()
 
 
-async def test_a_write_whose_caller_is_gone_does_not_meet_the_next_one(tmp_path: Path) -> None:
+async def test_a_write_with_a_cancelled_caller_does_not_overlap_the_next_one(tmp_path: Path) -> None:
     found = record(tmp_path)
     for round_ in range(20):
         lost = asyncio.ensure_future(found.write(lambda: keyed(GRANTS[0])))
@@ -107,7 +107,7 @@ def test_a_file_of_a_later_version_is_put_aside_too(tmp_path: Path) -> None:
     assert (tmp_path / "grants.unreadable").exists()
 
 
-async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+async def test_the_error_for_a_directory_that_cannot_be_created_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="file/state"):
         await record(tmp_path / "file" / "state").write(lambda: keyed(*GRANTS))

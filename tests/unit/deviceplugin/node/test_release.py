@@ -11,7 +11,7 @@ from gpushare.deviceplugin.core.allocations import Allocation
 from gpushare.deviceplugin.node.release import CardReleaser, PodsWithCgroup
 from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
 from gpushare.model.changes import Deleted, Upserted
-from tests.support.gpu_pods import NODE, gpu_pod
+from tests.builders.gpu_pods import NODE, gpu_pod
 
 
 def left_behind(*uids: str) -> NodeState:

@@ -1,0 +1,90 @@
+"""Images of programs that take memory of a card, in a userland of glibc: this machine's.
+
+What belongs here: compiling them, their image, and what a node with stubs gives to containers with cards.
+What does not: the facts under test.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from testbed.cuda import CudaStub
+from testbed.nvml import NvmlStub, cdi
+from tests.builders import program_image
+
+SOURCES: Final = Path(__file__).parents[1] / "isolation" / "native"
+_NEEDED: Final = re.compile(r"(/\S+) \(0x")
+_BESIDE_LIBC: Final = ("libdl.so.2", "libpthread.so.0")
+"""What the isolation library asks for too."""
+_INSIDE: Final = "/run/stub-cuda"
+ENV: Final = (f"STUB_CUDA={_INSIDE}/cards", "STUB_NVML=/run/stub-nvml/state")
+_SHARED: Final = ("-shared", "-fPIC", "-DASIDE")
+PROGRAMS: Final = {
+    "cuda_malloc": (),
+    "nvml_memory": (),
+    "launch_kernels": (),
+    "aside_malloc": (),
+    "aside_malloc.so": _SHARED,
+}
+"""With the flags that each is compiled with, beside those of all."""
+
+
+def programs(folder: Path) -> dict[str, Path]:
+    """The programs by name, compiled into ``folder``."""
+    for name, flags in PROGRAMS.items():
+        source = SOURCES / f"{name.removesuffix('.so')}.c"
+        command = ["gcc", "-std=c11", "-O2", *flags, "-o", str(folder / name), str(source), "-ldl"]
+        subprocess.run(command, check=True, timeout=60)  # noqa: S603 - our own programs
+    return {name: folder / name for name in PROGRAMS}
+
+
+def save(
+    archive: Path,
+    image: str,
+    found: dict[str, Path],
+    busybox: Path,
+    command: Sequence[str] = (),
+    **more: Path,
+) -> None:
+    """Write the image of these programs, with a shell; ``more`` are further files.
+
+    The image's environment has the paths of the stubs: NVIDIA's runtime sets them for the first process only,
+    not for those that ``kubectl exec`` starts.
+    """
+    contents = {f"bin/{name}": path for name, path in {**found, "busybox": busybox, "sh": busybox}.items()}
+    contents |= {str(path): path for path in _userland(found["cuda_malloc"])}
+    program_image.save(archive, image, contents | more, command, ENV)
+
+
+def _userland(program: Path) -> list[Path]:
+    """The loader and the libraries of a program, by their places on this machine.
+
+    ``dlmopen`` looks for the loader beside the C library.
+    """
+    ldd = [shutil.which("ldd") or "ldd", str(program)]
+    text = subprocess.run(ldd, check=True, capture_output=True, text=True, timeout=30).stdout  # noqa: S603
+    found = [Path(path) for path in _NEEDED.findall(text)]
+    libc = next(path for path in found if path.name.startswith("libc.so"))
+    loader = next(path for path in found if path.name.startswith("ld-"))
+    return [*found, *(libc.with_name(name) for name in (*_BESIDE_LIBC, loader.name))]
+
+
+def cdi_text(nvml: NvmlStub, cuda: CudaStub) -> str:
+    """The toolkit's specification for cards of both stubs."""
+    spec: dict[str, Any] = json.loads(cdi.specification(nvml))
+    edits = spec["containerEdits"]
+    cards = Path(cuda.env["STUB_CUDA"])
+    beside = next(Path(each["containerPath"]).parent for each in edits["mounts"])
+    edits["mounts"] += [
+        _mount(cuda.library.resolve(), str(beside / cuda.library.name), "ro"),
+        _mount(cards.parent, _INSIDE, "rw"),
+    ]
+    return json.dumps(spec)
+
+
+def _mount(host: Path, inside: str, mode: str) -> dict[str, Any]:
+    return {"hostPath": str(host), "containerPath": inside, "options": [mode, "nosuid", "nodev", "bind"]}

@@ -1,0 +1,37 @@
+"""What isolation has of a container on a node, written without the library: a limit and a region."""
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpushare.isolation import region
+from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, link_of
+from gpushare.isolation.limits import CardLimit, text
+
+
+def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = ()) -> bytes:
+    """A region that says that of cards, and that these processes are there."""
+    made = bytearray(region.empty())
+    region._HEADER.pack_into(made, 0, region.MAGIC, region.VERSION, region.SIZE, 0)
+    for place, use in enumerate(cards):
+        numbers = (use.limit, use.used, use.peak, use.refusals)
+        region._CARD.pack_into(
+            made, region._CARDS_AT + place * region._CARD.size, use.uuid.encode(), *numbers
+        )
+    for place, pid in enumerate(pids):
+        struct.pack_into("<QQ", made, region._SLOTS_AT + place * region._SLOT.size, pid, 1)
+    return bytes(made)
+
+
+def write_container_directory(
+    state: Path, owner: DirectoryOwner, limits: Sequence[CardLimit], content: bytes
+) -> Path:
+    """Make the folder of a container, as the node agent does, with these bytes as its region."""
+    named = link_of(state, owner)
+    folder = state / f"{abs(hash(owner)):016x}"[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    if not named.is_symlink():
+        named.symlink_to(folder.name)
+    (folder / LIMIT).write_text(text(limits))
+    (folder / REGION).write_bytes(content)
+    return folder

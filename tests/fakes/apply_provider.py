@@ -1,0 +1,189 @@
+# ruff: noqa: ARG002, N802 - methods and arguments are the protocol's
+"""A STAND-IN for Pulumi's Kubernetes provider 4.x: its server-side apply only.
+
+Why: the newest official provider that can be built from the Go module proxy is of 2020. It applies on
+the client's side, does not see fields that other managers changed, and cannot take objects over. This
+stand-in does what the documentation of today's provider says: objects are created, or with
+``upsertExistingObjects`` taken over, updated by server-side apply as field manager ``pulumi-kubernetes``,
+by force with ``enablePatchForce``; a refresh reads the fields that the program set; a deletion waits for
+its end. It does not wait for pods, makes no names, marks nothing and replaces nothing.
+
+Protocol: ``pulumirpc.ResourceProvider`` of the SDK; the program prints its port and serves until it is
+killed. A resource's inputs are the object; its outputs are what the API server has of it.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf import empty_pb2, struct_pb2
+from google.protobuf.json_format import MessageToDict, ParseDict
+from kubernetes import config, dynamic
+from kubernetes.client import ApiException
+from kubernetes.dynamic.exceptions import NotFoundError
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+
+from tests.support.fields import differences, seen_through
+
+MANAGER = "pulumi-kubernetes"
+_DELETE_S = 60.0
+_POLL_S = 0.1
+
+Object = dict[str, Any]
+
+
+class Provider(provider_pb2_grpc.ResourceProviderServicer):
+    """What the engine calls; the methods' names are the protocol's."""
+
+    def __init__(self) -> None:
+        self._client: Any = None
+        self._force = False
+        self._upsert = False
+
+    def GetPluginInfo(self, request: Any, context: Any) -> Any:
+        return plugin_pb2.PluginInfo(version="4.34.2")
+
+    def CheckConfig(self, request: Any, context: Any) -> Any:
+        return provider_pb2.CheckResponse(inputs=request.news)
+
+    def DiffConfig(self, request: Any, context: Any) -> Any:
+        return _changes(_plain(request.old_inputs), _plain(request.news))
+
+    def Configure(self, request: Any, context: Any) -> Any:
+        given = {key.rpartition(":")[2]: value for key, value in request.variables.items()}
+        client = config.new_client_from_config(given.get("kubeconfig"), given.get("context"))
+        self._client = dynamic.DynamicClient(client)
+        self._force = given.get("enablePatchForce") == "true"
+        self._upsert = given.get("upsertExistingObjects") == "true"
+        return provider_pb2.ConfigureResponse()
+
+    def Check(self, request: Any, context: Any) -> Any:
+        return provider_pb2.CheckResponse(inputs=request.news)
+
+    def Diff(self, request: Any, context: Any) -> Any:
+        return _changes(_plain(request.old_inputs), _plain(request.news))
+
+    def Create(self, request: Any, context: Any) -> Any:
+        wanted = _plain(request.properties)
+        patch = request.urn.rpartition("::")[0].endswith("Patch")
+        if not patch and not self._upsert and self._live(wanted) is not None:
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, f"{_id(wanted)} already exists")
+        return provider_pb2.CreateResponse(id=_id(wanted), properties=self._apply(wanted, context))
+
+    def Update(self, request: Any, context: Any) -> Any:
+        return provider_pb2.UpdateResponse(properties=self._apply(_plain(request.news), context))
+
+    def Read(self, request: Any, context: Any) -> Any:
+        shape = _plain(request.inputs)
+        live = self._live(shape)
+        if live is None:
+            return provider_pb2.ReadResponse()
+        inputs = _struct(seen_through(live, shape))
+        return provider_pb2.ReadResponse(id=request.id, properties=_struct(live), inputs=inputs)
+
+    def Delete(self, request: Any, context: Any) -> Any:
+        target = _plain(request.properties)
+        kind, place = self._kind(target), _place(target)
+        deadline = time.monotonic() + _DELETE_S
+        while time.monotonic() < deadline:
+            try:
+                kind.delete(**place, body={"propagationPolicy": "Foreground"})
+            except NotFoundError:
+                return empty_pb2.Empty()
+            time.sleep(_POLL_S)
+        context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"{_id(target)} is still there")
+        return None
+
+    def Cancel(self, request: Any, context: Any) -> Any:
+        return empty_pb2.Empty()
+
+    def _apply(self, wanted: Object, context: Any) -> Any:
+        try:
+            answer = self._client.server_side_apply(
+                self._kind(wanted), wanted, field_manager=MANAGER, force_conflicts=self._force
+            )
+        except ApiException as error:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"{_id(wanted)}: {error.body}")
+        return _struct(_stored(answer))
+
+    def _live(self, wanted: Object) -> Object | None:
+        try:
+            return _stored(self._kind(wanted).get(**_place(wanted)))
+        except NotFoundError:
+            return None
+
+    def _kind(self, wanted: Object) -> Any:
+        return self._client.resources.get(api_version=wanted["apiVersion"], kind=wanted["kind"])
+
+
+def _changes(old: Object, new: Object) -> Any:
+    paths = differences(old, new)
+    update = provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.UPDATE, inputDiff=True)
+    answer = provider_pb2.DiffResponse
+    return answer(
+        changes=answer.DIFF_SOME if paths else answer.DIFF_NONE,
+        diffs=sorted({path.partition(".")[0].partition("[")[0] for path in paths}),
+        detailedDiff=dict.fromkeys(paths, update),
+        hasDetailedDiff=True,
+    )
+
+
+def _stored(answer: Any) -> Object:
+    found: Object = answer.to_dict()
+    found["metadata"].pop("managedFields", None)
+    return found
+
+
+def _place(wanted: Object) -> dict[str, str | None]:
+    return {"name": wanted["metadata"]["name"], "namespace": wanted["metadata"].get("namespace")}
+
+
+def _id(wanted: Object) -> str:
+    return "/".join(filter(None, reversed(_place(wanted).values())))
+
+
+def _plain(struct: Any) -> Object:
+    """A protobuf Struct, whose numbers are all floats, as the object that it was."""
+    plain: Object = _whole(MessageToDict(struct))
+    return plain
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_whole(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _struct(plain: Object) -> Any:
+    return ParseDict(plain, struct_pb2.Struct())
+
+
+def program(folder: Path) -> Path:
+    """Write the program that the engine starts; it runs this module."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "apply-provider"
+    root = Path(__file__).parents[2]
+    file.write_text(f'#!/bin/sh\nPYTHONPATH={root} exec {sys.executable} -m {__name__} "$@"\n')
+    file.chmod(0o755)
+    return file
+
+
+def serve(show: Callable[[str], object]) -> None:
+    """Serve until killed; the port is shown first, which is what the engine waits for."""
+    server = grpc.server(futures.ThreadPoolExecutor(16))
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Provider(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    show(f"{port}\n")
+    sys.stdout.flush()
+    server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    serve(sys.stdout.write)

@@ -1,0 +1,154 @@
+"""A reverse proxy in front of the real API server that injects faults.
+
+Every answer without a fault comes from the API server. The proxy listens on loopback without TLS and
+authenticates to the API server as the user of ``context``.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import yaml
+from aiohttp import web
+
+Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
+"""Inspects a request; returns an answer, or None to pass the request on."""
+
+_HOP_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "content-encoding"}
+
+
+@dataclass
+class FaultProxy:
+    """One proxy; ``faults`` are asked in order. ``seen`` lists "METHOD path" of all requests."""
+
+    upstream: str
+    context: ssl.SSLContext
+    faults: list[Fault] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+    port: int = 0
+    _session: aiohttp.ClientSession | None = None
+    _streams: set[web.StreamResponse] = field(default_factory=set)
+    _background: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    def kubeconfig(self, folder: Path) -> Path:
+        """A kubeconfig for the proxy."""
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "p", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "users": [{"name": "p", "user": {}}],
+            "contexts": [{"name": "p", "context": {"cluster": "p", "user": "p"}}],
+            "current-context": "p",
+        }
+        path = folder / f"proxy-{self.port}.kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """One request."""
+        self.seen.append(f"{request.method} {request.path}")
+        for fault in list(self.faults):
+            answer = await fault(request)
+            if answer is not None:
+                return answer
+        return await self.forward(request)
+
+    async def forward(self, request: web.Request) -> web.StreamResponse:
+        """Pass a request on, streaming the answer."""
+        assert self._session is not None
+        body = await request.read()
+        headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_HEADERS}
+        url = self.upstream + request.path_qs
+        async with self._session.request(request.method, url, data=body or None, headers=headers) as reply:
+            answer = web.StreamResponse(
+                status=reply.status,
+                headers={k: v for k, v in reply.headers.items() if k.lower() not in _HOP_HEADERS},
+            )
+            await answer.prepare(request)
+            self._streams.add(answer)
+            try:
+                async for chunk in reply.content.iter_any():
+                    await answer.write(chunk)
+            finally:
+                self._streams.discard(answer)
+            await answer.write_eof()
+            return answer
+
+    def later(self, request: web.Request, delay_s: float) -> None:
+        """Pass a request on after a delay, even if the client has gone."""
+
+        async def send(method: str, url: str, body: bytes, headers: dict[str, str]) -> None:
+            await asyncio.sleep(delay_s)
+            assert self._session is not None
+            async with self._session.request(method, url, data=body, headers=headers) as reply:
+                await reply.read()
+
+        async def start() -> None:
+            body = await request.read()
+            headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_HEADERS}
+            await send(request.method, self.upstream + request.path_qs, body, headers)
+
+        task = asyncio.create_task(start())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def drop_streams(self) -> None:
+        """Cut every answer that is being streamed, watches above all."""
+        for stream in list(self._streams):
+            transport = stream._req.transport if stream._req else None
+            if transport:
+                transport.abort()
+
+
+@asynccontextmanager
+async def fault_proxy(upstream: str, context: ssl.SSLContext) -> AsyncIterator[FaultProxy]:
+    """A running proxy."""
+    proxy = FaultProxy(upstream, context)
+    connector = aiohttp.TCPConnector(ssl=context, limit=0)
+    async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+        proxy._session = session
+        app = web.Application(client_max_size=64 * 2**20)
+        app.router.add_route("*", "/{path:.*}", proxy.handle)
+        runner = web.AppRunner(app, shutdown_timeout=1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        proxy.port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        try:
+            yield proxy
+        finally:
+            for task in list(proxy._background):
+                task.cancel()
+            proxy.drop_streams()
+            await runner.cleanup()
+
+
+def status_answer(status: int, reason: str, message: str) -> web.Response:
+    """An API error as kube-apiserver writes it."""
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": status,
+    }
+    return web.json_response(body, status=status)
+
+
+def on_bind(answer: Fault, *, times: int = 1) -> Fault:
+    """A fault for the next ``times`` bind POSTs."""
+    left = times
+
+    async def fault(request: web.Request) -> web.StreamResponse | None:
+        nonlocal left
+        if left and request.method == "POST" and request.path.endswith("/binding"):
+            left -= 1
+            return await answer(request)
+        return None
+
+    return fault

@@ -1,0 +1,130 @@
+"""A host that reports Rocky Linux 9, with the real dnf of Debian and a repository of stub RPMs.
+
+What belongs here: what such a host needs beyond Debian's, and the packages. What does not: hosts
+(``testbed.hosts``), and playbooks.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from testbed.hosts import DEBIAN, Base
+
+REPOSITORY: Final = "/srv/rpm"
+KEY: Final = f"{REPOSITORY}/key.asc"
+KERNEL: Final = "5.14.0-427.13.1.el9_4.x86_64"
+DRIVERS: Final = ("535.183.01", "580.65.06")
+
+_RELEASE: Final = """\
+NAME="Rocky Linux"
+VERSION="9.4 (Blue Onyx)"
+ID="rocky"
+ID_LIKE="rhel centos fedora"
+VERSION_ID="9.4"
+PLATFORM_ID="platform:el9"
+"""
+ROCKY: Final = Base(
+    (*DEBIAN.packages, "createrepo-c", "dnf", "dnf-plugins-core", "python3-dnf", "rpm"),
+    (
+        f"rm -f \"$1\"/etc/os-release && printf '%s' '{_RELEASE}' >\"$1\"/etc/os-release",
+        'echo "Rocky Linux release 9.4 (Blue Onyx)" >"$1"/etc/redhat-release',
+        'mkdir -p "$1"/etc/yum.repos.d "$1"/etc/dnf/modules.d',
+        # A plugin that Red Hat's systems do not have on.
+        'sed -i "s/^enabled *=.*/enabled = 0/" "$1"/etc/dnf/plugins/local.conf',
+    ),
+)
+_SIGNING: Final = "--define '__gpg /usr/bin/gpg' --define '_gpg_name Tests'"
+_UNIT: Final = "[Service]\\nExecStart=/usr/bin/sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\n"
+
+
+def build() -> str:
+    """Return the shell script that makes the signed repository on the host, with module streams."""
+    return "\n".join(
+        [
+            "set -eu",
+            f"mkdir -p {REPOSITORY} /root/specs && cd {REPOSITORY}",
+            *(_package(*package) for package in _packages()),
+            "export GNUPGHOME=/root/keys && mkdir -m 700 $GNUPGHOME",
+            "gpg --batch --quiet --passphrase '' --quick-generate-key Tests rsa2048 sign never",
+            f"gpg --batch --quiet --armor --export >{KEY}",
+            f"rpmsign {_SIGNING} --addsign noarch/*.rpm >/dev/null 2>&1",
+            "createrepo_c --quiet .",
+            # No such host is without any package.
+            "rpm --install --force-debian --nosignature noarch/rocky-release-*.rpm",
+            f"cat >modules.yaml <<'EOF'\n{''.join(_stream(version) for version in DRIVERS)}EOF",
+            "modifyrepo_c --mdtype=modules modules.yaml repodata >/dev/null",
+        ]
+    )
+
+
+def _packages() -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, version, release and what each needs."""
+    for version in DRIVERS:
+        yield "nvidia-driver", f"3:{version}", "1.el9", "nvidia-driver-cuda"
+        yield "nvidia-driver-cuda", f"3:{version}", "1.el9", "nvidia-persistenced"
+        yield "kmod-nvidia-latest-dkms", f"3:{version}", "1.el9", "kernel-devel"
+        yield "nvidia-persistenced", f"3:{version}", "1.el9", ""
+    version, _, release = KERNEL.removesuffix(".x86_64").partition("-")
+    yield "kernel-devel", version, release, ""
+    for version in ("1.16.2", "1.17.8"):
+        yield "nvidia-container-toolkit", version, "1", "nvidia-container-toolkit-base"
+        yield "nvidia-container-toolkit-base", version, "1", ""
+        yield "libnvidia-container-tools", version, "1", "libnvidia-container1"
+        yield "libnvidia-container1", version, "1", ""
+    yield "containerd.io", "1.7.27", "3.1.el9", ""
+    yield "rocky-release", "9.4", "1.el9", ""
+    # The plugin itself comes from Debian.
+    yield "python3-dnf-plugin-versionlock", "4.3.1", "1", ""
+
+
+def _package(name: str, version: str, release: str, needs: str) -> str:
+    epoch, _, number = version.rpartition(":")
+    service = name == "nvidia-persistenced"
+    spec = [
+        f"Name: {name}",
+        f"Version: {number}",
+        f"Release: {release}",
+        *([f"Epoch: {epoch}"] if epoch else []),
+        *([f"Requires: {needs}"] if needs else []),
+        "Summary: Stub for tests",
+        "License: none",
+        "BuildArch: noarch",
+        "%description",
+        "Stub for tests: nothing of what the name says is inside",
+        "%install",
+        *(
+            [f"mkdir -p %{{buildroot}}/usr/lib/systemd/system && printf '{_UNIT}' >{_unit('%{buildroot}')}"]
+            * service
+        ),
+        "%files",
+        *([_unit("")] * service),
+    ]
+    file = f"/root/specs/{name}-{number}.spec"
+    text = "\n".join(spec)
+    return f"cat >{file} <<'EOF'\n{text}\nEOF\nrpmbuild --quiet --define '_rpmdir {REPOSITORY}' -bb {file}"
+
+
+def _unit(root: str) -> str:
+    return f"{root}/usr/lib/systemd/system/nvidia-persistenced.service"
+
+
+def _stream(version: str) -> str:
+    branch = version.partition(".")[0]
+    names = [name for name, number, _, _ in _packages() if number == f"3:{version}"]
+    artifacts = "".join(f"      - {name}-3:{version}-1.el9.noarch\n" for name in names)
+    return f"""\
+---
+document: modulemd
+version: 2
+data:
+  name: nvidia-driver
+  stream: "{branch}-dkms"
+  version: {branch}
+  context: c0ffee00
+  arch: x86_64
+  summary: Stub for tests
+  description: Stub for tests
+  license: {{module: [none]}}
+  artifacts:
+    rpms:
+{artifacts}...
+"""

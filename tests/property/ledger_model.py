@@ -1,0 +1,116 @@
+"""A naive model of the ledger: facts about pods and nodes, from which everything is recomputed.
+
+Written from the design's sentences, not from the ledger's code; the ledger must agree with it.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from gpushare.model.annotations import Shares
+from gpushare.model.demand import Demand
+from gpushare.model.modes import Mode
+from gpushare.model.objects import Node, Pod
+
+
+@dataclass(frozen=True)
+class NaiveReservation:
+    """A pod that reserves units on a node."""
+
+    node: str
+    demand: Demand
+    claim: Shares | None
+    settled: bool
+    mode: Mode | None = None
+
+
+@dataclass
+class NaiveLedger:
+    """The known facts. ``nodes`` are those that exist now."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    unhealthy: dict[str, frozenset[int]] = field(default_factory=dict)
+    held: dict[str, NaiveReservation] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+
+    def sees(self, pod: Pod) -> None:
+        """The API shows a pod with sound demand."""
+        assert isinstance(pod.demand, Demand)
+        self.waiting.pop(pod.uid, None)
+        before = self.held.get(pod.uid)
+        if pod.finished:
+            self.held.pop(pod.uid, None)
+        elif pod.node is None:
+            if pod.nominated is not None and not pod.terminating:
+                self.waiting[pod.uid] = pod.nominated
+        elif before is None or before.node != pod.node:
+            self.held[pod.uid] = NaiveReservation(
+                pod.node, pod.demand, pod.claim, settled=True, mode=pod.mode
+            )
+        elif not before.settled:
+            self.held[pod.uid] = replace(before, claim=pod.claim, settled=True, mode=pod.mode)
+
+    def reserves(self, uid: str, held: NaiveReservation) -> None:
+        """Bind has decided."""
+        self.held[uid] = held
+
+    def hears_yes(self, uid: str) -> None:
+        """The API has accepted the bind."""
+        if uid in self.held:
+            self.held[uid] = replace(self.held[uid], settled=True)
+
+    def hears_no(self, uid: str) -> None:
+        """The API has certainly not carried out the bind."""
+        if uid in self.held and not self.held[uid].settled:
+            del self.held[uid]
+
+    def loses(self, uid: str) -> None:
+        """The pod is gone."""
+        self.held.pop(uid, None)
+        self.waiting.pop(uid, None)
+
+    def lies_on(self, uid: str) -> set[int]:
+        """The GPUs that a pod counts against: node annotation first, then the claim; all of them if in doubt.
+
+        A pod that asks for zero is given no card, so it counts on none.
+        """
+        held = self.held[uid]
+        if held.demand.mem == 0:
+            return set()
+        node = self.nodes[held.node]
+        everywhere = {card.index for card in node.cards}
+        if uid in node.assigned:
+            said = dict(node.assigned[uid])
+        else:
+            said = {index: share.mem for index, share in held.claim or ()}
+        part = held.demand.mem // held.demand.cards
+        sound = len(said) == held.demand.cards and said.keys() <= everywhere and set(said.values()) == {part}
+        return set(said) if sound else everywhere
+
+    def free(self, name: str, index: int) -> tuple[int, int]:
+        """Units and percent of compute that a card has left; less than nothing if it is over-committed."""
+        node = self.nodes[name]
+        card = next(card for card in node.cards if card.index == index)
+        mem = 0 if card.whole_gpu_pods else card.units
+        core = 100 if node.mode in ("core_mem", "mps") and not card.whole_gpu_pods else 0
+        for uid, held in self.held.items():
+            if held.node == name and index in self.lies_on(uid):
+                mem -= held.demand.mem // held.demand.cards
+                core -= held.demand.core // held.demand.cards
+        return mem, core
+
+    def on_card(self, name: str, index: int) -> list[NaiveReservation]:
+        """The pods that count on a card of a node that is there."""
+        return [h for uid, h in self.held.items() if h.node == name and index in self.lies_on(uid)]
+
+    def is_open(self, name: str, index: int) -> bool:
+        """Whether a GPU takes pods: healthy, not over-committed, of one mode, below the maximum of pods.
+
+        A card that a pod has as a whole GPU takes none.
+        """
+        node = self.nodes[name]
+        card = next(card for card in node.cards if card.index == index)
+        healthy = card.healthy and not card.whole_gpu_pods
+        listed = index in self.unhealthy.get(name, ())
+        here = self.on_card(name, index)
+        alike = {held.mode for held in here} <= {None, node.mode}
+        more = node.pods_per_card == 0 or len(here) < node.pods_per_card
+        return healthy and not listed and alike and more and min(self.free(name, index)) >= 0

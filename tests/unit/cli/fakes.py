@@ -1,0 +1,127 @@
+"""An API server that knows lists of nodes and pods, and exporters behind it, over loopback; and its tools."""
+
+import asyncio
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from gpushare.__main__ import command
+from gpushare.cli.lazy import run
+from tests.builders.api_objects import Json
+
+EXPORTERS = "/api/v1/namespaces/kube-system/pods"
+
+
+class Api:
+    """Lists, single nodes, and watches that tell what is put into ``news``."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.pods: list[Any] = []
+        self.page_size = 100
+        self.garbage = False
+        self.queries: list[dict[str, str]] = []
+        self.news: asyncio.Queue[Json] = asyncio.Queue()
+        self.node_news: asyncio.Queue[Json] = asyncio.Queue()
+        self.kubeconfig = ""
+        self.exporters: dict[str, str | None] = {}
+
+    def application(self) -> web.Application:
+        application = web.Application()
+        application.router.add_get("/api/v1/nodes", self._nodes)
+        application.router.add_get("/api/v1/nodes/{name}", self._node)
+        application.router.add_get("/api/v1/pods", self._pods)
+        application.router.add_get(EXPORTERS, self._exporters)
+        application.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
+        application.router.add_get(f"{EXPORTERS}/{{name}}:12348/proxy/metrics", self._page)
+        return application
+
+    async def _nodes(self, request: web.Request) -> web.StreamResponse:
+        return await self._serve(request, self.nodes, self.node_news)
+
+    async def _pods(self, request: web.Request) -> web.StreamResponse:
+        wanted = {"namespace": request.match_info.get("namespace")}
+        for term in request.query.get("fieldSelector", "").split(","):
+            if term.startswith("metadata.name="):
+                wanted["name"] = term.partition("=")[2]
+        pods = [each for each in self.pods if _has(each, wanted)]
+        return await self._serve(request, pods, self.news)
+
+    async def _exporters(self, request: web.Request) -> web.Response:
+        self.queries.append(dict(request.query))
+        _, _, only = request.query["fieldSelector"].partition("spec.nodeName=")
+        nodes = [node for node in self.exporters if only in ("", node)]
+        items = [{"metadata": {"name": f"e-{node}"}, "spec": {"nodeName": node}} for node in nodes]
+        return web.json_response({"items": items})
+
+    async def _page(self, request: web.Request) -> web.Response:
+        """None stands for an exporter that the API server cannot reach."""
+        page = self.exporters[request.match_info["name"].removeprefix("e-")]
+        if page is None:
+            return web.json_response({"message": "error trying to reach service"}, status=503)
+        return web.Response(text=page)
+
+    async def _serve(
+        self, request: web.Request, items: list[Any], news: asyncio.Queue[Json]
+    ) -> web.StreamResponse:
+        self.queries.append(dict(request.query))
+        if "watch" in request.query:
+            return await self._watch(request, news)
+        if self.garbage:
+            return web.json_response({"items": 7})
+        start = int(request.query.get("continue", "0"))
+        end = start + self.page_size
+        token = str(end) if end < len(items) else ""
+        return web.json_response(
+            {"items": items[start:end], "metadata": {"resourceVersion": "1", "continue": token}}
+        )
+
+    async def _watch(self, request: web.Request, news: asyncio.Queue[Json]) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(json.dumps(await news.get()).encode() + b"\n")
+
+    async def _node(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        for item in self.nodes:
+            if item["metadata"]["name"] == name:
+                return web.json_response(item)
+        refusal = {"message": f'nodes "{name}" not found', "reason": "NotFound", "code": 404}
+        return web.json_response(refusal, status=404)
+
+
+def _has(pod: Json, wanted: dict[str, str | None]) -> bool:
+    return all(value is None or pod["metadata"][key] == value for key, value in wanted.items())
+
+
+def kubeconfig(folder: Path, server: str) -> str:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+async def call(api: Api, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a program that ends by itself."""
+    return await asyncio.to_thread(_call, [*arguments, "--kubeconfig", api.kubeconfig])
+
+
+def _call(arguments: list[str]) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as end:
+        run(command, arguments)
+    assert isinstance(end.value.code, int)
+    return end.value.code, out.getvalue(), err.getvalue()

@@ -1,0 +1,107 @@
+"""A node state with its allocator and their collaborators, without running jobs; the test is the kubelet."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gpushare.deviceplugin.api.projection import Projector
+from gpushare.deviceplugin.api.writer import ApiWriter
+from gpushare.deviceplugin.core.reconcile import ServedContainer
+from gpushare.deviceplugin.core.response import ResponseSettings
+from gpushare.deviceplugin.core.shared_gpus import SharedGpus
+from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
+from gpushare.deviceplugin.isolation.manager import EnforcementManager
+from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
+from gpushare.deviceplugin.kubelet.client import KubeletClient
+from gpushare.deviceplugin.kubelet.plugins import CorePlugin, MemPlugin
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.release import CardReleaser
+from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
+from gpushare.deviceplugin.watchdog import Watchdog
+from gpushare.isolation.layout import IsolationDirs
+from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from gpushare.model.own_node import GpuPod, OwnNode
+from gpushare.mps.layout import MpsDirs as MpsFolders
+from gpushare.ports import Event
+from tests.builders.gpu_pods import NODE, cards
+from tests.unit.deviceplugin.fakes import FakeNodeApi
+
+
+class AgentFixture:
+    """``named`` and ``whole`` are the gpu-mem devices and whole GPUs in the kubelet's checkpoint.
+
+    ``names`` are the pods that the kubelet has admitted, ``alive`` the pods that have a cgroup.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *units: int,
+        poison: bool = False,
+        alive: Iterable[str] = (),
+        patience_s: float = 0.3,
+        paces: bool = False,
+    ) -> None:
+        self.named: tuple[ServedContainer, ...] | None = ()
+        self.names: frozenset[str] | None = None
+        self.whole: dict[str, frozenset[str]] = {}
+        self.alive = set(alive)
+        self.notes: list[Event] = []
+        self.strange: list[GpuPod] = []
+        self.slow_s = 0.0
+        self.record = Record(folder, MemoryUnit.GIB)
+        self.metrics = PluginMetrics()
+        self.watchdog = Watchdog(self.metrics)
+        self.node_state = NodeState(NODE, self.record.read(), self._recorded)
+        self.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(*units)))
+        self.node_state.update_node(OwnNode(NODE), None)
+        self.node_state.mark_synced()
+        self.releaser = CardReleaser(self.node_state, lambda uids: uids & self.alive, start_grace_s=0)
+        folders = IsolationDirs(folder / "libraries", folder / "state")
+        mps = MpsFolders(folder / "mps", folder / "shm")
+        self.keeper = EnforcementManager(
+            self.node_state, self.record, EnforcementFiles(folders), MpsStatus(mps), self.metrics, paces=paces
+        )
+        style = ResponseSettings(DeviceListStrategy.ENV, folders=folders, mps=mps)
+        self.allocator = Allocator(
+            self.node_state,
+            self.releaser,
+            self.keeper,
+            AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, patience_s=patience_s),
+            kubelet=KubeletClient(self.ask, self.ask_names),
+            tell=self.notes.append,
+            watchdog=self.watchdog,
+        )
+        self.api = FakeNodeApi()
+        self.publisher = ApiWriter(self.api, self.metrics, self.watchdog)
+        self.projector = Projector(
+            self.node_state, self.publisher, self.metrics, style, record_event=self.notes.append
+        )
+        self.mem = MemPlugin(self.node_state, self.allocator)
+        self.core = CorePlugin(self.node_state, self.allocator)
+
+    def _recorded(self) -> KubeletAllocations | None:
+        return None if self.named is None else KubeletAllocations(self.named, self.whole)
+
+    async def ask(self) -> list[GpuPod]:
+        await asyncio.sleep(self.slow_s)
+        return self.strange
+
+    async def ask_names(self) -> frozenset[str] | None:
+        return self.names
+
+    def come(self, *gpu_pods: GpuPod) -> None:
+        self.node_state.update_pods([Upserted(each.pod.uid, each) for each in gpu_pods])
+
+    def go(self, uid: str) -> None:
+        self.node_state.update_pods([Deleted(uid)])
+
+    def confirm(self, uid: str, units: int, lead: str, container: str = "main") -> None:
+        self.named = (*(self.named or ()), ServedContainer(uid, container, lead, units))
+        self.node_state.refresh()
+
+
+def ids(card: int, *numbers: int) -> Sequence[str]:
+    return [f"GPU-{card}-_-{number}" for number in numbers]
