@@ -85,12 +85,12 @@ def test_an_assets_folder_gives_what_it_holds(tmp_path: Path, variable: str) -> 
 
 
 def test_a_variable_that_names_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"TESTBED_ETCD names .*/none, which is no file"):
+    with pytest.raises(ConfigError, match=r"TESTBED_ETCD names .*/none, which is not a file"):
         binaries.own(TOOLS["etcd"], {"TESTBED_ETCD": str(tmp_path / "none")})
 
 
 def test_a_folder_variable_that_names_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"TESTBED_ASSETS names .* no folder"):
+    with pytest.raises(ConfigError, match=r"TESTBED_ASSETS names .* not a folder"):
         binaries.own(TOOLS["etcd"], {"TESTBED_ASSETS": str(tmp_path / "none")})
 
 

@@ -51,7 +51,7 @@ def test_a_group_that_stays_is_named(root: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cgroups, "_REMOVE_S", 0.0)
     (root / "cpu" / "bed.a").mkdir()
     (root / "cpu" / "bed.a" / "busy").touch()
-    with pytest.raises(TestbedError, match=r"cannot remove .*bed\.a: .*end the processes in it"):
+    with pytest.raises(TestbedError, match=r"cannot remove .*bed\.a: .*stop the processes in it"):
         cgroups.remove("bed.a", root)
 
 

@@ -29,7 +29,7 @@ def test_the_users_own_comes_first_then_that_of_the_path_then_the_unpacked(tmp_p
 
 def test_without_any_the_way_out_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        TestbedError, match=r"no prometheus: run \.ci/packages test .* or name one in TESTBED_PROM"
+        TestbedError, match=r"prometheus is missing: run \.ci/packages test .* or set TESTBED_PROM"
     ):
         program("prometheus", {"PATH": str(tmp_path), "GPUSHARE_CACHE": str(tmp_path)})
 

@@ -9,7 +9,7 @@ import yaml
 from gpushare import contract
 from gpushare.errors import ConfigError
 from testbed.control_plane.nodes import Card, SimNode, card_list, gpu_pod, node_object
-from testbed.control_plane.stages import SLOW_DELETE, braked, kwok_config, read_stages
+from testbed.control_plane.stages import SLOW_DELETE, delayed, kwok_config, read_stages
 
 NAME = "cn-zhangjiakou.192.168.3.184"
 
@@ -93,7 +93,7 @@ def stage(name: str) -> dict[str, object]:
 
 
 def test_a_braked_stage_skips_pods_with_the_annotation() -> None:
-    expressions = braked(stage("pod-delete"))["spec"]["selector"]["matchExpressions"]
+    expressions = delayed(stage("pod-delete"))["spec"]["selector"]["matchExpressions"]
     assert expressions[0]["operator"] == "Exists"
     assert expressions[1] == {
         "key": f'.metadata.annotations["{SLOW_DELETE}"]',
@@ -103,7 +103,7 @@ def test_a_braked_stage_skips_pods_with_the_annotation() -> None:
 
 
 def test_a_stage_without_brake_stays_as_it_is() -> None:
-    assert braked(stage("pod-complete")) == stage("pod-complete")
+    assert delayed(stage("pod-complete")) == stage("pod-complete")
 
 
 def test_kwok_reads_its_settings_and_all_stages() -> None:
