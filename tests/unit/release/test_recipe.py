@@ -79,7 +79,7 @@ def test_what_cannot_be_a_registry_is_refused(registry: str) -> None:
 
 
 def test_a_platform_has_an_operating_system() -> None:
-    with pytest.raises(ConfigError, match="'arm64' is none"):
+    with pytest.raises(ConfigError, match="'arm64' is invalid"):
         Order(base="python", platforms=("arm64",))
 
 
