@@ -31,14 +31,20 @@ def cli() -> None:
 
 @cli.command()
 def digests() -> None:
-    """Print the digests of the services, as an output of a pipeline step."""
+    """Print the digests of the images.
+
+    The format is an output of a pipeline step.
+    """
     found = {name: reference.rpartition("@")[2] for name, reference in references().items()}
     click.echo(f"digests={json.dumps(found)}")
 
 
 @cli.command()
 def sbom() -> None:
-    """Write the Python packages of each image to dist/<service>.cdx.json (CycloneDX)."""
+    """Write the SBOM of each image.
+
+    The file dist/<service>.cdx.json lists its Python packages (CycloneDX).
+    """
     _LISTS.mkdir(exist_ok=True)
     for service in references():
         text = asyncio.run(run_text(sbom_command(_uv(), service), _STEP_S, cwd=ROOT))

@@ -49,7 +49,10 @@ def cli() -> None:
 def up(
     name: str, scheduler: str, scheduler_config: Path | None, *, audit: bool, nodes: int, cards: int
 ) -> None:
-    """Start a testbed, leave it running, and print the path of its kubeconfig."""
+    """Start a testbed and leave it running.
+
+    Prints the path of its kubeconfig.
+    """
     config = scheduler_config.read_text() if scheduler_config else None
     version = None if scheduler == "none" else scheduler
     plan = Testbed(name, SchedulerSpec(version, config=config), audit=audit, bound=False)

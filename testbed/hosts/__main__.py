@@ -15,7 +15,10 @@ from testbed.system.folders import bed_folder, cache_root
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m testbed.hosts", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m testbed.hosts",
+        description="Start or stop hosts; `up` prints the path of the inventory.",
+    )
     parser.add_argument("--name", default="hosts", help="name of the set of hosts")
     parser.add_argument("verb", choices=("up", "down"), help="start new hosts, or stop them")
     arguments = parser.parse_args()
