@@ -1,8 +1,7 @@
-"""Images of the services, as the pipeline builds them, for registries and for the testbed's nodes.
+"""Images of the services, for registries and for nodes of the testbed.
 
-What belongs here: building with podman from the Containerfile at the project's root, digests, archives
-that containerd takes. What does not: what is inside an image (the Containerfile), and the nodes
-(``testbed.kubelets``).
+What belongs here: building with podman from the Containerfile, digests, and archives for containerd. What
+does not: the content of the images (the Containerfile), and the nodes (``testbed.kubelets``).
 
     images = await ensure()
     await load(node, images)

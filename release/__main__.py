@@ -1,6 +1,6 @@
-"""``make images``: build, print sizes, write the digests for Pulumi, and push where asked to.
+"""``make images``: builds images, prints their sizes, writes their digests, and pushes them on request.
 
-What belongs here: arguments, which come from make's variables, and what is printed.
+What belongs here: arguments, which are variables of make, and output.
 """
 
 import asyncio
@@ -20,16 +20,35 @@ DIGESTS: Final = "images.json"
 
 @click.command()
 @click.option(
-    "--registry", envvar="REGISTRY", default=REGISTRY, show_default=True, help="Where images belong."
+    "--registry",
+    envvar="REGISTRY",
+    default=REGISTRY,
+    show_default=True,
+    help="Registry in the names of images.",
 )
-@click.option("--base-image", envvar="BASE_IMAGE", default="", help="Made with apt where none is given.")
 @click.option(
-    "--compiler-image", envvar="COMPILER_IMAGE", default="", help="With gcc and make, for the library."
+    "--base-image",
+    envvar="BASE_IMAGE",
+    default="",
+    help="Image with Python 3.11 or later; default: built from apt packages.",
 )
-@click.option("--platforms", envvar="PLATFORMS", default="", help="Like linux/amd64,linux/arm64.")
-@click.option("--source", envvar="IMAGE_SOURCE", default="", help="Address of the repository, for a label.")
-@click.option("--push", "publish", envvar="PUSH", is_flag=True, help="Copy the images to the registry.")
-@click.option("--output", type=click.Path(path_type=Path), default=ROOT / DIGESTS, help="File for digests.")
+@click.option(
+    "--compiler-image",
+    envvar="COMPILER_IMAGE",
+    default="",
+    help="Image with gcc and make, for the isolation library.",
+)
+@click.option(
+    "--platforms",
+    envvar="PLATFORMS",
+    default="",
+    help="Such as linux/amd64,linux/arm64; default: this machine's.",
+)
+@click.option("--source", envvar="IMAGE_SOURCE", default="", help="URL of the repository, for a label.")
+@click.option("--push", "publish", envvar="PUSH", is_flag=True, help="Push the images to the registry.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), default=ROOT / DIGESTS, help="JSON file for the digests."
+)
 def cli(
     registry: str,
     base_image: str,
@@ -48,14 +67,14 @@ def cli(
 
 
 def report(images: Images) -> str:
-    """One line for each image: what a pull moves, and its name."""
+    """Return one line for each image: download size and name."""
     return "\n".join(
         f"{images.sizes[name] / 1e6:6.1f} MB  {reference}" for name, reference in images.references.items()
     )
 
 
 def main() -> None:
-    """Run the command line; expected failures are one line on stderr."""
+    """Run the command line; print expected errors as one line on stderr."""
     try:
         cli(prog_name="python -m release")
     except GpuShareError as error:

@@ -1,7 +1,7 @@
-"""Base images from the packages of this machine's own Debian or Ubuntu, where no registry is reached.
+"""Base images from the Debian or Ubuntu packages of this machine, for builds without a registry.
 
-One stands in for ``python:…-slim``: glibc, a shell, Python with ``venv``, and no apt. The other stands in
-for ``gcc``. The same packages give the same bytes.
+One replaces ``python:…-slim``: glibc, a shell, Python with ``venv``, and no apt. The other replaces
+``gcc``. The same packages give the same bytes.
 """
 
 import hashlib
@@ -17,25 +17,25 @@ from testbed.system.process import run_text
 
 @dataclass(frozen=True)
 class Kind:
-    """What a base is for, and its packages besides the essential ones."""
+    """The name of a base, and its packages in addition to the essential ones."""
 
     name: str
     packages: str
 
 
-# Wheels in C++ want libstdc++; without usr-is-merged, perl and all its modules come along.
+# Wheels in C++ require libstdc++; without usr-is-merged, perl and all its modules are installed.
 RUNTIME: Final = Kind("base", "libstdc++6,python3,python3-venv,usr-is-merged")
 COMPILER: Final = Kind("compiler", "gcc,libc6-dev,make,usr-is-merged")
 
 _LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
 _CLEAN: Final = 'rm -rf "$1"/var/cache/* "$1"/var/lib/apt/lists/* "$1"/var/log/*'
 _NO_BYTECODE: Final = 'find "$1/usr" -name __pycache__ -prune -exec rm -rf {} +'
-"""The Containerfile compiles, by content and not by time."""
+"""The Containerfile compiles bytecode that is checked by content, not by time."""
 _MAKER: Final = (
     "mmdebstrap",
     "--quiet",
     "--variant=essential",
-    # Where the packages expect it, /bin is a link from the first moment on.
+    # Packages expect that /bin is a link from the start.
     "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
     *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT),
     f"--customize-hook={_CLEAN}",
@@ -54,35 +54,35 @@ _SHORT_S: Final = 60.0
 
 
 def sources(apt: Path) -> Path:
-    """The list of the distribution's own archives, without what was added to the machine."""
+    """Return the file with the archives of the distribution, without those added to the machine."""
     known = [apt / f"sources.list.d/{name}.sources" for name in ("debian", "ubuntu")] + [apt / "sources.list"]
     for path in known:
         if path.is_file():
             return path
-    raise TestbedError(f"{apt} has no list of Debian's or Ubuntu's archives: give a BASE_IMAGE")
+    raise TestbedError(f"{apt} has no list of Debian or Ubuntu archives: set BASE_IMAGE")
 
 
 def codename(release: str) -> str:
-    """The name of the release, from the text of /etc/os-release."""
+    """Return the codename of the distribution from the text of /etc/os-release."""
     for line in release.splitlines():
         if line.startswith("VERSION_CODENAME="):
             return line.partition("=")[2].strip('"')
-    raise TestbedError("/etc/os-release names no VERSION_CODENAME: give a BASE_IMAGE")
+    raise TestbedError("/etc/os-release has no VERSION_CODENAME: set BASE_IMAGE")
 
 
 def command(suite: str, tar: Path, listed: Path, kind: Kind = RUNTIME) -> list[str]:
-    """What makes the root folder as a tar."""
+    """Return the command that creates the root folder as a tar."""
     return [*_MAKER, f"--include={kind.packages}", suite, str(tar), str(listed)]
 
 
 def name(suite: str, kind: Kind = RUNTIME) -> str:
-    """The name of a base in a store; another recipe is another name."""
+    """Return the name of a base in a store, which depends on the recipe."""
     recipe = hashlib.sha256("\0".join((*_MAKER, kind.packages, _IMAGE)).encode())
     return f"localhost/gpushare-{kind.name}:{suite}-{recipe.hexdigest()[:12]}"
 
 
 async def ensure(store: Store, cache: Path, kind: Kind = RUNTIME) -> str:
-    """Return the name of a base, which is in the store then; its tar is kept in ``cache``."""
+    """Build a base unless the store has it, and return its name; its tar is kept in ``cache``."""
     suite = codename(_RELEASE.read_text())
     image = name(suite, kind)
     if (await run_text(store.command("images", "--quiet", image), _SHORT_S)).strip():

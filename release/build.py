@@ -1,7 +1,7 @@
-"""Building what is missing, once: images in a layout on disk, from there to registries and nodes.
+"""Builds images into a layout on disk, and copies them from there to registries and nodes.
 
-What belongs here: the order of steps and what is kept between them. What does not: podman's command
-lines (``release.podman``) and the base (``release.base``).
+What belongs here: the order of steps and the cache. What does not: the command lines of podman
+(``release.podman``) and the base (``release.base``).
 """
 
 import asyncio
@@ -31,15 +31,15 @@ from testbed.system.process import run_text
 _BUILD_S: Final = 3600.0
 _SHORT_S: Final = 60.0
 _KEPT: Final = 3
-"""Builds, of about 130 MB each, that stay in the cache."""
+"""Number of builds in the cache, about 130 MB each."""
 
 
 @dataclass(frozen=True)
 class Images:
-    """What was built: ``references`` are service to ``<registry>/<service>@<digest>``.
+    """Built images: ``references`` maps services to ``<registry>/<service>@<digest>``.
 
-    ``folder`` is an OCI image layout with all of them; it stays for the next few builds. ``sizes`` are
-    the bytes of a pull.
+    ``folder`` is an OCI image layout with all of them; later builds remove it. ``sizes`` are the bytes of a
+    pull.
     """
 
     references: Mapping[str, str]
@@ -48,10 +48,10 @@ class Images:
 
 
 async def ensure(order: Order | None = None) -> Images:
-    """Return the images of the sources as they are, built first where they were not yet.
+    """Return the images of the current sources; build them first if needed.
 
-    Progress goes to stderr. Raises TestbedError that names what this machine lacks, or with the words
-    of the step that failed.
+    Progress is printed to stderr. Raises TestbedError with missing requirements of this machine, or with the
+    output of the step that failed.
     """
     order = order or Order()
     cache = cache_root() / "images"
@@ -65,7 +65,7 @@ async def ensure(order: Order | None = None) -> Images:
 
 
 async def load(node: KubeletNode, images: Images) -> None:
-    """Put the images into a node's containerd, under their references, as if they had been pulled."""
+    """Load the images into the containerd of a node under their references, as if pulled."""
     with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
         path = Path(archive.name)
         await asyncio.to_thread(layout.pack, images.folder, images.references, path)
@@ -73,9 +73,9 @@ async def load(node: KubeletNode, images: Images) -> None:
 
 
 async def push(order: Order) -> Images:
-    """Return the images, which are in the order's registry then, under these very digests.
+    """Push the images to the registry of the order with the same digests, and return them.
 
-    Who may push is skopeo's own affair (``skopeo login``).
+    Credentials are those of skopeo (``skopeo login``).
     """
     needs.look_for_push()
     images = await ensure(order)
@@ -87,7 +87,7 @@ async def push(order: Order) -> Images:
 
 
 async def revision() -> str:
-    """The commit that the sources came with; empty where they were changed since, or are in no checkout."""
+    """Return the last commit of the sources; empty for uncommitted changes, or without a checkout."""
     names = [path for path in (*recipe.SOURCES, recipe.CONTAINERFILE) if (ROOT / path).exists()]
     try:
         changed = await run_text(["git", "status", "--porcelain", "--", *names], _SHORT_S, cwd=ROOT)
@@ -99,9 +99,7 @@ async def revision() -> str:
 
 async def _build_layout(order: Order, cache: Path, folder: Path) -> None:
     started = time.monotonic()
-    _say(
-        "building images; about 2 minutes on 2 cores where nothing is cached, 30 s where only sources changed"
-    )
+    _say("building images: about 2 minutes on 2 cores with an empty cache, 30 s if only sources changed")
     needs.look(order.base)
     store = _store(order, cache)
     await _build_all(order, store, cache)
@@ -137,9 +135,9 @@ async def _build_all(order: Order, store: Store, cache: Path) -> None:
 
 
 async def _labels(order: Order) -> list[str]:
-    """Labels that the Containerfile cannot know."""
-    marks = {"version": __version__, "revision": await revision(), "source": order.source}
-    return [f"--label=org.opencontainers.image.{name}={value}" for name, value in marks.items() if value]
+    """Return the labels that are not in the Containerfile."""
+    values = {"version": __version__, "revision": await revision(), "source": order.source}
+    return [f"--label=org.opencontainers.image.{name}={value}" for name, value in values.items() if value]
 
 
 def _images(order: Order, folder: Path) -> Images:
@@ -149,19 +147,19 @@ def _images(order: Order, folder: Path) -> Images:
 
 
 def _store(order: Order, cache: Path) -> Store:
-    """The store for one set of dependencies; others are removed, so that they do not pile up."""
+    """Return the store for the current dependencies; remove other stores."""
     lock, containerfile = ((ROOT / name).read_text() for name in ("uv.lock", recipe.CONTAINERFILE))
     folder = cache / "stores" / _short(f"{order.base}\0{order.compiler}\0{lock}\0{containerfile}")
     for other in folder.parent.glob("*"):
         if other != folder:
             shutil.rmtree(other)
-    # Podman wants the same one each time.
+    # Podman requires the same folder for a store each time.
     volatile = Path("/run" if os.geteuid() == 0 else "/tmp")  # noqa: S108 - as podman does
     return Store(folder, volatile / f"gpushare-{_short(str(folder))}")
 
 
 def _prune(built: Path) -> None:
-    """Keep the last builds."""
+    """Remove all but the last builds."""
     for old in sorted(built.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
         shutil.rmtree(old)
 

@@ -1,8 +1,8 @@
-"""Images as files: the OCI image layout that podman writes, and archives of it that containerd takes.
+"""Images as files: the OCI image layout that podman writes, and its archive for containerd.
 
 What belongs here: reading digests and sizes, naming, packing. What does not: building.
-Source of the formats: the OCI image specification, ``image-layout.md`` and ``manifest.md``; the
-annotation by which containerd names what it imports is its own.
+Source of the formats: the OCI image specification, ``image-layout.md`` and ``manifest.md``; the annotation
+with the name of an imported image is specific to containerd.
 """
 
 import io
@@ -19,12 +19,12 @@ _BLOBS: Final = "blobs/sha256"
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The digest of each image in the layout, by the name that it was pushed with."""
+    """Return name → digest of the images in the layout."""
     return {entry["annotations"][_REF_NAME]: entry["digest"] for entry in _entries(folder)}
 
 
 def size(folder: Path, digest: str) -> int:
-    """Bytes that a pull of an image moves, with all its platforms: manifest, configuration, layers."""
+    """Return the bytes of a pull of all platforms of an image: manifest, configuration, layers."""
     file = _blob(folder, digest)
     manifest = json.loads(file.read_bytes())
     if "manifests" in manifest:
@@ -34,7 +34,7 @@ def size(folder: Path, digest: str) -> int:
 
 
 def pack(folder: Path, references: Mapping[str, str], archive: Path) -> None:
-    """Write the layout as a tar in which each image has its full name (``references``: name to that)."""
+    """Write the layout as a tar with full names of images (``references``: name → full name)."""
     with tarfile.open(archive, "w") as tar:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and path.name != INDEX:
@@ -46,7 +46,7 @@ def pack(folder: Path, references: Mapping[str, str], archive: Path) -> None:
 
 
 def named(index: Mapping[str, Any], references: Mapping[str, str]) -> str:
-    """The layout's index with the full names of images."""
+    """Return the index of the layout with full names of images."""
     entries = [
         {**entry, "annotations": {_IMAGE_NAME: references[entry["annotations"][_REF_NAME]]}}
         for entry in index["manifests"]

@@ -1,6 +1,6 @@
-"""What building images needs of the machine, and what to do where it is missing.
+"""Checks the requirements of building images on this machine.
 
-What belongs here: looking. What does not: installing (``.ci/bootstrap``).
+What does not belong here: installing them (``.ci/packages``).
 """
 
 import shutil
@@ -11,17 +11,17 @@ from testbed.errors import TestbedError
 _BUILDER: Final = "podman"
 _BASE_MAKER: Final = "mmdebstrap"
 _PUSHER: Final = "skopeo"
-_OTHER_BASE: Final = ", or give a BASE_IMAGE with Python 3.11 or later"
+_OTHER_BASE: Final = ", or set BASE_IMAGE to an image with Python 3.11 or later"
 
 
 def look(base: str = "") -> None:
-    """Raise TestbedError that names what is missing for images on ``base``, apt's own where empty."""
+    """Raise TestbedError with what is missing for images on ``base``; empty: built from apt packages."""
     missing = _missing(_BUILDER) if base else _missing(_BUILDER, _BASE_MAKER)
     _refuse("built", missing, _OTHER_BASE if _BASE_MAKER in missing else "")
 
 
 def look_for_push() -> None:
-    """Raise TestbedError where images cannot be pushed from here."""
+    """Raise TestbedError if images cannot be pushed from this machine."""
     _refuse("pushed", _missing(_PUSHER))
 
 

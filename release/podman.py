@@ -1,4 +1,4 @@
-"""Podman's and skopeo's command lines, on a store of our own: the user's images are not touched.
+"""The command lines of podman and skopeo, on a separate store, so that images of the user do not change.
 
 Pure. What does not belong here: running them (``release.build``).
 """
@@ -10,26 +10,26 @@ from typing import Final
 
 _LOCAL: Final = "localhost/gpushare"
 _LIST: Final = "all"
-"""Stands for all platforms of an image."""
+"""Tag of the list of manifests of all platforms."""
 _EPOCH: Final = "--timestamp=0"
-"""The same files give the same digest, whenever they are built."""
+"""Equal files give equal digests at any time."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """Where podman keeps images and layers.
+    """The folders of podman for images and layers.
 
-    ``folder`` outlives a reboot, ``run`` need not; podman takes no more than 50 characters for it.
+    ``folder`` must survive a reboot, ``run`` need not; podman allows at most 50 characters for ``run``.
     """
 
     folder: Path
     run: Path
 
     def command(self, *words: str) -> list[str]:
-        """A podman command on this store."""
-        where = [f"--root={self.folder}", f"--runroot={self.run}"]
-        # Nothing is run but builds, so the host's control groups need no manager.
-        return ["podman", *where, "--storage-driver=overlay", "--cgroup-manager=cgroupfs", *words]
+        """Return a podman command on this store."""
+        folders = [f"--root={self.folder}", f"--runroot={self.run}"]
+        # Only builds run, so no manager of cgroups is needed.
+        return ["podman", *folders, "--storage-driver=overlay", "--cgroup-manager=cgroupfs", *words]
 
     def build(
         self,
@@ -40,10 +40,10 @@ class Store:
         secrets: Mapping[str, Path] | None = None,
         flags: Sequence[str] = (),
     ) -> list[str]:
-        """Build ``folder`` with ``containerfile`` to the image ``name``.
+        """Return the command that builds ``folder`` with ``containerfile`` to the image ``name``.
 
-        Commands of the build run in a plain chroot on the host's network: containers of their own need
-        rights that not every build machine gives.
+        Commands of the build run in a chroot on the network of the host: containers would require privileges
+        that not every build machine grants.
         """
         return self.command(
             "build",
@@ -62,31 +62,31 @@ class Store:
         )
 
     def forget(self, service: str) -> list[str]:
-        """Remove the list of manifests of an earlier build; fails where there is none."""
+        """Return the command that removes the list of manifests of an earlier build, which must exist."""
         return self.command("manifest", "rm", stage_name(service, _LIST))
 
     def join(self, service: str, platforms: Sequence[str]) -> list[str]:
-        """Make a list of manifests out of a service's images for several platforms."""
+        """Return the command that creates a list of manifests from the images of several platforms."""
         parts = [f"containers-storage:{stage_name(service, platform)}" for platform in platforms]
         return self.command("manifest", "create", stage_name(service, _LIST), *parts)
 
     def export(self, service: str, layout: Path, *, several: bool) -> list[str]:
-        """Add a service's image, compressed, to an OCI layout, as what a registry would take."""
+        """Return the command that adds the compressed image of a service to an OCI layout."""
         verb = ["manifest", "push", "--all"] if several else ["push", "--compression-format=gzip"]
         name = stage_name(service, _LIST if several else "")
         return self.command(*verb, "--quiet", "--format=oci", name, f"oci:{layout}:{service}")
 
 
 def copy(source: str, target: str) -> list[str]:
-    """Copy an image with all its platforms to a registry, byte for byte."""
+    """Return the command that copies an image with all its platforms to a registry, byte for byte."""
     return ["skopeo", "copy", "--quiet", "--all", "--preserve-digests", source, target]
 
 
 def stage_name(stage: str, platform: str = "") -> str:
-    """What a stage is called in the store; for ``platform`` where several are built."""
+    """Return the name of a stage in the store; with ``platform`` if several are built."""
     return f"{_LOCAL}/{stage}" + (f":{platform.replace('/', '-')}" if platform else "")
 
 
 def platforms_or_own(platforms: Sequence[str]) -> Sequence[str]:
-    """The platforms to build for; the empty one is the machine's own."""
+    """Return the platforms to build for; the empty one is that of the machine."""
     return platforms or ("",)

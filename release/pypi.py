@@ -1,6 +1,6 @@
-"""How this machine reaches PyPI, told to a build as secrets, so that nothing of it stays in an image.
+"""Passes the PyPI settings of this machine to a build as secrets, so that no image contains them.
 
-What belongs here: which settings of pip, uv and proxies are passed on. What does not: the mounts, which
+What belongs here: the settings of pip, uv and proxies that are passed. What does not: the mounts, which
 are in the Containerfile.
 """
 
@@ -18,14 +18,14 @@ _PASSED: Final = re.compile(
     re.IGNORECASE,
 )
 _INDEXES: Final = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-"""Each program has its own name for the one thing."""
+"""Names of the same setting in uv and pip."""
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
 _SYSTEM_CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 _INSIDE: Final = "/run/secrets"
 
 
 def secrets(env: Mapping[str, str], folder: Path, root: Path = Path("/")) -> dict[str, Path]:
-    """Return secret id to file. Writes one of them, ``environment``, into ``folder``."""
+    """Return secret ID → file; write the secret ``environment`` into ``folder``."""
     home = Path(env.get("HOME", "/root"))
     found = {
         "certificates": _first(Path(env[name]) for name in _CERTIFICATES if env.get(name))
@@ -43,7 +43,7 @@ def secrets(env: Mapping[str, str], folder: Path, root: Path = Path("/")) -> dic
 
 
 def environment(env: Mapping[str, str], files: Iterable[str]) -> str:
-    """The settings as a shell script; ``files`` are the other secrets that there are."""
+    """Return the settings as a shell script; ``files`` are the IDs of the other secrets."""
     passed = {name: value for name, value in env.items() if _PASSED.fullmatch(name) and value}
     if index := next((env[name] for name in _INDEXES if env.get(name)), None):
         passed = {"UV_DEFAULT_INDEX": index, "PIP_INDEX_URL": index} | passed

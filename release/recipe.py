@@ -1,6 +1,6 @@
-"""What is built, and from what: the stages of the Containerfile, the key of a build, names of images.
+"""The inputs of a build: order, stages of the Containerfile, cache key; and the names of images.
 
-Pure but for reading the sources. What does not belong here: running podman (``release.podman``).
+Pure except for reading the sources. What does not belong here: running podman (``release.build``).
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from gpushare.errors import ConfigError
 ROOT: Final = Path(__file__).parents[1]
 CONTAINERFILE: Final = "Containerfile"
 SOURCES: Final = ("LICENSE", "README.md", "pyproject.toml", "uv.lock", "gpushare")
-"""What the build may read; .containerignore says so too."""
+"""Files that the build may read; .containerignore has the same list."""
 REGISTRY: Final = "registry.example.com/gpushare"
-"""Stands for a registry where nothing is pushed."""
+"""Registry in the names of images that are not pushed."""
 _RECIPE: Final = (CONTAINERFILE, ".containerignore", ".ci/bootstrap", "release")
 _STAGE: Final = re.compile(r"^FROM (\S+) AS (\S+)$", re.MULTILINE)
 _SERVICES_FROM: Final = "runtime"
@@ -29,13 +29,14 @@ _PLATFORM: Final = re.compile(r"linux/[a-z0-9]+(/[a-z0-9]+)?")
 
 @dataclass(frozen=True)
 class Order:
-    """What to build.
+    """Settings of a build.
 
-    ``base`` is an image with Python, apt's own where empty (``release.base``). ``compiler`` is one
-    with gcc and make; where empty, it is apt's own like the base, or for another base the Containerfile's.
-    ``platforms`` are like ``linux/arm64``, this machine's where empty; where given, an image is a list of
-    manifests. ``source`` is the address of the repository, for a label.
-    Raises ConfigError where the name of the registry or a platform cannot be one.
+    ``base`` is an image with Python; if empty, it is built from apt packages (``release.base``). ``compiler``
+    is an image with gcc and make; if both are empty, it is built like the base, otherwise the default is that
+    of the Containerfile. ``platforms`` are names such as ``linux/arm64``; if empty, that of this machine; if
+    not, each image is a list of manifests. ``source`` is the URL of the repository, for a label.
+
+    Raises ConfigError for an invalid registry or platform.
     """
 
     registry: str = REGISTRY
@@ -47,22 +48,24 @@ class Order:
     def __post_init__(self) -> None:
         if not _REGISTRY.fullmatch(self.registry):
             raise ConfigError(
-                f"REGISTRY: {self.registry!r} is no name of a registry; use small letters, like {REGISTRY}"
+                f"REGISTRY: {self.registry!r} is not a registry; use lower case, such as {REGISTRY}"
             )
         for platform in self.platforms:
             if not _PLATFORM.fullmatch(platform):
-                raise ConfigError(f"PLATFORMS: {platform!r} is none; use linux/amd64,linux/arm64")
+                raise ConfigError(f"PLATFORMS: {platform!r} is invalid; use linux/amd64,linux/arm64")
         if self.platforms and not self.base:
-            raise ConfigError("PLATFORMS needs BASE_IMAGE, a base that has them; apt's is this machine's")
+            raise ConfigError(
+                "PLATFORMS requires BASE_IMAGE: a base from apt packages has only this machine's platform"
+            )
 
 
 def services(containerfile: str) -> list[str]:
-    """The stages that are images of services."""
+    """Return the stages of the Containerfile that are images of services."""
     return [name for parent, name in _STAGE.findall(containerfile) if parent == _SERVICES_FROM]
 
 
 def uv_version(bootstrap: str) -> str:
-    """The version of uv that ``.ci/bootstrap`` installs."""
+    """Return the version of uv that ``.ci/bootstrap`` installs."""
     found = _UV_VERSION.search(bootstrap)
     if not found:
         raise ConfigError(".ci/bootstrap has no line UV_VERSION=…")
@@ -70,7 +73,7 @@ def uv_version(bootstrap: str) -> str:
 
 
 def key(order: Order, revision: str, root: Path = ROOT) -> str:
-    """Short name of a build: other sources, another recipe, base, platform or revision, another key."""
+    """Return the cache key of a build, from sources, recipe, base, compiler, platforms and revision."""
     digest = hashlib.sha256()
     for word in (order.base, order.compiler, *order.platforms, order.source, revision):
         digest.update(f"{word}\0".encode())
@@ -81,7 +84,7 @@ def key(order: Order, revision: str, root: Path = ROOT) -> str:
 
 
 def inputs(root: Path = ROOT, names: Sequence[str] = (*_RECIPE, *SOURCES)) -> Iterator[Path]:
-    """Every file that has a part in a build, in a fixed order."""
+    """Yield the input files of a build in a fixed order."""
     for name in names:
         top = root / name
         files = sorted(top.rglob("*")) if top.is_dir() else [top]
@@ -89,10 +92,10 @@ def inputs(root: Path = ROOT, names: Sequence[str] = (*_RECIPE, *SOURCES)) -> It
 
 
 def tag(key: str) -> str:
-    """The tag of a build in a registry: for people, and so that nothing is pruned there as untagged."""
+    """Return the tag of a build, so that a registry does not prune its images as untagged."""
     return f"{__version__}-{key}"
 
 
 def reference(registry: str, service: str, digest: str) -> str:
-    """The name of an image that no push can change."""
+    """Return the name of an image by digest."""
     return f"{registry}/{service}@{digest}"

@@ -1,6 +1,6 @@
-"""What goes with the images: lists of their Python packages, and signatures by digest.
+"""SBOMs and signatures of the images.
 
-What belongs here: running uv and cosign over what ``make images`` wrote down. What does not: building.
+What belongs here: running uv and cosign for the images in ``images.json``. What does not: building.
 """
 
 import asyncio
@@ -26,19 +26,25 @@ _STEP_S: Final = 300.0
 
 @click.group()
 def cli() -> None:
-    """Work on the images that images.json names."""
+    """Create SBOMs and signatures of the images in images.json."""
 
 
 @cli.command()
 def digests() -> None:
-    """Print service to digest, as one output of a pipeline's step."""
+    """Print the digests of the images.
+
+    The format is an output of a pipeline step.
+    """
     found = {name: reference.rpartition("@")[2] for name, reference in references().items()}
     click.echo(f"digests={json.dumps(found)}")
 
 
 @cli.command()
 def sbom() -> None:
-    """Write a CycloneDX list of each image's Python packages to dist/<service>.cdx.json."""
+    """Write the SBOM of each image.
+
+    The file dist/<service>.cdx.json lists its Python packages (CycloneDX).
+    """
     _LISTS.mkdir(exist_ok=True)
     for service in references():
         text = asyncio.run(run_text(sbom_command(_uv(), service), _STEP_S, cwd=ROOT))
@@ -48,7 +54,7 @@ def sbom() -> None:
 
 @cli.command()
 def sign() -> None:
-    """Sign every image by its digest, and its list of packages with it."""
+    """Sign each image by digest, and attest its SBOM."""
     if shutil.which("cosign") is None:
         raise TestbedError("cosign is not on PATH: install it, see docs.sigstore.dev")
     for service, reference in references().items():
@@ -58,7 +64,7 @@ def sign() -> None:
 
 
 def references(file: Path = ROOT / DIGESTS) -> Mapping[str, str]:
-    """What was built last: service to name@digest."""
+    """Return service → name@digest of the last build."""
     if not file.exists():
         raise ConfigError(f"{file} does not exist: run make images")
     found: dict[str, str] = json.loads(file.read_text())
@@ -66,12 +72,12 @@ def references(file: Path = ROOT / DIGESTS) -> Mapping[str, str]:
 
 
 def listed(service: str) -> Path:
-    """Where a service's list of packages is."""
+    """Return the SBOM file of a service."""
     return _LISTS / f"{service}.cdx.json"
 
 
 def sbom_command(uv: str, service: str) -> list[str]:
-    """From the lock, which is what the build installs."""
+    """Return the command that prints the SBOM, from the lock file that the build installs."""
     return [
         uv,
         "export",
@@ -85,7 +91,7 @@ def sbom_command(uv: str, service: str) -> list[str]:
 
 
 def sign_commands(service: str, reference: str) -> list[list[str]]:
-    """A signature, and the list as a signed statement about the image."""
+    """Return the commands that sign an image, and attest its SBOM."""
     predicate = f"--predicate={listed(service)}"
     return [
         ["cosign", "sign", "--yes", reference],
@@ -100,7 +106,7 @@ def _uv() -> str:
 
 
 def main() -> None:
-    """Run the command line; expected failures are one line on stderr."""
+    """Run the command line; print expected errors as one line on stderr."""
     try:
         cli(prog_name="python -m release.supply")
     except GpuShareError as error:

@@ -1,7 +1,7 @@
-"""A real Kubernetes on one machine with simulated cards, for tests, demos and benchmarks.
+"""A real Kubernetes cluster with simulated GPUs on one machine, for tests, demos and benchmarks.
 
 What belongs here: running the real control plane with simulated nodes. What does not: tests, and
-anything that a daemon of gpushare needs at run time. Everything listens on loopback only.
+anything that a gpushare daemon needs at run time. All servers listen on loopback only.
 
     async with Testbed(name="s0") as bed:
         await bed.add_nodes([SimNode("n1", cards=[Card(), Card()])])

@@ -1,7 +1,7 @@
-"""``python -m testbed``: a bed that stays up without a program around it.
+"""``python -m testbed``: testbeds that keep running after the command has returned.
 
-What belongs here: arguments and what is printed. What does not: everything else. Paths and lists go
-to stdout, progress and errors to stderr; the exit status is 1 where something failed.
+What belongs here: arguments and output. What does not: everything else. Paths and lists are printed to
+stdout, progress and errors to stderr; the exit status is 1 after an error.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from testbed.system import pids
 from testbed.system.folders import bed_folder, cache_root
 from testbed.system.process import tail
 
-_NAME = click.option("--name", default="main", show_default=True, help="Name of the bed.")
+_NAME = click.option("--name", default="main", show_default=True, help="Name of the testbed.")
 
 
 @click.group()
 def cli() -> None:
-    """Run a real Kubernetes with simulated cards on this machine, on loopback only."""
+    """Run a real Kubernetes cluster with simulated GPUs on this machine, on loopback only."""
 
 
 @cli.command()
@@ -36,20 +36,23 @@ def cli() -> None:
     type=click.Choice([CURRENT, LEGACY, "none"]),
     default=CURRENT,
     show_default=True,
-    help="Version of kube-scheduler.",
+    help="Version of kube-scheduler; none runs no scheduler.",
 )
 @click.option(
     "--scheduler-config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="KubeSchedulerConfiguration (1.36) or Policy (1.22).",
+    help="File with a KubeSchedulerConfiguration (1.36) or a Policy (1.22).",
 )
-@click.option("--audit", is_flag=True, help="Keep a history of all writes in audit.jsonl.")
-@click.option("--nodes", default=0, show_default=True, help="How many simulated nodes to add.")
-@click.option("--cards", default=4, show_default=True, help="Tesla T4 cards of each simulated node.")
+@click.option("--audit", is_flag=True, help="Log all writes to the API server in audit.jsonl.")
+@click.option("--nodes", default=0, show_default=True, help="Number of simulated nodes.")
+@click.option("--cards", default=4, show_default=True, help="Tesla T4 GPUs of each simulated node.")
 def up(
     name: str, scheduler: str, scheduler_config: Path | None, *, audit: bool, nodes: int, cards: int
 ) -> None:
-    """Start a bed, leave it running, and print the path of its kubeconfig."""
+    """Start a testbed and leave it running.
+
+    Prints the path of its kubeconfig.
+    """
     config = scheduler_config.read_text() if scheduler_config else None
     version = None if scheduler == "none" else scheduler
     plan = Testbed(name, SchedulerSpec(version, config=config), audit=audit, bound=False)
@@ -60,16 +63,16 @@ def up(
 @cli.command()
 @_NAME
 def down(name: str) -> None:
-    """End a bed that was left running; its logs stay."""
+    """Stop a running testbed; its logs are kept."""
     killed = take_down(bed_folder(name, cache_root()))
-    click.echo(f"ended: {', '.join(killed) or 'nothing was running'}")
+    click.echo(f"stopped: {', '.join(killed) or 'nothing was running'}")
 
 
 @cli.command()
 def status() -> None:
-    """List the beds and what runs in them."""
+    """List the testbeds and their running processes."""
     for folder in sorted((cache_root() / "beds").glob("*/")):
-        alive = ", ".join(pids.running(folder)) or "nothing runs"
+        alive = ", ".join(pids.running(folder)) or "no running process"
         note = (note_of(folder) or {}).get("kubeconfig")
         click.echo(f"{folder.name}: {alive}" + (f" (KUBECONFIG={note})" if note else ""))
 
@@ -77,14 +80,14 @@ def status() -> None:
 @cli.command()
 @click.argument("name")
 @click.argument("component", metavar="COMPONENT")
-@click.option("--lines", default=50, show_default=True, help="How many of the last lines.")
+@click.option("--lines", default=50, show_default=True, help="Number of lines.")
 def logs(name: str, component: str, lines: int) -> None:
-    """Print the end of a component's log."""
+    """Print the last lines of the log of a component."""
     folder = bed_folder(name, cache_root()) / "logs"
     path = folder / f"{component}.log"
     if not path.is_file():
         known = ", ".join(sorted(each.stem for each in folder.glob("*.log"))) or "none"
-        raise click.ClickException(f"{path} does not exist: logs of this bed are {known}")
+        raise click.ClickException(f"{path} does not exist; logs of this testbed: {known}")
     click.echo(tail(path, lines))
 
 
@@ -92,9 +95,9 @@ def logs(name: str, component: str, lines: int) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice(list(TOOLS)))
 @click.option("--all", "everything", is_flag=True, help="All tools.")
 def bin_path(names: tuple[str, ...], *, everything: bool) -> None:
-    """Print the paths of tools; those that are missing are built first."""
+    """Print the paths of tools; build the missing ones first."""
     if not names and not everything:
-        raise click.UsageError(f"name a tool ({', '.join(TOOLS)}), or --all")
+        raise click.UsageError(f"specify a tool ({', '.join(TOOLS)}) or --all")
     wanted = list(TOOLS) if everything else list(names)
     for installed in asyncio.run(build.ensure(wanted)).values():
         click.echo(installed.path)
@@ -112,7 +115,7 @@ async def _up(plan: Testbed, nodes: list[SimNode]) -> Path:
 
 
 def main() -> None:
-    """Run the command line; expected failures are one line on stderr."""
+    """Run the command line; print expected errors as one line on stderr."""
     try:
         cli(prog_name="python -m testbed")
     except GpuShareError as error:

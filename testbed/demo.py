@@ -1,7 +1,7 @@
-"""``make demo``: the stories of the source documents, each on its own real control plane.
+"""``make demo``: the workloads of the ACK documentation, each scenario on its own real control plane.
 
-What belongs here: what the demo prints, whether its nodes are real, and when it ends. What does not:
-the stories themselves.
+What belongs here: the output of the demo, the choice between real and simulated nodes, and the end of the
+demo. What does not: the scenarios (``testbed.stories``).
 """
 
 import asyncio
@@ -36,31 +36,31 @@ _TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
 _ANY = KubeletSpec("any", runtime="nvidia", services=True)
 _ERA = 580
 _REAL = (
-    "Nodes are real kubelets with containerd and our agent. What is not real: the cards (a stub of NVML "
-    "describes them) and the images (a busybox that sleeps goes by their names)."
+    "Nodes are real kubelets with containerd and our node agent. Not real: the GPUs (a stub of NVML "
+    "simulates them) and the images of the workloads (a busybox that sleeps replaces them)."
 )
 
-_say = partial(click.secho, dim=True)
+_print = partial(click.secho, dim=True)
 
 
 async def main() -> None:
-    """Play all stories; then, for a person, keep the last cluster until Ctrl-C."""
-    obstacle = _obstacle()
-    await build.ensure([*_TOOLS, *([] if obstacle else _ANY.tools)])
-    _say(f"# Nodes are simulated: {obstacle}" if obstacle else f"# {_REAL}")
-    whole = None if obstacle else await _find_whole()
+    """Play all scenarios; if the terminal is interactive, keep the last cluster until Ctrl-C."""
+    missing = _missing_for_kubelets()
+    await build.ensure([*_TOOLS, *([] if missing else _ANY.tools)])
+    _print(f"# Nodes are simulated: {missing}" if missing else f"# {_REAL}")
+    deployment = None if missing else await _find_deployment()
     async with AsyncExitStack() as stack:
-        run = _Run(stack, real=obstacle is None, whole=whole)
+        run = _Run(stack, real=missing is None, deployment=deployment)
         for make in STORIES:
             await stack.aclose()
             bed = await run.play(make())
         if _interactive():
             await _keep(bed)
-    click.secho("\nThe demo is over; nothing is left running.", bold=True)
+    click.secho("\nThe demo has ended; no process is left running.", bold=True)
 
 
-def _obstacle() -> str | None:
-    """Why nodes with real kubelets and our agent cannot run here; None where nothing is seen."""
+def _missing_for_kubelets() -> str | None:
+    """Return why real kubelets with our agent cannot run on this machine; None if they can."""
     try:
         needs.look()
         library(_ERA)
@@ -70,52 +70,52 @@ def _obstacle() -> str | None:
 
 
 @dataclass(frozen=True)
-class _Whole:
-    """How our services are deployed from images, and with which words."""
+class _Deployment:
+    """How our services are deployed from images; ``description`` is printed."""
 
     release: Images
     deploy: Deploy
-    says: str
+    description: str
 
 
-async def _find_whole() -> _Whole | None:
-    """The way to deploy our services; None where they have to run as processes."""
+async def _find_deployment() -> _Deployment | None:
+    """Return how to deploy our services; None if images cannot be built, so that they run as processes."""
     if os.environ.get("PULUMI") == "build":
         await build.ensure(PULUMI_TOOLS)
     try:
         images = await release.ensure()
     except TestbedError as error:
-        _say(f"# Our services run as processes in all stories: {error}")
+        _print(f"# Our services run as processes in all scenarios: {error}")
         return None
     if build.present(PULUMI_TOOLS):
-        return _Whole(images, by_pulumi, "`pulumi up` deploys our services from images")
-    return _Whole(
+        return _Deployment(images, by_pulumi, "`pulumi up` deploys our services from images")
+    return _Deployment(
         images,
         by_kubectl,
         "`python -m components.render | kubectl apply -f -` deploys our services from images; "
-        "`make demo PULUMI=build` builds Pulumi's engine and goes by it, about 10 minutes on 2 cores",
+        "`make demo PULUMI=build` builds the Pulumi engine and uses it; about 10 minutes on 2 cores",
     )
 
 
 class _Run:
-    """One run of the demo. The cluster of the story that is played is on ``stack``."""
+    """One run of the demo; ``stack`` closes the cluster of the current scenario."""
 
-    def __init__(self, stack: AsyncExitStack, *, real: bool, whole: _Whole | None) -> None:
+    def __init__(self, stack: AsyncExitStack, *, real: bool, deployment: _Deployment | None) -> None:
         self._stack = stack
-        self._whole = whole
+        self._deployment = deployment
         self._real = real
         self._began: float | None = time.monotonic()
 
     async def play(self, story: Story) -> Bed:
-        """Play a story on its own cluster, which stays."""
+        """Play a scenario on its own cluster, and leave the cluster running."""
         click.secho(f"\n{story.title}\n{'=' * len(story.title)}", bold=True)
         bed, nodes = await self._stage(story)
-        told: set[tuple[str, str, str]] = set()
+        printed: set[tuple[str, str, str]] = set()
         for step in story.steps:
-            _say(f"\n# {step.says}")
+            _print(f"\n# {step.description}")
             await perform(bed, step)
-            self._tell_start()
-            told |= await _events(bed, step, told)
+            self._print_start()
+            printed |= await _print_events(bed, step, printed)
         await _show_all(story.commands, partial(show, bed))
         if nodes:
             await _show_inside(story, bed, nodes[0])
@@ -123,41 +123,41 @@ class _Run:
 
     async def _stage(self, story: Story) -> tuple[Bed, list[CardNode]]:
         if self._real and story.simulated:
-            _say("# simulated nodes: this story is about numbers only")
+            _print("# Nodes are simulated: this scenario shows placement only")
         elif self._real:
             try:
                 nodes = await self._real_nodes(story)
             except TestbedError as error:
                 self._real = False
-                _say(f"# Nodes are simulated from here on: {error}")
+                _print(f"# Nodes are simulated from now on: {error}")
             else:
                 return nodes[0].bed, nodes
         return await self._stack.enter_async_context(stage(story)), []
 
     async def _real_nodes(self, story: Story) -> list[CardNode]:
-        if not (story.deployed and self._whole):
+        if not (story.deployed and self._deployment):
             return [*await self._stack.enter_async_context(real_stage(story))]
-        _say(f"# {self._whole.says}")
-        stage = deployed_stage(story, self._whole.release, self._whole.deploy)
+        _print(f"# {self._deployment.description}")
+        stage = deployed_stage(story, self._deployment.release, self._deployment.deploy)
         deployed = await self._stack.enter_async_context(stage)
         for name in deployed.made:
-            _say(f"#   {name}")
+            _print(f"#   {name}")
         return deployed.nodes
 
-    def _tell_start(self) -> None:
+    def _print_start(self) -> None:
         if self._began is not None:
-            _say(f"# the first pods run {time.monotonic() - self._began:.1f} s after the start")
+            _print(f"# the first pods run {time.monotonic() - self._began:.1f} s after the start")
             self._began = None
 
 
 async def _show_inside(story: Story, bed: Bed, node: CardNode) -> None:
-    """What only containers that run can show."""
-    _say("\n# what each pod may use of its card")
+    """Print what only running containers can show."""
+    _print("\n# GPU memory limit of each pod")
     for pod, text in await limits(bed):
         click.echo(f"  {pod:<34} {text}")
     await _show_all(story.inside, partial(show, bed))
     if story.on_node:
-        _say(f"\n# on node {node.name}, with the rights of its agent")
+        _print(f"\n# on node {node.name}, with the service account of its agent")
         await _show_all(story.on_node, partial(show_on, node))
 
 
@@ -167,9 +167,11 @@ async def _show_all(commands: Sequence[str], run: Callable[[str], Awaitable[str]
         click.echo(await run(command))
 
 
-async def _events(bed: Bed, step: Step, told: set[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
-    """Print the placement events that are new; for pods that wait, why."""
-    new = [event for event in await pod_events(bed) if event not in told]
+async def _print_events(
+    bed: Bed, step: Step, printed: set[tuple[str, str, str]]
+) -> set[tuple[str, str, str]]:
+    """Print and return the new placement events, and those that say why a pod waits."""
+    new = [event for event in await pod_events(bed) if event not in printed]
     for pod, reason, message in new:
         if reason == EVENT_PLACED or any(pod.startswith(prefix) for prefix in step.waiting):
             click.echo(f"  {reason:<16} {pod:<34} {message}")
@@ -186,7 +188,7 @@ async def _keep(bed: Bed) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    click.secho("\nThe last cluster is yours until Ctrl-C:", bold=True)
+    click.secho("\nThe last cluster keeps running until Ctrl-C:", bold=True)
     click.echo(f"  export KUBECONFIG={bed.kubeconfig} PATH={user_path(bed)}:$PATH")
     click.echo("  kubectl get nodes,pods -o wide\n  kubectl inspect gpushare -d")
     await stop.wait()

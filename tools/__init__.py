@@ -1,1 +1,1 @@
-"""Generators of files in the checkout, its vocabulary check, and the runner of molecule."""
+"""Generators of files in the checkout, the vocabulary check, and the runner of molecule."""

@@ -1,8 +1,8 @@
-"""The modules of ``gpushare/`` that the Ansible collection carries: ``make collection-modules`` copies them.
+"""Copies modules of ``gpushare/`` into the Ansible collection: ``make collection-modules``.
 
-A controller with the collection has ansible-core and no package of ours. The copies differ from their sources
-in a first line that names the source, and in where they import each other from. They are no links:
-``ansible-galaxy`` follows one when it builds a tarball, and breaks it when it installs from git.
+An Ansible controller has the collection, but no package of this project. The copies differ from their sources
+in a first line with the name of the source, and in their imports of each other. They are not links:
+``ansible-galaxy`` follows links when it builds a tarball, but breaks them when it installs from git.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ MODULES: Final = (
     "kubescheduler/merge.py",
     "kubescheduler/static_pod.py",
 )
-"""They import the standard library and each other, nothing else."""
+"""Modules that import only the standard library and each other."""
 _IMPORT: Final = "from gpushare."
 _IMPORT_OF_COPY: Final = "from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare."
 

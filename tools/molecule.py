@@ -1,6 +1,6 @@
-"""All of molecule's scenarios, two at a time, each with fresh hosts: ``python -m tools.molecule``.
+"""Runs the molecule scenarios, two at a time, each with new hosts: ``python -m tools.molecule``.
 
-What belongs here: running them, their times, what they skipped. What does not: the hosts
+What belongs here: running them, and a summary of results, times and skipped checks. What does not: the hosts
 (``testbed.hosts``) and the scenarios (``ansible/extensions/molecule``).
 """
 
@@ -25,8 +25,8 @@ from testbed.system.folders import cache_root
 _CHECKOUT: Final = Path(__file__).parents[1]
 _COLLECTION: Final = _CHECKOUT / "ansible"
 _SCENARIOS: Final = _COLLECTION / "extensions/molecule"
-_UNDER_BOTH: Final = "default"
-"""The scenario that also runs under the old ansible-core."""
+_WITH_BOTH: Final = "default"
+"""The scenario that also runs with the old ansible-core."""
 _AT_ONCE: Final = 2
 _TAIL: Final = 150
 _SKIPPED: Final = re.compile(r"^SKIPPED \[(\d+)\] \S+ (.*)$", re.MULTILINE)
@@ -34,14 +34,14 @@ _SKIPPED: Final = re.compile(r"^SKIPPED \[(\d+)\] \S+ (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Run:
-    """One scenario under one ansible-core: ``venv`` is that of its ``ansible-playbook``."""
+    """One scenario with one ansible-core, that of ``venv``."""
 
     scenario: str
     venv: Path = _COLLECTION / ".venv"
 
     @property
     def title(self) -> str:
-        """What the summary calls it."""
+        """Its name in the summary."""
         return (
             self.scenario if self.venv.parent == _COLLECTION else f"{self.scenario} ({self.venv.parent.name})"
         )
@@ -49,7 +49,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
+    """The result of a run."""
 
     run: Run
     passed: bool
@@ -58,14 +58,14 @@ class Outcome:
 
     @property
     def skipped(self) -> list[tuple[int, str]]:
-        """Number of checks and reason, as pytest tells them."""
+        """(number of checks, reason), as printed by pytest."""
         return [(int(number), reason) for number, reason in _SKIPPED.findall(self.output)]
 
 
 def main() -> None:
-    """Run the scenarios named on the command line, or all; the status is 1 where one failed."""
+    """Run the scenarios of the command line, or all; the exit status is 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.molecule", description=__doc__)
-    parser.add_argument("scenario", nargs="*", help="names; without any, all")
+    parser.add_argument("scenario", nargs="*", help="names of scenarios; default: all")
     chosen = runs(parser.parse_args().scenario)
     try:
         needs.look()
@@ -79,17 +79,17 @@ def main() -> None:
 
 
 def runs(names: Sequence[str]) -> list[Run]:
-    """Return what to run: the scenarios of these names, or all; one also under the old ansible-core."""
+    """Return the runs of these scenarios, or of all; one also runs with the old ansible-core."""
     found = sorted(file.parent.name for file in _SCENARIOS.glob("*/molecule.yml"))
     if unknown := set(names) - set(found):
-        sys.exit(f"molecule: no scenario {', '.join(sorted(unknown))}: use some of {', '.join(found)}")
+        sys.exit(f"molecule: unknown scenario {', '.join(sorted(unknown))}: use one of {', '.join(found)}")
     chosen = [Run(name) for name in found if name in names or not names]
-    old = [Run(_UNDER_BOTH, _COLLECTION / "legacy/.venv")]
-    return [*chosen, *(old if not names or _UNDER_BOTH in names else [])]
+    old = [Run(_WITH_BOTH, _COLLECTION / "legacy/.venv")]
+    return [*chosen, *(old if not names or _WITH_BOTH in names else [])]
 
 
 def run_all(chosen: Sequence[Run]) -> list[Outcome]:
-    """Run them, two at a time, and tell each as it ends."""
+    """Run them, two at a time, and print each result."""
     sets: SimpleQueue[str] = SimpleQueue()
     for number in range(_AT_ONCE):
         sets.put(f"molecule-{number}")
@@ -100,7 +100,7 @@ def run_all(chosen: Sequence[Run]) -> list[Outcome]:
             outcome = run(each, hosts)
         finally:
             sets.put(hosts)
-        tell(outcome)
+        print_result(outcome)
         return outcome
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -108,7 +108,7 @@ def run_all(chosen: Sequence[Run]) -> list[Outcome]:
 
 
 def run(each: Run, hosts: str) -> Outcome:
-    """Run one scenario with the set of hosts of that name."""
+    """Run one scenario with the set ``hosts``."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="molecule-") as folder:
         ended = subprocess.run(  # noqa: S603
@@ -137,8 +137,8 @@ def run(each: Run, hosts: str) -> Outcome:
     return Outcome(each, ended.returncode == 0, time.monotonic() - began, ended.stdout)
 
 
-def tell(outcome: Outcome) -> None:
-    """Print one line, after the end of the output where the scenario failed."""
+def print_result(outcome: Outcome) -> None:
+    """Print one line; for a failed scenario, print the end of its output first."""
     if not outcome.passed:
         _say(*outcome.output.splitlines()[-_TAIL:])
     verdict = "ok" if outcome.passed else "FAILED"
@@ -146,7 +146,7 @@ def tell(outcome: Outcome) -> None:
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float) -> list[str]:
-    """Return what was skipped and why, the time in all, and how many passed."""
+    """Return skipped checks with reasons, the total time, and the number of passed scenarios."""
     passed = sum(outcome.passed for outcome in outcomes)
     skipped = [(outcome.run.title, *each) for outcome in outcomes for each in outcome.skipped]
     count = sum(number for _, number, _ in skipped)
@@ -158,7 +158,7 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> list[str]:
 
 
 def _say(*lines: str) -> None:
-    print(*lines, sep="\n", flush=True)  # noqa: T201 - what a person and CI read
+    print(*lines, sep="\n", flush=True)  # noqa: T201 - the output of the command
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""``python -m tools.monitoring_files``: writes what is in ``components/monitoring``.
+"""Generates the files in ``components/monitoring``: ``make monitoring``.
 
-Rules, alerts and dashboards are committed, so that whoever uses no Pulumi can take them as they are.
+Rules, alerts and dashboards are committed for use without Pulumi.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[1] / "components" / "monitoring"
 
 
 def texts() -> Mapping[str, str]:
-    """Path in the folder to what the file says."""
+    """Return path in the folder → text of the file."""
     return {
         "rules.yaml": as_yaml([rules.document()]),
         "alerts.yaml": as_yaml([alerts.document()]),

@@ -1,6 +1,6 @@
-"""The README of each role, made of its ``meta/argument_specs.yml``: ``make role-docs`` writes them.
+"""Generates the README of each role from its ``meta/argument_specs.yml``: ``make role-docs``.
 
-What belongs here: reading specs and rendering them. What does not: what the options say.
+What belongs here: reading and rendering specs. What does not: the descriptions of options.
 """
 
 import re
@@ -43,13 +43,11 @@ def _entry_points(found: Mapping[str, Spec]) -> Iterator[str]:
         yield from map(_plain, _texts(spec.get("description", ())))
         if options := spec.get("options"):
             rows = [_row(option, each) for option, each in _flat(options)]
-            yield "\n".join(
-                ["| option | type | default | what it says |", "| --- | --- | --- | --- |", *rows]
-            )
+            yield "\n".join(["| option | type | default | what it says |", "| --- | --- | --- | --- |", *rows])
 
 
 def _flat(options: Mapping[str, Spec], prefix: str = "") -> Iterator[tuple[str, Spec]]:
-    """Yield options and those in them, ``outer.inner``."""
+    """Yield options and nested options, named ``outer.inner``."""
     for name, each in options.items():
         yield f"{prefix}{name}", each
         yield from _flat(each.get("options", {}), f"{prefix}{name}.")
@@ -59,10 +57,10 @@ def _row(name: str, option: Spec) -> str:
     kind = option.get("type", "str")
     if "elements" in option:
         kind = f"{kind} of {option['elements']}"
-    said = " ".join(map(_plain, _texts(option.get("description", ()))))
+    text = " ".join(map(_plain, _texts(option.get("description", ()))))
     if choices := option.get("choices"):
-        said = f"{said} One of {', '.join(f'`{each}`' for each in choices)}."
-    cells = [f"`{name}`", kind, _default(option), said]
+        text = f"{text} One of {', '.join(f'`{each}`' for each in choices)}."
+    cells = [f"`{name}`", kind, _default(option), text]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

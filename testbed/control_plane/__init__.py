@@ -1,1 +1,1 @@
-"""etcd, API server, controller manager, scheduler and kwok of a bed."""
+"""etcd, API server, controller manager, scheduler and kwok of a testbed."""

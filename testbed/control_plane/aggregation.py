@@ -1,6 +1,6 @@
-"""API servers behind the bed's API server: processes on this machine's loopback that serve an API group.
+"""Aggregated API servers: processes on loopback that serve an API group behind the API server of a testbed.
 
-What belongs here: making one known. What does not: starting it, and what it serves.
+What belongs here: registering them. What does not: starting them, and what they serve.
 """
 
 import base64
@@ -15,16 +15,16 @@ _API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 
 def service_host(name: str) -> str:
-    """Return the name by which the API server checks the certificate of a server behind it."""
+    """Return the host name that the API server expects in the certificate of an aggregated server."""
     return f"{name}.{_NAMESPACE}.svc"
 
 
 async def register_api(bed: Bed, name: str, group: str, versions: Mapping[str, int], port: int) -> None:
-    """Let the API server pass requests for a group on to a port of loopback, and wait until it does.
+    """Forward requests for a group to a port on loopback, and wait until the API server does.
 
-    ``versions`` are names with their priorities, of which the highest is preferred. The server's certificate
-    is of the bed's authority, for ``service_host(name)``. The Service is of type ExternalName: the address of
-    an endpoint must not be a loopback address.
+    ``versions`` maps names to priorities; the highest is preferred. The authority of the testbed signed the
+    certificate of the server, for ``service_host(name)``. The Service has the type ExternalName, because an
+    endpoint must not have a loopback address.
     """
     spec = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
     await bed.api.create(
@@ -37,7 +37,7 @@ async def register_api(bed: Bed, name: str, group: str, versions: Mapping[str, i
 
 
 async def until_available(bed: Bed, name: str, timeout_s: float = 30.0) -> None:
-    """Wait until the API server takes the API as served."""
+    """Wait until the APIService ``name`` is available."""
 
     async def available() -> bool:
         status = (await bed.api.get(f"{_API_SERVICES}/{name}")).get("status", {})
@@ -48,7 +48,7 @@ async def until_available(bed: Bed, name: str, timeout_s: float = 30.0) -> None:
 
 
 async def unregister_api(bed: Bed, name: str, group: str, *versions: str) -> None:
-    """Take a group away again."""
+    """Remove the registration of a group."""
     for version in versions:
         await bed.api.delete(f"{_API_SERVICES}/{version}.{group}")
     await bed.api.delete(f"/api/v1/namespaces/{_NAMESPACE}/services/{name}")

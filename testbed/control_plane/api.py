@@ -1,7 +1,6 @@
-"""The testbed's own small client of the Kubernetes API, for speed and few dependencies.
+"""A small Kubernetes client for the testbed, fast and with few dependencies.
 
-What belongs here: requests, errors, many requests at once. What does not: objects and what a test
-wants to know of them.
+What belongs here: requests, errors, concurrent requests. What does not: the objects.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ _CONCURRENCY = 32
 
 
 def tls(ca_file: Path, cert_file: Path, key_file: Path) -> ssl.SSLContext:
-    """Return what a client with a certificate needs; the server must be one of the bed's authority."""
+    """Return the TLS context of a client with a certificate, for servers of the authority ``ca_file``."""
     context = ssl.create_default_context(cafile=str(ca_file))
     context.load_cert_chain(str(cert_file), str(key_file))
     return context
@@ -34,9 +33,9 @@ def tls(ca_file: Path, cert_file: Path, key_file: Path) -> ssl.SSLContext:
 async def read_text(
     url: str, context: ssl.SSLContext | None = None, *, post: str | None = None, timeout_s: float = 2.0
 ) -> str:
-    """Return what ``url`` answers to GET, or to a POST of ``post``.
+    """Return the response of ``url`` to GET, or to a POST of ``post``.
 
-    Raises ApiError for anything but 200, or no answer.
+    Raises ApiError if there is no response, or a status other than 200.
     """
     timeout = aiohttp.ClientTimeout(total=timeout_s)
     method = "GET" if post is None else "POST"
@@ -54,7 +53,7 @@ async def read_text(
 
 
 class Api:
-    """One user's view of the API server. Close it, or use it as an async context."""
+    """An API client of one user. Close it, or use it as an async context."""
 
     def __init__(self, url: str, context: ssl.SSLContext) -> None:
         self.url = url
@@ -85,7 +84,7 @@ class Api:
         content_type: str = "application/json",
         timeout_s: float = _TIMEOUT_S,
     ) -> Object:
-        """Send one request and return its answer; raise ApiError for any other than 2xx, or none."""
+        """Send one request and return the response; raise ApiError for none, or a status other than 2xx."""
         try:
             async with self._open().request(
                 method,
@@ -109,7 +108,7 @@ class Api:
         return items
 
     async def create(self, path: str, body: Mapping[str, Any]) -> Object:
-        """POST an object to its collection's path."""
+        """POST an object to the path of its collection."""
         return await self.request("POST", path, body)
 
     async def patch(self, path: str, body: Mapping[str, Any]) -> Object:

@@ -1,6 +1,6 @@
-"""The API server's audit log: what is written to it, and reading it back.
+"""The audit log of the API server: its policy and its reader.
 
-What belongs here: the audit policy and a reader of its log. What does not: judging the history.
+What does not belong here: checks of the recorded history.
 """
 
 import json
@@ -12,9 +12,9 @@ _WRITES = ["create", "update", "patch", "delete", "deletecollection"]
 
 
 def policy() -> dict[str, Any]:
-    """Return the audit policy: no reads; pods with request and answer, nodes and config with request.
+    """Return the audit policy: no reads; pods with request and response, nodes and ConfigMaps with request.
 
-    Every entry is written once, when the request was answered.
+    Every entry is written once, after the response.
     """
     return {
         "apiVersion": "audit.k8s.io/v1",
@@ -32,7 +32,7 @@ def policy() -> dict[str, Any]:
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the events of an audit log; a last line that is still being written is left out."""
+    """Yield the events of an audit log, without an incomplete last line."""
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):

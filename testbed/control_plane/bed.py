@@ -1,7 +1,7 @@
-"""A running testbed: the verbs that tests use.
+"""A running testbed: the operations that tests use.
 
-What belongs here: components' lives, nodes, kubectl, further processes. What does not: how a bed
-comes to run (``testbed.control_plane.start``) and how any one part is made.
+What belongs here: starting and stopping components, nodes, kubectl, additional processes. What does not: the
+start of a testbed (``testbed.control_plane.start``) and the creation of its parts.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ _KUBECTL_S = 60.0
 
 @dataclass
 class Bed:
-    """A Kubernetes of one's own, on loopback only. ``api`` is the admin's client.
+    """A Kubernetes cluster on loopback only. ``api`` is the client of the admin.
 
-    ``exits`` is what ends before any component does.
+    ``exits`` runs before the components stop.
     """
 
     home: Home
@@ -49,17 +49,17 @@ class Bed:
 
     @property
     def name(self) -> str:
-        """The bed's name, given or made up."""
+        """The name of the testbed, given or generated."""
         return self.home.name
 
     @property
     def folder(self) -> Path:
-        """Where everything of this bed lies; logs are in ``logs/``."""
+        """The folder of this testbed; logs are in ``logs/``."""
         return self.layout.folder
 
     @property
     def kubeconfig(self) -> Path:
-        """The admin's kubeconfig."""
+        """The kubeconfig of the admin."""
         return self.layout.kubeconfig("admin")
 
     @property
@@ -69,18 +69,18 @@ class Bed:
 
     @property
     def ca_file(self) -> Path:
-        """The authority that signed the API server's certificate."""
+        """The certificate of the authority that signed the certificate of the API server."""
         return self.layout.pki / "ca.crt"
 
     @property
     def audit_log(self) -> Path:
-        """The history of all writes, where the bed was made with ``audit=True``; see ``audit``."""
+        """The log of all writes, if the testbed was created with ``audit=True``; see ``audit``."""
         return self.layout.audit_log
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """Return a kubeconfig for any user name, such as ``system:serviceaccount:<namespace>:<name>``.
 
-        A service account's own groups are added. Raises ConfigError for names over 64 characters.
+        The groups of a service account are added. Raises ConfigError for names over 64 characters.
         """
         return self.credentials.kubeconfig_for(user, groups)
 
@@ -100,20 +100,20 @@ class Bed:
         return await self.kubectl("apply", "-f", "-", stdin=yaml_text)
 
     async def add_nodes(self, nodes: Iterable[SimNode], timeout_s: float = 120.0) -> None:
-        """Create simulated nodes and wait until pods can be scheduled to them and kwok would run them."""
+        """Create simulated nodes and wait until pods can be scheduled to them and kwok runs their pods."""
         made = await self.api.create_many((_NODES, node_object(node)) for node in nodes)
         uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in made}
         # A list of 1,000 nodes costs the API server 50 ms.
         poll_s = 0.05 + len(uids) / 1000
         await until(lambda: self._schedulable(set(uids)), f"{len(uids)} nodes to be Ready", timeout_s, poll_s)
         if "kwok" in self.processes:
-            await until(lambda: self._held(uids), f"kwok to hold {len(uids)} nodes", timeout_s, poll_s)
+            await until(lambda: self._leased(uids), f"kwok to manage {len(uids)} nodes", timeout_s, poll_s)
 
     async def delete_node(self, name: str) -> None:
-        """Delete a node at once; its pods stay until Kubernetes collects them.
+        """Delete a node; its pods stay until Kubernetes collects them.
 
-        Its lease goes first: kwok would renew it for a new node of the same name, lose it to the garbage
-        collector seconds later, and leave pods of that moment pending for ever.
+        Its Lease is deleted first: otherwise kwok would renew it for a new node of the same name, the garbage
+        collector would delete it seconds later, and pods created meanwhile would stay pending.
         """
         try:
             await self.api.delete(f"{_LEASES}/{name}")
@@ -123,7 +123,7 @@ class Bed:
         await self.api.delete(f"{_NODES}/{name}")
 
     async def create_pods(self, pods: Iterable[Object], concurrency: int = 32) -> list[Object]:
-        """Create many pods, in order, ``concurrency`` at a time; return them as they were stored."""
+        """Create many pods, in order, ``concurrency`` at a time; return the stored objects."""
         return await self.api.create_many(
             ((f"/api/v1/namespaces/{pod['metadata'].get('namespace', 'default')}/pods", pod) for pod in pods),
             concurrency,
@@ -135,17 +135,17 @@ class Bed:
         await self.until_service_account(name)
 
     async def until_service_account(self, namespace: str = "default") -> None:
-        """Wait until the default service account is there, without which no pod is accepted."""
+        """Wait for the default service account, without which no pod is accepted."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
         await until(lambda: self.api.get(path), f"the default service account of {namespace}")
 
     async def scheduler_metrics(self) -> str:
-        """Return what the scheduler's /metrics says."""
+        """Return the metrics of the scheduler."""
         url = f"{scheduler_url(self.layout, self.scheduler)}/metrics"
         return await read_text(url, self.components.context)
 
     def process(self, name: str) -> Process:
-        """Return a component or a spawned process by name; raise ConfigError where there is none."""
+        """Return a component or a spawned process by name; raise ConfigError if there is none."""
         if name not in self.processes:
             known = ", ".join(self.processes)
             raise ConfigError(f"testbed {self.name!r} has no process {name!r}: use one of {known}")
@@ -156,26 +156,26 @@ class Bed:
         await self.process(name).start()
 
     async def stop(self, name: str, grace_s: float = 10.0) -> None:
-        """End a process: SIGTERM, then SIGKILL after ``grace_s`` seconds."""
+        """Stop a process: SIGTERM, then SIGKILL after ``grace_s`` seconds."""
         await self.process(name).stop(grace_s)
 
     async def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to a process, and wait for its end where the signal cannot be caught."""
+        """Send a signal to a process; after SIGKILL, wait until it has exited."""
         process = self.process(name)
         process.kill(number)
         if number == signal.SIGKILL:
             await process.wait()
 
     async def pause(self, name: str) -> None:
-        """Stop a process in its tracks: it keeps its connections and answers nothing."""
+        """Suspend a process: it keeps its connections and does not respond."""
         await self.process(name).pause()
 
     async def resume(self, name: str) -> None:
-        """Let a paused process go on."""
+        """Continue a paused process."""
         await self.process(name).resume()
 
     async def restart_scheduler(self, spec: SchedulerSpec) -> None:
-        """Replace the scheduler by the one of ``spec``, of any version or none."""
+        """Replace the scheduler by that of ``spec``, which may have another version or none."""
         if "kube-scheduler" in self.processes:
             await self.processes.pop("kube-scheduler").stop()
         self.scheduler = spec
@@ -193,11 +193,11 @@ class Bed:
         ready: Ready | str | None = None,
         ready_s: float = 30.0,
     ) -> Process:
-        """Run a program of the test's own in this bed, and return it when it is ready.
+        """Run another program in this testbed, and return it when it is ready.
 
-        ``ready`` is a URL that answers 200 or an async function that returns whether it is ready.
-        ``env`` is added to the environment. The program and its children end with the bed; its output
-        is in ``logs/<name>.log``. The name of an ended process may be used again.
+        ``ready`` is a URL that responds with 200, or an async function that returns whether it is ready.
+        ``env`` is added to the environment. The program and its children end with the testbed; its output
+        is in ``logs/<name>.log``. The name of an exited process can be reused.
         """
         if name in COMPONENTS or (name in self.processes and self.processes[name].running):
             raise ConfigError(f"testbed {self.name!r} already has a process {name!r}: choose another name")
@@ -206,14 +206,14 @@ class Bed:
         return await self.run(Command(name, argv, self.folder, env or {}, check, ready_s, bound))
 
     async def run(self, command: Command) -> Process:
-        """Start a command as a process of this bed."""
+        """Start a command as a process of this testbed."""
         process = Process(command)
         self.processes[command.name] = process
         await process.start()
         return process
 
     async def halt(self) -> None:
-        """End all processes: spawned ones with SIGTERM first, components at once."""
+        """Stop all processes: spawned ones with SIGTERM first, then the components with SIGKILL."""
         try:
             await self.exits.aclose()
         finally:
@@ -229,16 +229,16 @@ class Bed:
         await asyncio.gather(*(process.wait() for process in started))
 
     async def close(self) -> None:
-        """End all processes and remove the data; a named bed's logs stay."""
+        """Stop all processes and remove the data; the logs of a named testbed stay."""
         try:
             await self.halt()
         finally:
             self.home.release()
 
     async def leave_up(self) -> None:
-        """Let the bed outlive this process; only for beds made with ``bound=False``."""
+        """Keep the testbed running after this process; only for testbeds created with ``bound=False``."""
         if self.components.bound:
-            raise TestbedError(f"testbed {self.name!r} ends with this process: make it with bound=False")
+            raise TestbedError(f"testbed {self.name!r} ends with this process: create it with bound=False")
         await self.api.close()
         self.home.leave_up({"kubeconfig": str(self.kubeconfig), "api_url": self.api_url})
 
@@ -246,13 +246,13 @@ class Bed:
         ready = {node["metadata"]["name"] for node in await self.api.items(_NODES) if not is_tainted(node)}
         return names <= ready
 
-    async def _held(self, uids: Mapping[str, str]) -> bool:
-        """Whether kwok has a lease for each of these very nodes, by name; without one it runs no pod."""
+    async def _leased(self, uids: Mapping[str, str]) -> bool:
+        """Return whether kwok has a Lease for each node (name → UID); without one it runs no pods."""
         leases = [each["metadata"] for each in await self.api.items(_LEASES)]
         owned = {(each["name"], owner["uid"]) for each in leases for owner in each.get("ownerReferences", ())}
         return uids.items() <= owned
 
 
 def is_tainted(node: Object) -> bool:
-    """Whether Kubernetes still keeps pods away from a node that was not Ready."""
+    """Return whether a node still has the not-ready taint."""
     return any(taint["key"] == _NOT_READY for taint in node["spec"].get("taints", ()))

@@ -1,7 +1,7 @@
-"""The components' command lines, as pure functions of a bed's layout.
+"""The command lines of the components, as pure functions of the layout of a testbed.
 
-What belongs here: flags, and why they are needed. What does not: paths (``testbed.control_plane.layout``),
-binaries (``testbed.programs.binaries``) and starting anything (``testbed.system.process``).
+What belongs here: flags and their reasons. What does not: paths (``testbed.control_plane.layout``),
+binaries (``testbed.programs.binaries``) and starting processes (``testbed.system.process``).
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from testbed.system.ports import LOOPBACK
 
 SERVICE_CIDR = "10.250.0.0/16"
 POD_CIDR = "198.18.0.0/16"
-"""Addresses of pods that do not exist: set aside for benchmarks, so no real host has them."""
+"""Addresses of simulated pods: reserved for benchmarks (RFC 2544), so that no real host has them."""
 API_ADDRESS = "192.0.2.1"
-"""Where the "kubernetes" Service leads: every node has this address on itself, and forwards it to this
-machine's loopback. Set aside for documentation (RFC 5737), so no real host has it."""
+"""Endpoint of the Service "kubernetes": every node has this address and forwards it to the loopback of this
+machine. Reserved for documentation (RFC 5737), so that no real host has it."""
 KWOK_SELECTOR = "kwok.x-k8s.io/node=fake"
 _OPEN_PATHS = "/healthz,/livez,/readyz,/metrics"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -23,7 +23,7 @@ _LEASE_S = 40
 
 
 def etcd(layout: Layout, binary: Path) -> list[str]:
-    """Return etcd's command line: its data may be lost with the machine, never with the process."""
+    """Return the command line of etcd: data survives a crash of the process, but not of the machine."""
     return [
         str(binary),
         f"--name={layout.folder.name}",
@@ -34,7 +34,7 @@ def etcd(layout: Layout, binary: Path) -> list[str]:
         f"--initial-advertise-peer-urls={layout.peer_url}",
         f"--initial-cluster={layout.folder.name}={layout.peer_url}",
         "--unsafe-no-fsync",
-        # The only member elects itself after one election timeout: nine tenths of its starting time.
+        # The only member elects itself after one election timeout, which is most of its startup time.
         "--heartbeat-interval=20",
         "--election-timeout=100",
         f"--quota-backend-bytes={4 * 1024**3}",
@@ -46,13 +46,13 @@ def etcd(layout: Layout, binary: Path) -> list[str]:
 
 
 def kube_apiserver(layout: Layout, binary: Path, *, audit: bool = False) -> list[str]:
-    """Return the API server's command line: RBAC and Node authorizer on, aggregation possible."""
+    """Return the command line of the API server, with RBAC, the Node authorizer and aggregation."""
     pki = layout.pki
     return [
         str(binary),
         f"--etcd-servers={layout.etcd_url}",
         f"--bind-address={LOOPBACK}",
-        # A loopback address would be refused as that of an endpoint.
+        # Endpoints must not have loopback addresses.
         f"--advertise-address={API_ADDRESS}",
         f"--secure-port={layout.ports.apiserver}",
         f"--tls-cert-file={pki}/apiserver.crt",
@@ -62,7 +62,7 @@ def kube_apiserver(layout: Layout, binary: Path, *, audit: bool = False) -> list
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
         f"--service-cluster-ip-range={SERVICE_CIDR}",
-        # At its default of 0 nobody ends the watches, and a stop takes a minute.
+        # With the default of 0, watches are not terminated and shutdown takes a minute.
         "--shutdown-watch-termination-grace-period=2s",
         "--max-requests-inflight=4000",
         "--max-mutating-requests-inflight=2000",
@@ -74,7 +74,7 @@ def kube_apiserver(layout: Layout, binary: Path, *, audit: bool = False) -> list
 
 
 def kube_controller_manager(layout: Layout, binary: Path, flags: Sequence[str] = ()) -> list[str]:
-    """Return the controller manager's command line, with client limits that 1,000 nodes fit in."""
+    """Return the command line of the controller manager, with client limits for 1,000 nodes."""
     pki = layout.pki
     return [
         str(binary),
@@ -106,15 +106,15 @@ def kube_scheduler(layout: Layout, binary: Path) -> list[str]:
 def kube_scheduler_legacy(layout: Layout, binary: Path) -> list[str]:
     """Return the command line of scheduler 1.22, which reads a Policy.
 
-    Its own health and metrics are plain HTTP. From verbosity 2 on it stops: it would print a
-    configuration that cannot be encoded.
+    It serves health and metrics over HTTP. Do not set a verbosity of 2 or more: it would exit because it
+    cannot encode the configuration that it logs.
     """
     return [
         str(binary),
         f"--kubeconfig={layout.kubeconfig('kube-scheduler')}",
         f"--policy-config-file={layout.scheduler_config}",
         "--leader-elect=false",
-        # Served at v1beta1 only in those days.
+        # Version 1.22 knows this API in v1beta1 only.
         "--feature-gates=CSIStorageCapacity=false",
         "--secure-port=0",
         f"--address={LOOPBACK}",
@@ -125,7 +125,7 @@ def kube_scheduler_legacy(layout: Layout, binary: Path) -> list[str]:
 
 
 def kwok(layout: Layout, binary: Path) -> list[str]:
-    """Return kwok's command line: it plays kubelet for annotated nodes, without a kubelet's port."""
+    """Return the command line of kwok, which simulates the kubelet of annotated nodes, without its port."""
     return [
         str(binary),
         f"--kubeconfig={layout.kubeconfig('kwok')}",
@@ -183,6 +183,6 @@ def _audit(layout: Layout) -> list[str]:
     return [
         f"--audit-policy-file={layout.audit_policy}",
         f"--audit-log-path={layout.audit_log}",
-        # One file, never rotated: the history must be whole.
+        # One file, never rotated: the history must be complete.
         "--audit-log-maxsize=0",
     ]

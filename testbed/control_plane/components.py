@@ -1,7 +1,7 @@
-"""The components of a bed as processes: binary, command line, readiness.
+"""The components of a testbed as processes: binary, command line, readiness.
 
-What belongs here: joining ``commands`` with installed binaries and health checks. What does
-not: the order in which they start (``testbed.control_plane.start``).
+What belongs here: combining ``commands`` with installed binaries and health checks. What does
+not: the start order (``testbed.control_plane.start``).
 """
 
 import json
@@ -22,7 +22,7 @@ from testbed.system.process import Command, Ready
 
 @dataclass(frozen=True)
 class Components:
-    """Makes the commands of one bed's components, and writes the files that they read."""
+    """Returns the commands of the components of a testbed, and writes their configuration files."""
 
     layout: Layout
     tools: Mapping[str, Installed]
@@ -36,21 +36,21 @@ class Components:
         return self._command("etcd", argv, etcd_ready(self.layout))
 
     def kube_apiserver(self, flags: Sequence[str] = (), *, with_audit: bool) -> Command:
-        """Return the API server; with ``with_audit`` it keeps a history of all writes."""
+        """Return the API server with additional flags; with ``with_audit`` it logs all writes."""
         self.layout.audit_policy.write_text(json.dumps(audit.policy()))
         binary = self.tools["kube-apiserver"].path
         argv = [*commands.kube_apiserver(self.layout, binary, audit=with_audit), *flags]
         return self._command("kube-apiserver", argv, self._url_ready(f"{self.layout.api_url}/readyz"))
 
     def kube_controller_manager(self, flags: Sequence[str] = ()) -> Command:
-        """Return the controller manager, with further flags."""
+        """Return the controller manager with additional flags."""
         binary = self.tools["kube-controller-manager"].path
         argv = commands.kube_controller_manager(self.layout, binary, flags)
         health = f"https://{LOOPBACK}:{self.layout.ports.controller_manager}/healthz"
         return self._command("kube-controller-manager", argv, self._url_ready(health))
 
     def kube_scheduler(self, spec: SchedulerSpec) -> Command:
-        """Return the scheduler of ``spec``, whose configuration is written."""
+        """Write the configuration of the scheduler of ``spec``, and return it."""
         layout = self.layout
         layout.scheduler_config.write_text(spec.text(layout.kubeconfig("kube-scheduler")))
         make = commands.kube_scheduler_legacy if spec.legacy else commands.kube_scheduler
@@ -60,7 +60,7 @@ class Components:
         )
 
     def kwok(self) -> Command:
-        """Return kwok, whose configuration is written."""
+        """Write the configuration of kwok, and return it."""
         layout, installed = self.layout, self.tools["kwok"]
         layout.kwok_config.write_text(kwok_config(read_stages(installed.stages)))
         argv = commands.kwok(layout, installed.path)
@@ -74,13 +74,13 @@ class Components:
 
 
 def scheduler_url(layout: Layout, spec: SchedulerSpec) -> str:
-    """Return where the scheduler serves health and metrics."""
+    """Return the URL of the health and metrics of the scheduler."""
     scheme = "http" if spec.legacy else "https"
     return f"{scheme}://{LOOPBACK}:{layout.ports.scheduler}"
 
 
 def url_ready(url: str, context: ssl.SSLContext | None = None) -> Ready:
-    """Return the check that ``url`` answers 200."""
+    """Return a check that ``url`` responds with 200."""
 
     async def ready() -> bool:
         try:
@@ -93,7 +93,7 @@ def url_ready(url: str, context: ssl.SSLContext | None = None) -> Ready:
 
 
 def etcd_ready(layout: Layout) -> Ready:
-    """Return the check that this bed's own etcd answers, and not another one that took its port."""
+    """Return a check that the etcd of this testbed responds, and not another one that took its port."""
 
     async def ready() -> bool:
         try:

@@ -1,7 +1,7 @@
-"""Who is who in a bed: its certificates and kubeconfigs on disk.
+"""The identities of a testbed: its certificates and kubeconfigs on disk.
 
-What belongs here: which identity gets which certificate. What does not: making certificates
-(``testbed.control_plane.pki``), and rights: those are RBAC objects in the API server.
+What belongs here: which identity gets which certificate. What does not: creating certificates
+(``testbed.control_plane.pki``), and rights, which are RBAC objects.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _CLIENTS = {
 
 
 class Credentials:
-    """The certificates of one bed, and the authority to issue more."""
+    """The certificates of one testbed, and the authority to issue more."""
 
     def __init__(self, layout: Layout, authority: Authority) -> None:
         self._layout = layout
@@ -41,7 +41,7 @@ class Credentials:
 
     @classmethod
     def create(cls, layout: Layout) -> "Credentials":
-        """Make the authorities and write every file that the components name in their flags."""
+        """Create the authorities and write the files that the flags of the components name."""
         layout.pki.mkdir(parents=True, exist_ok=True)
         authority, front = Authority.create("testbed"), Authority.create("testbed-front-proxy")
         pairs = {
@@ -61,7 +61,7 @@ class Credentials:
         return credentials
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """Return a kubeconfig for any user name; a service account's own groups are added.
+        """Return a kubeconfig for any user name; the groups of a service account are added.
 
         Raises ConfigError for names of more than 64 characters.
         """
@@ -74,11 +74,11 @@ class Credentials:
         return path
 
     def server(self, name: str, hosts: Sequence[str]) -> KeyPair:
-        """Return a server certificate for ``hosts``, signed by the bed's authority."""
+        """Return a server certificate for ``hosts``, signed by the authority of the testbed."""
         return self._authority.server(name, hosts)
 
     def context(self, user: str | None = None, groups: Sequence[str] = ()) -> ssl.SSLContext:
-        """Return the TLS client side of a user, or of the admin."""
+        """Return the TLS context of a user, or of the admin."""
         stem = "admin"
         if user is not None:
             stem = self.kubeconfig_for(user, groups).stem

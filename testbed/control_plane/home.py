@@ -1,7 +1,6 @@
-"""A bed's folder: who has it, what an earlier bed left in it, and whether it outlives its command.
+"""The folder of a testbed: its lock, leftovers of an earlier run, and the note of a testbed that was left up.
 
-What belongs here: locking, cleaning and the note of a bed that stays up. What does not: what runs in
-a bed (``testbed.control_plane.bed``).
+What does not belong here: the processes of a testbed (``testbed.control_plane.bed``).
 """
 
 import json
@@ -20,7 +19,7 @@ _NOTE = "up.json"
 
 
 class Home:
-    """The folder of one bed, locked until ``release`` or the end of this process."""
+    """The folder of one testbed, locked until ``release`` or the exit of this process."""
 
     def __init__(self, name: str, folder: Path, lock: FileLock) -> None:
         self.name = name
@@ -30,9 +29,9 @@ class Home:
 
     @classmethod
     def take(cls, name: str | None) -> "Home":
-        """Lock the folder of ``name`` (None: a new one), kill what was left in it, and empty it.
+        """Lock the folder of ``name`` (None: a new one), kill leftover processes, and empty it.
 
-        Raises TestbedError where another process has the bed, or where it was left up on purpose.
+        Raises TestbedError if another process uses the testbed, or if it was left up.
         """
         root = cache_root()
         sweep_anonymous(root)
@@ -53,17 +52,17 @@ class Home:
         return home
 
     def empty(self) -> None:
-        """Kill what runs in the folder and make it a new one."""
+        """Kill the processes of the folder and recreate it."""
         clean(self.folder)
         self.folder.mkdir(mode=0o700, parents=True)
 
     def leave_up(self, note: dict[str, Any]) -> None:
-        """Say that the bed outlives this process, and give up the lock."""
+        """Write the note of a testbed that outlives this process, and release the lock."""
         (self.folder / _NOTE).write_text(json.dumps(note, indent=1))
         self._lock.release()
 
     def release(self, *, keep: bool = False) -> None:
-        """Remove the data; keep the logs of a named bed, and with ``keep`` of any, until the next start."""
+        """Remove the data; keep the logs of a named testbed, with ``keep`` of any, until the next start."""
         shutil.rmtree(self.data, ignore_errors=True)
         if self.name.startswith(ANONYMOUS_PREFIX) and not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -72,7 +71,7 @@ class Home:
 
 
 def note_of(folder: Path) -> dict[str, Any] | None:
-    """Return what was noted of a bed that was left up, or None where there is no such bed."""
+    """Return the note of a testbed that was left up, or None."""
     try:
         note: dict[str, Any] = json.loads((folder / _NOTE).read_text())
     except (OSError, ValueError):
@@ -81,31 +80,31 @@ def note_of(folder: Path) -> dict[str, Any] | None:
 
 
 def refuse_if_up(folder: Path) -> None:
-    """Raise TestbedError where the bed was left up and still runs."""
+    """Raise TestbedError if the testbed was left up and is still running."""
     if note_of(folder) and pids.running(folder):
         raise TestbedError(
-            f"testbed {folder.name!r} is up: end it with `python -m testbed down --name {folder.name}`, "
+            f"testbed {folder.name!r} is up: stop it with `python -m testbed down --name {folder.name}`, "
             "or choose another name"
         )
 
 
 def clean(folder: Path) -> list[str]:
-    """Kill what runs of a bed and remove its folder and data; return the names of what was killed."""
+    """Kill the processes of a testbed, and remove its folder and data; return their names."""
     killed = _sweep(folder)
     shutil.rmtree(folder, ignore_errors=True)
     return killed
 
 
 def take_down(folder: Path) -> list[str]:
-    """End a bed that was left up; its logs stay. Return the names of what was killed.
+    """Stop a testbed that was left up; its logs stay. Return the names of the killed processes.
 
-    Raises ConfigError where there is no such bed, TestbedError where a living process owns it.
+    Raises ConfigError if there is no such testbed, TestbedError if it belongs to a running process.
     """
     if not folder.is_dir():
-        raise ConfigError(f"no testbed is called {folder.name!r}: `python -m testbed status` lists them")
+        raise ConfigError(f"there is no testbed {folder.name!r}: `python -m testbed status` lists them")
     lock = FileLock(lock_file(folder))
     if not lock.try_acquire():
-        raise TestbedError(f"testbed {folder.name!r} belongs to a running process: end that process instead")
+        raise TestbedError(f"testbed {folder.name!r} belongs to a running process: stop that process instead")
     try:
         killed = _sweep(folder)
         (folder / _NOTE).unlink(missing_ok=True)
@@ -122,7 +121,7 @@ def _sweep(folder: Path) -> list[str]:
 
 
 def sweep_anonymous(root: Path) -> None:
-    """Clean the beds without a name whose owner is gone."""
+    """Clean unnamed testbeds that no process owns."""
     for folder in (root / "beds").glob(f"{ANONYMOUS_PREFIX}*/"):
         lock = FileLock(lock_file(folder))
         if note_of(folder) or not lock.try_acquire():
@@ -133,5 +132,5 @@ def sweep_anonymous(root: Path) -> None:
 
 
 def lock_file(folder: Path) -> Path:
-    """Return the file that the owner of a bed keeps locked; outside, because the folder is emptied."""
+    """Return the lock file of a testbed; it is outside the folder, which is emptied."""
     return folder.with_name(folder.name + ".lock")

@@ -1,7 +1,7 @@
-"""One bed's names on disk and on the network: files, ports, addresses.
+"""Paths, ports and URLs of one testbed.
 
-What belongs here: pure path and URL arithmetic. What does not: writing the files
-(``testbed.control_plane.credentials``) and the components' flags (``testbed.control_plane.commands``).
+What belongs here: pure functions. What does not: writing the files
+(``testbed.control_plane.credentials``) and the flags of the components (``testbed.control_plane.commands``).
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from pathlib import Path
 from testbed.system.ports import LOOPBACK
 
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
-"""The parts that a bed itself runs, in the order of their dependence."""
+"""The components of a testbed; each depends on those before it."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """TCP ports of a bed, all on loopback."""
+    """TCP ports of a testbed, all on loopback."""
 
     etcd: int
     etcd_peer: int
@@ -27,7 +27,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one bed keeps and serves things."""
+    """Files and URLs of one testbed."""
 
     folder: Path
     data: Path
@@ -40,32 +40,32 @@ class Layout:
 
     @property
     def etcd_url(self) -> str:
-        """Address of etcd's clients: plain HTTP, loopback only."""
+        """Client URL of etcd: plain HTTP, loopback only."""
         return f"http://{LOOPBACK}:{self.ports.etcd}"
 
     @property
     def peer_url(self) -> str:
-        """Address of etcd's peers, of which there are none."""
+        """Peer URL of etcd; there are no peers."""
         return f"http://{LOOPBACK}:{self.ports.etcd_peer}"
 
     @property
     def api_url(self) -> str:
-        """Address of the API server."""
+        """URL of the API server."""
         return f"https://{LOOPBACK}:{self.ports.apiserver}"
 
     @property
     def audit_log(self) -> Path:
-        """The API server's audit log, one JSON event a line."""
+        """The audit log of the API server, one JSON event per line."""
         return self.folder / "audit.jsonl"
 
     @property
     def audit_policy(self) -> Path:
-        """The API server's audit policy."""
+        """The audit policy of the API server."""
         return self.folder / "audit-policy.json"
 
     @property
     def scheduler_config(self) -> Path:
-        """The scheduler's configuration or Policy."""
+        """The configuration or Policy of the scheduler."""
         return self.folder / "scheduler.conf"
 
     @property
@@ -78,9 +78,9 @@ class Layout:
         return self.folder / f"{who}.kubeconfig"
 
     def log(self, process: str) -> Path:
-        """Return the file that takes a process's stdout and stderr."""
+        """Return the log file with stdout and stderr of a process."""
         return self.folder / "logs" / f"{process}.log"
 
     def pid_file(self, process: str) -> Path:
-        """Return the file that says which process runs under that name."""
+        """Return the pid file of a process."""
         return self.folder / "pids" / f"{process}.json"

@@ -1,7 +1,7 @@
-"""Simulated nodes and the pods that ask for them, as Kubernetes objects.
+"""Simulated nodes and GPU pods, as Kubernetes objects.
 
 What belongs here: pure functions from a short description to an object. What does not: sending
-them (``testbed.control_plane.bed``), and what kwok does with them (``testbed.control_plane.stages``).
+them (``testbed.control_plane.bed``), and their simulation by kwok (``testbed.control_plane.stages``).
 """
 
 import json
@@ -25,7 +25,7 @@ _CONDITIONS = (
 
 @dataclass(frozen=True)
 class Card:
-    """One simulated card: memory in MiB and in units of gpu-mem. Empty fields get made-up values."""
+    """One simulated GPU: memory in MiB and in units of gpu-mem. Empty fields get generated values."""
 
     model: str = "Tesla T4"
     mib: int = 15079
@@ -41,8 +41,8 @@ class Card:
 class SimNode:
     """One simulated node.
 
-    ``annotate_cards=False`` leaves it as the original plugin does: label and resources, no list of
-    cards. ``allocatable`` replaces single entries of what the node would offer.
+    ``annotate_cards=False`` omits the list of GPUs, like the Aliyun plugin, which sets labels and resources
+    only. ``allocatable`` overrides single resources.
     """
 
     name: str
@@ -56,16 +56,16 @@ class SimNode:
     memory: str = "512Gi"
     pods: int = 250
     machine_id: str = ""
-    """What the kubelet would report of ``/etc/machine-id``."""
+    """The content of ``/etc/machine-id`` that the kubelet reports."""
 
 
 def card_list(node: SimNode) -> list[dict[str, Any]]:
-    """Return what the annotation ``gpushare.io/cards`` says of a node's cards."""
+    """Return the content of the annotation ``gpushare.io/cards``."""
     return [_card(node.name, index, card) for index, card in enumerate(node.cards)]
 
 
 def capacity(node: SimNode) -> dict[str, str]:
-    """Return the node's resources; a node without cards has no GPU resources at all."""
+    """Return the resources of a node; without GPUs it has no GPU resources."""
     plain = {"cpu": node.cpu, "memory": node.memory, "pods": str(node.pods), "ephemeral-storage": "1Ti"}
     if not node.cards:
         return plain
@@ -74,7 +74,7 @@ def capacity(node: SimNode) -> dict[str, str]:
 
 
 def node_object(node: SimNode) -> Object:
-    """Return the Node, Ready from the start: its status may be sent along when it is created."""
+    """Return the Node; its status, accepted on creation, is Ready."""
     total = capacity(node)
     return {
         "apiVersion": "v1",
@@ -92,7 +92,7 @@ def node_object(node: SimNode) -> Object:
                 for kind, status, reason in _CONDITIONS
             ],
             "nodeInfo": {**_NODE_INFO, "machineID": node.machine_id},
-            # kwok's heartbeat stages look at it.
+            # The heartbeat stages of kwok read it.
             "phase": "Running",
         },
     }
@@ -108,10 +108,10 @@ def gpu_pod(
     resources: Mapping[str, int | str] | None = None,
     **spec: Any,
 ) -> Object:
-    """Return a pod of one container that asks for ``units`` of gpu-mem and other ``resources``.
+    """Return a pod of one container that requests ``units`` of gpu-mem and other ``resources``.
 
-    Further arguments are fields of the pod's spec, such as ``nodeName``. A deleted pod terminates
-    at once unless ``terminationGracePeriodSeconds`` is given.
+    Other arguments are fields of the pod spec, such as ``nodeName``. The grace period is 1 s unless
+    ``terminationGracePeriodSeconds`` is given.
     """
     limits = {key: str(value) for key, value in (resources or {}).items()}
     if units is not None:

@@ -1,7 +1,7 @@
-"""The bed's own certificate authorities, certificates and kubeconfigs.
+"""Certificate authorities, certificates and kubeconfigs.
 
-What belongs here: making keys, certificates and kubeconfig texts. What does not: which component
-gets which of them (``testbed.control_plane.commands``), and running anything.
+What belongs here: creating keys, certificates and kubeconfig texts. What does not: which component uses
+which of them (``testbed.control_plane.commands``).
 """
 
 import datetime as dt
@@ -39,7 +39,7 @@ class KeyPair:
 
 
 class Authority:
-    """A certificate authority that issues for as long as its object lives."""
+    """A certificate authority."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, cert: x509.Certificate) -> None:
         self._key = key
@@ -47,7 +47,7 @@ class Authority:
 
     @classmethod
     def create(cls, name: str) -> "Authority":
-        """Make a new authority with the common name ``name``."""
+        """Create an authority with the common name ``name``."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _subject(name, ())
         builder = _builder(subject, subject, key).add_extension(
@@ -56,13 +56,13 @@ class Authority:
         return cls(key, builder.sign(key, hashes.SHA256()))
 
     def pair(self) -> KeyPair:
-        """Return the authority's own certificate and key."""
+        """Return the certificate and key of the authority."""
         return KeyPair(self._cert.public_bytes(serialization.Encoding.PEM), _pem(self._key))
 
     def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
         """Return a client certificate of ``user`` in ``groups``.
 
-        Raises ConfigError where the name is longer than a certificate can hold (64 characters).
+        Raises ConfigError for names that are too long for a certificate (64 characters).
         """
         return self._issue(_subject(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, ())
 
@@ -92,7 +92,7 @@ def signing_key() -> KeyPair:
 
 
 def groups_of(user: str) -> tuple[str, ...]:
-    """Return the groups that Kubernetes itself gives a service account; none for other users."""
+    """Return the groups of a service account; none for other users."""
     if not user.startswith(_SERVICE_ACCOUNT):
         return ()
     namespace = user.removeprefix(_SERVICE_ACCOUNT).partition(":")[0]
@@ -117,7 +117,7 @@ def kubeconfig(server: str, ca_file: Path, cert_file: Path, key_file: Path) -> s
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, from its first byte on."""
+    """Write a file with mode 0600 from its creation."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
@@ -128,8 +128,8 @@ def _subject(name: str, groups: Sequence[str]) -> x509.Name:
     for part in (name, *groups):
         if not 0 < len(part) <= _MAX_NAME:
             raise ConfigError(
-                f"user or group {part!r} has {len(part)} characters, and a certificate holds 1 to "
-                f"{_MAX_NAME}: choose a shorter name"
+                f"user or group {part!r} has {len(part)} characters, but a certificate allows 1 to "
+                f"{_MAX_NAME}: choose another name"
             )
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])

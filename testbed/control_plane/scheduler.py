@@ -1,7 +1,6 @@
-"""What a test says about kube-scheduler, and the configuration that comes out of it.
+"""The specification of kube-scheduler, and its configuration file.
 
-What belongs here: the specification and the text that the scheduler reads. What does not: the
-scheduler's flags (``testbed.control_plane.commands``).
+What does not belong here: the flags of the scheduler (``testbed.control_plane.commands``).
 """
 
 import json
@@ -21,13 +20,13 @@ _API = "kubescheduler.config.k8s.io/v1"
 
 @dataclass(frozen=True)
 class SchedulerSpec:
-    """Which scheduler runs, and how it calls extenders.
+    """The version of the scheduler, and how it calls extenders.
 
     ``version`` is "1.36", "1.22" (the last one with a Policy file) or None for no scheduler.
-    ``extenders`` are put into the configuration as they are, in the words of that version.
-    ``config`` overrides all other fields: for 1.36 a KubeSchedulerConfiguration of which only the
-    kubeconfig is replaced, for 1.22 a Policy that reaches the scheduler byte for byte.
-    ``backoff_s`` and ``max_backoff_s`` are whole seconds; ``qps`` and ``burst`` are requests a second.
+    ``extenders`` are copied to the configuration unchanged, in the format of that version.
+    ``config`` overrides all other fields: for 1.36 a KubeSchedulerConfiguration, in which only the
+    kubeconfig is replaced, for 1.22 a Policy, which is used byte for byte.
+    ``backoff_s`` and ``max_backoff_s`` are whole seconds; ``qps`` and ``burst`` are requests per second.
     The last four fields are for 1.36 only.
     """
 
@@ -47,7 +46,7 @@ class SchedulerSpec:
 
     @property
     def legacy(self) -> bool:
-        """Whether this is the scheduler that reads a Policy file."""
+        """Whether this scheduler reads a Policy file."""
         return self.version == LEGACY
 
     @property
@@ -56,7 +55,7 @@ class SchedulerSpec:
         return "kube-scheduler-1.22" if self.legacy else "kube-scheduler"
 
     def text(self, kubeconfig: Path) -> str:
-        """Return the file that the scheduler reads; raise ConfigError for an unreadable override."""
+        """Return the configuration file; raise ConfigError for an invalid ``config``."""
         if self.legacy:
             return self.config if self.config is not None else _policy(self.extenders)
         document = _parsed(self.config) if self.config is not None else self._configuration()

@@ -1,7 +1,7 @@
-"""kwok's stages for this testbed: kwok's own ones, with brakes that a test can pull.
+"""The stages of kwok, with annotations by which a test delays them.
 
-What belongs here: the configuration that kwok reads. What does not: the stage files themselves,
-which come with kwok's source (``testbed.programs.binaries``).
+What belongs here: the configuration of kwok. What does not: the stage files, which come with the source of
+kwok (``testbed.programs.binaries``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ import yaml
 from gpushare.errors import ConfigError
 
 SLOW_DELETE = "testbed.gpushare.io/slow-delete"
-"""Pod annotation: "true" keeps a deleted pod terminating until the annotation goes."""
+"""Pod annotation: "true" keeps a deleted pod terminating until the annotation is removed."""
 SLOW_START = "testbed.gpushare.io/slow-start"
-"""Pod annotation: "true" keeps a bound pod Pending until the annotation goes."""
+"""Pod annotation: "true" keeps a bound pod Pending until the annotation is removed."""
 
 STAGE_FILES = (
     "node/fast/node-initialize.yaml",
@@ -23,13 +23,13 @@ STAGE_FILES = (
     "pod/fast/pod-complete.yaml",
     "pod/fast/pod-delete.yaml",
 )
-"""What the testbed uses of kwok's ``kustomize/stage`` folder."""
-BRAKES: Mapping[str, str] = {"pod-ready": SLOW_START, "pod-delete": SLOW_DELETE}
+"""Files of the folder ``kustomize/stage`` of kwok."""
+_DELAYS: Mapping[str, str] = {"pod-ready": SLOW_START, "pod-delete": SLOW_DELETE}
 _PARALLEL = 16
 
 
 def kwok_config(stage_texts: Sequence[str]) -> str:
-    """Return kwok's configuration: its settings and the given stages with their brakes."""
+    """Return the configuration of kwok: its settings and the given stages, which annotations delay."""
     settings = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokConfiguration",
@@ -39,18 +39,18 @@ def kwok_config(stage_texts: Sequence[str]) -> str:
             "nodeLeaseParallelism": _PARALLEL,
         },
     }
-    stages = [braked(yaml.safe_load(text)) for text in stage_texts]
+    stages = [delayed(yaml.safe_load(text)) for text in stage_texts]
     return yaml.safe_dump_all([settings, *stages], sort_keys=False)
 
 
-def braked(stage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``stage``, not applied to pods that carry its brake's annotation."""
-    brake = BRAKES.get(stage["metadata"]["name"])
-    if brake is None:
+def delayed(stage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``stage``; it no longer applies to pods with the annotation that delays it."""
+    annotation = _DELAYS.get(stage["metadata"]["name"])
+    if annotation is None:
         return dict(stage)
     spec = stage["spec"]
     condition = {
-        "key": f'.metadata.annotations["{brake}"]',
+        "key": f'.metadata.annotations["{annotation}"]',
         "operator": "NotIn",  # codespell:ignore
         "values": ["true"],
     }
@@ -59,11 +59,11 @@ def braked(stage: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_stages(folder: Path) -> list[str]:
-    """Return the texts of kwok's stages under ``folder``; raise ConfigError where one is missing."""
+    """Return the texts of the stages in ``folder``; raise ConfigError if one is missing."""
     missing = [name for name in STAGE_FILES if not (folder / name).is_file()]
     if missing:
         raise ConfigError(
-            f"kwok's stage files {', '.join(missing)} are not in {folder}: set TESTBED_KWOK_STAGES to the "
-            "folder kustomize/stage of kwok's source"
+            f"stage files of kwok are missing in {folder}: {', '.join(missing)}; set TESTBED_KWOK_STAGES to "
+            "the folder kustomize/stage of its source"
         )
     return [(folder / name).read_text(encoding="utf-8") for name in STAGE_FILES]

@@ -1,7 +1,7 @@
-"""From nothing to a running bed.
+"""Starts a testbed.
 
-What belongs here: what a bed shall consist of, and the order in which it starts. What does not: what
-one does with a bed that runs (``testbed.control_plane.bed``).
+What belongs here: the components of a testbed, and their start order. What does not: a running testbed
+(``testbed.control_plane.bed``).
 """
 
 import asyncio
@@ -28,13 +28,13 @@ _PORTS = 6
 
 @dataclass
 class Testbed:
-    """etcd, API server, controller manager, and by choice a scheduler and kwok: ``async with`` runs it.
+    """etcd, API server, controller manager, and optionally a scheduler and kwok: ``async with`` runs them.
 
-    ``name`` chooses the folder under the cache; without one a fresh folder is used and removed.
-    ``api_flags`` and ``controller_flags`` are further flags of the API server and of the controller manager.
-    ``audit`` keeps a history of all writes in ``Bed.audit_log``. ``bound=False`` is for beds that
-    outlive this process (``Bed.leave_up``); the processes of all others are killed by the kernel when
-    the thread that started them ends.
+    ``name`` is the folder in the cache; without it a new folder is used and removed. ``api_flags`` and
+    ``controller_flags`` are additional flags of the API server and the controller manager. ``audit`` logs
+    all writes in ``Bed.audit_log``. ``bound=False`` is for testbeds that outlive this process
+    (``Bed.leave_up``); the processes of all others are killed by the kernel when the thread that started
+    them exits.
     """
 
     __test__ = False
@@ -59,9 +59,9 @@ class Testbed:
             await finish(self._bed.close())
 
     async def open(self) -> Bed:
-        """Build what is missing, start everything, and return the bed once pods can be created.
+        """Build missing tools, start all components, and return the testbed when pods can be created.
 
-        The caller closes it. Raises TestbedError where something does not start, and ConfigError for
+        The caller closes it. Raises TestbedError if a component does not start, and ConfigError for
         wrong names or environment variables.
         """
         tools = await build.ensure(self._tool_names())
@@ -78,7 +78,7 @@ class Testbed:
         return [*names, *scheduler, *(["kwok"] if self.kwok else [])]
 
     async def _boot_twice(self, home: Home, tools: dict[str, Installed]) -> Bed:
-        """Start the bed; a second time on other ports where somebody was faster to take one."""
+        """Start the testbed; retry once with other ports if another process took one."""
         try:
             return await self._boot(home, tools)
         except PortTaken:

@@ -1,8 +1,8 @@
-"""A FAKE CUDA driver for tests: a ``libcuda.so.1`` that hands out memory of cards that are not there.
+"""A FAKE CUDA driver for tests: a ``libcuda.so.1`` that allocates memory of simulated GPUs.
 
-It counts what each process has and how long a card works for it, as a driver does, so that a test can see
-whether a limit held. A kernel computes nothing: it takes its time. What belongs here: the library (C, in
-``native/``) and its cards. What does not: anything that gpushare needs at run time.
+Like a driver, it counts the memory and the compute time of each process, so that a test can check the
+enforcement of limits. Kernels compute nothing: they only take time. What belongs here: the library (C, in
+``native/``) and its GPUs. What does not: anything that gpushare needs at run time.
 
     stub = CudaStub(folder, era=535, cards=[CudaCard("GPU-…", total_mib=16130, context_mib=121)])
     subprocess.run([...], env={**os.environ, **stub.env})

@@ -1,4 +1,4 @@
-"""What the stub ``libcuda.so.1`` of each driver era is made of; ``compiling`` compiles it."""
+"""The sources of the stub ``libcuda.so.1`` of each driver era; ``compiling`` compiles them."""
 
 from pathlib import Path
 from typing import Final
@@ -13,22 +13,21 @@ _NATIVE: Final = Path(__file__).parent / "native"
 
 
 def library(era: int, root: Path | None = None, compiler: str = "gcc") -> Path:
-    """The stub of that era, compiled first where the cache does not have it.
+    """Return the stub of an era; compile it first if it is not in the cache.
 
-    Another ``compiler`` than this machine's makes it for another one.
-
-    Raises ConfigError for an unknown era, and TestbedError with the compiler's words.
+    ``compiler`` may be a cross compiler. Raises ConfigError for an unknown era, and TestbedError with the
+    output of the compiler.
     """
     check_era(era)
     version = ERAS[era].cuda
     names = functions(version)
     generated = {EXPORTS: _exports(names), "functions.h": "".join(f"F({name})\n" for name in names)}
-    # As the real driver's, calls within the library are not for others to intercept.
+    # Like in the real driver, calls within the library cannot be intercepted.
     flags = (f"-DSTUB_VERSION={version}", "-Wl,-Bsymbolic")
     return compiled(Source(f"cuda-{era}", SONAME, _NATIVE, generated, flags, compiler), root)
 
 
 def _exports(names: tuple[str, ...]) -> str:
-    """The version has the library's name, as that of the real one."""
+    """Return a version script; like in the real library, the version has the name of the library."""
     listed = "".join(f"    {name};\n" for name in names)
     return f"{SONAME} {{\nglobal:\n{listed}local:\n    *;\n}};\n"

@@ -1,6 +1,6 @@
-"""Which function the CUDA library of a driver has, of those that the stub knows.
+"""The functions of the CUDA library of each driver, among those that the stub implements.
 
-What belongs here: facts about NVIDIA's releases, by the ``cuda.h`` that first declared a function. The
+What belongs here: facts about NVIDIA's releases, by the first ``cuda.h`` that declares a function. The
 driver branches and their CUDA versions are those of ``testbed.nvml.eras``.
 """
 
@@ -81,9 +81,9 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
     11060: ("cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"),
     12000: ("cuGetProcAddress_v2",),
 }
-"""CUDA version (1000 × major + 10 × minor) → functions that its driver was the first to have."""
+"""CUDA version (1000 × major + 10 × minor) → functions that are new in its driver."""
 
 
 def functions(cuda: int) -> tuple[str, ...]:
-    """What the library of that CUDA version exports, in order of their names."""
+    """Return the exported functions of a CUDA version, sorted by name."""
     return tuple(sorted(name for first, names in FIRST_IN.items() if first <= cuda for name in names))

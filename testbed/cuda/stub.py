@@ -1,7 +1,7 @@
-"""A stub CUDA driver under control of a test: its cards, and what has been taken of them.
+"""A stub CUDA driver for a test: its GPUs and their usage.
 
-What belongs here: the file of cards and the counters beside it. What does not: the library (``build``,
-``native/``). Memory of processes that are gone is free, as with a driver.
+What belongs here: the file of GPUs and the file of counters. What does not: the library (``build``,
+``native/``). Like with a driver, memory of exited processes is free.
 """
 
 import os
@@ -23,7 +23,7 @@ _USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q")  # process number
 
 @dataclass(frozen=True, slots=True)
 class CudaCard:
-    """A card of ``total_mib``; each context takes ``context_mib`` of it."""
+    """A GPU of ``total_mib``; each context uses ``context_mib`` of it."""
 
     uuid: str
     total_mib: int
@@ -32,7 +32,7 @@ class CudaCard:
 
 
 class CudaStub:
-    """The cards of one machine, in ``folder``; ``compiler`` is one for programs of that machine."""
+    """The GPUs of one machine, in ``folder``; ``compiler`` compiles for that machine."""
 
     def __init__(
         self, folder: Path, *, cards: Sequence[CudaCard], era: int = 580, compiler: str = "gcc"
@@ -46,25 +46,25 @@ class CudaStub:
 
     @property
     def env(self) -> dict[str, str]:
-        """What a process needs in its environment to find these cards."""
+        """Environment variables of a process that uses these GPUs."""
         folders = [str(self.library.parent), os.environ.get("LD_LIBRARY_PATH", "")]
         return {"LD_LIBRARY_PATH": ":".join(filter(None, folders)), "STUB_CUDA": str(self._cards)}
 
     def peak(self, card: int) -> int:
-        """The most bytes of a card that all living processes had at once."""
+        """Return the peak of the used bytes of a GPU, summed over running processes."""
         _, *numbers = _HEADER.unpack_from(self._usage.read_bytes())
         return int(numbers[card])
 
     def used(self, card: int) -> int:
-        """Bytes of a card that processes have which are alive."""
+        """Return the bytes of a GPU that running processes use."""
         return sum(numbers[card] for pid, numbers in self._users() if Path(f"/proc/{pid}").exists())
 
     def busy_ns(self, card: int) -> dict[int, int]:
-        """How long a card has worked for each process, dead or alive, by its number."""
+        """Return the compute time of each process on a GPU in ns, by PID; includes exited processes."""
         return {pid: numbers[_MAX_CARDS + card] for pid, numbers in self._users()}
 
     def worked_ns(self, card: int) -> tuple[int, ...]:
-        """The same in the order in which the processes came: containers may have the same numbers."""
+        """Return the same in start order, without PIDs: containers may have equal PIDs."""
         return tuple(numbers[_MAX_CARDS + card] for _, numbers in self._users())
 
     def _users(self) -> Iterator[tuple[int, list[int]]]:

@@ -1,1 +1,1 @@
-"""Our services and their neighbours as processes of a bed."""
+"""Our services, Prometheus and prometheus-adapter as processes of a testbed."""

@@ -1,6 +1,6 @@
-"""Our node agent on the real kubelets of a bed, over a stub of NVML: no machine here has a card.
+"""Our node agent on the real kubelets of a testbed, with a stub of NVML instead of GPUs.
 
-What belongs here: starting agents under their own service account. What does not: what they decide,
+What belongs here: starting agents under their service account. What does not: the behaviour of the agent,
 the kubelets (``testbed.kubelets``) and the stub (``testbed.nvml``).
 """
 
@@ -24,7 +24,7 @@ NAME = "device-plugin"
 
 @dataclass
 class CardNode:
-    """A node with cards: a real kubelet and the stub of its driver."""
+    """A node with GPUs: a real kubelet and the stub of its driver."""
 
     bed: Bed
     kubelet: KubeletNode
@@ -36,7 +36,7 @@ class CardNode:
         return self.kubelet.name
 
     async def until_offered(self, timeout_s: float = 30.0) -> None:
-        """Wait until pods that ask for its cards can come."""
+        """Wait until the node offers GPU memory."""
         await until(self._offers, f"node {self.name} to offer {RESOURCE_MEM}", timeout_s)
 
     async def _offers(self) -> bool:
@@ -46,18 +46,18 @@ class CardNode:
 
 @dataclass
 class GpuNode(CardNode):
-    """A node with cards and the agent as a process on it."""
+    """A node with GPUs and the agent as a process on it."""
 
     agent: Process
 
     @property
     def ops_url(self) -> str:
-        """Where the agent's health and metrics are."""
+        """URL of the health and metrics of the agent."""
         return f"http://{self.kubelet.address}:{OPS_PORT}"
 
 
 async def grant_agent(bed: Bed) -> None:
-    """Create the agent's account, roles and bindings."""
+    """Create the account, roles and bindings of the agent."""
     await bed.apply(rights.of_agent())
 
 
@@ -70,7 +70,7 @@ async def add_gpu_node(
     flags: Sequence[str] = (),
     ready: bool = True,
 ) -> GpuNode:
-    """Start a node and the agent on it; with ``ready``, return when pods that ask for its cards can come."""
+    """Start a node and the agent on it; with ``ready``, return when the node offers GPU memory."""
     return await start_agent(await add_card_node(bed, spec, cards, era=era), flags, ready=ready)
 
 
@@ -92,12 +92,12 @@ async def start_agent(node: CardNode, flags: Sequence[str] = (), *, ready: bool 
 
 
 def agent_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:
-    """The agent's command line, by the original's name and with the original's flags."""
+    """Return the command line of the agent, with the name and the flags of the Aliyun plugin."""
     program = str(Path(sys.executable).with_name("gpushare-device-plugin-v2"))
     account = f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}"
     return [program, "-logtostderr", "--v=9", account, f"--ops-port={OPS_PORT}", *flags]
 
 
 def agent_env(node: str, stub: NvmlStub) -> dict[str, str]:
-    """The agent's environment."""
+    """Return the environment of the agent."""
     return {**stub.env, "NODE_NAME": node}

@@ -1,7 +1,7 @@
-"""Our exporter on the real kubelets of a bed, over a stub of NVML: no machine here has a card.
+"""Our exporter on the real kubelets of a testbed, with a stub of NVML instead of GPUs.
 
-What belongs here: starting exporters under their own service account, and reading what they show. What
-does not: what the stub says (``testbed.nvml``).
+What belongs here: starting exporters under their service account, and reading their metrics. What does
+not: the stub (``testbed.nvml``).
 """
 
 import sys
@@ -25,14 +25,14 @@ NAME = "exporter"
 
 @dataclass(frozen=True)
 class Page:
-    """What an exporter shows; ``url`` is where its health and metrics are."""
+    """The health and metrics of an exporter at ``url``."""
 
     url: str
 
     async def values(self, metric: str, *by: str, **labels: str) -> dict[tuple[str, ...], float]:
-        """What a scrape shows of a metric: the values of the labels ``by`` to the number.
+        """Scrape one metric: values of the labels ``by`` → value of the sample.
 
-        Samples without these ``labels`` are left out.
+        Samples without these ``labels`` are excluded.
         """
         text = await read_text(f"{self.url}/metrics")
         return {
@@ -45,13 +45,13 @@ class Page:
 
 @dataclass(frozen=True)
 class Exporter(Page):
-    """An exporter that runs as a process of a node."""
+    """An exporter running as a process of a node."""
 
     process: Process
 
 
 async def grant_exporter(bed: Bed) -> None:
-    """Create the exporter's account, role and binding."""
+    """Create the account, role and binding of the exporter."""
     await bed.apply(rights.of_exporter())
 
 
@@ -63,9 +63,9 @@ async def start_exporter(
     port: int = OPS_PORT,
     stub: NvmlStub | None = None,
 ) -> Exporter:
-    """Start the exporter on a node and wait until it has read everything once.
+    """Start the exporter on a node and wait until it has taken all samples once.
 
-    ``stub`` is a driver other than the node's; ``name`` and ``port`` are for a second exporter there.
+    ``stub`` replaces the driver of the node; ``name`` and ``port`` are for a second exporter on the node.
     """
     url = f"http://{node.kubelet.address}:{port}"
     argv = exporter_argv(node.bed, [f"--ops-port={port}", *flags])
@@ -74,6 +74,6 @@ async def start_exporter(
 
 
 def exporter_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:
-    """The exporter's command line."""
+    """Return the command line of the exporter."""
     program = str(Path(sys.executable).with_name("gpushare"))
     return [program, "exporter", f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}", *flags]

@@ -1,7 +1,7 @@
-"""Our extender as a process of a bed: under its own service account, with its own rights.
+"""Our extender as a process of a testbed, under its service account.
 
-What belongs here: starting replicas and pointing the scheduler at them. What does not: what they
-decide, and anything about the control plane itself.
+What belongs here: starting replicas and configuring the scheduler for them. What does not: the behaviour of
+the extender, and the control plane.
 """
 
 import sys
@@ -23,7 +23,7 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases"
 
 @dataclass(frozen=True)
 class ExtenderSpec:
-    """One replica: its name among the bed's processes, its ports, and further flags."""
+    """One replica: its process name, its ports, and additional flags."""
 
     name: str = "extender"
     port: int = field(default_factory=lambda: free_ports(1)[0])
@@ -32,16 +32,16 @@ class ExtenderSpec:
 
     @property
     def url(self) -> str:
-        """Where the scheduler finds it."""
+        """URL for the scheduler."""
         return f"http://127.0.0.1:{self.port}{EXTENDER_PREFIX}"
 
     @property
     def ops_url(self) -> str:
-        """Where health and metrics are."""
+        """URL of health and metrics."""
         return f"http://127.0.0.1:{self.ops_port}"
 
     def argv(self, kubeconfig: Path) -> list[str]:
-        """The command line."""
+        """Return the command line."""
         return [
             str(Path(sys.executable).with_name("gpushare")),
             "extender",
@@ -57,22 +57,22 @@ class ExtenderSpec:
 
 
 def component_config(url: str, *, legacy: bool = False) -> dict[str, Any]:
-    """The extender's entry in a KubeSchedulerConfiguration v1, or in a Policy."""
+    """Return the extender entry of a KubeSchedulerConfiguration v1, or of a Policy."""
     return extender_entry(ExtenderConfig(url), legacy=legacy)
 
 
 async def grant(bed: Bed, *, new: bool = False) -> None:
-    """Create the extender's account, roles and bindings.
+    """Create the account, roles and bindings of the extender.
 
-    ``new``: no extender has ever run in the cluster, so the first one waits in full before it binds.
-    Else the Lease is there as one leaves it that was stopped.
+    With ``new``, no Lease exists, and the first extender waits its full time before it binds. Without, the
+    Lease exists as a stopped extender has released it.
     """
     await bed.apply(rights.of_extender())
     if not new:
-        await bed.api.create(LEASES, _LEASE_GIVEN_BACK)
+        await bed.api.create(LEASES, _RELEASED_LEASE)
 
 
-_LEASE_GIVEN_BACK: Final = {
+_RELEASED_LEASE: Final = {
     "apiVersion": "coordination.k8s.io/v1",
     "kind": "Lease",
     "metadata": {"name": EXTENDER_NAME, "namespace": SYSTEM_NAMESPACE},

@@ -1,7 +1,6 @@
-"""Our metrics API as a process of a bed, behind the bed's API server.
+"""Our metrics API as a process of a testbed, aggregated by the API server.
 
-What belongs here: starting it under its own service account, and making it known. What does not: what it
-answers.
+What belongs here: starting it under its service account, and registering it. What does not: its behaviour.
 """
 
 import sys
@@ -23,7 +22,7 @@ NAME = "metrics-api"
 
 @dataclass(frozen=True)
 class MetricsApi:
-    """A metrics API that runs; ``url`` is where it serves, ``ops_url`` where its health and metrics are."""
+    """A running metrics API; ``url`` serves the API, ``ops_url`` its health and metrics."""
 
     process: Process
     url: str
@@ -32,12 +31,12 @@ class MetricsApi:
 
     @property
     def path(self) -> str:
-        """Where the API server shows its group."""
+        """Path of its group at the API server."""
         return f"/apis/{METRICS_API_GROUP}"
 
 
 async def start_metrics_api(bed: Bed, flags: Sequence[str] = (), *, name: str = NAME) -> MetricsApi:
-    """Grant its rights, start it, make it known, and return it when the API server passes requests on."""
+    """Grant its rights, start and register it, and return it when the API server forwards requests to it."""
     await bed.apply(rights.of_metrics_api())
     port, ops_port = free_ports(2)
     folder = bed.folder / name

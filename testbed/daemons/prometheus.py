@@ -1,7 +1,7 @@
-"""A real Prometheus as a process of a bed: it scrapes what a test names and works out its rules.
+"""A real Prometheus as a process of a testbed: it scrapes the targets and evaluates the rules of a test.
 
-What belongs here: Prometheus' configuration, asking it. What does not: rules
-and queries (``gpushare.monitoring``).
+What belongs here: its configuration, and queries to it. What does not: the rules and queries of gpushare
+(``gpushare.monitoring``).
 """
 
 import json
@@ -24,15 +24,15 @@ _FIRST_SCRAPE_S = 20.0
 
 @dataclass(frozen=True)
 class Prometheus:
-    """A Prometheus that runs; ``url`` is where its HTTP API is."""
+    """A running Prometheus; ``url`` is its HTTP address."""
 
     process: Process
     url: str
 
     async def ask(self, expr: str) -> list[tuple[dict[str, str], float]]:
-        """What a query gives now: labels and value of each series; a scalar has no labels.
+        """Evaluate a query now: labels and value of each series; a scalar has no labels.
 
-        Raises ApiError where Prometheus refuses the query.
+        Raises ApiError if Prometheus rejects the query.
         """
         data = await self._get(f"query?query={quote(expr, safe='')}")
         if data["resultType"] == "scalar":
@@ -40,11 +40,11 @@ class Prometheus:
         return [(each["metric"], float(each["value"][1])) for each in data["result"]]
 
     async def values(self, expr: str, *by: str) -> dict[tuple[str, ...], float]:
-        """What a query gives now: the values of the labels ``by`` to the number."""
+        """Evaluate a query now: values of the labels ``by`` → value of the series."""
         return {tuple(labels.get(each, "") for each in by): value for labels, value in await self.ask(expr)}
 
     async def rules(self) -> list[dict[str, Any]]:
-        """All rules with the health and error of their last evaluation."""
+        """Return all rules with the health and error of their last evaluation."""
         return [rule for group in (await self._get("rules"))["groups"] for rule in group["rules"]]
 
     async def _get(self, path: str) -> Any:
@@ -54,9 +54,9 @@ class Prometheus:
 async def start_prometheus(
     bed: Bed, targets: Mapping[str, Sequence[str]], rules: Sequence[Path] = ()
 ) -> Prometheus:
-    """Start Prometheus and return it when it has scraped everything once.
+    """Start Prometheus and return it when it has scraped all targets once.
 
-    ``targets`` is job to addresses (``host:port``); what they say of namespace, pod and node stays as it is.
+    ``targets`` maps jobs to addresses (``host:port``); the labels of the targets win (``honor_labels``).
     """
     folder = bed.folder / "prometheus"
     folder.mkdir()
@@ -76,7 +76,7 @@ async def start_prometheus(
 
 
 def _config(targets: Mapping[str, Sequence[str]], rules: Sequence[Path]) -> dict[str, Any]:
-    """Prometheus' configuration; JSON is YAML too."""
+    """Return the configuration of Prometheus as JSON, which is valid YAML."""
     return {
         "global": {"scrape_interval": _EVERY, "scrape_timeout": _EVERY, "evaluation_interval": _EVERY},
         "rule_files": [str(path) for path in rules],

@@ -1,7 +1,7 @@
-"""prometheus-adapter as a process of a bed, behind its API server: custom metrics out of Prometheus.
+"""prometheus-adapter as a process of a testbed, aggregated by the API server: custom metrics from Prometheus.
 
-What belongs here: starting the adapter under its own service account. What does not: its rules
-(``gpushare.monitoring.adapter``), and our own metrics API, which takes its place.
+What belongs here: starting the adapter under its service account. What does not: its rules
+(``gpushare.monitoring.adapter``), and our metrics API, which replaces it.
 """
 
 from importlib.resources import files
@@ -23,7 +23,7 @@ _VERSIONS = {"v1beta1": 100, "v1beta2": 200}
 async def start_adapter(bed: Bed, prometheus: Prometheus, config: Path) -> Process:
     """Start the adapter with a file of rules, and return it when the API server serves its group.
 
-    It looks for new series every second, and keeps those of the last minute.
+    It discovers new series every second, and keeps those of the last minute.
     """
     await bed.apply(files("testbed").joinpath("manifests/prometheus-adapter-rbac.yaml").read_text())
     tools = await build.ensure([NAME])

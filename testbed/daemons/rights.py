@@ -1,6 +1,6 @@
-"""Service accounts and rights of the daemons, exactly as ``components.manifests`` deploys them.
+"""Service accounts and RBAC rules of the daemons, exactly as ``components.manifests`` deploys them.
 
-What belongs here: picking these objects from what the builders return. What does not: the rules themselves.
+What belongs here: selecting these objects from the rendered manifests. What does not: the rules.
 """
 
 from collections.abc import Iterable
@@ -18,22 +18,22 @@ _VERSION: Final = KubernetesVersion(1, 36)
 
 
 def of_agent() -> str:
-    """The node agent's account, roles and bindings as YAML."""
+    """Return the account, roles and bindings of the node agent as YAML."""
     return _yaml(device_plugin.shared())
 
 
 def of_exporter() -> str:
-    """The exporter's account, role and binding as YAML."""
+    """Return the account, role and binding of the exporter as YAML."""
     return _yaml(exporter.objects(Exporter()))
 
 
 def of_extender() -> str:
-    """The extender's account, roles and bindings as YAML; the right to its Lease included."""
+    """Return the account, roles and bindings of the extender as YAML, with the right to its Lease."""
     return _yaml(extender.objects(Extender(), _VERSION))
 
 
 def of_metrics_api() -> str:
-    """The metrics API's account, role and bindings as YAML."""
+    """Return the account, role and bindings of the metrics API as YAML."""
     return _yaml(metrics_api.objects(MetricsApi(tls_secret="", ca_bundle=""), _VERSION))
 
 

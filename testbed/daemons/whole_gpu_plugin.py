@@ -1,11 +1,11 @@
-"""A STAND-IN for NVIDIA's device plugin: whole cards as ``nvidia.com/gpu``, by UUID, and nothing more.
+"""A STAND-IN for NVIDIA's device plugin: it offers whole GPUs as ``nvidia.com/gpu``, by UUID.
 
-For nodes that do not share their cards. It speaks to a real kubelet by our agent's own endpoint; what
-it lacks is the driver: containers are told their cards by environment and get no device.
+For nodes that do not share their GPUs. It registers with a real kubelet through the code of our agent.
+There is no driver: containers get the UUIDs of their GPUs in the environment, and no device.
 
     python -m testbed.daemons.whole_gpu_plugin /var/lib/kubelet/device-plugins GPU-… GPU-…
 
-It runs as a process of a node, or as a static pod of it, which is what ACK makes of NVIDIA's plugin.
+It runs as a process of a node, or as a static pod, like NVIDIA's plugin on ACK.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ _FOLDER = str(Path(__file__).parents[2])
 _NODE = "/node"
 
 
-class WholeCards:
-    """Implements ``Plugin`` for cards that are always well."""
+class WholeGpuPlugin:
+    """Implements ``Plugin`` for GPUs that are always healthy."""
 
     resource = RESOURCE_WHOLE_GPU
     socket = "stand-in-nvidia-gpu.sock"
@@ -38,34 +38,34 @@ class WholeCards:
         self._uuids = uuids
 
     def devices(self) -> list[Device]:
-        """One device for each card."""
+        """Return one device for each GPU."""
         return [Device(uuid) for uuid in self._uuids]
 
     async def changed(self) -> None:
-        """Never."""
+        """Wait forever: the devices never change."""
         await asyncio.Event().wait()
 
     async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
-        """The first ones."""
+        """Prefer the first UUIDs."""
         return [*must, *sorted(set(available) - set(must))][:size]
 
     async def allocate(self, ids: Sequence[str]) -> AllocateResponse:
-        """The cards, by environment."""
+        """Return the UUIDs in the environment."""
         return AllocateResponse(envs={ENV_VISIBLE_DEVICES: ",".join(ids)})
 
     def registered(self, *, up: bool) -> None:
-        """Of no interest here."""
+        """Ignore the state of the registration."""
 
 
 async def start_whole_cards(node: CardNode) -> Process:
-    """Start the stand-in on a node, and wait until pods that ask for whole cards can come."""
+    """Start the stand-in on a node, and wait until the node offers its whole GPUs."""
     process = await node.kubelet.spawn(NAME, _argv(node), env={"PYTHONPATH": _FOLDER})
     await until_whole_cards(node, len(node.stub.description.cards))
     return process
 
 
 async def until_whole_cards(node: CardNode, count: int) -> None:
-    """Wait until the node offers so many whole cards."""
+    """Wait until the node offers ``count`` whole GPUs."""
 
     async def offered() -> bool:
         status = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["status"]
@@ -75,7 +75,7 @@ async def until_whole_cards(node: CardNode, count: int) -> None:
 
 
 def static_pod(node: CardNode) -> Object:
-    """The stand-in as a static pod of a node. Its image has a shell only: the program is this machine's."""
+    """Return the stand-in as a static pod. Its image is a shell that runs this machine's program."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -103,4 +103,4 @@ def _argv(node: CardNode) -> list[str]:
 
 
 if __name__ == "__main__":
-    asyncio.run(Registrar(WholeCards(sys.argv[2:]), Path(sys.argv[1]), PluginMetrics()).run())
+    asyncio.run(Registrar(WholeGpuPlugin(sys.argv[2:]), Path(sys.argv[1]), PluginMetrics()).run())

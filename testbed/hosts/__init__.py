@@ -1,7 +1,7 @@
 """Real hosts with systemd and SSH on this machine, for tests of the Ansible collection.
 
-What belongs here: making and ending hosts, and what they find on their disks. What does not: playbooks
-and what tests ask of them.
+What belongs here: starting and stopping hosts, and the files on their disks. What does not: playbooks
+and tests.
 
     async with Lab() as lab:
         subprocess.run(["ansible", "-i", lab.inventory, "all", "-m", "ansible.builtin.ping"], check=True)

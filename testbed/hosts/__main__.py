@@ -1,4 +1,4 @@
-"""Hosts from a shell and for molecule: ``python -m testbed.hosts [--name NAME] up|down``.
+"""Starts and stops hosts, for a shell and for molecule: ``python -m testbed.hosts [--name NAME] up|down``.
 
 ``up`` prints the path of the inventory.
 """
@@ -14,10 +14,13 @@ from testbed.system.folders import bed_folder, cache_root
 
 
 def main() -> None:
-    """Do what the command line says."""
-    parser = argparse.ArgumentParser(prog="python -m testbed.hosts", description=__doc__)
-    parser.add_argument("--name", default="hosts", help="which hosts, where there are several sets")
-    parser.add_argument("verb", choices=("up", "down"), help="start fresh hosts, or end them")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m testbed.hosts",
+        description="Start or stop hosts; `up` prints the path of the inventory.",
+    )
+    parser.add_argument("--name", default="hosts", help="name of the set of hosts")
+    parser.add_argument("verb", choices=("up", "down"), help="start new hosts, or stop them")
     arguments = parser.parse_args()
     try:
         asyncio.run((up if arguments.verb == "up" else down)(arguments.name))
@@ -26,16 +29,16 @@ def main() -> None:
 
 
 async def up(name: str) -> None:
-    """Start fresh hosts in place of those of that name, and leave them up."""
+    """Stop the hosts of that name, start new ones, and leave them up."""
     await down(name)
     lab = Lab(name=name, bound=False)
     await lab.open()
     lab.leave_up()
-    print(lab.inventory)  # noqa: T201 - what a shell reads
+    print(lab.inventory)  # noqa: T201 - the output of the command
 
 
 async def down(name: str) -> None:
-    """End the hosts of that name, if there are any."""
+    """Stop the hosts of that name, if there are any."""
     folder = bed_folder(name, cache_root())
     if folder.is_dir():
         await hang_up(folder)

@@ -1,7 +1,6 @@
-"""The root folder that hosts start from: a small Debian or Ubuntu of this machine's own release.
+"""The root folder of hosts: a small Debian or Ubuntu of the same release as this machine.
 
-What belongs here: what is in it, and making it once. What does not: what differs from host to host
-(``files``).
+What belongs here: its content, and creating it once. What does not: differences between hosts (``files``).
 """
 
 import hashlib
@@ -21,7 +20,7 @@ _APT: Final = Path("/etc/apt")
 _MAKE_S: Final = 1200.0
 _LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
 _FINISH: Final = (
-    # No archive is in reach of a host, and each has an identity of its own.
+    # A host reaches no archive, and each gets its machine ID at boot.
     'rm -rf "$1"/etc/apt/sources.list* "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*.log',
     'mkdir -p "$1"/etc/apt/sources.list.d && : >"$1"/etc/machine-id',
     'chroot "$1" systemctl --quiet enable ssh systemd-networkd',
@@ -32,17 +31,17 @@ _FINISH: Final = (
 
 @dataclass(frozen=True)
 class Base:
-    """Packages of the distribution, and shell commands (``$1`` is the root folder) that finish it."""
+    """Packages of the distribution, and shell commands that complete the root folder ``$1``."""
 
     packages: tuple[str, ...]
     finish: tuple[str, ...] = ()
 
     def command(self, suite: str, target: Path, listed: Path) -> list[str]:
-        """Return the command that makes the root folder ``target``."""
+        """Return the command that creates the root folder ``target``."""
         return [*self._recipe(), suite, str(target), str(listed)]
 
     def folder(self, suite: str, cache: Path) -> Path:
-        """Return where it lies once made; another recipe is another folder."""
+        """Return its path in the cache, which depends on the recipe."""
         digest = hashlib.sha256("\0".join(self._recipe()).encode()).hexdigest()[:12]
         return cache / "hosts" / f"{suite}-{digest}"
 
@@ -51,7 +50,7 @@ class Base:
             "mmdebstrap",
             "--quiet",
             "--variant=minbase",
-            # Where the packages expect it, /bin is a link from the first moment on.
+            # Packages expect that /bin is a link from the start.
             "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
             f"--include={','.join(self.packages)}",
             "--dpkgopt=force-unsafe-io",
@@ -82,14 +81,14 @@ DEBIAN: Final = Base(
 
 
 async def ensure(bases: Sequence[Base]) -> dict[Base, Path]:
-    """Return the root folder of each base, made where it is not in the cache yet (about a minute)."""
+    """Return the root folder of each base; create it first if it is not in the cache (about a minute)."""
     suite = codename(_RELEASE.read_text())
     return {base: await _ensure(base, suite) for base in dict.fromkeys(bases)}
 
 
 async def _ensure(base: Base, suite: str) -> Path:
     folder = base.folder(suite, cache_root())
-    async with exclusive(folder.with_suffix(".lock"), _MAKE_S, "another maker of hosts"):
+    async with exclusive(folder.with_suffix(".lock"), _MAKE_S, "another process that creates hosts"):
         if not folder.is_dir():
             fresh = folder.with_suffix(".fresh")
             shutil.rmtree(fresh, ignore_errors=True)

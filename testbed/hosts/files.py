@@ -1,6 +1,6 @@
-"""The files by which one host differs from another, the inventory, and SSH's settings, as texts.
+"""The files of each host, the inventory, and the SSH configuration, as texts.
 
-What belongs here: texts. What does not: writing them (``lab``).
+What does not belong here: writing them (``lab``).
 """
 
 import hashlib
@@ -12,15 +12,15 @@ from typing import Final
 from testbed.hosts.spec import GATEWAY, PACKAGES, Card, HostSpec
 
 DEVICES: Final = "/srv/pci/devices"
-"""What a host sees as /sys/bus/pci/devices; tests may put other cards there."""
+"""Mounted as /sys/bus/pci/devices on a host; tests may add GPUs."""
 CONTROL: Final = ".ssh"
-"""How the names of the sockets of open connections end."""
+"""Suffix of the sockets of open connections."""
 _PCI_UNIT: Final = "simulated-pci"
 _NVIDIA: Final = "10de"
 
 
 def of_host(host: HostSpec, address: str, public_key: str) -> dict[str, str]:
-    """Return path in the host to text; the files of ``host`` come last and win."""
+    """Return path in the host → text; the files of ``host`` override others."""
     network = f"[Match]\nName=host0\n[Network]\nAddress={address}/24\nGateway={GATEWAY}\n"
     return {
         "/etc/hostname": f"{host.name}\n",
@@ -37,7 +37,7 @@ def of_host(host: HostSpec, address: str, public_key: str) -> dict[str, str]:
 
 
 def machine_id(name: str) -> str:
-    """Return the host's own identity, the same for hosts of one name in all labs."""
+    """Return the machine ID, the same for hosts of one name in all labs."""
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
@@ -62,7 +62,7 @@ def _card(card: Card) -> Iterator[tuple[str, str]]:
         "revision": "0xa1",
         "irq": "0",
         "numa_node": str(card.numa_node),
-        # What lspci wants to read; nothing is mapped.
+        # lspci requires the file; nothing is mapped.
         "resource": "0x0000000000000000 0x0000000000000000 0x0000000000000000",
     }
     for name, value in values.items():
@@ -70,7 +70,7 @@ def _card(card: Card) -> Iterator[tuple[str, str]]:
 
 
 def ssh_config(addresses: Mapping[str, str], namespace: Path, folder: Path, busybox: Path) -> str:
-    """Return settings with which ``ssh -F`` reaches the hosts by name, through their network namespace."""
+    """Return a configuration for ``ssh -F`` with all hosts, reached through their network namespace."""
     hosts = "".join(f"Host {name}\n  HostName {address}\n" for name, address in addresses.items())
     return f"""\
 {hosts}\
@@ -87,7 +87,7 @@ Host *
 
 
 def inventory(hosts: tuple[HostSpec, ...], addresses: Mapping[str, str], folder: Path) -> str:
-    """Return an inventory of the hosts; JSON, which is YAML too."""
+    """Return an inventory of the hosts as JSON, which is valid YAML."""
     groups = sorted({group for host in hosts for group in host.groups})
     document = {
         "all": {
@@ -103,8 +103,8 @@ def inventory(hosts: tuple[HostSpec, ...], addresses: Mapping[str, str], folder:
 
 
 def login(folder: Path) -> dict[str, str]:
-    """Return the variables by which Ansible reaches every host."""
-    # Named here, the sockets are not those of other labs, whose hosts have the same addresses.
+    """Return the connection variables of Ansible for all hosts."""
+    # Hosts of other labs have the same addresses, so the sockets are in the folder of the lab.
     control = f"-o ControlMaster=auto -o ControlPersist=60s -o ControlPath={folder}/%n{CONTROL}"
     return {
         "ansible_user": "root",
@@ -114,5 +114,5 @@ def login(folder: Path) -> dict[str, str]:
 
 
 def binds(host: HostSpec, packages: Path) -> dict[str, Path]:
-    """Return what a host sees of this machine: path there to path here."""
+    """Return the bind mounts of a host: path in the host → path on this machine."""
     return {PACKAGES: packages, **host.binds}

@@ -1,6 +1,6 @@
-"""Hosts that run: start, reach, end.
+"""Running hosts: start, connect, stop.
 
-What belongs here: their life. What does not: texts (``files``), commands (``wiring``).
+What does not belong here: texts (``files``), commands (``wiring``).
 """
 
 import asyncio
@@ -33,9 +33,9 @@ _OWN_NETWORK: Final = Path("/proc/self/ns/net")
 
 
 class Lab:
-    """A few hosts in a network of their own: ``async with`` runs them.
+    """A few hosts in a separate network: ``async with`` runs them.
 
-    ``name`` chooses the folder beside the testbed's beds; without one a fresh folder is used and removed.
+    ``name`` is the folder among those of testbeds; without it a new folder is used and removed.
     ``bound=False`` is for hosts that outlive this process (``leave_up``).
     """
 
@@ -60,7 +60,7 @@ class Lab:
 
     @property
     def folder(self) -> Path:
-        """Everything of these hosts but their disks; logs are in ``logs/``."""
+        """The folder of the hosts, without their disks; logs are in ``logs/``."""
         return self._taken.folder
 
     @property
@@ -70,22 +70,22 @@ class Lab:
 
     @property
     def ssh_config(self) -> Path:
-        """What ``ssh -F`` reaches the hosts with, by name."""
+        """The configuration for ``ssh -F`` with the names of the hosts."""
         return self.folder / "ssh_config"
 
     @property
     def namespace(self) -> Path:
-        """The hosts' network namespace."""
+        """The network namespace of the hosts."""
         return Path(f"/proc/{self._processes[_NETWORK].pid}/ns/net")
 
     def disk(self, name: str) -> Path:
-        """Return the folder of what a host has written."""
+        """Return the folder of the files that a host has written."""
         return self._place(name).disk
 
     async def open(self) -> None:
-        """Make what is missing in the cache, boot all hosts, and return when they take logins.
+        """Create missing parts of the cache, boot all hosts, and return when they accept logins.
 
-        Raises TestbedError that names what the machine lacks, or the host that did not start.
+        Raises TestbedError with missing requirements of this machine, or the host that did not start.
         """
         needs.look()
         packages = await repository.ensure()
@@ -111,13 +111,13 @@ class Lab:
         self._taken.release(keep=keep)
 
     def leave_up(self) -> None:
-        """Let the hosts outlive this process; only where ``bound`` is False."""
+        """Keep the hosts running after this process; only with ``bound=False``."""
         if self._bound:
-            raise TestbedError("these hosts end with this process: make them with bound=False")
+            raise TestbedError("these hosts end with this process: create them with bound=False")
         self._taken.leave_up({"inventory": str(self.inventory)})
 
     async def expose(self, port: int) -> None:
-        """Make a TCP port of this machine's loopback reachable for the hosts, at 192.0.2.1."""
+        """Forward a TCP port of 192.0.2.1 in the network of the hosts to the loopback of this machine."""
         pid_file = str(self._processes[_NETWORK].command.pid_file)
         argv = [sys.executable, "-I", "-S", str(_FORWARDER), pid_file, str(port), LOOPBACK, API_ADDRESS]
         call = wiring.within(self.namespace, ["bash", "-c", f"</dev/tcp/{API_ADDRESS}/{port}"])
@@ -134,12 +134,12 @@ class Lab:
         return await run_text(["ssh", "-F", str(self.ssh_config), name, command], timeout_s, stdin=stdin)
 
     async def kill(self, name: str) -> None:
-        """Cut a host's power."""
+        """Cut the power of a host."""
         self._processes[name].kill()
         await self._processes[name].wait()
 
     async def start(self, name: str) -> None:
-        """Start a host again whose power was cut, and return when it takes logins."""
+        """Start a host after ``kill``, and return when it accepts logins."""
         await self._processes[name].start()
 
     @property
@@ -157,7 +157,7 @@ class Lab:
         await self._processes[name].start()
 
     async def _has_network(self) -> bool:
-        # Until its process has left this machine's namespace, that is the one that would answer.
+        # Until the process has unshared its network, the namespace is that of this machine.
         if self.namespace.readlink() == _OWN_NETWORK.readlink():
             return False
         return await _succeeds(
@@ -184,7 +184,7 @@ class Lab:
         await self._run(host.name, wiring.holder(place, self.namespace), lambda: self._is_up(host.name))
 
     async def _is_up(self, name: str) -> bool:
-        # The status of a degraded system is not 0.
+        # The exit status of a degraded system is not 0.
         ask = ["ssh", "-F", str(self.ssh_config), name, "systemctl is-system-running || :"]
         try:
             return (await run_text(ask, _SHORT_S)).strip() in _UP
@@ -193,7 +193,7 @@ class Lab:
 
 
 async def hang_up(folder: Path) -> None:
-    """End the connections to hosts that Ansible keeps open in the background."""
+    """Close the SSH connections that Ansible keeps open in the background."""
     for socket in _sockets(folder):
         await _succeeds(["ssh", "-S", str(socket), "-O", "exit", "host"])
 

@@ -1,6 +1,6 @@
-"""What hosts need of the machine, and what to do where it is missing.
+"""Checks the requirements of hosts on this machine.
 
-What belongs here: looking. What does not: installing (``.ci/packages``).
+What does not belong here: installing them (``.ci/packages``).
 """
 
 import os
@@ -23,7 +23,7 @@ _PROGRAMS: Final = {
 
 
 def look() -> None:
-    """Raise TestbedError that names everything that is missing."""
+    """Raise TestbedError with everything that is missing."""
     missing = [
         f"{program} (apt-get install {package})"
         for program, package in _PROGRAMS.items()
@@ -32,6 +32,6 @@ def look() -> None:
     if static_busybox() is None:
         missing.append("a static busybox (.ci/packages test)")
     if os.geteuid() != 0:
-        missing.append("the rights of root")
+        missing.append("root privileges")
     if missing:
         raise TestbedError(f"hosts with systemd cannot run here; missing: {', '.join(missing)}")

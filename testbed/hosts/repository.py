@@ -1,6 +1,6 @@
 """A signed local apt repository: the stubs, and a few real packages of the distribution.
 
-What belongs here: building it once. What does not: what the stubs are (``stubs``).
+What belongs here: building it once. What does not: the stubs (``stubs``).
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from testbed.system.waiting import together
 
 KEY: Final = "gpushare-test.asc"
 REAL: Final = ("containerd", "docker.io", "libdevmapper1.02.1", "dmsetup", "libnl-3-200", "runc", "tini")
-"""Runtimes that read their configuration for what it says, and what they need beside a host's base."""
+"""Real runtimes, which validate their configuration, and dependencies that the base of hosts lacks."""
 _OWNER: Final = "Tests of gpushare <root@localhost>"
 _MAKE_S: Final = 300.0
 _EPOCH: Final = "SOURCE_DATE_EPOCH=0"
@@ -38,11 +38,11 @@ chmod 755 .
 
 
 async def ensure() -> Path:
-    """Return the folder of the repository, made where it is not in the cache yet (about 10 s)."""
+    """Return the folder of the repository; create it first if it is not in the cache (about 10 s)."""
     packages = all_packages(os.uname().release)
     recipe = hashlib.sha256(repr((packages, REAL, _INDEX)).encode()).hexdigest()[:12]
     folder = cache_root() / "hosts" / f"apt-{recipe}"
-    async with exclusive(folder.with_suffix(".lock"), _MAKE_S, "another maker of packages"):
+    async with exclusive(folder.with_suffix(".lock"), _MAKE_S, "another process that builds packages"):
         if not folder.is_dir():
             fresh = folder.with_suffix(".fresh")
             shutil.rmtree(fresh, ignore_errors=True)
@@ -69,7 +69,7 @@ async def _build_all(packages: list[Package], folder: Path) -> None:
 
 
 def write(package: Package, tree: Path) -> None:
-    """Write the files of a package below ``tree``, as dpkg-deb takes them."""
+    """Write the files of a package in ``tree``, as dpkg-deb reads them."""
     control = {"control": package.control, **package.scripts}
     if package.conffiles:
         control["conffiles"] = "".join(f"{name}\n" for name in package.conffiles)

@@ -1,4 +1,4 @@
-"""What a test says about hosts, and the names and addresses that follow.
+"""The specification of hosts, and their names and addresses.
 
 What belongs here: plain values. What does not: files of a host (``files``), commands (``wiring``).
 """
@@ -12,15 +12,15 @@ from testbed.hosts.base import DEBIAN, Base
 
 BRIDGE: Final = "br0"
 GATEWAY: Final = "203.0.113.1"
-"""This machine's side of the hosts' network: set aside for documentation (RFC 5737), in a namespace."""
+"""Address of this machine in the network of the hosts: reserved for documentation (RFC 5737)."""
 PACKAGES: Final = "/srv/apt"
-"""Where a host finds the repository of packages."""
+"""Folder of the package repository on a host."""
 _FIRST: Final = 11
 
 
 @dataclass(frozen=True)
 class Card:
-    """One PCI function of NVIDIA's in a simulated slot; ids without ``0x``."""
+    """One PCI function of NVIDIA in a simulated slot; IDs without ``0x``."""
 
     slot: str
     device: str
@@ -35,10 +35,10 @@ V100: Final = "1db6"
 
 @dataclass(frozen=True)
 class HostSpec:
-    """One host: its groups in the inventory, its cards, and what it shows of this machine.
+    """One host: its groups in the inventory, its GPUs, and its files.
 
-    ``binds`` is path in the host to path here, read-only; ``files`` is path to text, on its disk before
-    the first boot.
+    ``binds`` maps paths in the host to paths on this machine, mounted read-only; ``files`` maps paths to
+    texts, written to its disk before the first boot.
     """
 
     name: str
@@ -65,7 +65,7 @@ HOSTS: Final = (
         ),
     ),
 )
-"""What molecule's scenarios share."""
+"""The hosts of all molecule scenarios."""
 
 
 def addresses(hosts: tuple[HostSpec, ...]) -> dict[str, str]:

@@ -1,10 +1,10 @@
-"""How a host is made of namespaces and mounts: the commands, as pure functions.
+"""The commands that create a host from namespaces and mounts, as pure functions.
 
 What belongs here: commands and scripts. What does not: running them (``lab``).
 
-Each host is a systemd-nspawn below the first process of a pid namespace: when that ends, the kernel kills
-the whole host, and its mounts go with the mount namespace. The hosts' bridge is in a network namespace
-that only this machine's tests enter.
+Each host is a systemd-nspawn below the first process of a PID namespace: when that process exits, the kernel
+kills the whole host, and removes its mounts with the mount namespace. The bridge of the hosts is in a
+separate network namespace.
 """
 
 import shlex
@@ -17,31 +17,31 @@ from testbed.control_plane.commands import API_ADDRESS
 from testbed.hosts.spec import BRIDGE, GATEWAY
 
 _REBOOT: Final = 133
-"""How systemd-nspawn ends where the host was rebooted."""
+"""Exit status of systemd-nspawn after a reboot of the host."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where one host is on this machine."""
+    """Folder and names of one host on this machine."""
 
     name: str
     folder: Path
     group: str
-    """Of its control group, in every hierarchy."""
+    """Name of its cgroup, in every hierarchy."""
 
     @property
     def disk(self) -> Path:
-        """What differs from the base; it outlives a reboot."""
+        """Differences from the base; the folder survives a reboot."""
         return self.folder / "disk"
 
     @property
     def script(self) -> Path:
-        """What the first process runs."""
+        """Script of the first process."""
         return self.folder / "boot.sh"
 
 
 def network() -> list[str]:
-    """Return the command that makes the network namespace and holds it."""
+    """Return the command that creates the network namespace and keeps it."""
     script = f"""\
 ip link set lo up
 ip link add {BRIDGE} type bridge
@@ -54,12 +54,12 @@ exec sleep infinity
 
 
 def within(namespace: Path, argv: list[str]) -> list[str]:
-    """Return the command that runs ``argv`` in the hosts' network."""
+    """Return the command that runs ``argv`` in the network of the hosts."""
     return ["nsenter", f"--net={namespace}", *argv]
 
 
 def holder(place: Place, namespace: Path) -> list[str]:
-    """Return the command that runs a host until SIGTERM, which shuts it down."""
+    """Return the command that runs a host; SIGTERM shuts it down."""
     procs = f"/sys/fs/cgroup/*/{place.group}/cgroup.procs"
     join = f'for procs in {procs}; do [ ! -w "$procs" ] || echo $$ >"$procs"; done'
     unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -68,7 +68,7 @@ def holder(place: Place, namespace: Path) -> list[str]:
 
 
 def first_process(place: Place, base: Path, binds: Mapping[str, Path]) -> str:
-    """Return the script that mounts a host's root folder and boots it again after each reboot."""
+    """Return the script that mounts the root folder of a host, and boots it again after each reboot."""
     root, work = place.folder / "root", place.folder / "work"
     options = f"lowerdir={base},upperdir={place.disk},workdir={work}"
     nspawn = shlex.join(

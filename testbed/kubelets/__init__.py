@@ -1,7 +1,7 @@
-"""Nodes with a real kubelet and a real containerd, several beside each other on one machine.
+"""Nodes with a real kubelet and a real containerd, several on one machine.
 
-What belongs here: nodes that run containers, as additions to a bed. What does not: the control plane
-and simulated nodes (``testbed``).
+What belongs here: nodes that run containers, which tests add to a testbed. What does not: the control plane
+and simulated nodes (``testbed.control_plane``).
 
     async with Testbed(kwok=False) as bed:
         node = await add_kubelet(bed, KubeletSpec("gpu-a", labels={"gpushare": "true"}))

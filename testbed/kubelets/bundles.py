@@ -1,6 +1,6 @@
-"""What containerd hands to the OCI runtime: one bundle per container, with its ``config.json``.
+"""The bundles that containerd passes to the OCI runtime: one per container, with its ``config.json``.
 
-What belongs here: finding and reading bundles. What does not: where they lie on a node
+What belongs here: finding and reading bundles. What does not: their folder on a node
 (``testbed.kubelets.files``).
 """
 
@@ -14,7 +14,7 @@ _ANNOTATION = "io.kubernetes.cri"
 
 
 def spec_of(folder: Path, namespace: str, pod: str, container: str) -> Object | None:
-    """Return the spec of a container's newest bundle in ``folder``; None where there is none yet."""
+    """Return the spec of the newest bundle of a container in ``folder``; None if there is none yet."""
     wanted = {"sandbox-namespace": namespace, "sandbox-name": pod, "container-name": container}
     read = [_read(file) for file in folder.glob("*/config.json")]
     found = [each for each in read if each and _has(each[1], wanted)]
@@ -30,5 +30,5 @@ def _read(file: Path) -> tuple[float, Object] | None:
     try:
         return file.stat().st_mtime, json.loads(file.read_text())
     except (OSError, ValueError):
-        # It is being removed, or written.
+        # The file is being written or removed.
         return None

@@ -1,11 +1,11 @@
-"""Run a program in the namespaces and control groups of a node, as its child.
+"""Runs a program in the namespaces and cgroups of a node, as a child process.
 
-Run as a script: ``enter.py PID_FILE GROUP PROGRAM [ARGUMENT…]``; the pid file is that of the process
-that holds the node's namespaces. What belongs here: the few calls between fork and exec. It imports
-nothing of the testbed, because it runs once for every process.
+Run as a script: ``enter.py PID_FILE GROUP PROGRAM [ARGUMENT…]``; the pid file is that of the first process
+of the node, which has its namespaces. What belongs here: the calls between fork and exec. It imports nothing
+of the testbed, because it starts once for every process.
 
-A process cannot move itself into another pid namespace, only its children. This parent takes no
-part in signals to the process group, so the program ends as it likes, and ends with its status.
+A process cannot move itself into another PID namespace, only its children. This parent ignores signals to
+the process group, so that the program handles them, and exits with the status of the program.
 """
 
 import ctypes
@@ -24,12 +24,12 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def main(arguments: list[str]) -> None:
-    """Enter the node, run the program, and end as it ends; does not return."""
+    """Enter the node, run the program, and exit with its status; does not return."""
     pid_file, group, program = Path(arguments[0]), arguments[1], arguments[2:]
     holder = json.loads(pid_file.read_text())["pid"]
     folder = Path.cwd()
     _join(Path("/sys/fs/cgroup").glob(f"*/{group}/cgroup.procs"))
-    # All are opened before the first is entered: the last one hides the others' paths.
+    # All are opened before the first is entered: the mount namespace hides the paths of the others.
     for descriptor in [os.open(f"/proc/{holder}/ns/{name}", os.O_RDONLY) for name in _NAMESPACES]:
         if _LIBC.setns(descriptor, 0):
             raise OSError(ctypes.get_errno(), f"cannot enter the node of process {holder}")

@@ -1,7 +1,6 @@
-"""The files that kubelet, containerd, CNI and NVIDIA's toolkit read on a node, as texts.
+"""The configuration files of kubelet, containerd, CNI and NVIDIA's toolkit on a node, as texts.
 
-What belongs here: settings, and why they are needed. What does not: writing the files
-(``testbed.kubelets.node``).
+What belongs here: settings and their reasons. What does not: writing the files (``testbed.kubelets.node``).
 """
 
 import json
@@ -26,7 +25,7 @@ PAUSE_IMAGE = "docker.io/testbed/pause:1"
 def texts(
     spec: KubeletSpec, subnet: Subnet, programs: Mapping[str, Path], cni: Path, ca: Path
 ) -> dict[str, str]:
-    """Return path in the node to content; the files of ``spec`` come last and win."""
+    """Return path in the node → content; the files of ``spec`` override others."""
     runtime = programs["nvidia-container-runtime"] if spec.runtime == NVIDIA else Path("runc")
     return {
         CONTAINERD_CONFIG: containerd(spec.runtime, runtime, cni),
@@ -38,7 +37,7 @@ def texts(
 
 
 def kubelet(changes: Mapping[str, Any], ca: Path) -> dict[str, Any]:
-    """Return the KubeletConfiguration: rights are checked by the API server, swap and cgroup v1 are fine."""
+    """Return the KubeletConfiguration: the API server authorizes requests; swap and cgroup v1 are allowed."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -55,11 +54,11 @@ def kubelet(changes: Mapping[str, Any], ca: Path) -> dict[str, Any]:
         "cgroupDriver": "cgroupfs",
         "failCgroupV1": False,
         "failSwapOn": False,
-        # Root in a container cannot make any process less likely to be killed.
+        # Root in a container may not lower the OOM score of a process.
         "oomScoreAdj": 0,
         "makeIPTablesUtilChains": False,
         "resolvConf": "",
-        # So that what a device plugin offers can be scheduled within a second.
+        # The scheduler sees the resources of a device plugin within a second.
         "nodeStatusUpdateFrequency": "1s",
         "nodeStatusReportFrequency": "5m",
         "evictionHard": {
@@ -74,7 +73,7 @@ def kubelet(changes: Mapping[str, Any], ca: Path) -> dict[str, Any]:
 
 
 def containerd(name: str, program: Path, cni: Path) -> str:
-    """Return containerd's configuration: CDI on, ``program`` as the default runtime ``name``."""
+    """Return the configuration of containerd: CDI enabled, ``program`` as the default runtime ``name``."""
     return f"""\
 version = 3
 disabled_plugins = [
@@ -121,10 +120,10 @@ SystemdCgroup = false
 
 
 def cni_conflist(subnet: Subnet) -> str:
-    """Return the pods' network: a cable from each to the node, addresses of the node's subnet.
+    """Return the pod network: a veth pair from each pod to the node, addresses of the subnet of the node.
 
-    On a bridge, pods of one node would answer each other past the node's address translation, and
-    Services would not work where the module br_netfilter is not loaded.
+    On a bridge, replies between pods of one node would bypass its address translation, and Services would
+    not work unless the module br_netfilter is loaded.
     """
     ipam = {
         "type": "host-local",
@@ -136,10 +135,9 @@ def cni_conflist(subnet: Subnet) -> str:
 
 
 def nvidia() -> str:
-    """Return the toolkit's configuration: CDI mode, and devices by volume mounts only.
+    """Return the configuration of the toolkit: CDI mode, and devices by volume mounts only.
 
-    The two ``accept`` settings are what keeps a pod that sets NVIDIA_VISIBLE_DEVICES itself from cards
-    that it was not given.
+    The two ``accept`` settings prevent that a pod gets unallocated GPUs by setting NVIDIA_VISIBLE_DEVICES.
     """
     return f"""\
 accept-nvidia-visible-devices-as-volume-mounts = true

@@ -1,8 +1,8 @@
-"""Make a TCP port of this machine's loopback reachable under a node's own addresses.
+"""Forwards a TCP port from addresses of a node to the loopback of this machine.
 
-Run as a script: ``forward.py PID_FILE PORT ADDRESS…``; the pid file is that of the process that holds
-the node's namespaces. What belongs here: sockets that listen in the node, and copying bytes. It imports
-nothing of the testbed, because it runs once for every node.
+Run as a script: ``forward.py PID_FILE PORT ADDRESS…``; the pid file is that of the first process of the node,
+which has its namespaces. What belongs here: sockets that listen in the node, and copying bytes. It imports
+nothing of the testbed, because it starts once for every node.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 async def serve(listeners: Sequence[socket.socket], port: int) -> None:
-    """Connect whoever calls one of ``listeners`` with ``port`` of this machine's loopback; until killed."""
+    """Forward connections of ``listeners`` to ``port`` on the loopback of this machine, until killed."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _forward(reader, writer, port)
@@ -31,7 +31,7 @@ async def serve(listeners: Sequence[socket.socket], port: int) -> None:
 
 
 def listen(pid_file: Path, port: int, addresses: Sequence[str]) -> list[socket.socket]:
-    """Return sockets that listen on the node's addresses; this process stays in its own network."""
+    """Return sockets that listen in the network of the node; this process returns to its own network."""
     holder = json.loads(pid_file.read_text())["pid"]
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     _enter(os.open(f"/proc/{holder}/ns/net", os.O_RDONLY))
@@ -50,7 +50,7 @@ async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, p
     try:
         to_server = await asyncio.open_connection(_LOOPBACK, port)
     except OSError:
-        # What a client sees of a server that is down: the connection ends.
+        # The server is down: close the connection, as the client would see without forwarding.
         writer.transport.abort()
         return
     await asyncio.gather(_copy(reader, to_server[1]), _copy(to_server[0], writer))

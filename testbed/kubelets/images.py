@@ -1,6 +1,6 @@
 """Container images without a registry: one static busybox under two names.
 
-What belongs here: the archive that ``ctr images import`` reads. What does not: importing it.
+What belongs here: the archive for ``ctr images import``. What does not: importing it.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any
 from testbed.kubelets.files import PAUSE_IMAGE
 
 BUSYBOX_IMAGE = "docker.io/testbed/busybox:1"
-"""What pods name ``testbed/busybox:1``: a shell and the usual commands in /bin, nothing else."""
+"""The image ``testbed/busybox:1`` of pods: a shell and the usual commands in /bin, nothing else."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _APPLETS = "cat cp date dd df echo env false grep hostname id ip kill ls mkdir mount nc nslookup ps"
 _MORE = "pwd readlink rm sed sh sleep sort stat tail test touch true uname vi wc wget"

@@ -1,7 +1,7 @@
-"""One simulated machine: namespaces, a disk, a network address. It knows nothing of Kubernetes.
+"""One simulated machine: namespaces, a disk, a network address; independent of Kubernetes.
 
-What belongs here: power on and off, and running programs on it. What does not: which programs a
-node runs (``testbed.kubelets.node``), and the commands (``testbed.kubelets.wiring``).
+What belongs here: power on, power off, and running programs on it. What does not: the programs of a
+node (``testbed.kubelets.node``), and the commands (``testbed.kubelets.wiring``).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _LISTENING = "0A"
 
 
 class Machine:
-    """A machine of a bed. ``boot_id`` changes with every start; disk and subnet stay."""
+    """A machine of a testbed. ``boot_id`` changes with every start; disk and subnet stay."""
 
     def __init__(self, bed: Bed, place: Place) -> None:
         self._bed = bed
@@ -40,55 +40,55 @@ class Machine:
 
     @property
     def subnet(self) -> Subnet:
-        """Its addresses; raises TestbedError where it was never started."""
+        """Its addresses; raises TestbedError if it was never started."""
         if self._subnet is None:
             raise TestbedError(f"{self.place.name} has no address before its first start")
         return self._subnet
 
     @property
     def is_on(self) -> bool:
-        """Whether it runs, started by this object or by another one for the same place."""
+        """Whether it is running, started by this object or another one for the same place."""
         name = self.process_name(_HOLDER)
         return name in self._bed.processes and self._bed.process(name).running
 
     @property
     def root(self) -> Path:
-        """Its root folder as seen from outside, while it is on; see ``path``."""
+        """Its root folder on this machine, while it is on; see ``path``."""
         return Path(f"/proc/{self._holder.pid}/root")
 
     def path(self, inside: str) -> Path:
-        """Return the outside path of an absolute path there, valid until the machine is off.
+        """Return the path on this machine of an absolute path on that one, valid until it is off.
 
-        The last component may be a link, those on the way must not: the kernel would follow them
-        outside. /var/run is known to be /run.
+        Only the last component may be a link: the kernel would resolve others on this machine. /var/run is
+        replaced by /run.
         """
         if inside.startswith("/var/run/"):
             inside = inside.removeprefix("/var")
         return self.root / inside.lstrip("/")
 
     def inside(self, argv: Sequence[str]) -> list[str]:
-        """Return the command that runs ``argv`` there."""
+        """Return the command that runs ``argv`` on it."""
         return [*_script("enter.py"), str(self._holder.command.pid_file), self.place.group, *argv]
 
     async def run_text(self, argv: Sequence[str], timeout_s: float = _COMMAND_S) -> str:
-        """Run a short command there and return its stdout; raise TestbedError with its stderr."""
+        """Run a short command on it and return its stdout; raise TestbedError with its stderr."""
         return await run_text(self.inside(argv), timeout_s)
 
     def process_name(self, name: str) -> str:
-        """Return what the bed calls the machine's process ``name``."""
+        """Return the name in the testbed of the process ``name`` of the machine."""
         return f"{self.place.name}.{name}"
 
     async def run(
         self, name: str, argv: Sequence[str], ready: Ready | None = None, env: Mapping[str, str] | None = None
     ) -> Process:
-        """Start a command of this side (see ``inside``) as a process that ends with the machine."""
+        """Start a command on this machine (see ``inside``) as a process that ends with the simulated one."""
         bed, full = self._bed, self.process_name(name)
         process = await bed.run(Command(full, argv, bed.folder, env or {}, ready, bound=bed.components.bound))
         self._processes.append(process)
         return process
 
     async def power_on(self) -> None:
-        """Start it, with an empty /run, and give it its network."""
+        """Start it, with an empty /run, and connect its network."""
         self._write_settings()
         for folder in wiring.PRIVATE:
             self.place.on_disk(folder).mkdir(parents=True, exist_ok=True)
@@ -100,13 +100,13 @@ class Machine:
         await self._forward(self._bed.layout.ports.apiserver)
 
     async def power_off(self) -> None:
-        """Cut the power: all that runs there is killed, mounts and interfaces are gone on return."""
+        """Cut the power: kill all its processes; on return, its mounts and interfaces are gone."""
         if self._processes:
-            # Asked to end, the holder waits until the kernel has killed everything else there.
+            # On SIGTERM, the first process exits after the kernel has killed all others of the namespace.
             await self._holder.stop()
             await asyncio.gather(*(process.stop() for process in self._processes))
             self._processes.clear()
-        # The kernel removes the cable too, but in its own time.
+        # The kernel removes the network device too, but later.
         with suppress(TestbedError):
             await run_text(wiring.unplug(self.place), _COMMAND_S)
         await asyncio.to_thread(cgroups.remove, self.place.group)
@@ -152,7 +152,7 @@ class Machine:
                     raise
             else:
                 return subnet
-        raise TestbedError(f"no free subnet among {_SUBNETS} from {Subnet(0).cidr} on: close other beds")
+        raise TestbedError(f"no free subnet among {_SUBNETS} from {Subnet(0).cidr} on: stop other testbeds")
 
     async def _forward(self, port: int) -> None:
         table = Path(f"/proc/{self._holder.pid}/net/tcp")

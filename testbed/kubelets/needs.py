@@ -1,7 +1,7 @@
-"""What a real kubelet needs of the machine, and what to do where it is missing.
+"""Checks the requirements of real kubelets on this machine.
 
-What belongs here: looking, and saying what was not found. What does not: installing anything
-(``.ci/packages``).
+What belongs here: finding requirements, and reporting missing ones with the remedy. What does not: installing
+them (``.ci/packages``).
 """
 
 import os
@@ -28,14 +28,14 @@ _CAPABILITIES = {12: "CAP_NET_ADMIN", 19: "CAP_SYS_PTRACE", 21: "CAP_SYS_ADMIN",
 
 @dataclass(frozen=True)
 class Found:
-    """What the machine offers: the folder of CNI plugins, and a static busybox."""
+    """Files of the machine: the folder of CNI plugins, and a static busybox."""
 
     cni: Path
     busybox: Path
 
 
 def look() -> Found:
-    """Return what was found; raise TestbedError that names everything that is missing."""
+    """Return the files; raise TestbedError with everything that is missing."""
     missing = list(_missing())
     cni, busybox = _cni_folder(), debian.static_busybox()
     if cni is None:
@@ -50,12 +50,12 @@ def look() -> Found:
 def _missing() -> Iterator[str]:
     effective = _effective_capabilities(Path("/proc/self/status").read_text())
     if absent := [name for bit, name in _CAPABILITIES.items() if not effective >> bit & 1]:
-        yield f"the rights {', '.join(absent)} (run as root)"
+        yield f"the capabilities {', '.join(absent)} (run as root)"
     hierarchies = cgroups.hierarchies()
     if not hierarchies:
         yield f"cgroup v1 in {cgroups.ROOT} (boot with systemd.unified_cgroup_hierarchy=0)"
     if not all(os.access(hierarchy, os.W_OK) for hierarchy in hierarchies):
-        yield f"the right to write in {cgroups.ROOT} (mount it read-write)"
+        yield f"write access to {cgroups.ROOT} (mount it read-write)"
     for program, package in _PROGRAMS.items():
         if shutil.which(program) is None:
             yield f"the program {program} (apt-get install {package})"

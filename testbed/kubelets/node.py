@@ -1,7 +1,7 @@
-"""A node with a real kubelet: the verbs that tests use.
+"""A node with a real kubelet: the operations that tests use.
 
-What belongs here: the life of one node and of what runs on it. What does not: the machine that it
-runs on (``testbed.kubelets.machine``), and how its parts are configured (``testbed.kubelets.files``).
+What belongs here: starting and stopping a node and its programs. What does not: the machine of the node
+(``testbed.kubelets.machine``), and the configuration of its programs (``testbed.kubelets.files``).
 """
 
 import asyncio
@@ -28,10 +28,10 @@ _READY_S = 60.0
 
 
 async def add_kubelet(bed: Bed, spec: KubeletSpec) -> "KubeletNode":
-    """Add a node with a real kubelet to a bed, and return it when pods can run on it.
+    """Add a node with a real kubelet to a testbed, and return it when pods can run on it.
 
-    It ends with the bed. Raises TestbedError that names what this machine lacks, or the part that did
-    not start, and ConfigError where the bed has a node of that name.
+    It ends with the testbed. Raises TestbedError with missing requirements of this machine, or the program
+    that did not start, and ConfigError if the testbed has a node of that name.
     """
     found = look()
     tools = await build.ensure(spec.tools)
@@ -48,11 +48,11 @@ async def add_kubelet(bed: Bed, spec: KubeletSpec) -> "KubeletNode":
 
 
 class KubeletNode:
-    """One node: containerd and kubelet on a machine of their own.
+    """One node: containerd and kubelet on a simulated machine.
 
-    Its processes are called ``node`` (holds the namespaces), ``api`` (brings the API server to the
-    node itself), ``containerd``, ``kubelet``, ``kube-proxy`` (with ``services``), and as they were
-    spawned; in the bed's list, logs and pid files the node's name and a dot come first.
+    Its processes are ``node`` (has the namespaces), ``api`` (forwards the API server into the node),
+    ``containerd``, ``kubelet``, ``kube-proxy`` (with ``services``), and the spawned ones. Their names in the
+    testbed, for logs and pid files, are prefixed with the name of the node and a dot.
     """
 
     def __init__(self, bed: Bed, spec: KubeletSpec, found: Found, tools: Mapping[str, Installed]) -> None:
@@ -66,26 +66,26 @@ class KubeletNode:
 
     @property
     def name(self) -> str:
-        """The node's name in Kubernetes."""
+        """The name of the node in Kubernetes."""
         return self.spec.name
 
     @property
     def is_open(self) -> bool:
-        """Whether the bed has a node of this name that is on."""
+        """Whether the testbed has a node of this name that is on."""
         return self._machine.is_on
 
     @property
     def address(self) -> str:
-        """The node's IP address, reachable from here."""
+        """The IP address of the node, reachable from this machine."""
         return self._machine.subnet.node
 
     @property
     def root(self) -> Path:
-        """The node's root folder as seen from outside, while it is on."""
+        """The root folder of the node on this machine, while it is on."""
         return self._machine.root
 
     def path(self, inside: str) -> Path:
-        """Return the outside path of an absolute path in the node, valid until reboot or close."""
+        """Return the path on this machine of an absolute path in the node, valid until reboot or close."""
         return self._machine.path(inside)
 
     def inside(self, argv: Sequence[str]) -> list[str]:
@@ -105,10 +105,10 @@ class KubeletNode:
         ready: Ready | str | None = None,
         ready_s: float = 30.0,
     ) -> Process:
-        """Run a program of the test's own in the node; all else is as in ``Bed.spawn``.
+        """Run another program in the node; see ``Bed.spawn``.
 
-        A URL in ``ready`` is asked from outside, so the program must listen on ``address``. A program
-        that runs when the node reboots is started again.
+        A URL in ``ready`` is polled from this machine, so the program must listen on ``address``. A program
+        that is running when the node reboots is started again.
         """
         full = self._machine.process_name(name)
         process = await self.bed.spawn(full, self.inside(argv), env=env, ready=ready, ready_s=ready_s)
@@ -116,7 +116,7 @@ class KubeletNode:
         return process
 
     def process(self, name: str) -> Process:
-        """Return one of the node's processes; raise ConfigError where there is none of that name."""
+        """Return a process of the node; raise ConfigError if there is none of that name."""
         return self.bed.process(self._machine.process_name(name))
 
     async def start(self, name: str) -> None:
@@ -124,26 +124,26 @@ class KubeletNode:
         await self.process(name).start()
 
     async def stop(self, name: str, grace_s: float = 10.0) -> None:
-        """End a process: SIGTERM, then SIGKILL after ``grace_s`` seconds. Containers run on."""
+        """Stop a process: SIGTERM, then SIGKILL after ``grace_s`` seconds. Containers keep running."""
         await self.process(name).stop(grace_s)
 
     async def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to a process, and wait for its end where the signal cannot be caught."""
+        """Send a signal to a process; after SIGKILL, wait until it has exited."""
         await self.bed.kill(self._machine.process_name(name), number)
 
     async def pause(self, name: str) -> None:
-        """Stop a process in its tracks; pausing ``api`` cuts the node off from the API server."""
+        """Suspend a process; pausing ``api`` disconnects the node from the API server."""
         await self.process(name).pause()
 
     async def resume(self, name: str) -> None:
-        """Let a paused process go on."""
+        """Continue a paused process."""
         await self.process(name).resume()
 
     async def reboot(self) -> None:
-        """Cut the power and start again: all that ran is killed, /run is empty, the disk stays.
+        """Cut the power and start again: all processes are killed, /run is empty, the disk stays.
 
-        Returns when the node is Ready and the spawned programs that ran before run again. Pods'
-        containers are started anew by the kubelet.
+        Returns when the node is Ready and the spawned programs that were running are started again. The
+        kubelet restarts the containers of pods.
         """
         running = [process for process in self._spawned.values() if process.running]
         await self._machine.power_off()
@@ -153,17 +153,17 @@ class KubeletNode:
             await process.start()
 
     async def oci_spec(self, namespace: str, pod: str, container: str, timeout_s: float = 30.0) -> Object:
-        """Return what runc was given for a container (its bundle's config.json), as soon as it is there.
+        """Return the OCI spec that runc got for a container (config.json of its bundle), once it exists.
 
-        With the nvidia runtime that is the spec after its edits, once the container runs. Raises
-        TestbedError where there is no such container in ``timeout_s`` seconds.
+        The nvidia runtime has edited the spec by the time the container runs. Raises TestbedError if there
+        is no such container within ``timeout_s`` seconds.
         """
 
         async def find() -> Object | None:
             return bundles.spec_of(self.path(files.BUNDLES), namespace, pod, container)
 
         found = await until(find, f"container {container} of pod {namespace}/{pod} on {self.name}", timeout_s)
-        assert found is not None  # noqa: S101 - until returns what is truthy
+        assert found is not None  # noqa: S101 - until returns truthy results
         return found
 
     async def load_images(self, archive: Path) -> None:
@@ -172,18 +172,18 @@ class KubeletNode:
         await self.run_text([ctr, "--namespace=k8s.io", "images", "import", str(archive)], _IMPORT_S)
 
     async def stand_in(self, *names: str) -> None:
-        """Let a busybox that sleeps answer to further image names, given in full (``docker.io/…``)."""
+        """Add image names (full, ``docker.io/…``) for a busybox that sleeps."""
         ctr = [str(self._tools["ctr"].path), "--namespace=k8s.io"]
         await self.run_text([*ctr, "images", "tag", "--force", files.PAUSE_IMAGE, *names])
 
     async def open(self) -> None:
-        """Create the Node and start everything for the first time; the caller closes it."""
+        """Create the Node and start all programs for the first time; the caller closes it."""
         metadata = {"name": self.name, "labels": self.spec.labels, "annotations": self.spec.annotations}
         await self.bed.api.create(_NODES, {"metadata": metadata})
         await self._boot(first=True)
 
     async def close(self) -> None:
-        """End spawned programs with SIGTERM, then cut the power; the Node object stays."""
+        """Stop spawned programs with SIGTERM, then cut the power; the Node object stays."""
         await asyncio.gather(*(process.stop() for process in self._spawned.values()))
         await self._machine.power_off()
 
@@ -217,6 +217,6 @@ class KubeletNode:
         node = await self.bed.api.get(f"{_NODES}/{self.name}")
         status = node["status"]
         conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
-        # Until it has spoken after a reboot, its last words before are what the API server knows.
-        spoke = status.get("nodeInfo", {}).get("bootID") == self._machine.boot_id
-        return spoke and conditions.get("Ready") == "True" and not is_tainted(node)
+        # After a reboot, the status is outdated until the kubelet has reported the new boot ID.
+        current = status.get("nodeInfo", {}).get("bootID") == self._machine.boot_id
+        return current and conditions.get("Ready") == "True" and not is_tainted(node)

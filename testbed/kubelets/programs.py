@@ -1,7 +1,7 @@
-"""What Kubernetes runs on a node, as processes: command line, environment, readiness.
+"""The Kubernetes programs of a node as processes: command line, environment, readiness.
 
-What belongs here: joining installed programs with the machine and the bed's credentials. What does
-not: their settings in files (``testbed.kubelets.files``), and the order in which they start
+What belongs here: combining installed programs with the machine and the credentials of the testbed. What
+does not: their configuration files (``testbed.kubelets.files``), and the start order
 (``testbed.kubelets.node``).
 """
 
@@ -35,7 +35,7 @@ class Programs:
     tools: Mapping[str, Installed]
 
     async def containerd(self) -> None:
-        """Start containerd, and return when it takes connections."""
+        """Start containerd, and return when it accepts connections."""
         socket = self.machine.path(files.CONTAINERD_SOCKET)
 
         async def answers() -> bool:
@@ -66,7 +66,7 @@ class Programs:
         await self.machine.run(KUBELET, self.machine.inside(argv), health)
 
     async def kube_proxy(self) -> None:
-        """Start kube-proxy on a node that has its address in Kubernetes; return when its rules are there."""
+        """Start kube-proxy on a Node that has its address; return when the rules are written."""
         name, address = self.machine.place.name, self.machine.subnet.node
         kubeconfig = self.bed.kubeconfig_for("system:kube-proxy")
         argv = kube_proxy_argv(self.tools[KUBE_PROXY].path, name, address, kubeconfig)
@@ -82,14 +82,14 @@ class Programs:
 
 
 def kube_proxy_argv(binary: Path, node: str, address: str, kubeconfig: Path) -> list[str]:
-    """Return kube-proxy's command line: rules of iptables, and nothing changed outside of the node."""
+    """Return the command line of kube-proxy: iptables rules, and no change outside the node."""
     return [
         str(binary),
         f"--kubeconfig={kubeconfig}",
         f"--hostname-override={node}",
         "--proxy-mode=iptables",
         f"--metrics-bind-address={address}:{_PROXY_PORT}",
-        # 0 leaves the kernel's setting; the size of the connection table is that of all nodes together.
+        # 0 keeps the setting of the kernel: all nodes share the size of the connection table.
         "--conntrack-max-per-core=0",
         "--conntrack-min=0",
         "--conntrack-tcp-timeout-established=0",

@@ -1,7 +1,7 @@
-"""What a test says about a node with a real kubelet, and where that node keeps things.
+"""The specification of a node with a real kubelet, and its names, paths and addresses.
 
-What belongs here: the specification, and names and paths computed from it. What does not: the texts
-of files (``testbed.kubelets.files``) and doing anything.
+What belongs here: values, and names and paths computed from them. What does not: the texts of files
+(``testbed.kubelets.files``).
 """
 
 import hashlib
@@ -27,10 +27,10 @@ class KubeletSpec:
     """One node with a real kubelet.
 
     ``runtime`` is "runc", or "nvidia" for the real nvidia-container-runtime in CDI mode as the default
-    runtime. ``files`` are on the node's disk before its first boot: absolute path under /etc or /var
-    to text, such as a CDI spec in /etc/cdi. ``config`` replaces fields of the KubeletConfiguration.
-    With ``services`` the node runs kube-proxy: its pods reach Services, the API server's among them, and
-    node ports are open on it.
+    runtime. ``files`` are written to the disk of the node before its first boot: absolute path under /etc
+    or /var → text, such as a CDI spec in /etc/cdi. ``config`` replaces fields of the KubeletConfiguration.
+    With ``services`` the node runs kube-proxy: its pods reach Services, including that of the API server,
+    and its node ports are open.
     """
 
     name: str
@@ -43,7 +43,7 @@ class KubeletSpec:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ConfigError(f"node name {self.name!r} is not 1 to 40 of a-z, 0-9, '.' and '-'")
+            raise ConfigError(f"node name {self.name!r} is invalid: use 1 to 40 of a-z, 0-9, '.' and '-'")
         if self.runtime not in (RUNC, NVIDIA):
             raise ConfigError(f"runtime {self.runtime!r} is unknown: use {RUNC!r} or {NVIDIA!r}")
         for path in self.files:
@@ -60,39 +60,39 @@ class KubeletSpec:
 
 @dataclass(frozen=True)
 class Subnet:
-    """The addresses of one node and its pods: a /24 of what is set aside for benchmarks (RFC 2544)."""
+    """The addresses of one node and its pods: a /24 of the range for benchmarks (RFC 2544)."""
 
     number: int
 
     @property
     def cidr(self) -> str:
-        """All of them."""
+        """The whole range."""
         return f"198.19.{self.number}.0/24"
 
     @property
     def host(self) -> str:
-        """This machine, as the node sees it."""
+        """Address of this machine in the network of the node."""
         return f"198.19.{self.number}.1"
 
     @property
     def node(self) -> str:
-        """The node."""
+        """Address of the node."""
         return f"198.19.{self.number}.2"
 
     @property
     def gateway(self) -> str:
-        """The node, as its pods see it."""
+        """Address of the node in the pod network."""
         return f"198.19.{self.number}.3"
 
     @property
     def first_pod(self) -> str:
-        """The lowest address of a pod."""
+        """The first address of the pods."""
         return f"198.19.{self.number}.10"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where one node is on this machine: ``bed`` is its bed's folder, ``data`` that of the bed's data."""
+    """Folders and names of one node on this machine, from the folder and the data folder of the testbed."""
 
     name: str
     bed: Path
@@ -100,29 +100,29 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Everything of the node that outlives its processes."""
+        """Folder of the node on this machine."""
         return self.data / "nodes" / self.name
 
     @property
     def disk(self) -> Path:
-        """What the node finds under the same paths after a reboot: ``etc`` and ``var``."""
+        """The disk of the node, which survives a reboot: ``etc`` and ``var``."""
         return self.folder / "disk"
 
     @property
     def group(self) -> str:
-        """Name of its control group in every hierarchy."""
+        """Name of its cgroup in every hierarchy."""
         return f"{cgroups.prefix_of(self.bed)}{self.name}"
 
     @property
     def device(self) -> str:
-        """Name of the network device that leads to it; the kernel takes 15 characters."""
+        """Name of its network device on this machine; the kernel allows 15 characters."""
         return f"gpus-{hashlib.sha256(self.group.encode()).hexdigest()[:8]}"
 
     @property
     def first_subnet(self) -> int:
-        """Number of the subnet to try first: another one for each node, so that it is free after a reboot."""
+        """Number of the subnet to try first; it differs by node, so that it is still free after a reboot."""
         return int(self.device[-2:], 16)
 
     def on_disk(self, inside: str) -> Path:
-        """Return where a file of the node's /etc or /var is before it boots."""
+        """Return the path on this machine of a file in /etc or /var of the node, before it boots."""
         return self.disk / inside.lstrip("/")

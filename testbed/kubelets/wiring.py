@@ -1,10 +1,10 @@
-"""How a node is made of namespaces, mounts and a cable: the commands, as pure functions.
+"""The commands that create a node from namespaces, mounts and a veth pair, as pure functions.
 
 What belongs here: commands and scripts. What does not: running them (``testbed.kubelets.machine``).
 
-A node is one pid namespace whose first process also holds its mount, network, UTS and cgroup
-namespaces. When that process ends, the kernel kills all others of the node, and with them go the
-mounts, the interfaces and the routes of this machine that lead there.
+A node is one PID namespace; its first process also has its mount, network, UTS and cgroup namespaces. When
+that process exits, the kernel kills all others of the node, and removes the mounts, the interfaces, and the
+routes to the node on this machine.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from testbed.control_plane.commands import API_ADDRESS
 from testbed.kubelets.spec import Place, Subnet
 
 TOPS = ("etc", "usr/local", "var")
-"""Folders in which a node reads this machine's files, and writes copies of its own."""
+"""Folders in which a node reads the files of this machine, and writes copies."""
 PRIVATE = (
     "/etc/cdi",
     "/etc/cni",
@@ -28,7 +28,7 @@ PRIVATE = (
     "/var/log/containers",
     "/var/log/pods",
 )
-"""Folders in which a node sees nothing of this machine's."""
+"""Folders in which a node sees no files of this machine."""
 SETTINGS: Mapping[str, str] = {
     "kernel/keys/root_maxbytes": "25000000",
     "kernel/keys/root_maxkeys": "1000000",
@@ -37,32 +37,32 @@ SETTINGS: Mapping[str, str] = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
 }
-"""Kernel settings below /proc/sys that a kubelet wants. A node sees these values as plain files;
-the kubelet would change those of this machine."""
+"""Kernel settings in /proc/sys that a kubelet requires. A node sees plain files with these values, because
+the kubelet would change the settings of this machine."""
 BOOT_ID = "kernel/random/boot_id"
 TAKEN = "File exists"
-"""What ``ip`` says where a route is there already."""
+"""Error of ``ip`` for a route that exists."""
 
 
 def holder(place: Place) -> list[str]:
-    """Return the command that makes the namespaces and runs the node's first process."""
+    """Return the command that creates the namespaces and runs the first process of the node."""
     unshare = "unshare --mount --net --pid --uts --cgroup --fork --kill-child --mount-proc"
     join = f'for procs in /sys/fs/cgroup/*/{place.group}/cgroup.procs; do echo $$ >"$procs"; done'
     return ["/bin/sh", "-ec", f"{join}; exec {unshare} -- /bin/sh -e {shlex.quote(str(script(place)))}"]
 
 
 def script(place: Place) -> Path:
-    """Return the file that a node's first process runs."""
+    """Return the script of the first process of a node."""
     return place.folder / "boot.sh"
 
 
 def booted(place: Place) -> Path:
-    """Return the file that shows that a node has its mounts."""
+    """Return the file that exists when the mounts of a node are complete."""
     return place.folder / "booted"
 
 
 def first_process(place: Place, hierarchies: Iterable[Path]) -> str:
-    """Return the script of a node's first process: mounts, then reaping orphans until SIGTERM."""
+    """Return the script of the first process: it mounts, then reaps orphans until SIGTERM."""
     commands = [
         f"echo {place.name} >/proc/sys/kernel/hostname",
         *(_bind(hierarchy / place.group, str(hierarchy)) for hierarchy in hierarchies),
@@ -70,50 +70,50 @@ def first_process(place: Place, hierarchies: Iterable[Path]) -> str:
         *(_bind(place.on_disk(folder), folder) for folder in PRIVATE),
         "mount -t tmpfs -o mode=755 tmpfs /run",
         *(_bind(settings(place) / name, f"/proc/sys/{name}") for name in (*SETTINGS, BOOT_ID)),
-        # The kubelet's volumes must reach containers, and theirs the kubelet.
+        # Mounts of the kubelet must propagate to containers, and back.
         "mount --make-rshared /",
         f"touch {shlex.quote(str(booted(place)))}",
         "trap 'exit 0' TERM",
-        # A shell that waits takes in every process that lost its parent.
+        # A waiting shell reaps orphaned processes.
         "sleep infinity & wait",
     ]
     return "\n".join(commands)
 
 
 def settings(place: Place) -> Path:
-    """Return the folder of the files that stand for kernel settings."""
+    """Return the folder of the files that replace kernel settings."""
     return place.folder / "sys"
 
 
 def work_folder(place: Place, top: str) -> Path:
-    """Return the folder that the kernel needs beside a disk's folder ``top``."""
+    """Return the work folder of the overlay mount of ``top``."""
     return place.folder / f"work-{top.replace('/', '-')}"
 
 
 def claim(place: Place, subnet: Subnet) -> list[str]:
-    """Return the command that takes a subnet; it fails where another node on this machine has it."""
+    """Return the command that takes a subnet; it fails if another node on this machine has it."""
     return _words(f"ip route add {subnet.cidr} via {subnet.node} dev {place.device} onlink")
 
 
 def cable(place: Place, pid: int) -> list[list[str]]:
-    """Return the commands that lay a cable from this machine to the node of process ``pid``."""
+    """Return the commands that connect this machine and the node of process ``pid`` by a veth pair."""
     return [
         _words(f"ip link add {place.device} type veth peer name eth0 netns {pid}"),
         _words(f"ip link set {place.device} up"),
-        # For traffic between nodes; the rest of this machine routes as before.
+        # For traffic between nodes; other routing of this machine does not change.
         ["/bin/sh", "-ec", f"echo 1 >/proc/sys/net/ipv4/conf/{place.device}/forwarding"],
     ]
 
 
 def host_address(place: Place, subnet: Subnet) -> list[str]:
-    """Return the command that gives this machine its address on the cable."""
+    """Return the command that sets the address of this machine on the veth pair."""
     return _words(f"ip address add {subnet.host} peer {subnet.node} dev {place.device}")
 
 
 def node_addresses(subnet: Subnet) -> str:
-    """Return the script, to be run in the node, that gives it its addresses and its way out.
+    """Return the script, for the node, that sets its addresses and its default route.
 
-    It forwards from the start: CNI switches that on with the first pod only, and kube-proxy not at all.
+    It enables forwarding: CNI does so only with the first pod, and kube-proxy never.
     """
     return f"""\
 echo 1 >/proc/sys/net/ipv4/ip_forward
@@ -126,7 +126,7 @@ ip route add default via {subnet.host}
 
 
 def unplug(place: Place) -> list[str]:
-    """Return the command that removes the cable, and with it the routes."""
+    """Return the command that removes the veth pair with its routes."""
     return _words(f"ip link delete {place.device}")
 
 

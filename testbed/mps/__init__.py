@@ -1,6 +1,6 @@
-"""A FAKE ``nvidia-cuda-mps-control``, for machines without a card.
+"""A FAKE ``nvidia-cuda-mps-control``, for machines without a GPU.
 
-What belongs here: putting the program where it is found. What does not: what it does (``control.py``).
+What belongs here: installing the program. What does not: the program (``control.py``).
 """
 
 import sys
@@ -12,7 +12,7 @@ _SCRIPT = Path(__file__).with_name("control.py")
 
 
 def install(folder: Path, python: str = sys.executable) -> Path:
-    """Put the fake into ``folder``, which is to be in PATH, and return its file; ``python`` runs it."""
+    """Install the fake in ``folder``, for PATH, and return its file; ``python`` runs it."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / PROGRAM
     program.write_text(f"#!{python}\n{_SCRIPT.read_text()}")

@@ -1,12 +1,11 @@
-"""FAKE nvidia-cuda-mps-control, for tests: no CUDA, no servers, no cards.
+"""FAKE nvidia-cuda-mps-control, for tests: no CUDA, no servers, no GPUs.
 
-As the real one (NVIDIA's manual page nvidia-cuda-mps-control(1)) it serves with -f or -d, and without a flag
-sends each line of stdin to the daemon of CUDA_MPS_PIPE_DIRECTORY and prints the answers. It writes
-control.log into CUDA_MPS_LOG_DIRECTORY: its card, and all that it was told.
+Like the real one (NVIDIA's manual page nvidia-cuda-mps-control(1)), it serves with -f or -d, and without a
+flag sends each line of stdin to the daemon of CUDA_MPS_PIPE_DIRECTORY and prints the responses. It logs its
+GPU and all commands in control.log in CUDA_MPS_LOG_DIRECTORY.
 
-Commands of its own: ``fake_client PID`` is a program that comes, on server 1; ``fake_die CODE`` ends the
-daemon at once; ``fake_hang`` has it answer nothing more. A file ``fake_broken`` in the folder of pipes keeps
-it from starting.
+Additional commands: ``fake_client PID`` adds a client to server 1; ``fake_die CODE`` exits at once;
+``fake_hang`` stops all responses. With a file ``fake_broken`` in the pipe directory, it does not start.
 """
 
 import os
@@ -24,14 +23,14 @@ SOCKET = "control"
 
 
 class Daemon:
-    """Who came, and what was said."""
+    """The clients, and the log of commands."""
 
     def __init__(self) -> None:
         self._clients: list[str] = []
         self._note(f"Start for card {CARD}")
 
     def answer(self, line: str) -> str:
-        """What the real one would print, as far as our own daemon listens."""
+        """Return the output of the real one, for the commands that gpushare uses."""
         self._note(line)
         match line.split():
             case ["get_default_active_thread_percentage"]:
@@ -57,11 +56,11 @@ class Daemon:
 
 
 def serve() -> None:
-    """Answer one client after the other, until told to quit."""
-    # A socket's path has 107 characters at most.
+    """Serve one client after the other, until the command ``quit``."""
+    # The path of a socket has at most 107 characters.
     os.chdir(PIPES)
     if Path("fake_broken").exists():
-        sys.exit("FAKE: told not to start")
+        sys.exit("FAKE: fake_broken exists")
     if connected():
         sys.exit("An instance of this daemon is already running")
     Path(SOCKET).unlink(missing_ok=True)
@@ -79,7 +78,7 @@ def serve() -> None:
 
 
 def connected() -> socket.socket | None:
-    """A way to the daemon of the folder of pipes; None where there is none."""
+    """Connect to the daemon of the pipe directory; None if there is none."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         os.chdir(PIPES)
@@ -91,7 +90,7 @@ def connected() -> socket.socket | None:
 
 
 def send() -> None:
-    """Pass on what stdin says."""
+    """Send stdin to the daemon, and print its responses."""
     connection = connected()
     if connection is None:
         sys.stdout.write(f"Cannot find MPS control daemon process (FAKE, in {PIPES})\n")
@@ -103,7 +102,7 @@ def send() -> None:
 
 
 def main() -> None:
-    """As the flags say."""
+    """Serve with -f or -d; send without flags."""
     flags = sys.argv[1:]
     if flags == ["-d"] and os.fork() == 0:
         os.setsid()

@@ -1,8 +1,8 @@
-"""A FAKE NVIDIA driver for tests: a ``libnvidia-ml.so.1`` that says what a test wants it to say.
+"""A FAKE NVIDIA driver for tests: a ``libnvidia-ml.so.1`` that reports the GPUs that a test describes.
 
-The cards are simulated below NVML, so that the real ``pynvml`` and everything above it is what runs.
+The GPUs are simulated below NVML, so that tests run the real ``pynvml`` and everything above it.
 What belongs here: the library (C, in ``native/``), its description and its control. What does not:
-anything that a daemon of gpushare needs at run time.
+anything that a gpushare daemon needs at run time.
 
     stub = NvmlStub(folder, era=535, cards=[card("T4"), card("P40")])
     subprocess.run([...], env={**os.environ, **stub.env})

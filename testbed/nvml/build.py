@@ -1,4 +1,4 @@
-"""What the stub ``libnvidia-ml.so.1`` of each driver era is made of; ``compiling`` compiles it."""
+"""The sources of the stub ``libnvidia-ml.so.1`` of each driver era; ``compiling`` compiles them."""
 
 from pathlib import Path
 from typing import Final
@@ -12,26 +12,26 @@ _NATIVE: Final = Path(__file__).parent / "native"
 
 
 def library(era: int, root: Path | None = None) -> Path:
-    """The stub of that era, compiled first where the cache does not have it.
+    """Return the stub of an era; compile it first if it is not in the cache.
 
-    Raises ConfigError for an unknown era, and TestbedError with the compiler's words.
+    Raises ConfigError for an unknown era, and TestbedError with the output of the compiler.
     """
     return compiled(source(era), root)
 
 
 def source(era: int) -> Source:
-    """What is compiled. Raises ConfigError for an unknown era."""
+    """Return the source of an era. Raises ConfigError for an unknown era."""
     check_era(era)
     return Source(f"nvml-{era}", SONAME, _NATIVE, {EXPORTS: _exports(era)})
 
 
 def check_era(era: int) -> None:
-    """Raise ConfigError for an unknown one."""
+    """Raise ConfigError for an unknown era."""
     if era not in ERAS:
         raise ConfigError(f"era {era} is unknown: choose one of {', '.join(map(str, ERAS))}")
 
 
 def _exports(era: int) -> str:
-    """The functions of the era, and nothing else."""
+    """Return a version script that exports only the functions of the era."""
     names = "".join(f"    {name};\n" for name in sorted(functions(era)))
     return f"{{\nglobal:\n{names}local:\n    *;\n}};\n"

@@ -1,7 +1,7 @@
-"""The CDI specification that NVIDIA's toolkit would make of a stub's cards.
+"""The CDI specification that NVIDIA's toolkit would generate for the GPUs of a stub.
 
-Containers that ask for cards get what they would get from the toolkit: device nodes, and the driver's
-library, which is the stub. The device nodes are a fake: other names of harmless devices.
+Containers with GPUs get the same as from the toolkit: device nodes, and the library of the driver, which
+is the stub. The device nodes are fake: other names of harmless devices.
 What does not belong here: installing the file on a node (``testbed.kubelets``).
 """
 
@@ -18,12 +18,12 @@ _FOLDER: Final = "/run/stub-nvml"
 
 
 def device_node(index: int) -> str:
-    """The device node of a card in a container."""
+    """Return the device node of a GPU in a container."""
     return f"/dev/nvidia{index}"
 
 
 def specification(stub: NvmlStub) -> str:
-    """The file's text: each card by UUID and by index, and all of them as "all"."""
+    """Return the text of the file: each GPU by UUID and by index, and all of them as "all"."""
     cards = stub.description.cards
     nodes = [{"path": device_node(i), "hostPath": _HARMLESS[i % len(_HARMLESS)]} for i in range(len(cards))]
     devices = [
@@ -36,7 +36,7 @@ def specification(stub: NvmlStub) -> str:
 
 
 def _driver(stub: NvmlStub) -> dict[str, Any]:
-    """What every container with a card gets of the driver."""
+    """Return the edits of the driver, for every container with a GPU."""
     library = f"/usr/lib/{platform.machine()}-linux-gnu/{stub.library.name}"
     return {
         "env": [f"STUB_NVML={_FOLDER}/{stub.state.name}"],

@@ -1,8 +1,8 @@
-"""What a stub NVML is told: cards, how they are linked, and what is wrong with them.
+"""The description of a stub NVML: GPUs, their links, and their failures.
 
-What belongs here: the shape of the JSON document. What does not: rules across its fields (``rules``),
-values of real cards (``profiles``) and the stub's own file (``render``). A field that is null is
-something that the card does not tell: NVML answers NOT_SUPPORTED.
+What belongs here: the schema of the JSON document. What does not: rules across its fields (``rules``),
+values of real GPUs (``profiles``) and the state file of the stub (``render``). For a field that is null,
+NVML returns NOT_SUPPORTED.
 
     {"era": 535, "cards": [{"uuid": "GPU-…", "name": "Tesla T4", "pci": "00000000:04:00.0",
                             "total_mib": 15360, "reserved_mib": 281, …}],
@@ -30,7 +30,7 @@ MAX_FAILURES: Final = 64
 
 
 class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A process on a card, and the share of the card's time that it takes."""
+    """A process on a GPU, and its GPU utilization."""
 
     pid: Pid
     used_mib: Count = 0
@@ -42,12 +42,12 @@ class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One card. Empty texts and a missing minor are made up by its position.
+    """One GPU. Empty texts and a missing minor are generated from its position.
 
-    ``numa`` is what sysfs says of the card's bus; ``numa_id`` is for cards that are a NUMA node of
-    their own. ``used_mib`` null is the sum of the processes. ``events`` is a mask of
-    nvmlEventType…, ``nvlinks`` how many links the card has, ``switch_links`` how many of them lead
-    to an NVSwitch. ``lost`` is a card that fell off the bus.
+    ``numa`` is the node of its bus in sysfs; ``numa_id`` is for GPUs that are a NUMA node themselves. If
+    ``used_mib`` is null, it is the sum of the processes. ``events`` is a mask of nvmlEventType…,
+    ``nvlinks`` the number of links, ``switch_links`` the number of those to an NVSwitch. A ``lost`` GPU
+    fell off the bus.
     """
 
     name: Line
@@ -115,12 +115,12 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def used(self) -> int:
-        """MiB in use, the driver's reserve not counted."""
+        """Used MiB, without the reserve of the driver."""
         return sum(p.used_mib for p in self.processes) if self.used_mib is None else self.used_mib
 
 
 class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How two cards, by position, reach each other: NVML's topology level, and NVLinks between them."""
+    """The link of two GPUs, by position: topology level of NVML, and number of NVLinks."""
 
     cards: tuple[Count, Count]
     level: Literal["internal", "single", "multiple", "hostbridge", "node", "system"] = "node"
@@ -128,7 +128,7 @@ class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A function that answers with an NVML error code, for the card at a position or for all."""
+    """A function that returns an NVML error code, for the GPU at a position or for all."""
 
     function: str
     code: Code
@@ -136,7 +136,7 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An XID error; ``uuid`` is null where the driver does not say which card."""
+    """An XID error; ``uuid`` is null if the driver does not report the GPU."""
 
     number: Annotated[int, Meta(ge=1)]
     xid: Count
@@ -144,7 +144,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a stub is told. ``hang`` makes every call wait until it is taken back."""
+    """The whole description. With ``hang``, every call blocks until the field is reset."""
 
     era: int
     cards: Annotated[tuple[Card, ...], Meta(max_length=MAX_CARDS)] = ()

@@ -1,9 +1,9 @@
-"""Which function the NVML library of a driver has: the one table that the stub's libraries are cut by.
+"""The functions of the NVML library of each driver, which the libraries of the stub export.
 
-What belongs here: facts about NVIDIA's releases. What does not: how the stub answers (``native/``).
+What belongs here: facts about NVIDIA's releases. What does not: the functions of the stub (``native/``).
 
-``FIRST_IN`` maps a driver branch to the functions that its NVML header was the first to have, of
-those that the stub knows. Sources, each a header that NVIDIA published with a CUDA release:
+``FIRST_IN`` maps a driver branch to the functions that are new in its NVML header, among those that the
+stub implements. Sources, each a header that NVIDIA published with a CUDA release:
 
     ======  ====  ==========================================================
     branch  CUDA  header
@@ -17,9 +17,9 @@ those that the stub knows. Sources, each a header that NVIDIA published with a C
     580     13.0  package nvidia-nvml-dev 13.0.87
     ======  ====  ==========================================================
 
-Headers between these were not looked at: a function is listed at the first of them that has it.
-Of 440 (CUDA 10.2) there was no header: it has what 418 has. ``nvmlDeviceGetPciInfo_v2`` is missing in
-the header of 418 and present in its library, as the older binding nvidia-ml-py 7.352 shows.
+Headers between these were not checked: a function is listed at the first of these headers that has it.
+No header of 440 (CUDA 10.2) was available: it is assumed to equal 418. ``nvmlDeviceGetPciInfo_v2`` is not
+in the header of 418 but in its library, as the older binding nvidia-ml-py 7.352 shows.
 """
 
 from collections.abc import Mapping
@@ -36,19 +36,19 @@ class Era:
 
     @property
     def branch(self) -> int:
-        """The first number of the driver's version."""
+        """The first number of the driver version."""
         return int(self.driver.split(".")[0])
 
     @property
     def nvml(self) -> str:
-        """The library's own version: CUDA's major, then the driver's."""
+        """The version of the library: major version of CUDA, then the driver version."""
         return f"{self.cuda // 1000}.{self.driver}"
 
     @property
     def v1_counts_reserve(self) -> bool:
-        """Whether ``nvmlDeviceGetMemoryInfo`` has the driver's reserve in total and used.
+        """Whether ``nvmlDeviceGetMemoryInfo`` includes the reserve of the driver in total and used.
 
-        It has since the second version of that function tells the reserve apart.
+        It does since a second version of the function reports the reserve separately.
         """
         return "nvmlDeviceGetMemoryInfo_v2" in functions(self.branch)
 
@@ -165,5 +165,5 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
 
 
 def functions(branch: int) -> frozenset[str]:
-    """What the library of that driver branch exports, of what the stub knows."""
+    """Return the functions that the stub of a driver branch exports."""
     return frozenset(name for first, names in FIRST_IN.items() if first <= branch for name in names)

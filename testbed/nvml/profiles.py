@@ -1,8 +1,8 @@
-"""Cards as their drivers describe them, by short name.
+"""GPUs as their drivers describe them, by short name.
 
-What belongs here: values of real cards. The memory that can be used (total without reserve) is what
-the source documents show: T4 15079 MiB, P40 22919, V100 16130, TITAN Xp 12196. For the other cards
-total is what nvidia-smi shows and the reserve, which depends on the driver, is made up.
+What belongs here: values of real GPUs. The usable memory (total without reserve) is that of the ACK
+documentation: T4 15079 MiB, P40 22919, V100 16130, TITAN Xp 12196. For other GPUs, total is the value of
+nvidia-smi, and the reserve, which depends on the driver, is an assumption.
 """
 
 from collections.abc import Mapping
@@ -117,7 +117,7 @@ PROFILES: Final[Mapping[str, Card]] = {
 
 
 def card(profile: str, **changes: Any) -> Card:
-    """A card of a known model, with ``changes`` to its fields.
+    """Return a GPU of a known model, with ``changes`` to its fields.
 
     Raises ConfigError for an unknown profile or field.
     """

@@ -1,7 +1,7 @@
-"""The stub's own files: the state that the C library reads, and a sysfs with the cards' NUMA nodes.
+"""The state file that the C library reads, and the names of the GPUs in sysfs.
 
 What belongs here: pure functions from a description to text. What does not: writing it (``stub``).
-``native/state.c`` is the other end of the format.
+``native/state.c`` reads the format.
 """
 
 import uuid
@@ -19,11 +19,11 @@ _KINDS: Final = {"compute": 0, "graphics": 1, "mps": 2}
 _XID: Final = 0x8
 _SWITCHES: Final = 6
 _GPU_END, _SWITCH_END = 0, 2
-_TOLD_OTHERWISE: Final = frozenset({"numa", "used_mib", "processes", "switch_links"})
+_EXCLUDED: Final = frozenset({"numa", "used_mib", "processes", "switch_links"})
 
 
 def completed(card: Card, position: int, seed: str) -> Card:
-    """The card with its empty fields made up; equal seeds and positions give equal cards."""
+    """Return the GPU with values for its empty fields; equal seeds and positions give equal values."""
     return msgspec.structs.replace(
         card,
         uuid=card.uuid or f"GPU-{uuid.uuid5(_SPACE, f'{seed}/{position}')}",
@@ -34,12 +34,12 @@ def completed(card: Card, position: int, seed: str) -> Card:
 
 
 def sysfs_name(card: Card) -> str:
-    """The card's folder in ``/sys/bus/pci/devices``: a domain of four digits, small letters."""
+    """Return the folder of a GPU in ``/sys/bus/pci/devices``: domain of four digits, lower case."""
     return card.pci[4:].lower()
 
 
 def state(description: Description) -> str:
-    """The state file of a description whose cards are completed."""
+    """Return the state file of a description; its GPUs must be completed."""
     return "".join(f"{line}\n" for line in _lines(description))
 
 
@@ -60,7 +60,7 @@ def _lines(description: Description) -> Iterator[str]:
 
 def _failure(failure: Failure, description: Description) -> str:
     uuid_ = "-" if failure.card is None else description.cards[failure.card].uuid
-    # The library has one door behind every spelling of nvmlInit.
+    # All variants of nvmlInit are one function in the library.
     function = "nvmlInit" if failure.function.startswith("nvmlInit") else failure.function
     return f"fail {function} {failure.code} {uuid_}"
 
@@ -74,7 +74,7 @@ def _card(description: Description, position: int) -> Iterator[str]:
     yield f"card {position}"
     for name in Card.__struct_fields__:
         value = getattr(card, name)
-        if name not in _TOLD_OTHERWISE and value is not None:
+        if name not in _EXCLUDED and value is not None:
             yield f"{name} {int(value) if isinstance(value, bool) else value}"
     yield f"used_mib {card.used}"
     yield from map(_process, card.processes)

@@ -1,10 +1,10 @@
-"""A stub NVML under control of a test: what it says can be changed while programs use it.
+"""A stub NVML that a test changes while programs use it.
 
-What belongs here: the folder and its changes. What does not: the meaning of a description
-(``description``, ``rules``) and the library (``build``, ``native/``).
+What belongs here: the folder and its changes. What does not: the description (``description``, ``rules``)
+and the library (``build``, ``native/``).
 
-One process writes; any number may have the library loaded. A change takes effect with the next call
-of NVML, except the list of cards: handles are given out at nvmlInit.
+One process writes; any number of processes may use the library. A change takes effect with the next call
+of NVML, except for the list of GPUs, which nvmlInit reads.
 """
 
 import os
@@ -25,7 +25,7 @@ _STATE = "state"
 
 
 class NvmlStub:
-    """The cards of one machine, in ``folder``. Every method raises ConfigError for what makes no sense."""
+    """The GPUs of one machine, in ``folder``. Every method raises ConfigError for invalid values."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class NvmlStub:
 
     @classmethod
     def from_json(cls, folder: Path, text: str | bytes) -> Self:
-        """A stub that says what the JSON document describes."""
+        """Create a stub from a JSON description."""
         return cls(folder, **msgspec.structs.asdict(parse(text)))
 
     @classmethod
     def attach(cls, folder: Path) -> Self:
-        """Take over the stub that another process made in ``folder``."""
+        """Open the stub that another process created in ``folder``."""
         try:
             text = (folder / _DESCRIPTION).read_bytes()
         except OSError as error:
@@ -55,40 +55,40 @@ class NvmlStub:
 
     @property
     def description(self) -> Description:
-        """What the stub says."""
+        """The current description."""
         return self._description
 
     @property
     def library(self) -> Path:
-        """The ``libnvidia-ml.so.1`` of the stub's era."""
+        """The ``libnvidia-ml.so.1`` of the era."""
         return build.library(self._description.era)
 
     @property
     def state(self) -> Path:
-        """The file that the library reads; it is replaced with each change."""
+        """The state file that the library reads; each change replaces it."""
         return self.folder / _STATE
 
     @property
     def env(self) -> dict[str, str]:
-        """What a process needs in its environment to find these cards."""
+        """Environment variables of a process that uses these GPUs."""
         folders = [str(self.library.parent), os.environ.get("LD_LIBRARY_PATH", "")]
         return {"LD_LIBRARY_PATH": ":".join(filter(None, folders)), "STUB_NVML": str(self.state)}
 
     @property
     def sysfs(self) -> Path:
-        """Stands for ``/sys``: has ``bus/pci/devices/<id>/numa_node`` of each card."""
+        """A replacement for ``/sys`` with ``bus/pci/devices/<id>/numa_node`` of each GPU."""
         return self.folder / "sys"
 
     def uuid(self, card: int) -> str:
-        """The UUID of the card at that position."""
+        """Return the UUID of the GPU at a position."""
         return self._card(card).uuid
 
     def cards(self, cards: Sequence[Card]) -> None:
-        """Other cards: programs see them from their next nvmlInit on, and lost ones at once."""
+        """Replace the GPUs: programs see new ones after their next nvmlInit, and lose others at once."""
         self._change(cards=self._completed(cards), pairs=(), failures=())
 
     def set(self, card: int, **fields: Any) -> None:
-        """Change fields of a card; None is what the card does not tell."""
+        """Change fields of a GPU; None makes a field NOT_SUPPORTED."""
         unknown = fields.keys() - set(Card.__struct_fields__)
         if unknown:
             raise ConfigError(f"a card has no field {', '.join(sorted(unknown))}")
@@ -97,43 +97,43 @@ class NvmlStub:
         self._change(cards=(*cards[:card], changed, *cards[card + 1 :]))
 
     def set_used(self, card: int, mib: int | None) -> None:
-        """Memory in use; None is the sum of the card's processes."""
+        """Set the used memory; None is the sum of the processes of the GPU."""
         self.set(card, used_mib=mib)
 
     def processes(self, card: int, processes: Sequence[Process]) -> None:
-        """The processes on a card."""
+        """Replace the processes on a GPU."""
         self.set(card, processes=tuple(processes))
 
     def lose(self, card: int) -> None:
-        """The card falls off the bus."""
+        """Let a GPU fall off the bus."""
         self.set(card, lost=True)
 
     def restore(self, card: int) -> None:
-        """The card is back."""
+        """Restore a lost GPU."""
         self.set(card, lost=False)
 
     def xid(self, card: int | None, code: int) -> None:
-        """An XID error; ``card`` None is one where the driver does not say which card."""
+        """Report an XID error; with ``card`` None, the driver does not report the GPU."""
         events = self._description.events
         number = events[-1].number + 1 if events else 1
         event = Event(number, code, None if card is None else self.uuid(card))
         self._change(events=(*events, event)[-MAX_EVENTS:])
 
     def hang(self) -> None:
-        """Every call of NVML, also one that waits for an event, does not come back until ``release``."""
+        """Block every call of NVML, also one that waits for an event, until ``release``."""
         self._change(hang=True)
 
     def release(self) -> None:
-        """Calls that hang go on."""
+        """Unblock the calls."""
         self._change(hang=False)
 
     def fail(self, function: str, code: int, card: int | None = None) -> None:
-        """From here on that function answers with that NVML error, on one card or on all."""
+        """Let a function return an NVML error, for one GPU or for all."""
         others = [f for f in self._description.failures if (f.function, f.card) != (function, card)]
         self._change(failures=(*others, Failure(function, code, card)))
 
     def heal(self, function: str | None = None) -> None:
-        """Take back what ``fail`` did, of one function or of all."""
+        """Undo ``fail``, for one function or for all."""
         left = [f for f in self._description.failures if function not in (None, f.function)]
         self._change(failures=tuple(left))
 
@@ -169,7 +169,7 @@ class NvmlStub:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole; each version has a later time than the one before, which readers rely on."""
+    """Replace a file; its modification time increases with each version, which readers rely on."""
     before = path.stat().st_mtime_ns if path.exists() else 0
     later = max(time.time_ns(), before + 1)
     fresh = path.with_suffix(".new")

@@ -1,1 +1,1 @@
-"""The programs that a bed runs: found, or built from pinned sources."""
+"""The programs of a testbed: installed ones, or built from pinned Go modules."""

@@ -1,7 +1,7 @@
-"""The programs that a testbed runs: which versions, where they are kept, what replaces them.
+"""The tools of a testbed: versions, cache paths, and binaries of the user that replace them.
 
-What belongs here: the table of tools, cache keys, build commands, and the user's own binaries, all
-without running anything. What does not: building (``testbed.programs.build``).
+What belongs here: the table of tools, cache keys, build commands, and environment variables for other
+binaries. What does not: building (``testbed.programs.build``).
 """
 
 import hashlib
@@ -25,9 +25,9 @@ BUILD_ENV: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Beside:
-    """Files of a Go module that a program wants beside itself, in its folder or in ``into`` there.
+    """Files of a Go module that a program needs in its folder, or in ``into`` below it.
 
-    ``files`` lie in ``folder`` of the Go module ``source``, in the version of ``module`` under ``tools/``.
+    ``files`` are in ``folder`` of the Go module ``source``, in the version of ``module`` under ``tools/``.
     """
 
     module: str
@@ -41,7 +41,7 @@ class Beside:
 class Tool:
     """One program: its Go module under ``tools/``, its package, and the measured build time.
 
-    ``seconds`` is the wall time on 2 cores after the tools above it in the table. ``oldest_go`` is
+    ``seconds`` is the build time on 2 cores after the tools above it in the table. ``oldest_go`` is
     the first minor version of Go 1 that builds it, ``first_bad_go`` the first later one that does not.
     ``stamp`` is "<variable>=<version>" for the linker. ``env`` is added to ``BUILD_ENV``.
     """
@@ -59,12 +59,12 @@ class Tool:
 
     @property
     def build_env(self) -> dict[str, str]:
-        """What the environment of its build adds to that of this process."""
+        """Environment variables of its build, in addition to those of this process."""
         return {**BUILD_ENV, **self.env}
 
     @property
     def ldflags(self) -> str:
-        """Linker flags: no symbol tables, and a version stamp, which Kubernetes' programs have four of."""
+        """Linker flags: no symbol tables, and a version stamp; the programs of Kubernetes need four."""
         if self.stamp:
             return f"-s -w -X {self.stamp}"
         if not self.package.startswith(_KUBERNETES):
@@ -81,7 +81,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Installed:
-    """A program that is ready to run; ``stages`` is where kwok's stage files are."""
+    """A program that is ready to run; ``stages`` is the folder of the stage files of kwok."""
 
     path: Path
     stages: Path
@@ -95,12 +95,12 @@ _PULUMI_KUBERNETES = f"{_PULUMI}/pulumi-kubernetes/provider/v2"
 _NVIDIA = "nvidia-container-toolkit"
 _NVIDIA_ENV = {
     "CGO_ENABLED": "1",
-    # NVML is found at run time, where there is one.
+    # NVML is loaded at run time, if it exists.
     "CGO_LDFLAGS": "-Wl,--unresolved-symbols=ignore-in-object-files",
 }
 _STAGES = Beside("kwok", _KWOK_MODULE, "kustomize/stage", STAGE_FILES, "stages")
 _PYTHON_EXEC = Beside("pulumi", _PULUMI_SDK, "python/cmd", ("pulumi-language-python-exec",))
-"""What runs a Python program for the language host; from the engine's release, the newer of the two."""
+"""Runs a Python program for the language host; from the release of the engine, which is newer."""
 _TABLE = (
     Tool("etcd", "3.6.8", "kubernetes", "go.etcd.io/etcd/server/v3", 45),
     Tool("kube-apiserver", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-apiserver", 160),
@@ -139,7 +139,7 @@ _TABLE = (
         "sigs.k8s.io/prometheus-adapter/cmd/adapter",
         300,
     ),
-    # The last release whose module the language host is part of.
+    # The last release with the language host in this module.
     Tool(
         "pulumi-language-python",
         "3.79.0",
@@ -148,7 +148,7 @@ _TABLE = (
         25,
         beside=_PYTHON_EXEC,
     ),
-    # The last release that the Go module proxy has; it says the version that the locked SDK asks for.
+    # The last release on the Go module proxy; it is stamped with the version that the locked SDK requires.
     Tool(
         "pulumi-resource-kubernetes",
         "2.0.0",
@@ -170,14 +170,14 @@ TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TABLE}
 
 
 def tool(name: str) -> Tool:
-    """Return the tool called ``name``; raise ConfigError where there is none."""
+    """Return the tool ``name``; raise ConfigError if there is none."""
     if name not in TOOLS:
-        raise ConfigError(f"no tool is called {name!r}: use one of {', '.join(TOOLS)}")
+        raise ConfigError(f"unknown tool {name!r}: use one of {', '.join(TOOLS)}")
     return TOOLS[name]
 
 
 def cache_key(item: Tool, sources: Path = SOURCES) -> str:
-    """Return version and hash of everything that decides what is built, except the Go version."""
+    """Return the version and a hash of everything that determines the build, except the Go version."""
     digest = hashlib.sha256()
     for module in dict.fromkeys([item.module, *([item.beside.module] if item.beside else [])]):
         for name in ("go.mod", "go.sum"):
@@ -188,7 +188,7 @@ def cache_key(item: Tool, sources: Path = SOURCES) -> str:
 
 
 def cached(item: Tool, root: Path, sources: Path = SOURCES) -> Installed:
-    """Return where the cache keeps the tool, whether or not it is there."""
+    """Return the path of the tool in the cache, whether or not it exists."""
     folder = root / "bin" / f"{item.name}-{cache_key(item, sources)}"
     return Installed(folder / item.name, folder / "stages")
 
@@ -217,9 +217,9 @@ def variable_of(name: str) -> str:
 
 
 def runnable(path: Path, variable: str) -> Path:
-    """The path of a program that ``variable`` names; raise ConfigError where it cannot be run."""
+    """Return the path of a program that ``variable`` names; raise ConfigError if it cannot be run."""
     if not path.is_file():
-        raise ConfigError(f"{variable} names {path}, which is no file: correct or unset it")
+        raise ConfigError(f"{variable} names {path}, which is not a file: correct or unset it")
     if not os.access(path, os.X_OK):
         raise ConfigError(f"{path} (from {variable}) is not executable: chmod +x it, or correct the variable")
     return path.absolute()
@@ -231,13 +231,13 @@ def build_command(item: Tool, go: Path, target: Path) -> list[str]:
 
 
 def accepts(item: Tool, go_minor: int) -> bool:
-    """Whether Go 1.``go_minor`` builds a working tool."""
+    """Return whether Go 1.``go_minor`` builds a working tool."""
     return go_minor >= item.oldest_go and (item.first_bad_go is None or go_minor < item.first_bad_go)
 
 
 def _in_folder(folder: Path, name: str, variable: str) -> Path | None:
     if not folder.is_dir():
-        raise ConfigError(f"{variable} names {folder}, which is no folder: correct or unset it")
+        raise ConfigError(f"{variable} names {folder}, which is not a folder: correct or unset it")
     path = folder / name
     return runnable(path, variable) if path.exists() else None
 

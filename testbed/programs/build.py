@@ -1,7 +1,7 @@
-"""Building the tools that are missing, one at a time, with honest progress.
+"""Builds missing tools, one at a time, and prints the progress.
 
-What belongs here: the build itself, its lock and its progress lines. What does not: what is built
-(``testbed.programs.binaries``) and with which Go (``testbed.programs.golang``).
+What belongs here: the build, its lock and its progress lines. What does not: the table of tools
+(``testbed.programs.binaries``) and the Go toolchain (``testbed.programs.golang``).
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _TICK_S = 20.0
 
 
 async def ensure(names: Sequence[str]) -> dict[str, Installed]:
-    """Return the given tools, ready to run; what is missing is built first.
+    """Return the given tools; build missing ones first.
 
-    Progress goes to stderr. Raises ConfigError for a wrong environment variable and TestbedError,
-    with the last lines of Go's output and the log's path, for a build that fails.
+    Progress is printed to stderr. Raises ConfigError for a wrong environment variable, and TestbedError with
+    the last lines and the path of the log for a build that fails.
     """
     root = cache_root()
     tools = [binaries.tool(name) for name in names]
@@ -46,19 +46,19 @@ async def ensure(names: Sequence[str]) -> dict[str, Installed]:
 
 
 def present(names: Iterable[str]) -> bool:
-    """Whether all these tools are there without building any."""
+    """Return whether all these tools exist, without building any."""
     root = cache_root()
     return all(_present(binaries.tool(name), root) for name in names)
 
 
 def estimate(tools: Iterable[Tool]) -> int:
-    """Return the seconds that building ``tools`` takes on 2 cores with nothing cached by Go."""
+    """Return the build time of ``tools`` in seconds, on 2 cores with an empty Go cache."""
     return sum(item.seconds for item in tools)
 
 
 def _present(item: Tool, root: Path) -> Installed | None:
-    if mine := binaries.own(item):
-        return mine
+    if own := binaries.own(item):
+        return own
     cached = binaries.cached(item, root)
     return cached if cached.path.exists() else None
 
@@ -67,11 +67,11 @@ async def _build_all(missing: list[Tool], root: Path) -> None:
     (root / "bin").mkdir(parents=True, exist_ok=True)
     lock = root / "bin" / ".build.lock"
     for position, item in enumerate(missing):
-        there = binaries.cached(item, root).path.exists
-        async with exclusive(lock, _LOCK_S, "another testbed build", unless=there):
-            if not there():
+        exists = binaries.cached(item, root).path.exists
+        async with exclusive(lock, _LOCK_S, "another testbed build", unless=exists):
+            if not exists():
                 await _build(item, root, missing[position:])
-        # Those who wait for one tool come in between those of who builds them all.
+        # Lets other processes, which wait for a single tool, take the lock before the next one.
         await asyncio.sleep(2 * POLL_S)
 
 
@@ -82,7 +82,7 @@ async def _build(item: Tool, root: Path, remaining: list[Tool]) -> None:
     fresh.mkdir(parents=True)
     _say(
         f"building {item.name} {item.version}, about {item.seconds} s; {len(remaining)} to build, "
-        f"about {estimate(remaining)} s on 2 cores where Go has nothing cached"
+        f"about {estimate(remaining)} s on 2 cores with an empty Go cache"
     )
     started = time.monotonic()
     go = await find_go(item, root)
@@ -115,7 +115,7 @@ async def _run_build(argv: list[str], item: Tool, log: Path) -> None:
         ) from None
     finally:
         if process.returncode is None:
-            # Go's compilers are children of their own.
+            # The compilers are child processes of go.
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if process.returncode:
@@ -128,7 +128,7 @@ async def _copy_beside(files: Beside, go: Path, target: Path) -> None:
     for name in files.files:
         copy = target / files.into / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        # The module cache is read-only, and so would be a copy that keeps the mode.
+        # The files of the module cache are read-only; the copies must not be.
         shutil.copyfile(Path(module["Dir"]) / files.folder / name, copy)
 
 

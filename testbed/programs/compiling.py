@@ -1,7 +1,7 @@
-"""Compiling the stubs of NVIDIA's libraries: each once for each driver era, kept in the testbed's cache.
+"""Compiles the stubs of NVIDIA's libraries, once for each driver era, into the cache of the testbed.
 
-What belongs here: the compiler and the cache. What does not: what a stub is made of (``nvml.build``,
-``cuda.build``), and which functions an era has (their ``eras``).
+What belongs here: the compiler and the cache. What does not: the sources of a stub (``nvml.build``,
+``cuda.build``), and the functions of an era (their ``eras``).
 """
 
 import hashlib
@@ -17,17 +17,17 @@ from testbed.errors import TestbedError
 from testbed.system.folders import cache_root
 
 EXPORTS: Final = "exports"
-"""The generated file that is the linker's version script."""
+"""Name of the generated version script of the linker."""
 _FLAGS: Final = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 _COMPILE_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A stub of one era. ``name`` is for people and for the cache, ``native`` the folder of its C files.
+    """A stub of one era. ``name`` is for errors and the cache, ``native`` the folder of its C files.
 
-    ``generated`` are further files by name, the version script among them; ``flags`` go to the compiler,
-    which may be one for another machine.
+    ``generated`` maps names to texts of additional files, with the version script; ``flags`` are passed to
+    ``compiler``, which may be a cross compiler.
     """
 
     name: str
@@ -39,9 +39,9 @@ class Source:
 
 
 def compiled(source: Source, root: Path | None = None) -> Path:
-    """The library, compiled first where the cache does not have it.
+    """Return the library; compile it first if it is not in the cache.
 
-    Raises TestbedError with the compiler's words.
+    Raises TestbedError with the output of the compiler.
     """
     folder = (root or cache_root()) / "stubs" / f"{source.name}-{_digest(source)}"
     if not (folder / source.soname).exists():
@@ -50,7 +50,7 @@ def compiled(source: Source, root: Path | None = None) -> Path:
 
 
 def compile_command(source: Source, folder: Path) -> list[str]:
-    """The command that makes the library in ``folder``, where the generated files are already."""
+    """Return the command that creates the library in ``folder``, which has the generated files."""
     gcc = shutil.which(source.compiler)
     if gcc is None:
         raise TestbedError(
@@ -71,13 +71,13 @@ def _digest(source: Source) -> str:
 
 def _build(source: Source, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Another process may build the same: each in its own folder, and the first to finish wins.
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as made:
-        fresh = Path(made) / "fresh"
+    # Another process may build the same stub: each uses its own folder, and the first to finish wins.
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as temporary:
+        fresh = Path(temporary) / "fresh"
         fresh.mkdir()
         for name, text in source.generated.items():
             (fresh / name).write_text(text)
-        done = subprocess.run(  # noqa: S603 - the compiler that PATH has
+        done = subprocess.run(  # noqa: S603 - the compiler on PATH
             compile_command(source, fresh), capture_output=True, text=True, timeout=_COMPILE_S, check=False
         )
         if done.returncode:

@@ -1,6 +1,6 @@
-"""Programs of Debian's packages that ``.ci/packages`` only unpacks: installed, they would start services.
+"""Programs of Debian packages that ``.ci/packages`` unpacks: installed, they would start services.
 
-What belongs here: finding them. What does not: programs that are built (``testbed.programs.binaries``).
+What does not belong here: programs that are built (``testbed.programs.binaries``).
 """
 
 import os
@@ -14,31 +14,29 @@ from testbed.programs.binaries import runnable, variable_of
 from testbed.system.folders import cache_root
 
 _PACKAGE_OF: Final = {"busybox": "busybox-static", "promtool": "prometheus"}
-"""Where it is not called as the program."""
+"""Packages with another name than the program."""
 _DYNAMIC_MARK: Final = b"/ld-linux"
 
 
 def program(name: str, env: Mapping[str, str] = os.environ) -> Path:
-    """One of ``TESTBED_<NAME>``, of PATH, or of what ``.ci/packages`` unpacked.
+    """Return the program of ``TESTBED_<NAME>``, on PATH, or unpacked by ``.ci/packages``.
 
-    Raises ConfigError where the variable names no program, TestbedError where there is none at all.
+    Raises ConfigError if the variable names no program, TestbedError if there is none.
     """
     if found := next(_found(name, env), None):
         return found
-    raise TestbedError(
-        f"there is no {name}: run .ci/packages test on Debian, or name one in {variable_of(name)}"
-    )
+    raise TestbedError(f"{name} is missing: run .ci/packages test on Debian, or set {variable_of(name)}")
 
 
 def static_busybox(env: Mapping[str, str] = os.environ) -> Path | None:
-    """A busybox that runs where nothing else is; that of PATH may need libraries. Raises ConfigError."""
+    """Return a statically linked busybox; that on PATH may need libraries. Raises ConfigError."""
     return next((path for path in _found("busybox", env) if _DYNAMIC_MARK not in path.read_bytes()), None)
 
 
 def _found(name: str, env: Mapping[str, str]) -> Iterator[Path]:
-    if given := env.get(variable_of(name)):
-        yield runnable(Path(given), variable_of(name))
+    if own := env.get(variable_of(name)):
+        yield runnable(Path(own), variable_of(name))
         return
     unpacked = cache_root(env) / _PACKAGE_OF.get(name, name)
-    places = (env.get("PATH"), str(unpacked / "usr" / "bin"), str(unpacked / "bin"))
-    yield from (Path(path) for place in places if (path := shutil.which(name, path=place)))
+    folders = (env.get("PATH"), str(unpacked / "usr" / "bin"), str(unpacked / "bin"))
+    yield from (Path(path) for folder in folders if (path := shutil.which(name, path=folder)))

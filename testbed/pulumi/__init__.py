@@ -1,7 +1,7 @@
-"""Stacks of this project under the real Pulumi engine, against a bed's API server.
+"""Stacks of this project under the real Pulumi engine, on a testbed.
 
-What belongs here: running the engine with state, home and configuration of its own. What does not:
-what the project deploys (``components``), and the Pulumi SDK.
+What belongs here: running the engine with separate state, home and configuration. What does not:
+the deployed objects (``components``), and the Pulumi SDK.
 
     stack = await Stack.create(bed, from_file(Path("Pulumi.example.yaml")))
     outcome = await stack.up()

@@ -1,6 +1,6 @@
-"""What the engine did or would do, from its log of events. Pure.
+"""Parses the event log of the engine: what a command did or would do. Pure.
 
-The log has one JSON document a line, as ``pulumi <command> --event-log`` writes them and
+The log has one JSON document per line, as ``pulumi <command> --event-log`` writes them and
 github.com/pulumi/pulumi/sdk/v3/go/common/apitype/events.go describes them.
 """
 
@@ -14,11 +14,11 @@ _NOTHING = ("same", "read", "refresh")
 
 @dataclass(frozen=True)
 class Step:
-    """What happens to one resource.
+    """The operation on one resource.
 
-    ``op`` is the engine's word: same, create, update, delete, …; ``object`` is "<kind>/<namespace>/<name>"
-    for an object of Kubernetes, without the namespace where it has none, and empty for other resources.
-    ``diff`` has the changed properties' paths.
+    ``op`` is that of the engine: same, create, update, delete, …; ``object`` is "<kind>/<namespace>/<name>"
+    for a Kubernetes object, without the namespace if it has none, and empty for other resources.
+    ``diff`` contains the paths of changed properties.
     """
 
     op: str
@@ -30,29 +30,29 @@ class Step:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one command of the engine did, or with a preview would do; ``text`` is what it printed."""
+    """What one command of the engine did, or would do (preview); ``text`` is its output."""
 
     steps: tuple[Step, ...]
     text: str
 
     @property
     def objects(self) -> tuple[Step, ...]:
-        """The steps of Kubernetes' objects."""
+        """The steps of Kubernetes objects."""
         return tuple(step for step in self.steps if step.object)
 
     @property
     def changes(self) -> dict[str, str]:
-        """What happens to which object of Kubernetes, without those to which nothing does."""
+        """Kubernetes object → operation, without unchanged objects."""
         return {step.object: step.op for step in self.objects if step.op not in _NOTHING}
 
     def step(self, wanted: str) -> Step:
-        """The step of one object of Kubernetes."""
+        """Return the step of one Kubernetes object."""
         (found,) = [step for step in self.objects if step.object == wanted]
         return found
 
 
 def outcome_of(events: Iterable[str], text: str) -> Outcome:
-    """Return the outcome; of several words about a resource, the last counts."""
+    """Return the outcome; the last event of a resource counts."""
     steps: dict[str, Step] = {}
     for line in events:
         event = json.loads(line)

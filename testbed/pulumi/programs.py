@@ -1,4 +1,4 @@
-"""The programs of Pulumi in one folder, and the environment in which they find each other.
+"""The programs of Pulumi in one folder, and their environment.
 
 What belongs here: names, paths and variables. What does not: running them (``testbed.pulumi.stack``).
 """
@@ -17,9 +17,9 @@ TOOLS = (CLI, HOST, PROVIDER)
 
 
 async def install(folder: Path, *, provider: Path | None = None) -> Path:
-    """Fill ``folder`` with CLI, language host and Kubernetes provider; what is missing is built first.
+    """Link CLI, language host and Kubernetes provider in ``folder``; build missing ones first.
 
-    ``provider`` takes the place of the provider. Returns the folder.
+    ``provider`` replaces the provider. Returns the folder.
     """
     found = await build.ensure(TOOLS if provider is None else TOOLS[:2])
     paths = {name: installed.path for name, installed in found.items()}
@@ -27,7 +27,7 @@ async def install(folder: Path, *, provider: Path | None = None) -> Path:
 
 
 def link(folder: Path, programs: Mapping[str, Path]) -> Path:
-    """Fill ``folder`` with links of these names, and return it."""
+    """Create links with these names in ``folder``, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in programs.items():
         (folder / name).unlink(missing_ok=True)
@@ -36,14 +36,14 @@ def link(folder: Path, programs: Mapping[str, Path]) -> Path:
 
 
 def environment(folder: Path, programs: Path) -> dict[str, str]:
-    """Return what a stack's engine has in its environment; homes and state are below ``folder``.
+    """Return the environment of the engine of a stack; homes and state are below ``folder``.
 
-    The cluster's credentials are in ``~/.kube/config``. In ``KUBECONFIG`` the SDK would find their path
-    and make it a setting of the provider, and the official one of the table wants the text there.
+    The credentials of the cluster are in ``~/.kube/config``: the SDK would pass the path in ``KUBECONFIG`` to
+    the provider as a setting, but the official one of the tool table expects the text of the file.
     """
     return {
         "HOME": str(home(folder)),
-        # The language host takes the first Python; this one's environment has the SDK.
+        # The language host uses the first Python; the environment of this one has the SDK.
         "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
         "PULUMI_CONFIG_PASSPHRASE": "testbed",
@@ -56,5 +56,5 @@ def environment(folder: Path, programs: Path) -> dict[str, str]:
 
 
 def home(folder: Path) -> Path:
-    """The home folder of who runs the engine."""
+    """Return the home folder of the engine."""
     return folder / "home"

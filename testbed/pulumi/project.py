@@ -1,4 +1,4 @@
-"""A folder that is this project to the engine, so that nothing is written into the checkout."""
+"""A copy of the Pulumi project, so that the engine writes nothing into the checkout."""
 
 import shutil
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _PREFIX = "gpushare:"
 
 
 def lay_out(folder: Path) -> Path:
-    """Make the folder: the project's file and program, and what the program imports."""
+    """Create the folder: project file, program, and links to the packages that it imports."""
     folder.mkdir(parents=True)
     for name in _COPIED:
         shutil.copy(_ROOT / name, folder / name)
@@ -24,7 +24,7 @@ def lay_out(folder: Path) -> Path:
 
 
 def configure(project: Path, stack: str, values: Mapping[str, object]) -> None:
-    """Write the stack's configuration; what the engine itself keeps in that file stays."""
+    """Write the configuration of a stack; other keys in the file, written by the engine, stay."""
     file = project / f"Pulumi.{stack}.yaml"
     kept: dict[str, Any] = yaml.safe_load(file.read_text()) if file.exists() else {}
     config = {_PREFIX + key: value for key, value in values.items()}

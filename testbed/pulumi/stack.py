@@ -1,6 +1,6 @@
-"""One stack of this project and the engine's commands on it.
+"""One stack of this project, and the commands of the engine.
 
-What belongs here: running ``pulumi``, waiting for it, ending it. What does not: what its events mean
+What belongs here: running, awaiting and killing ``pulumi``. What does not: parsing its events
 (``testbed.pulumi.outcome``).
 """
 
@@ -27,7 +27,7 @@ _OPERATIONS = {"preview": (), "up": _AT_ONCE, "refresh": _AT_ONCE, "destroy": _A
 
 
 class PulumiError(TestbedError):
-    """A command of the engine failed; ``outcome`` is how far it came, its text is the engine's own."""
+    """A command of the engine failed; ``outcome`` has the steps until then, and the output."""
 
     def __init__(self, message: str, outcome: Outcome) -> None:
         super().__init__(message)
@@ -35,11 +35,10 @@ class PulumiError(TestbedError):
 
 
 class Stack:
-    """A stack with home, state and configuration of its own, below ``folder`` of the bed.
+    """A stack with separate home, state and configuration, in ``folder`` of the testbed.
 
-    ``env`` is added to the environment of every command.
-    Its processes end with the bed. Commands raise PulumiError where the engine ends with a failure,
-    and TestbedError where it does not end in time.
+    ``env`` is added to the environment of every command. Its processes end with the testbed. Commands raise
+    PulumiError if the engine fails, and TestbedError if it does not exit in time.
     """
 
     def __init__(self, bed: Bed, name: str, programs: Path) -> None:
@@ -61,10 +60,10 @@ class Stack:
         kubeconfig: Path | None = None,
         provider: Path | None = None,
     ) -> "Stack":
-        """Make an empty stack.
+        """Create an empty stack.
 
-        ``config`` has the project's keys without their prefix. ``kubeconfig`` is what the provider
-        finds in ``~/.kube/config``, the bed's admin by default; ``provider`` a program in place of the
+        ``config`` has the keys of the project without their prefix. The provider uses ``kubeconfig`` as
+        ``~/.kube/config``; default: the admin of the testbed. ``provider`` is a program that replaces the
         official one.
         """
         programs = await install(bed.folder / f"pulumi-{name}" / "bin", provider=provider)
@@ -81,38 +80,38 @@ class Stack:
         configure(self.project, self.name, config)
 
     async def preview(self, *flags: str) -> Outcome:
-        """What ``up`` would do."""
+        """Return what ``up`` would do."""
         return await self.run("preview", *flags)
 
     async def up(self, *flags: str) -> Outcome:
-        """Bring the cluster to what the configuration says."""
+        """Apply the configuration to the cluster."""
         return await self.run("up", *flags)
 
     async def refresh(self, *flags: str) -> Outcome:
-        """Bring the engine's state to what the cluster has."""
+        """Update the state of the engine from the cluster."""
         return await self.run("refresh", *flags)
 
     async def destroy(self, *flags: str) -> Outcome:
-        """Delete everything that the stack made."""
+        """Delete all objects of the stack."""
         return await self.run("destroy", *flags)
 
     async def cancel(self) -> Outcome:
-        """Release the stack from a command that was killed."""
+        """Unlock the stack after a command was killed."""
         return await self.run("cancel", "--yes")
 
     async def export(self) -> dict[str, Any]:
-        """The engine's state."""
+        """Return the state of the engine."""
         file = self.folder / "export.json"
         await self.run("stack", "export", "--file", str(file))
         document: dict[str, Any] = json.loads(file.read_text())
         return document
 
     async def run(self, *arguments: str, timeout_s: float = _COMMAND_S) -> Outcome:
-        """Run any command of the CLI to its end."""
+        """Run any command of the CLI and return its outcome."""
         return await self.finish(await self.start(*arguments), timeout_s)
 
     async def start(self, command: str, *arguments: str) -> Process:
-        """Start a command; ``finish`` waits for its end, ``kill`` brings it."""
+        """Start a command; ``finish`` waits for it, ``kill`` kills it."""
         name = f"pulumi-{self.name}-{next(self._numbers)}-{command}"
         own = [*_OPERATIONS[command], f"--event-log={self._events(name)}"] if command in _OPERATIONS else []
         shared = [f"--cwd={self.project}", "--non-interactive", "--color=never"]
@@ -120,7 +119,7 @@ class Stack:
         return await self.bed.spawn(name, argv, env=self.env)
 
     async def finish(self, process: Process, timeout_s: float = _COMMAND_S) -> Outcome:
-        """Wait for a command's end."""
+        """Wait until a command has exited, and return its outcome."""
         try:
             status = await process.wait(timeout_s)
         except TestbedError as error:
@@ -135,18 +134,18 @@ class Stack:
         return outcome
 
     async def kill(self, process: Process) -> None:
-        """End a command, its language host and its providers with SIGKILL.
+        """Kill a command, its language host and its providers with SIGKILL.
 
-        Not while it writes its state: this release of the engine cannot read a file that it wrote by half.
+        Waits until the state is complete: this release of the engine cannot read an incomplete file.
         """
-        await until(partial(self._halted, process), "the engine's state to be whole")
+        await until(partial(self._halted, process), "the state of the engine to be complete")
         pids.end_session(process.pid, self.bed.folder)
         await process.wait()
 
     async def _halted(self, process: Process) -> bool:
-        """Whether the engine stands still with its state whole; it goes on otherwise."""
+        """Suspend the engine; return whether its state is complete, and continue it if not."""
         await process.pause()
-        if all(map(_is_whole, (self.folder / "state").rglob(f"stacks/**/{self.name}.json"))):
+        if all(map(_is_complete, (self.folder / "state").rglob(f"stacks/**/{self.name}.json"))):
             return True
         await process.resume()
         return False
@@ -155,7 +154,7 @@ class Stack:
         return self.folder / f"{name}.events"
 
 
-def _is_whole(file: Path) -> bool:
+def _is_complete(file: Path) -> bool:
     try:
         json.loads(file.read_bytes())
     except ValueError:

@@ -1,6 +1,6 @@
-"""What the old official provider of the tool table wants of a cluster.
+"""Prepares a cluster for the old official provider of the tool table.
 
-What belongs here: preparing a cluster for it. What does not: running it (``testbed.pulumi.stack``).
+What does not belong here: running the provider (``testbed.pulumi.stack``).
 """
 
 from testbed.control_plane.bed import Bed
@@ -29,9 +29,9 @@ spec: {policyName: old-tokens}
 
 
 async def old_tokens(bed: Bed) -> None:
-    """Let every ServiceAccount name a secret from its start, as the API server did before 1.24.
+    """Create every ServiceAccount with the name of a Secret, as the API server did before 1.24.
 
-    The old official provider waits for that.
+    The old official provider waits for the name.
     """
     await bed.apply(_OLD_TOKENS)
     path = "/api/v1/namespaces/default/serviceaccounts"

@@ -1,8 +1,7 @@
-"""A story's cluster as users have it: our services run as pods, from images, with the rights deployed.
+"""The cluster of a scenario as users have it: our services run as pods from images, with deployed rights.
 
-What belongs here: the cluster around them, a control plane node, nodes with cards, a scheduler that is
-told of the node port. What does not: how they are deployed, which is the caller's, and their images
-(``release``).
+What belongs here: the cluster: a control plane node, nodes with GPUs, and a scheduler that calls the extender
+at its node port. What does not: the deployment, which is up to the caller, and the images (``release``).
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -31,7 +30,7 @@ _OFFERED_S = 90.0
 
 @dataclass(frozen=True)
 class Stage:
-    """The nodes with cards, and the names of the objects that were deployed."""
+    """The nodes with GPUs, and the names of the deployed objects."""
 
     nodes: list[CardNode]
     made: list[str]
@@ -39,25 +38,25 @@ class Stage:
 
 @asynccontextmanager
 async def deployed_stage(story: Story, images: Images, deploy: Deploy) -> AsyncIterator[Stage]:
-    """The story's cluster: what ``deploy`` made is ready, and nothing is placed yet."""
+    """Run the cluster of a scenario: the deployed services are ready, and no pod is placed yet."""
     async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
         master = await add_master(bed, images)
         nodes = await together(add_node(bed, each, images, story.images) for each in story.nodes)
-        await bed.restart_scheduler(told_of(master))
+        await bed.restart_scheduler(scheduler_for(master))
         made = await deploy(bed, configuration(images, story.nodes[0].labels))
         await together(each.until_offered(_OFFERED_S) for each in nodes)
         yield Stage(nodes, made)
 
 
 async def add_master(bed: Bed, images: Images, name: str = "master") -> KubeletNode:
-    """Add a node of the control plane that has the images."""
+    """Add a control plane node that has the images."""
     master = await add_kubelet(bed, KubeletSpec(name, labels={CONTROL_PLANE: ""}, services=True))
     await load(master, images)
     return master
 
 
 async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[str] = ()) -> CardNode:
-    """Add a node with cards that has the images; a busybox goes by the names in ``stand_ins``."""
+    """Add a node with GPUs that has the images; a busybox replaces the images in ``stand_ins``."""
     stub = NvmlStub(bed.folder / f"nvml-{node.name}", era=_ERA, cards=stub_cards(node))
     spec = KubeletSpec(
         node.name,
@@ -73,7 +72,7 @@ async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[
     return CardNode(bed, kubelet, stub)
 
 
-def told_of(master: KubeletNode) -> SchedulerSpec:
-    """A scheduler that asks the extender at this node's port."""
+def scheduler_for(master: KubeletNode) -> SchedulerSpec:
+    """Return a scheduler that calls the extender at the node port of ``master``."""
     url = f"http://{master.address}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
     return SchedulerSpec(extenders=[component_config(url)])

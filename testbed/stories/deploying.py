@@ -1,7 +1,7 @@
-"""Deploying our services on a bed as users do: with Pulumi, or without it from the very same objects.
+"""Deploys our services on a testbed as users do: with Pulumi, or with kubectl from the same objects.
 
-What belongs here: the configuration and the two ways. What does not: the cluster (``deployed``)
-and what the objects are (``components``).
+What belongs here: the configuration and the two ways to deploy it. What does not: the cluster
+(``deployed``) and the objects (``components``).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,11 +14,11 @@ from testbed.control_plane.bed import Bed
 from testbed.pulumi import Stack, old_tokens
 
 Deploy = Callable[[Bed, Mapping[str, object]], Awaitable[list[str]]]
-"""Deploys a configuration and returns what it made: "<kind>/<namespace>/<name>"."""
+"""Deploys a configuration and returns the created objects: "<kind>/<namespace>/<name>"."""
 
 
 def configuration(images: Images, labels: Mapping[str, str]) -> dict[str, object]:
-    """Our services from these images; agent and exporter on nodes with these labels."""
+    """Return the configuration of our services; ``labels`` select the nodes of agent and exporter."""
     return {
         "kubernetesVersion": "1.36",
         "extender": {"image": images.references["extender"]},
@@ -35,13 +35,13 @@ def configuration(images: Images, labels: Mapping[str, str]) -> dict[str, object
 
 
 async def by_pulumi(bed: Bed, configuration: Mapping[str, object]) -> list[str]:
-    """``pulumi up`` with the real engine."""
+    """Deploy by ``pulumi up`` with the real engine."""
     await old_tokens(bed)
     stack = await Stack.create(bed, configuration)
     return list((await stack.up()).changes)
 
 
 async def by_kubectl(bed: Bed, configuration: Mapping[str, object]) -> list[str]:
-    """``kubectl apply`` of what ``components.render`` prints."""
+    """Deploy by ``kubectl apply`` of the output of ``components.render``."""
     text = await bed.apply(as_yaml(everything(load(configuration))))
     return [line.split()[0] for line in text.splitlines()]

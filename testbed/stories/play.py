@@ -1,7 +1,7 @@
-"""Plays a story on its own cluster: creates what it says and waits for what it promises.
+"""Plays a scenario on its own cluster: creates the objects of each step and waits for its result.
 
-What belongs here: performing steps. What does not: what a story is (``testbed.stories``), and what
-is printed (``testbed.demo``).
+What belongs here: running steps and commands. What does not: the scenarios (``testbed.stories``), and
+printing (``testbed.demo``).
 """
 
 import json
@@ -32,7 +32,7 @@ _SETTLE_S = 60.0
 async def stage(
     story: Story, *, extender: ExtenderSpec | None = None, scheduler: SchedulerSpec | None = None
 ) -> AsyncIterator[Bed]:
-    """The story's cluster with simulated nodes: scheduler and extender run, nothing is placed yet."""
+    """Run the cluster of a scenario with simulated nodes, scheduler and extender; no pod is placed yet."""
     extender = extender or ExtenderSpec()
     current = SchedulerSpec(extenders=[component_config(extender.url)])
     async with Testbed(scheduler=scheduler or current) as bed:
@@ -44,7 +44,7 @@ async def stage(
 
 @asynccontextmanager
 async def real_stage(story: Story) -> AsyncIterator[list[GpuNode]]:
-    """The same with real kubelets, our agent on each, and cards of the same models in a stub of NVML."""
+    """Run it with real kubelets, our agent on each, and GPUs of the same models in a stub of NVML."""
     extender = ExtenderSpec()
     scheduler = SchedulerSpec(extenders=[component_config(extender.url)])
     async with Testbed(kwok=False, scheduler=scheduler) as bed:
@@ -65,13 +65,13 @@ async def _real_node(bed: Bed, node: SimNode, story: Story) -> GpuNode:
 
 
 def stub_cards(node: SimNode) -> list[Card]:
-    """The cards of a simulated node as its driver would describe them."""
+    """Return the GPUs of a simulated node as its driver would describe them."""
     by_model = {profile.name: profile for profile in PROFILES.values()}
     return [by_model[card.model] for card in node.cards]
 
 
 async def perform(bed: Bed, step: Step) -> None:
-    """Create what the step creates, pods one after the other, and wait until its pods run."""
+    """Create the objects of a step, its pods one by one, and wait until they run."""
     if step.manifest:
         await bed.apply(step.manifest)
     running = step.running - len(step.pods)
@@ -81,17 +81,17 @@ async def perform(bed: Bed, step: Step) -> None:
         await until_running(bed, running)
     await until_running(bed, step.running)
     for prefix in step.waiting:
-        await until(partial(_refused, bed, prefix), f"an event that says why {prefix}… waits", _SETTLE_S)
+        await until(partial(_refused, bed, prefix), f"an event that explains why {prefix}… waits", _SETTLE_S)
 
 
 async def until_running(bed: Bed, number: int) -> None:
-    """Wait until that many pods run, and their events are written."""
+    """Wait until ``number`` pods run and have their events."""
 
     async def enough() -> bool:
         pods = (await bed.api.get("/api/v1/namespaces/default/pods"))["items"]
         running = [pod["status"].get("phase") for pod in pods].count("Running")
-        told = [reason for _, reason, _ in await pod_events(bed)].count(EVENT_PLACED)
-        return min(running, told) >= number
+        placed = [reason for _, reason, _ in await pod_events(bed)].count(EVENT_PLACED)
+        return min(running, placed) >= number
 
     await until(enough, f"{number} running pods", _SETTLE_S)
 
@@ -103,7 +103,7 @@ async def _refused(bed: Bed, prefix: str) -> bool:
 
 
 async def pod_events(bed: Bed) -> list[tuple[str, str, str]]:
-    """(pod, reason, message) of the extender's events, by pod name."""
+    """Return (pod, reason, message) of the events of gpushare, sorted by pod name."""
     events = (await bed.api.get("/api/v1/namespaces/default/events"))["items"]
     found = [
         (event["involvedObject"]["name"], event["reason"], event["message"])
@@ -114,7 +114,7 @@ async def pod_events(bed: Bed) -> list[tuple[str, str, str]]:
 
 
 async def limits(bed: Bed) -> list[tuple[str, str]]:
-    """(pod, how much of its card it may use) of the pods that run, on one card each, by pod name."""
+    """Return (pod, GPU memory limit) of the running pods, each on one GPU, sorted by pod name."""
     cards = {
         (node["metadata"]["name"], str(card["index"])): card
         for node in await bed.api.items("/api/v1/nodes")
@@ -134,18 +134,18 @@ def _limit(card_mib: int, units: int, card_units: int) -> str:
 
 
 async def show(bed: Bed, command: str) -> str:
-    """Run a command line as a user of the cluster would; returns its unfiltered output."""
+    """Run a command line as a user of the cluster; return its unfiltered output."""
     return await run_text(_shell(bed, bed.kubeconfig, command), _SETTLE_S)
 
 
 async def show_on(node: CardNode, command: str) -> str:
-    """Run a command line on a node with the rights of its agent; returns its unfiltered output."""
+    """Run a command line on a node with the service account of its agent; return its unfiltered output."""
     argv = _shell(node.bed, node.bed.kubeconfig_for(ACCOUNT), command)
     return await node.kubelet.run_text(argv, _SETTLE_S)
 
 
 def user_path(bed: Bed) -> str:
-    """A PATH with kubectl, under that name, and our plugins."""
+    """Return a PATH with ``kubectl`` and our plugins."""
     folder = bed.folder / "bin"
     folder.mkdir(exist_ok=True)
     if not (folder / "kubectl").exists():

@@ -1,7 +1,7 @@
-"""Control groups of a bed's nodes: one in every hierarchy of cgroup v1, removed with the bed.
+"""The cgroups of simulated machines: one in every hierarchy of cgroup v1, removed with the testbed.
 
-What belongs here: making, naming and removing groups. What does not: who joins them
-(``testbed.kubelets``).
+What belongs here: creating, naming and removing cgroups. What does not: their processes
+(``testbed.kubelets``, ``testbed.hosts``).
 """
 
 import hashlib
@@ -18,33 +18,33 @@ _POLL_S = 0.02
 
 
 def prefix_of(bed: Path) -> str:
-    """Return how the names of all groups of a bed begin."""
+    """Return the prefix of the names of all cgroups of a testbed."""
     return f"gpushare-testbed-{hashlib.sha256(str(bed).encode()).hexdigest()[:12]}."
 
 
 def hierarchies(root: Path = ROOT) -> list[Path]:
-    """Return the folders of all hierarchies; an empty list where the machine has cgroup v2 only."""
-    # Of hierarchies with several controllers the other names are links.
+    """Return the folders of all hierarchies; an empty list on a machine with cgroup v2 only."""
+    # A hierarchy with several controllers has links as its other names.
     return sorted(
         path.parent for path in root.glob("*/cgroup.procs") if not path.parent.is_symlink() and _is_top(path)
     )
 
 
 def create(name: str, root: Path = ROOT) -> None:
-    """Make the group ``name`` in every hierarchy, ready to take processes."""
+    """Create the cgroup ``name`` in every hierarchy, ready for processes."""
     for hierarchy in hierarchies(root):
         group = hierarchy / name
         group.mkdir(exist_ok=True)
         for file in _INHERITED:
-            # A group of cpuset without processors takes no process.
+            # A cpuset without CPUs accepts no process.
             if (hierarchy / file).exists():
                 (group / file).write_text((hierarchy / file).read_text())
 
 
 def remove(pattern: str, root: Path = ROOT) -> None:
-    """Remove all groups whose names match the glob ``pattern``, with the groups in them.
+    """Remove all cgroups with names that match the glob ``pattern``, and those below them.
 
-    Their processes are killed before; raises TestbedError where one stays for 10 s.
+    The caller kills their processes first. Raises TestbedError if a cgroup is still busy after 10 s.
     """
     deadline = time.monotonic() + _REMOVE_S
     for hierarchy in hierarchies(root):
@@ -71,7 +71,7 @@ def _remove(group: Path, deadline: float) -> None:
             return
         except OSError as error:
             if time.monotonic() > deadline:
-                raise TestbedError(f"cannot remove {group}: {error}; end the processes in it") from error
+                raise TestbedError(f"cannot remove {group}: {error}; stop the processes in it") from error
             time.sleep(_POLL_S)
         else:
             return

@@ -1,6 +1,6 @@
-"""Where the testbed keeps things: binaries, beds, their data.
+"""Folders of the testbed: its cache, the testbeds and their data.
 
-What belongs here: paths computed from the environment and a bed's name. What does not: creating,
+What belongs here: paths computed from the environment and the name of a testbed. What does not: creating,
 locking or removing them.
 """
 
@@ -15,11 +15,11 @@ from gpushare.errors import ConfigError
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?")
 _MEMORY = Path("/dev/shm")  # noqa: S108
 ANONYMOUS_PREFIX = "tmp-"
-"""Beds without a name of their own; removed when they stop, or by the next start after a crash."""
+"""Prefix of unnamed testbeds, which are removed when they stop, or by the next start after a crash."""
 
 
 def cache_root(env: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of everything that the testbed keeps, outside the checkout."""
+    """Return the cache folder of the testbed, outside the checkout."""
     if chosen := env.get("GPUSHARE_CACHE"):
         return Path(chosen).absolute()
     if base := env.get("XDG_CACHE_HOME"):
@@ -28,17 +28,17 @@ def cache_root(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def bed_folder(name: str, root: Path) -> Path:
-    """Return the folder of the bed ``name``; raise ConfigError where the name is no plain word."""
+    """Return the folder of the testbed ``name``; raise ConfigError for a name that is not a plain word."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"testbed name {name!r} cannot be a folder: use 1 to 40 of a-z, 0-9, '.' and '-', "
-            "beginning and ending with a letter or digit"
+            "with a letter or digit at both ends"
         )
     return root / "beds" / name
 
 
 def data_folder(bed: Path, memory: Path = _MEMORY) -> Path:
-    """Return where etcd and the nodes of a bed keep their data: in memory where the machine offers that."""
+    """Return the data folder of etcd and the nodes of a testbed: in memory (``/dev/shm``) if possible."""
     if not (memory.is_dir() and os.access(memory, os.W_OK)):
         return bed / "data"
     digest = hashlib.sha256(str(bed).encode()).hexdigest()[:16]

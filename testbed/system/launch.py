@@ -1,8 +1,8 @@
-"""Become another program that the kernel kills when its parent dies.
+"""Executes a program that the kernel kills when its parent exits.
 
-Run as a script: ``launch.py PARENT_PID PROGRAM [ARGUMENT…]``. What belongs here: the few calls
-between fork and exec that cannot be made in a parent with threads. It imports nothing of the
-testbed, because it runs once for every process.
+Run as a script: ``launch.py PARENT_PID PROGRAM [ARGUMENT…]``. What belongs here: the calls between fork
+and exec that are unsafe in a parent with threads. It imports nothing of the testbed, because it starts
+once for every process.
 """
 
 import ctypes
@@ -14,11 +14,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Bind this process's life to its parent's, then run the program; does not return."""
+    """Request SIGKILL for the exit of the parent, then execute the program; does not return."""
     parent, program = int(arguments[0]), arguments[1:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
-        # It died before the call above, so no signal will come.
+        # The parent exited before the call above, so that no signal will come.
         sys.exit(1)
     os.execv(program[0], program)  # noqa: S606
 

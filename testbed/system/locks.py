@@ -1,7 +1,4 @@
-"""Locks between processes, which end with their holder however it ends.
-
-What belongs here: file locks. What does not: what they protect.
-"""
+"""File locks between processes; the kernel releases them when the process exits."""
 
 import asyncio
 import fcntl
@@ -14,18 +11,18 @@ from pathlib import Path
 from testbed.errors import TestbedError
 
 POLL_S = 0.1
-"""Seconds between two tries of those who wait."""
+"""Seconds between two attempts to take a lock."""
 
 
 class FileLock:
-    """An exclusive lock on a file; children of the holder do not inherit it."""
+    """An exclusive lock on a file; child processes do not inherit it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
 
     def try_acquire(self) -> bool:
-        """Take the lock if nobody has it; return whether this object holds it now."""
+        """Take the lock if it is free; return whether this object has it now."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -37,7 +34,7 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Give the lock back, if it is held."""
+        """Release the lock, if this object has it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -47,15 +44,17 @@ class FileLock:
 async def exclusive(
     path: Path, timeout_s: float, holder: str, *, unless: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[None]:
-    """Hold the lock on ``path``; raise TestbedError where ``holder`` keeps it for ``timeout_s``.
+    """Hold the lock on ``path``; raise TestbedError after ``timeout_s`` seconds, with ``holder``.
 
-    Nobody waits for it who needs it no more, as ``unless`` tells: the block then runs without it.
+    If ``unless`` returns true while waiting, the block runs without the lock.
     """
     lock = FileLock(path)
     deadline = time.monotonic() + timeout_s
     while not lock.try_acquire() and not unless():
         if time.monotonic() > deadline:
-            raise TestbedError(f"{holder} has kept {path} locked for {timeout_s:g} s: wait for it, or end it")
+            raise TestbedError(
+                f"{holder} has kept {path} locked for {timeout_s:g} s: wait for it, or stop it"
+            )
         await asyncio.sleep(POLL_S)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Finding and ending processes that a bed left behind, without ever hitting somebody else's.
+"""Finds and kills processes that a testbed left behind, and never any other process.
 
-What belongs here: pid files, the reading of /proc, and the decision what is a leftover. What does
-not: processes of a bed that is alive (``testbed.system.process``).
+What belongs here: pid files, reading /proc, and identifying leftovers. What does not: processes of a
+running testbed (``testbed.system.process``).
 """
 
 import json
@@ -14,14 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 MARK = "GPUSHARE_TESTBED"
-"""Environment variable of every process of a bed: the bed's folder."""
+"""Environment variable of every process of a testbed: the folder of the testbed."""
 _PROC = Path("/proc")
 _KILL_MS = 10_000
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a pid file says. A pid is reused; a pid with its start time and boot is not."""
+    """The content of a pid file. A PID is reused; a PID with start time and boot ID is unique."""
 
     pid: int
     start_ticks: int
@@ -30,7 +30,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Entry:
-    """One process as /proc shows it; ``marked`` says that it carries the bed's mark."""
+    """One process in /proc; ``marked`` if its environment has ``MARK`` with the folder of the testbed."""
 
     pid: int
     session: int
@@ -39,9 +39,9 @@ class Entry:
 
 
 def leftovers(record: Record, table: Iterable[Entry], boot_id: str) -> list[Entry]:
-    """Return what still runs of a recorded process: itself and the children in its session.
+    """Return the running processes of a record: the process itself and the children in its session.
 
-    Nothing where the machine was booted since, or where the pid now belongs to another process.
+    Empty after a reboot of the machine, or if the PID now belongs to another process.
     """
     if record.boot_id != boot_id:
         return []
@@ -54,7 +54,7 @@ def leftovers(record: Record, table: Iterable[Entry], boot_id: str) -> list[Entr
 
 @dataclass(frozen=True)
 class Stat:
-    """Of a /proc stat line: state letter, session, start time in ticks since boot."""
+    """Fields of ``/proc/<pid>/stat``: state letter, session, start time in ticks since boot."""
 
     state: str
     session: int
@@ -62,33 +62,33 @@ class Stat:
 
 
 def parse_stat(text: str) -> Stat:
-    """Read the content of ``/proc/<pid>/stat``."""
-    # The command name is in brackets and may hold spaces and brackets itself.
+    """Parse the content of ``/proc/<pid>/stat``."""
+    # The command name is in parentheses, and may contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
     return Stat(fields[0], int(fields[3]), int(fields[19]))
 
 
 def boot_id() -> str:
-    """Return the identity of the machine's current boot."""
+    """Return the ID of the current boot of the machine."""
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def record_of(pid: int) -> Record:
-    """Return the record of a process that runs now."""
+    """Return the record of a running process."""
     return Record(pid, _stat(pid).start_ticks, boot_id())
 
 
 def state_of(pid: int) -> str:
-    """Return the state letter of a process that runs now."""
+    """Return the state letter of a running process."""
     return _stat(pid).state
 
 
 def stands_still(pid: int) -> bool:
-    """Whether all threads of a process are stopped by a signal, which they heed one after the other."""
+    """Return whether all threads of a process are stopped; a signal stops them one after the other."""
     stats = (_PROC / str(pid) / "task").glob("*/stat")
     try:
         return all(parse_stat(each.read_text()).state == "T" for each in stats)
-    except (FileNotFoundError, ProcessLookupError):  # a thread has ended, so not all of them stood still
+    except (FileNotFoundError, ProcessLookupError):  # a thread has exited, so that not all were stopped
         return False
 
 
@@ -99,7 +99,7 @@ def write(path: Path, record: Record) -> None:
 
 
 def read(path: Path) -> Record | None:
-    """Return a pid file's record, or None where there is none that can be read."""
+    """Return the record of a pid file, or None if it cannot be read."""
     try:
         return Record(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
@@ -107,7 +107,7 @@ def read(path: Path) -> Record | None:
 
 
 def running(folder: Path) -> dict[str, list[Entry]]:
-    """Return what runs of a bed, by the name of the pid file; names without a process have no entry."""
+    """Return the running processes of a testbed by name of the pid file, without names that have none."""
     table = _table(folder)
     boot = boot_id()
     found = {}
@@ -119,9 +119,9 @@ def running(folder: Path) -> dict[str, list[Entry]]:
 
 
 def sweep(folder: Path) -> list[str]:
-    """Kill what a bed left running, remove its pid files, and return the names of what was killed."""
+    """Kill the leftover processes of a testbed, remove its pid files, and return their names."""
     found = running(folder)
-    # In the order of names, those that others depend on come first; the others would log their fall.
+    # Sorted by name, etcd and the API server come first; killed first, they would cause errors in other logs.
     for name in reversed(found):
         for entry in found[name]:
             _kill(entry)
@@ -131,7 +131,7 @@ def sweep(folder: Path) -> list[str]:
 
 
 def end_session(leader: int, folder: Path) -> None:
-    """Kill what is left of one process of a bed and its descendants, the session that it led."""
+    """Kill the remaining processes in the session of ``leader``, a process of the testbed in ``folder``."""
     for entry in _table(folder):
         if entry.session == leader and entry.marked:
             _kill(entry)
@@ -161,7 +161,7 @@ def _kill(entry: Entry) -> None:
     with suppress(ProcessLookupError, FileNotFoundError):
         descriptor = os.pidfd_open(entry.pid)
         try:
-            # The descriptor keeps its process; only now is it certain which one that is.
+            # The descriptor pins the process, so that its identity can be checked without a race.
             if _stat(entry.pid).start_ticks == entry.start_ticks:
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                 _await_end(descriptor)

@@ -1,7 +1,7 @@
 """Free TCP ports on the loopback interface.
 
-What belongs here: the choice of ports. A port is not held after the choice: whoever uses it may
-find it taken and asks again (``testbed.errors.PortTaken``).
+What belongs here: choosing ports. A chosen port is not reserved: if another process takes it first, the
+caller gets ``testbed.errors.PortTaken`` and retries.
 """
 
 import random
@@ -17,12 +17,12 @@ _ATTEMPTS = 200
 
 
 def first_ephemeral(text: str) -> int:
-    """Return the lowest port that the kernel gives to outgoing connections."""
+    """Return the lowest port that the kernel assigns to outgoing connections."""
     return int(text.split(maxsplit=1)[0])
 
 
 def is_free(port: int) -> bool:
-    """Whether nothing on loopback uses ``port`` now."""
+    """Return whether no process on loopback uses ``port`` now."""
     with socket.socket() as probe:
         try:
             probe.bind((LOOPBACK, port))
@@ -32,10 +32,10 @@ def is_free(port: int) -> bool:
 
 
 def choose(count: int, limit: int, free: Callable[[int], bool] = is_free) -> list[int]:
-    """Return ``count`` different free ports below ``limit``; raise TestbedError where none are left.
+    """Return ``count`` different free ports below ``limit``; raise TestbedError if there are not enough.
 
-    Ports of the ephemeral range are avoided: while a server is down, its clients' own connections
-    could be given its port, and it could not come back.
+    Ports of the ephemeral range are excluded: while a server is down, the kernel could assign its port to
+    an outgoing connection, and the server could not restart.
     """
     chosen: dict[int, None] = {}
     for _ in range(_ATTEMPTS):

@@ -1,7 +1,7 @@
-"""One process of a bed: start, readiness, signals, end.
+"""One process of a testbed: start, readiness, signals, exit.
 
-What belongs here: running a program. What does not: which programs a bed runs (``bed``),
-and what an earlier bed left behind (``testbed.system.pids``).
+What belongs here: running a program. What does not: which programs a testbed runs
+(``testbed.control_plane.bed``), and leftovers of an earlier testbed (``testbed.system.pids``).
 """
 
 import asyncio
@@ -27,10 +27,10 @@ _PORT_TAKEN = "address already in use"
 
 @dataclass(frozen=True)
 class Command:
-    """What runs, and where it leaves traces.
+    """A program and its files.
 
     ``env`` is added to the environment of this process. ``bound`` processes are killed by the kernel
-    when the thread that started them ends; others outlive it. ``ready`` is asked until it says yes.
+    when the thread that started them exits; others outlive it. ``ready`` is polled until it returns true.
     """
 
     name: str
@@ -43,17 +43,17 @@ class Command:
 
     @property
     def log(self) -> Path:
-        """The file that takes stdout and stderr; a restarted process appends."""
+        """The log file with stdout and stderr; a restarted process appends."""
         return self.folder / "logs" / f"{self.name}.log"
 
     @property
     def pid_file(self) -> Path:
-        """The file that says which process this is."""
+        """The pid file of the process."""
         return self.folder / "pids" / f"{self.name}.json"
 
 
 class Process:
-    """A program of a bed with all its children, which end with it."""
+    """A program of a testbed with all its children, which end with it."""
 
     def __init__(self, command: Command) -> None:
         self.command = command
@@ -61,12 +61,12 @@ class Process:
 
     @property
     def name(self) -> str:
-        """Its name in the bed."""
+        """Its name in the testbed."""
         return self.command.name
 
     @property
     def pid(self) -> int:
-        """Its process id; raises TestbedError where it was never started."""
+        """Its process ID; raises TestbedError if it was never started."""
         return self._child().pid
 
     @property
@@ -76,17 +76,17 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Whether it was started and has not exited."""
         return self._popen is not None and not self._over()
 
     async def start(self) -> None:
         """Start it and wait until it is ready.
 
-        Raises PortTaken where its port is in use, TestbedError with the end of its log where it ends
-        or is not ready in ``ready_s`` seconds, and where it runs already.
+        Raises PortTaken if its port is in use, TestbedError with the end of its log if it exits or is not
+        ready in ``ready_s`` seconds, and TestbedError if it is running already.
         """
         if self.running:
-            raise TestbedError(f"{self.name} runs already as process {self.pid}: stop it first")
+            raise TestbedError(f"{self.name} is already running as process {self.pid}: stop it first")
         self._popen = self._spawn()
         pids.write(self.command.pid_file, pids.record_of(self._popen.pid))
         if self.command.ready is None:
@@ -98,11 +98,11 @@ class Process:
             raise
 
     async def stop(self, grace_s: float = 10.0) -> None:
-        """End it: SIGTERM, and SIGKILL after ``grace_s`` seconds. Nothing happens where it has ended."""
+        """Stop it: SIGTERM, then SIGKILL after ``grace_s`` seconds; no effect if it has exited."""
         if not self.running:
             return
         self.kill(signal.SIGTERM)
-        # A paused process would not see the signal.
+        # A stopped process would not handle the signal.
         self.kill(signal.SIGCONT)
         try:
             await self.wait(grace_s)
@@ -116,19 +116,19 @@ class Process:
         await self.start()
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to it and its children; nothing happens where it has ended."""
+        """Send a signal to it and its children; no effect if it has exited."""
         if self.running:
             os.killpg(self.pid, number)
 
     async def pause(self) -> None:
-        """Stop it in its tracks (SIGSTOP); it keeps its connections and answers nothing."""
+        """Suspend it (SIGSTOP): it keeps its connections and does not respond."""
         self.kill(signal.SIGSTOP)
-        await until(lambda: self._stands_still(wanted=True), f"{self.name} to stand still")
+        await until(lambda: self._stands_still(wanted=True), f"{self.name} to be suspended")
 
     async def resume(self) -> None:
-        """Let it go on after ``pause``."""
+        """Continue it after ``pause``."""
         self.kill(signal.SIGCONT)
-        await until(lambda: self._stands_still(wanted=False), f"{self.name} to go on")
+        await until(lambda: self._stands_still(wanted=False), f"{self.name} to continue")
 
     async def wait(self, timeout_s: float = 60.0) -> int:
         """Return its exit status (negative: the signal that ended it); raise TestbedError on timeout."""
@@ -138,7 +138,7 @@ class Process:
                 await asyncio.wait_for(_ended(popen.pid), timeout_s)
             except TimeoutError:
                 raise TestbedError(
-                    f"{self.name} (process {popen.pid}) did not end in {timeout_s:g} s"
+                    f"{self.name} (process {popen.pid}) did not exit in {timeout_s:g} s"
                 ) from None
         self._over()
         return popen.wait()
@@ -181,7 +181,7 @@ class Process:
         return f"its log is {self.command.log} and ends with:\n{tail(self.command.log)}"
 
     def _over(self) -> bool:
-        """Whether it has ended; its children are killed while its pid is still its own."""
+        """Return whether it has exited; kill its children before its PID can be reused."""
         popen = self._child()
         if popen.returncode is not None:
             return True
@@ -197,7 +197,7 @@ class Process:
 async def run_text(
     argv: Sequence[str], timeout_s: float, *, cwd: Path | None = None, stdin: str | None = None
 ) -> str:
-    """Run a short command and return its stdout; raise TestbedError with its stderr where it fails."""
+    """Run a short command and return its stdout; raise TestbedError with its stderr if it fails."""
     process = await asyncio.create_subprocess_exec(
         *argv,
         cwd=cwd,
@@ -206,10 +206,10 @@ async def run_text(
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        given = None if stdin is None else stdin.encode()
-        out, err = await asyncio.wait_for(process.communicate(given), timeout_s)
+        content = None if stdin is None else stdin.encode()
+        out, err = await asyncio.wait_for(process.communicate(content), timeout_s)
     except TimeoutError:
-        raise TestbedError(f"`{' '.join(argv)}` did not end in {timeout_s:g} s") from None
+        raise TestbedError(f"`{' '.join(argv)}` did not exit in {timeout_s:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
@@ -220,7 +220,7 @@ async def run_text(
 
 
 def tail(log: Path, lines: int = _TAIL) -> str:
-    """Return the last lines of a log, for an error's text."""
+    """Return the last lines of a log."""
     with log.open(errors="replace") as stream:
         return "".join(deque(stream, lines)).rstrip()
 

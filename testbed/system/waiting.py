@@ -1,6 +1,6 @@
-"""Waiting: for a condition with a deadline, and for several things at once.
+"""Waiting for a condition with a deadline, and for several coroutines at once.
 
-What belongs here: the one polling loop of the testbed and its tests. What does not: conditions.
+What belongs here: the polling loop of the testbed and its tests. What does not: conditions.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ _POLL_S = 0.05
 async def until(
     condition: Callable[[], Awaitable[T]], what: str, timeout_s: float = 30.0, poll_s: float = _POLL_S
 ) -> T:
-    """Return the first truthy answer of ``condition``, asked every ``poll_s`` seconds.
+    """Return the first truthy result of ``condition``, polled every ``poll_s`` seconds.
 
-    An ApiError counts as "not yet". Raises TestbedError, with ``what`` and the last answer or error,
-    after ``timeout_s`` seconds.
+    An ApiError counts as "not yet". After ``timeout_s`` seconds, raises TestbedError with ``what`` and the
+    last result or error.
     """
     deadline = time.monotonic() + timeout_s
     last: object = None
@@ -39,7 +39,7 @@ async def until(
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return the results of coroutines that run at once; the first error cancels the others."""
+    """Run coroutines concurrently and return their results; the first error cancels the others."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in work]
@@ -49,7 +49,7 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:
-    """Do ``work`` to its end; a cancellation that comes meanwhile is raised after it."""
+    """Complete ``work``; a cancellation meanwhile is raised afterwards."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

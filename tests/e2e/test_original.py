@@ -23,7 +23,7 @@ from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import OPS_PORT, CardNode
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files
 from testbed.nvml import NvmlStub, card, cdi
-from testbed.stories.deployed import told_of
+from testbed.stories.deployed import scheduler_for
 from testbed.stories.play import pod_events, show
 from tests.builders.stacks import ROOT
 from tests.fakes import registry
@@ -94,7 +94,7 @@ async def installed() -> AsyncIterator[Installed]:
     images = await ensure()
     async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
         master, node = await asyncio.gather(add_master(bed, images), add_card_node(bed, images))
-        await bed.restart_scheduler(told_of(master))
+        await bed.restart_scheduler(scheduler_for(master))
         for name, named in FILES.items():
             text = (EXAMPLES / "original" / f"{name}.yaml").read_text()
             await bed.apply(text.replace(named, images.references[name]))

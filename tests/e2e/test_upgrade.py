@@ -26,7 +26,7 @@ from testbed import Bed, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.agent import CardNode, GpuNode
 from testbed.pulumi import Stack, old_tokens
 from testbed.stories import T4 as CARD
-from testbed.stories.deployed import add_master, add_node, told_of
+from testbed.stories.deployed import add_master, add_node, scheduler_for
 from testbed.system.waiting import together
 from tests.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
 from tests.support.recount import cards_of, never_overcommitted
@@ -149,7 +149,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         names = [f"master-{number}" for number in range(REPLICAS)]
         masters = await together(add_master(bed, versions[EXTENDER], name) for name in names)
         cards = await add_node(bed, SimNode("gpu", [CARD, CARD], labels=SHARING), versions[AGENT])
-        await bed.restart_scheduler(told_of(masters[0]))
+        await bed.restart_scheduler(scheduler_for(masters[0]))
         await old_tokens(bed)
         wanted = {name: pair.references["built"] for name, pair in versions.items()}
         stack = await Stack.create(bed, configuration(wanted))

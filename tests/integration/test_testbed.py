@@ -377,7 +377,7 @@ async def test_a_bed_that_was_left_up_runs_until_it_is_taken_down(bed_name: str)
         )
     finally:
         ended = await command("down", f"--name={bed_name}")
-    assert ended == "ended: etcd, kube-apiserver, kube-controller-manager, kwok\n"
+    assert ended == "stopped: etcd, kube-apiserver, kube-controller-manager, kwok\n"
     assert pids.running(Path(kubeconfig).parent) == {}
 
 

@@ -20,10 +20,6 @@ def stage(name: str) -> str:
     return next(part for part in PARTS if part.partition("\n")[0].endswith(f" AS {name}"))
 
 
-def test_every_service_is_an_extra() -> None:
-    assert set(services(TEXT)) <= set(PROJECT["project"]["optional-dependencies"])
-
-
 @pytest.mark.parametrize("name", services(TEXT))
 def test_only_images_that_write_files_of_the_node_run_as_root(name: str) -> None:
     assert ("USER 65532:65532" in stage(name)) == (name not in ("device-plugin", "exporter", "isolation"))

@@ -1,4 +1,4 @@
-"""Packages that stand for NVIDIA's and the container runtimes': real packages, empty programs.
+"""Stub packages of NVIDIA and of container runtimes: real packages with empty programs.
 
 What belongs here: their names, versions, relations and files. What does not: building them
 (``testbed.hosts.repository``).
@@ -12,5 +12,5 @@ __all__ = ["Package", "all_packages"]
 
 
 def all_packages(kernel: str) -> list[Package]:
-    """Return every stub; ``kernel`` is the release of the kernel that hosts run on (``uname -r``)."""
+    """Return all stubs; ``kernel`` is the kernel release of the hosts (``uname -r``)."""
     return [*driver_packages(kernel), *runtime_packages()]

@@ -1,6 +1,6 @@
-"""NVIDIA's driver in several branches, by the names of its own archive for Debian 12.
+"""Several branches of the NVIDIA driver, with the package names of NVIDIA's archive for Debian 12.
 
-The kernel module's package fails as DKMS does where the running kernel's headers are missing.
+The package of the kernel module fails like DKMS if the headers of the running kernel are missing.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Final
 from testbed.hosts.stubs.package import Package, with_service
 
 VERSIONS: Final = ("418.67-1", "418.87.01-1", "470.256.02-1", "535.183.01-1", "580.65.06-1")
-"""The first is older than what the sources ask for."""
+"""The first is older than the ACK documentation requires."""
 _OPEN: Final = VERSIONS[-2:]
 _BUILD: Final = """\
 #!/bin/sh -e
@@ -47,7 +47,7 @@ echo "$(date) $*" >>/var/log/stub-update-initramfs.log
 
 
 def driver_packages(kernel: str) -> list[Package]:
-    """Return the driver, and what it needs of the distribution."""
+    """Return the driver, and its dependencies from the distribution."""
     return [
         *(package for version in VERSIONS for package in _branch(version)),
         Package("dkms", "3.0.10-8"),

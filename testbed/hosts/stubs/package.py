@@ -1,6 +1,6 @@
 """One stub package as a value, and the scripts of a package with a service.
 
-What belongs here: what all stubs share. What does not: which stubs there are.
+What does not belong here: the list of stubs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ SECTION = "Stub for tests: nothing of what the name says is inside"
 class Package:
     """A package without architecture.
 
-    ``files`` is path without the leading slash to text; those that begin with ``#!`` are programs. A path
-    that ends with a slash is a folder. ``scripts`` is the maintainer's, by name.
+    ``files`` maps paths without leading slash to texts; those that begin with ``#!`` are programs. A path
+    that ends with a slash is a folder. ``scripts`` maps names of maintainer scripts to texts.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Package:
 
     @property
     def control(self) -> str:
-        """Text of the control file."""
+        """The control file."""
         relations = {"Depends": self.depends, "Conflicts": self.conflicts}
         lines = [
             f"Package: {self.name}",
@@ -41,7 +41,7 @@ class Package:
 
 
 def with_service(package: Package, service: str, command: str) -> Package:
-    """Return the package with a service that runs ``command``: enabled and started as Debian's are."""
+    """Return the package with a service that runs ``command``, enabled and started on installation."""
     unit = (
         f"[Unit]\nDescription={service} (stub for tests)\n"
         f"[Service]\nExecStart={command}\n"

@@ -1,7 +1,7 @@
 """Docker, containerd, CRI-O, cri-dockerd and NVIDIA's container toolkit in several versions.
 
-The daemons read their configuration as the real ones do before they start, and then sleep. Debian's own
-``containerd`` and ``docker.io`` are in the repository too, and real.
+Like the real daemons, the stubs parse their configuration at start; then they sleep. The repository also
+has the real ``containerd`` and ``docker.io`` of Debian.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ DOCKER: Final = (
     "5:24.0.9-1~debian.12~bookworm",
     "5:28.3.3-1~debian.12~bookworm",
 )
-"""The first is older than what the sources ask for."""
+"""The first is older than the ACK documentation requires."""
 CONTAINERD: Final = ("1.6.33-1", "1.7.27-1", "2.1.4-1")
 TOOLKIT: Final = ("1.13.5-1", "1.17.8-1", "1.18.0-1")
 CRI_O: Final = "1.32.1-1"
@@ -157,5 +157,5 @@ def _cri_dockerd() -> Package:
 
 
 def _upstream(version: str) -> str:
-    """The version between epoch and revision."""
+    """Return the version between epoch and revision."""
     return version.partition(":")[2].partition("~")[0].partition("-")[0] or version.partition("-")[0]

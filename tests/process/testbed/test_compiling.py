@@ -1,4 +1,4 @@
-"""Stubs of libraries are compiled once, without a warning, and what goes wrong is told."""
+"""Stubs of libraries are compiled once, without warnings."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.fixtures.nvml import needs_compiler
 pytestmark = needs_compiler
 
 
-def test_the_stub_nvml_compiles_without_a_warning(tmp_path: Path) -> None:
+def test_the_stub_nvml_compiles_without_warnings(tmp_path: Path) -> None:
     strict = ("-Wpedantic", "-Wshadow")
     assert "-Werror" in compile_command(source(580), tmp_path)
     assert compiled(replace(source(580), flags=strict), tmp_path).exists()
@@ -27,14 +27,9 @@ def test_a_library_is_compiled_once(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "stubs").iterdir()] == [first.parent.name]
 
 
-def test_without_a_compiler_the_error_says_what_to_install(
+def test_a_missing_compiler_is_reported_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TestbedError, match="apt-get install gcc"):
         compiled(source(535), tmp_path)
-
-
-def test_what_the_compiler_says_is_shown(tmp_path: Path) -> None:
-    with pytest.raises(TestbedError, match=r"nvml-535 failed:\n.*--no-such-flag"):
-        compiled(replace(source(535), flags=("--no-such-flag",)), tmp_path)

@@ -1,4 +1,4 @@
-"""Leftovers are found, and nobody else's process ever is."""
+"""Leftover processes are found and killed, and no other process ever is."""
 
 import os
 import signal
@@ -26,13 +26,13 @@ def test_children_are_leftovers_after_their_parent_ended() -> None:
     assert leftovers(RECORD, [CHILD], BOOT) == [CHILD]
 
 
-def test_a_reused_pid_is_nobody_of_ours() -> None:
+def test_a_reused_pid_is_not_a_leftover() -> None:
     reused = Entry(pid=100, session=100, start_ticks=9000, marked=False)
     others = Entry(pid=103, session=100, start_ticks=9001, marked=False)
     assert leftovers(RECORD, [reused, others], BOOT) == []
 
 
-def test_a_session_that_reused_the_pid_and_lost_its_leader_is_nobody_of_ours() -> None:
+def test_a_session_with_a_reused_pid_and_no_leader_is_not_a_leftover() -> None:
     assert leftovers(RECORD, [Entry(pid=103, session=100, start_ticks=9001, marked=False)], BOOT) == []
 
 
@@ -40,7 +40,7 @@ def test_nothing_is_left_from_before_the_last_boot() -> None:
     assert leftovers(RECORD, [LEADER], "another boot") == []
 
 
-def test_a_command_name_with_spaces_and_brackets_is_read_past() -> None:
+def test_a_command_name_may_contain_spaces_and_parentheses() -> None:
     fields = " ".join(str(number) for number in range(5, 53))
     stat = parse_stat(f"7 (a) R (b) T 1 2 {fields}")
     assert (stat.state, stat.session, stat.start_ticks) == ("T", 5, 21)
@@ -80,7 +80,7 @@ def sleeper(folder: Path) -> "subprocess.Popen[bytes]":
 
 
 def with_child_apart(mark: Path) -> "subprocess.Popen[bytes]":
-    """A shell with a session of its own, that prints the pid of its child in another process group."""
+    """A shell in a new session that prints the PID of its child in another process group."""
     return subprocess.Popen(
         ["/bin/bash", "-c", "set -m; sleep 60 & echo $!; wait"],
         env={**os.environ, pids.MARK: str(mark)},
@@ -101,7 +101,7 @@ def test_a_session_ends_with_children_that_left_its_process_group(tmp_path: Path
     assert not Path(f"/proc/{child}").exists() or pids.state_of(child) == "Z"
 
 
-def test_a_process_stands_still_when_all_its_threads_do() -> None:
+def test_a_process_is_suspended_when_all_its_threads_are() -> None:
     program = (
         "import threading as t, time; t.Thread(target=time.sleep, args=(60,)).start(); print(1, flush=True)"
     )

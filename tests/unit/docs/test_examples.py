@@ -1,4 +1,4 @@
-"""The commands and words that the docs show exist."""
+"""Commands, flags, metrics and event reasons in the documentation exist."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 
 def shown(prefix: str) -> list[list[str]]:
-    """The arguments of all commands in the docs that begin so."""
+    """Return the arguments of all commands in the documentation with this prefix."""
     lines = [line[2:] for page in PAGES for line in page.read_text().splitlines() if line.startswith("$ ")]
     return [
         shlex.split(line, comments=True)[len(prefix.split()) :] for line in lines if line.startswith(prefix)
@@ -36,23 +36,23 @@ def shown(prefix: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("arguments", shown("gpushare extender"), ids=" ".join)
-def test_an_extender_command_of_the_docs_is_understood(arguments: list[str]) -> None:
+def test_an_extender_command_of_the_docs_is_valid(arguments: list[str]) -> None:
     extender.make_context("extender", list(arguments))
 
 
 @pytest.mark.parametrize("arguments", shown("NODE_NAME=node-a gpushare device-plugin"), ids=" ".join)
-def test_a_device_plugin_command_of_the_docs_is_understood(arguments: list[str]) -> None:
+def test_a_device_plugin_command_of_the_docs_is_valid(arguments: list[str]) -> None:
     device_plugin.make_context("device-plugin", list(arguments))
 
 
 @pytest.mark.parametrize("arguments", shown("gpushare metrics-api"), ids=" ".join)
-def test_a_metrics_api_command_of_the_docs_is_understood(arguments: list[str]) -> None:
+def test_a_metrics_api_command_of_the_docs_is_valid(arguments: list[str]) -> None:
     with metrics_api.make_context("metrics-api", list(arguments)) as context:
         metrics_api_settings(context.params)
 
 
 @pytest.mark.parametrize("arguments", shown("gpushare isolation"), ids=" ".join)
-def test_an_isolation_command_of_the_docs_is_understood(arguments: list[str]) -> None:
+def test_an_isolation_command_of_the_docs_is_valid(arguments: list[str]) -> None:
     verb, *flags = arguments
     isolation.commands[verb].make_context(verb, flags)
 
@@ -72,7 +72,7 @@ def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
     assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-def test_flags_that_the_docs_name_exist() -> None:
+def test_flags_in_the_docs_exist() -> None:
     named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
     groups = (*top.commands.values(), *isolation.commands.values(), *scheduler_manifest.commands.values())
     commands = (extender, device_plugin, exporter, metrics_api, *groups)
@@ -91,7 +91,7 @@ def test_flags_that_the_docs_name_exist() -> None:
     assert named - others <= known
 
 
-def test_metrics_that_the_docs_name_are_in_the_catalogue() -> None:
+def test_metrics_in_the_docs_are_in_the_catalogue() -> None:
     names = {metric.name for metric in catalogue.ALL}
     for page in PAGES:
         for name in re.findall(r"`((?:gpushare|DCGM|container_accelerator)_\w+)`", page.read_text()):
@@ -119,13 +119,13 @@ def test_the_metrics_api_serves_every_metric_of_its_catalogue() -> None:
         assert f"# HELP {metric.name}" in text
 
 
-def test_the_page_of_the_metrics_api_lists_what_is_offered() -> None:
+def test_the_page_of_the_metrics_api_lists_every_offered_metric() -> None:
     page = (ROOT / "docs" / "reference" / "metrics-api.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([a-z, ]+) \|$", page, re.MULTILINE))
     assert rows == {name: ", ".join(offer.kinds) for name, offer in DEFINITIONS.items()}
 
 
-def test_event_reasons_that_the_docs_name_are_of_the_contract() -> None:
+def test_event_reasons_in_the_docs_are_in_the_contract() -> None:
     reasons = {value for name, value in vars(contract).items() if name.startswith("EVENT_")}
     for page in PAGES:
         for reason in re.findall(r"`(GPUShare[A-Za-z]+)`", page.read_text()):

@@ -1,14 +1,13 @@
+"""The download size of images, with one and with several platforms."""
+
 import hashlib
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from release.layout import digests, pack, size
-
-FULL = {"extender": "example.com/extender@sha256:1", "cli": "example.com/cli@sha256:2"}
+from release.layout import digests, size
 
 
 def blob(folder: Path, value: Any) -> tuple[str, int]:
@@ -34,33 +33,12 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def test_digests_go_by_the_names_they_were_pushed_with(folder: Path) -> None:
-    assert list(digests(folder)) == ["extender", "cli"]
-
-
-def test_a_pull_moves_manifest_configuration_and_layers(folder: Path) -> None:
+def test_the_size_includes_manifest_configuration_and_layers(folder: Path) -> None:
     digest = digests(folder)["extender"]
     own = len((folder / "blobs/sha256" / digest.removeprefix("sha256:")).read_bytes())
     assert size(folder, digest) == own + 1510
 
 
-def test_a_list_of_manifests_counts_all_its_platforms(folder: Path) -> None:
+def test_the_size_of_a_list_of_manifests_includes_all_platforms(folder: Path) -> None:
     found = digests(folder)
     assert size(folder, found["cli"]) > 2 * size(folder, found["extender"])
-
-
-def test_an_archive_holds_every_blob_and_full_names(folder: Path, tmp_path: Path) -> None:
-    pack(folder, FULL, tmp_path / "all.tar")
-    with tarfile.open(tmp_path / "all.tar") as tar:
-        names = set(tar.getnames())
-        text = tar.extractfile("index.json")
-        assert text is not None
-        index = json.loads(text.read())
-    assert {f"blobs/sha256/{path.name}" for path in (folder / "blobs/sha256").iterdir()} <= names
-    given = [entry["annotations"]["io.containerd.image.name"] for entry in index["manifests"]]
-    assert given == list(FULL.values())
-
-
-def test_the_layout_itself_keeps_its_names(folder: Path, tmp_path: Path) -> None:
-    pack(folder, FULL, tmp_path / "all.tar")
-    assert list(digests(folder)) == ["extender", "cli"]
