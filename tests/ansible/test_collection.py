@@ -39,7 +39,7 @@ NODE = {
         "allocatable": {"aliyun.com/gpu-mem": "62"},
     },
 }
-TERMS: dict[str, Any] = {
+REQUIRED: dict[str, Any] = {
     "node": "share",
     "driver_minimum": "418.87.01",
     "driver_version": "",
@@ -66,7 +66,7 @@ PROBE = {
 FILTERS = """{{ {
     "installed": manifest | gpushare.nodes.scheduler_install(extender),
     "plan": node | gpushare.nodes.node_mode_plan(wanted, cards),
-    "node": {"report": report} | gpushare.nodes.validate_verdict(terms, node, {}),
+    "node": {"report": report} | gpushare.nodes.validate_verdict(required, node, {}),
     "cluster": {"resources": [node]} | gpushare.nodes.cluster_verdict(probe),
 } | to_json }}"""
 
@@ -154,7 +154,7 @@ def test_the_filters_answer_as_those_of_the_checkout(controller: Controller, tmp
         "wanted": WANTED,
         "cards": CARDS,
         "report": report(),
-        "terms": TERMS,
+        "required": REQUIRED,
         "probe": PROBE,
     }
     written, play = tmp_path / "answers.json", tmp_path / "play.yml"
@@ -169,7 +169,7 @@ def test_the_filters_answer_as_those_of_the_checkout(controller: Controller, tmp
         "installed": scheduler.install(variables["manifest"], EXTENDER),
         "plan": node_mode.plan(NODE, WANTED, CARDS),
         "node": checks.verdict(
-            validation.checks(report(), validation.Terms(**TERMS), NODE, {}),
+            validation.checks(report(), validation.Requirements(**REQUIRED), NODE, {}),
             report(),
         ),
         "cluster": checks.verdict(scheduler_probe.checks({"resources": [NODE]}, PROBE)),

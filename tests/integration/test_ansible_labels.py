@@ -269,7 +269,7 @@ async def test_pods_that_nobody_makes_again_are_evicted_by_force_only(cluster: C
     await until(runs, "the pod to be bound", 60)
     refused = await cluster.run(mode="whole")
     assert refused.code != 0
-    assert "nobody makes these pods of node gpu-1 again: default/alone" in refused.said
+    assert "pods of node gpu-1 have no controller and would not be recreated: default/alone" in refused.said
     assert (await cluster.run(mode="whole", force=True)).code == 0
     assert await cluster.pods() == set()
 

@@ -35,7 +35,7 @@ def plan(found: Object, asked: Object) -> Object:
         "needs_reboot": bool(reasons),
         "out_of_service": bool(reasons) and asked["reboot"],
         "reasons": reasons,
-        "refusal": _foreign(found) or _unasked(found, asked, changes=changes),
+        "refusal": _foreign(found) or _not_allowed(found, asked, changes=changes),
     }
 
 
@@ -50,8 +50,8 @@ def announcement(nodes: Mapping[str, Object], refusals: Mapping[str, str], total
     lines = [
         f"This run takes {0 if refusals else len(leaving)} of {total} GPU nodes out of service.",
         *([] if refusals else _listed("leaves service", leaving)),
-        *_listed("waits for a reboot, which nvidia_driver_reboot: false leaves to you", waiting),
-        *(["It stops before anything is changed:"] if refusals else []),
+        *_listed("needs a reboot, and nvidia_driver_reboot is false", waiting),
+        *(["It stops before any change:"] if refusals else []),
         *refusals.values(),
     ]
     return "\n".join(lines)
@@ -70,9 +70,9 @@ def _reasons(found: Object, target: str) -> Iterator[str]:
     elif found["loaded"] not in ("", target):
         yield f"driver {found['loaded']} is loaded, {target} is installed"
     elif found["reboot_due"]:
-        yield f"a reboot for driver {target} is due"
+        yield f"driver {target} needs a reboot"
     if found["nouveau"]:
-        yield "nouveau has the cards"
+        yield "nouveau uses the GPUs"
 
 
 def _present(found: Object) -> str:
@@ -85,11 +85,12 @@ def _foreign(found: Object) -> str:
     present = _present(found)
     if found["installed"] or not present or present in _packaged(found["packages"]):
         return ""
-    where = "loaded" if found["loaded"] else "on the disk"
+    where = "loaded" if found["loaded"] else "on disk"
     return (
-        f"driver {present} is {where}, and no package of this host has it (a cloud image, the driver "
-        "container of the GPU Operator, an installer): packages would mix with it, so nothing was touched. "
-        "Leave the driver alone with --skip-tags nvidia_driver, or remove it, reboot, and run again"
+        f"driver {present} is {where}, but not from a package of this host (its source may be a cloud image, "
+        "the driver container of the GPU Operator or an installer). Packages would conflict with it, so "
+        "nothing was changed. Keep this driver with --skip-tags nvidia_driver, or remove it, reboot and run "
+        "again"
     )
 
 
@@ -99,12 +100,13 @@ def _packaged(packages: Mapping[str, Sequence[Object]]) -> set[str]:
     return {upstream(str(entry["version"])) for entries in named for entry in entries}
 
 
-def _unasked(found: Object, asked: Object, *, changes: bool) -> str:
+def _not_allowed(found: Object, asked: Object, *, changes: bool) -> str:
     present = _present(found)
     if asked["reboot"] or not changes or present in ("", asked["target"]):
         return ""
     return (
-        f"{present} is installed and {asked['target']} is asked for. Another driver needs a reboot, and "
-        "nvidia_driver_reboot is false, so nothing was touched. Playbook upgrade_driver drains, changes, "
-        f"reboots and returns one node after the other; nvidia_driver_version: {present} keeps the driver"
+        f"{present} is installed and {asked['target']} is requested. A change of the driver needs a reboot, "
+        "and nvidia_driver_reboot is false, so nothing was changed. Playbook upgrade_driver drains the node, "
+        "changes the driver, reboots and uncordons, one node at a time; "
+        f"nvidia_driver_version: {present} keeps the driver"
     )

@@ -31,8 +31,8 @@ def choose(names: Sequence[str], current: str, asked: str, where: str, setting: 
     if not asked and len(names) > 1:
         raise ContextError(
             f"{setting} is empty, and {where} has several contexts: {_list(names)} (current: "
-            f"{current or 'none'}). Name the one of this inventory's cluster, in {setting} or for all "
-            "roles in cluster_context"
+            f"{current or 'none'}). Set {setting}, or cluster_context for all roles, to the context of this "
+            "inventory's cluster"
         )
     return asked or (names[0] if names else "")
 

@@ -65,7 +65,7 @@ def install(
         pod,
         extender_config(extender),
         _version(pod, kubernetes_version),
-        _mapping(base, "the scheduler's own configuration") if base else None,
+        _mapping(base, "the existing configuration of the scheduler") if base else None,
         policy_file=policy_file or None,
     )
     return {
@@ -101,7 +101,7 @@ def extender_config(extender: Object) -> ExtenderConfig:
     files = {key: value for key, value in (extender.get("tls") or {}).items() if value}
     for key, path in files.items():
         if key != "server_name" and not path.startswith(f"{FOLDER}/"):
-            raise ConfigError(f"{key} {path} is not in {FOLDER}, all that the scheduler's pod gets to see")
+            raise ConfigError(f"{key} {path} is not in {FOLDER}, the only folder in the scheduler's pod")
     return ExtenderConfig(
         extender["url"],
         weight=int(extender["weight"]),
@@ -129,7 +129,7 @@ def _words(pod: Object) -> list[str]:
 def _version(pod: Object, given: str) -> KubernetesVersion:
     version = version_of(pod)
     if version is None and not given:
-        raise ConfigError("the tag of kube-scheduler's image is no version; set the Kubernetes version")
+        raise ConfigError("the tag of kube-scheduler's image is not a version; set the Kubernetes version")
     return version or parse_version(str(given))
 
 

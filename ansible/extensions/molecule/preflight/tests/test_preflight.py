@@ -57,7 +57,7 @@ def test_every_fault_of_a_host_is_told_with_its_way_out() -> None:
     assert failed.keys() == {"cards", "runtime", "cpu policy"}
     assert failed["cards"].startswith("TITAN Xp in slot 0000:")
     assert "docker needs cri-dockerd from 1.24 on" in failed["runtime"]
-    assert "cannot have the CPU manager policy static" in failed["cpu policy"]
+    assert "cannot use the CPU manager policy static" in failed["cpu policy"]
 
 
 def test_a_host_that_nobody_reaches_is_told_too() -> None:
