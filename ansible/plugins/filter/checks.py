@@ -1,4 +1,4 @@
-"""Filters of the roles preflight and validate: from what modules returned to checks, tables and documents."""
+"""Filters of the roles preflight and validate: from results of modules to checks, tables and documents."""
 
 from __future__ import annotations
 

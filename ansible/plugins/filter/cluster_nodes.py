@@ -1,4 +1,4 @@
-"""Filters over Node objects and over what a run does to the nodes of a fleet."""
+"""Filters over Node objects and over the plans of a run for all nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of the role scheduler_extender, over the renderer and the edit of static pods of gpushare."""
+"""Filters of the role scheduler_extender, over the renderer and the static pod edit of gpushare."""
 
 from __future__ import annotations
 
