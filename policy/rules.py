@@ -106,11 +106,11 @@ def workloads_are_labelled(manifest: Object) -> Iterator[str]:
     """Workloads and their pods have the labels of the project."""
     if not _pod(manifest):
         return
-    places = {"metadata": manifest, "the pod's metadata": manifest["spec"]["template"]}
-    for place, holder in places.items():
+    metadata_of = {"metadata": manifest, "the pod's metadata": manifest["spec"]["template"]}
+    for path, part in metadata_of.items():
         for label in _LABELS:
-            if label not in ((holder.get("metadata") or {}).get("labels") or {}):
-                yield f"{place} has no label {label}"
+            if label not in ((part.get("metadata") or {}).get("labels") or {}):
+                yield f"{path} has no label {label}"
 
 
 RULES: Final[Mapping[str, Rule]] = {
