@@ -21,9 +21,9 @@ def packages(version: str) -> dict[str, Any]:
     return {"nvidia-kernel-dkms": [{"version": f"{version}-1"}], "nvidia-smi": [{"version": f"{version}-1"}]}
 
 
-@pytest.mark.parametrize("asked", [ASKED, UPGRADE])
-def test_a_first_driver_needs_neither_reboot_nor_drain(asked: dict[str, Any]) -> None:
-    made = plan(host(), asked)
+@pytest.mark.parametrize("requested", [ASKED, UPGRADE])
+def test_a_first_driver_needs_neither_reboot_nor_drain(requested: dict[str, Any]) -> None:
+    made = plan(host(), requested)
     assert (made["changes"], made["needs_reboot"], made["out_of_service"]) == (True, False, False)
     assert made["refusal"] == ""
 
@@ -45,10 +45,12 @@ def test_another_driver_is_replaced_only_with_a_reboot() -> None:
 
 
 @pytest.mark.parametrize("where", ["loaded", "on_disk"])
-@pytest.mark.parametrize("asked", [ASKED, UPGRADE])
+@pytest.mark.parametrize("requested", [ASKED, UPGRADE])
 @pytest.mark.parametrize("version", [OLD, NEW])
-def test_a_driver_without_a_package_is_never_changed(where: str, asked: dict[str, Any], version: str) -> None:
-    assert "not from a package of this host" in plan(host(**{where: version}), asked)["refusal"]
+def test_a_driver_without_a_package_is_never_changed(
+    where: str, requested: dict[str, Any], version: str
+) -> None:
+    assert "not from a package of this host" in plan(host(**{where: version}), requested)["refusal"]
 
 
 def test_packages_with_other_names_are_also_a_driver() -> None:

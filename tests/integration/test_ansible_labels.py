@@ -167,7 +167,7 @@ async def test_the_playbook_switches_the_hosts_that_it_is_given_and_guesses_no_m
 
     silent = await playbooks.run([*argv, play])
     assert silent.code != 0
-    assert "node_labels_mode is not set; give -e" in silent.said
+    assert "node_labels_mode is not set; use -e" in silent.said
     wrong = await playbooks.run([*argv, play, "-e", "node_labels_mode=shared"])
     assert wrong.code != 0
     assert "node_labels_mode" in wrong.said

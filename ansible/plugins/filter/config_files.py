@@ -59,7 +59,7 @@ def containerd_changes(config: Mapping[str, Any], **options: Any) -> dict[str, A
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """The plugin."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by name."""

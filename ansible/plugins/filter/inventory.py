@@ -35,8 +35,8 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class FilterModule:
-    """The filter by name."""
+    """The plugin."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Return what Ansible registers."""
+        """Return the filters by name."""
         return {"inventory_problems": inventory_problems}
