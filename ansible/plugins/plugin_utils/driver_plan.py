@@ -105,8 +105,8 @@ def _not_allowed(found: Object, requested: Object, *, changes: bool) -> str:
     if requested["reboot"] or not changes or present in ("", requested["target"]):
         return ""
     return (
-        f"{present} is installed and {requested['target']} is requested. A change of the driver needs a reboot, "
-        "and nvidia_driver_reboot is false, so nothing was changed. Playbook upgrade_driver drains the node, "
-        "changes the driver, reboots and uncordons, one node at a time; "
+        f"{present} is installed and {requested['target']} is requested. A change of the driver needs a "
+        "reboot, and nvidia_driver_reboot is false, so nothing was changed. Playbook upgrade_driver drains "
+        "the node, changes the driver, reboots and uncordons, one node at a time; "
         f"nvidia_driver_version: {present} keeps the driver"
     )

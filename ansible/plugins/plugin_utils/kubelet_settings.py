@@ -23,8 +23,8 @@ _NEEDS: Final = {
 def changes(current: Settings, requested: Settings) -> dict[str, Any]:
     """Return what to merge into ``current``; None removes a setting.
 
-    An empty value in ``requested`` keeps the setting, and so does the current or default value. A policy that is
-    turned off also removes its options.
+    An empty value in ``requested`` keeps the setting, and so does the current or default value. A policy that
+    is turned off also removes its options.
     """
     wanted = {key: value for key, value in requested.items() if value}
     set_ = {key: value for key, value in wanted.items() if value != current.get(key, DEFAULTS.get(key))}
