@@ -20,7 +20,7 @@ from policy.rules import RULES, Rule
 
 
 def policy(name: str, rule: Rule) -> ResourceValidationPolicy:
-    """A rule as a policy for Kubernetes objects."""
+    """Return a rule as a policy for Kubernetes objects."""
 
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
         if args.resource_type.startswith("kubernetes:"):

@@ -106,11 +106,11 @@ def workloads_are_labelled(manifest: Object) -> Iterator[str]:
     """Workloads and their pods have the labels of the project."""
     if not _pod(manifest):
         return
-    places = {"metadata": manifest, "the pod's metadata": manifest["spec"]["template"]}
-    for place, holder in places.items():
+    metadata_of = {"metadata": manifest, "the pod's metadata": manifest["spec"]["template"]}
+    for path, part in metadata_of.items():
         for label in _LABELS:
-            if label not in ((holder.get("metadata") or {}).get("labels") or {}):
-                yield f"{place} has no label {label}"
+            if label not in ((part.get("metadata") or {}).get("labels") or {}):
+                yield f"{path} has no label {label}"
 
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -124,7 +124,7 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 def _pod(manifest: Object) -> Object:
-    """The spec of the pod template, empty if the object has none."""
+    """Return the spec of the pod template, empty if the object has none."""
     spec = manifest.get("spec") or {}
     pod: Object = (spec.get("template") or {}).get("spec") or {}
     return pod
@@ -137,6 +137,6 @@ def _containers(manifest: Object) -> Iterator[Object]:
 
 
 def _is(manifest: Object, listed: tuple[str, ...]) -> bool:
-    """Whether the workload is listed; the name of a pool is a suffix of the name."""
+    """Return whether the workload is listed; the name of a node pool may follow as a suffix."""
     name = str((manifest.get("metadata") or {}).get("name", ""))
     return any(name == each or name.startswith(f"{each}-") for each in listed)

@@ -1,28 +1,28 @@
-"""Reports of hosts as host_report returns them, for tests that change one fact at a time."""
+"""Reports of host_report, for tests that change one fact at a time."""
 
 import copy
 from typing import Any
 
 
 def report(**changes: Any) -> dict[str, Any]:
-    """A Debian 12 with two V100, containerd, a kubelet 1.36 and everything as it should be.
+    """A report without problems: Debian 12 with two V100, containerd and kubelet 1.36.
 
-    A change's name is a path: ``programs__docker="28.2.2"``.
+    The name of a change is a path: ``programs__docker="28.2.2"``.
     """
-    made = copy.deepcopy(_SOUND)
+    made = copy.deepcopy(_CORRECT)
     for path, value in changes.items():
         *folders, last = path.split("__")
-        place = made
+        target = made
         for folder in folders:
-            place = place.setdefault(folder.replace("_", "-") if folder in _DASHED else folder, {})
-        place[last.replace("_", "-") if last in _DASHED else last] = value
+            target = target.setdefault(folder.replace("_", "-") if folder in _DASHED else folder, {})
+        target[last.replace("_", "-") if last in _DASHED else last] = value
     return made
 
 
 _DASHED = {"cri_dockerd", "cri_o", "cri_docker", "nvidia_ctk", "nvidia_module", "nvidia_persistenced"}
 V100 = {"slot": "0000:3b:00.0", "device": "1db6", "name": None, "driver": "nvidia"}
 TITAN_XP = {"slot": "0000:af:00.0", "device": "1b02", "name": "TITAN Xp", "driver": None}
-_SOUND: dict[str, Any] = {
+_CORRECT: dict[str, Any] = {
     "os": {"id": "debian", "version": "12", "name": "Debian GNU/Linux 12 (bookworm)"},
     "kernel": {"release": "6.1.0-40-amd64", "headers": True},
     "python": "3.11.2",

@@ -1,4 +1,4 @@
-"""How checks of many hosts are told: table, document, failures; and verdicts on hosts that failed."""
+"""The output of the checks of many hosts (table, document, failures), and verdicts on failed hosts."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_one_table_shows_all_hosts_and_then_failures_before_warnings() -> None:
     ]
 
 
-def test_a_table_of_no_host_is_its_head() -> None:
+def test_a_table_without_hosts_has_only_its_header() -> None:
     assert table({}) == "HOST  STATE"
 
 
@@ -58,12 +58,12 @@ def test_the_document_is_plain_json_with_every_host() -> None:
 
 
 @pytest.mark.parametrize(("level", "ok"), [(Level.OK, True), (Level.WARN, True), (Level.FAIL, False)])
-def test_a_cluster_that_fails_is_no_good_document(level: Level, ok: bool) -> None:  # noqa: FBT001 - a case
+def test_a_failed_cluster_makes_the_document_not_ok(level: Level, ok: bool) -> None:  # noqa: FBT001 - a case
     cluster = verdict([Check("api", level, "")])
     assert document({}, "validate", cluster)["ok"] is ok
 
 
-def test_failures_are_what_failed_with_the_way_out() -> None:
+def test_failures_are_the_failed_checks_with_their_fix() -> None:
     assert failures(VERDICTS["cp-1"]) == ["system: too old"]
     assert failures(VERDICTS["gpu-1"]) == []
 
@@ -78,20 +78,20 @@ def test_a_check_of_several_problems_is_as_bad_as_the_worst() -> None:
     ("text", "numbers"),
     [("19.03.5~3-0", (19, 3, 5)), ("v1.36.0", (1, 36, 0)), ("580", (580,)), ("", ()), (None, ()), ("x1", ())],
 )
-def test_versions_are_numbers_up_to_what_is_none(text: str | None, numbers: tuple[int, ...]) -> None:
+def test_a_version_is_its_leading_numbers(text: str | None, numbers: tuple[int, ...]) -> None:
     assert version(text) == numbers
 
 
-def test_a_host_that_could_not_be_looked_at_fails_with_what_was_said() -> None:
+def test_a_host_without_a_report_fails_with_the_message() -> None:
     lost = verdicts.of_preflight({"unreachable": True, "msg": "connect to host x:\n refused"}, {})
     assert failures(lost) == [
-        "report: unreachable (connect to host x: refused): see ansible_host, the SSH key and the network"
+        "report: unreachable (connect to host x: refused): check ansible_host, the SSH key and the network"
     ]
     broken = verdicts.of_validation({"msg": "boom", "module_stderr": "no python"}, {}, {}, {})
     assert "(boom no python)" in failures(broken)[0]
 
 
-def test_hosts_that_failed_earlier_are_not_forgotten() -> None:
+def test_hosts_that_failed_earlier_are_added() -> None:
     known = verdicts.with_lost(VERDICTS, ["cp-1", "early"])
     assert known["cp-1"] == VERDICTS["cp-1"]
     assert known["early"]["level"] == "fail"

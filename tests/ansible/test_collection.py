@@ -1,4 +1,4 @@
-"""The tarball of the collection on a controller that has ansible-core and nothing of this checkout."""
+"""The tarball of the collection on a controller with ansible-core and without this checkout."""
 
 import json
 import tarfile
@@ -40,7 +40,7 @@ NODE = {
         "allocatable": {"aliyun.com/gpu-mem": "62"},
     },
 }
-TERMS: dict[str, Any] = {
+REQUIRED: dict[str, Any] = {
     "node": "share",
     "driver_minimum": "418.87.01",
     "driver_version": "",
@@ -67,7 +67,7 @@ PROBE = {
 FILTERS = """{{ {
     "installed": manifest | gpushare.nodes.scheduler_install(extender),
     "plan": node | gpushare.nodes.node_mode_plan(wanted, cards),
-    "node": {"report": report} | gpushare.nodes.validate_verdict(terms, node, {}),
+    "node": {"report": report} | gpushare.nodes.validate_verdict(required, node, {}),
     "cluster": {"resources": [node]} | gpushare.nodes.cluster_verdict(probe),
 } | to_json }}"""
 
@@ -105,11 +105,11 @@ def inventory_of(folder: Path, **variables: object) -> Path:
 
 
 @pytest.mark.parametrize("module", ["gpushare", "msgspec", "tomlkit", "kubernetes"])
-def test_the_controller_has_nothing_but_ansible_core(controller: Controller, module: str) -> None:
+def test_the_controller_has_only_ansible_core(controller: Controller, module: str) -> None:
     assert f"No module named '{module}'" in controller.run("-c", f"import {module}").stderr
 
 
-def test_only_what_edits_toml_needs_a_library_beside_ansible_core(controller: Controller) -> None:
+def test_only_toml_edits_need_a_library_beside_ansible_core(controller: Controller) -> None:
     plugins = controller.collection / "plugins"
     files = [*plugins.glob("filter/*.py"), *plugins.glob("plugin_utils/**/*.py")]
     root = controller.folder / "collections"
@@ -120,7 +120,9 @@ def test_only_what_edits_toml_needs_a_library_beside_ansible_core(controller: Co
     assert missing == {"config_text": "tomlkit", "containerd": "tomlkit"}
 
 
-def test_every_playbook_of_the_tarball_can_be_read(controller: Controller, tmp_path: Path) -> None:
+def test_every_playbook_of_the_tarball_passes_the_syntax_check(
+    controller: Controller, tmp_path: Path
+) -> None:
     done = controller.ansible(
         "playbook", "--syntax-check", f"--inventory={inventory_of(tmp_path)}", *PLAYBOOKS
     )
@@ -147,7 +149,7 @@ def test_preflight_reports_on_this_host(controller: Controller, tmp_path: Path) 
     assert {"system", "kernel", "cards", "driver"} <= {each["name"] for each in hosts["gpu-1"]["checks"]}
 
 
-def test_the_filters_answer_as_those_of_the_checkout(controller: Controller, tmp_path: Path) -> None:
+def test_the_filters_return_the_same_as_those_of_the_checkout(controller: Controller, tmp_path: Path) -> None:
     variables: dict[str, Any] = {
         "manifest": kubeadm.scheduler("1.36"),
         "extender": EXTENDER,
@@ -155,7 +157,7 @@ def test_the_filters_answer_as_those_of_the_checkout(controller: Controller, tmp
         "wanted": WANTED,
         "cards": CARDS,
         "report": report(),
-        "terms": TERMS,
+        "required": REQUIRED,
         "probe": PROBE,
     }
     written, play = tmp_path / "answers.json", tmp_path / "play.yml"
@@ -170,7 +172,7 @@ def test_the_filters_answer_as_those_of_the_checkout(controller: Controller, tmp
         "installed": scheduler.install(variables["manifest"], EXTENDER),
         "plan": node_mode.plan(NODE, WANTED, CARDS),
         "node": checks.verdict(
-            validation.checks(report(), validation.Terms(**TERMS), NODE, {}),
+            validation.checks(report(), validation.Requirements(**REQUIRED), NODE, {}),
             report(),
         ),
         "cluster": checks.verdict(scheduler_probe.checks({"resources": [NODE]}, PROBE)),

@@ -1,4 +1,4 @@
-"""Editing other people's settings: changes are made, the rest stays, errors name the place."""
+"""Edits of settings files: other content is kept, errors have file, line and column."""
 
 import json
 import tomllib
@@ -24,14 +24,14 @@ root = "/data/containerd" # big disk
 
 
 @pytest.mark.parametrize("kind", ["json", "toml", "yaml"])
-def test_a_change_that_alters_nothing_gives_the_very_same_text(kind: str) -> None:
+def test_without_a_change_the_text_is_identical(kind: str) -> None:
     text = {"json": '{ "a":  {"b":1} }', "toml": "a  = {b =1} # odd\n", "yaml": "a: {b:   1}\n"}[kind]
     assert merge(text, {"a": {"b": 1}}, kind, FILE) == text
 
 
 @pytest.mark.parametrize("kind", ["json", "toml", "yaml"])
 @pytest.mark.parametrize("text", ["", "\n"])
-def test_an_empty_file_gets_what_is_asked_for(kind: str, text: str) -> None:
+def test_an_empty_file_gets_the_settings(kind: str, text: str) -> None:
     written = merge(text, {"a": {"b": "c"}, "n": 1, "l": ["x"]}, kind, FILE)
     assert parse(written, kind, FILE) == {"a": {"b": "c"}, "n": 1, "l": ["x"]}
 
@@ -65,7 +65,7 @@ def test_toml_keeps_comments_and_tables() -> None:
         "[[list]]\nn = 1\n[[list]]\nn = 2\n[a]\n[a.b]\n",
     ],
 )
-def test_toml_of_every_shape_means_what_is_asked_for(text: str) -> None:
+def test_toml_of_every_form_gets_the_settings(text: str) -> None:
     before = tomllib.loads(text)
     after = tomllib.loads(
         merge(text, {"a": {"b": {"new": "x", "deep": {"er": True}}}, "top": 1}, "toml", FILE)
@@ -83,7 +83,7 @@ def test_yaml_keeps_the_order_of_keys() -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "toml", "yaml"])
-def test_none_removes_a_key_and_is_nothing_where_there_is_none(kind: str) -> None:
+def test_none_removes_a_key_and_ignores_a_missing_one(kind: str) -> None:
     text = {"json": '{"a": 1, "b": 2}', "toml": "a = 1\nb = 2\n", "yaml": "a: 1\nb: 2\n"}[kind]
     assert parse(merge(text, {"a": None}, kind, FILE), kind, FILE) == {"b": 2}
     assert merge(text, {"absent": None}, kind, FILE) == text
@@ -98,29 +98,29 @@ def test_none_removes_a_key_and_is_nothing_where_there_is_none(kind: str) -> Non
         ("yaml", "a: 1\nb: [\n", ":3:1: "),
     ],
 )
-def test_a_broken_file_is_named_with_line_and_column(kind: str, text: str, place: str) -> None:
+def test_an_invalid_file_is_reported_with_line_and_column(kind: str, text: str, place: str) -> None:
     with pytest.raises(ConfigTextError, match=f"^{FILE}{place}"):
         merge(text, {"a": 1}, kind, FILE)
 
 
 @pytest.mark.parametrize(("kind", "text"), [("json", "[1]"), ("yaml", "- 1\n"), ("yaml", "words\n")])
-def test_a_file_whose_top_is_no_table_is_refused(kind: str, text: str) -> None:
-    with pytest.raises(ConfigTextError, match="a table of settings is needed"):
+def test_a_file_without_a_table_at_the_top_level_is_refused(kind: str, text: str) -> None:
+    with pytest.raises(ConfigTextError, match="a table of settings is required"):
         parse(text, kind, FILE)
 
 
-def test_a_plain_value_where_a_table_is_to_change_is_named() -> None:
+def test_a_plain_value_instead_of_a_table_is_reported() -> None:
     with pytest.raises(ConfigTextError, match=r"runtimes\.nvidia is 'x', not a table"):
         merge('{"runtimes": {"nvidia": "x"}}', {"runtimes": {"nvidia": {"path": "y"}}}, "json", FILE)
 
 
-def test_an_unknown_format_is_named() -> None:
-    with pytest.raises(ConfigTextError, match="'ini' is no format: use one of json, toml, yaml"):
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ConfigTextError, match="'ini' is not a format: use one of json, toml, yaml"):
         parse("a", "ini", FILE)
 
 
 class Unsafe(str):
-    """As ansible-core 2.16 marks text from hosts."""
+    """Like the strings of ansible-core 2.16 for text from hosts."""
 
     __slots__ = ()
 
@@ -129,6 +129,6 @@ class Unsafe(str):
 
 
 @pytest.mark.parametrize("kind", ["json", "toml", "yaml"])
-def test_strings_of_ansible_are_written_as_any_others(kind: str) -> None:
+def test_strings_of_ansible_are_written_as_plain_strings(kind: str) -> None:
     changes = {"a": {Unsafe("b"): [Unsafe("c")]}}
     assert parse(merge("", changes, kind, "f"), kind, "f") == {"a": {"b": ["c"]}}

@@ -1,4 +1,4 @@
-"""containerd's settings for NVIDIA's runtime: by layout and release, with what the user has."""
+"""containerd's settings for NVIDIA's runtime, by layout, release and existing settings."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ BINARY = "/usr/bin/nvidia-container-runtime"
 
 
 def changed(config: dict[str, Any], release: str = "1.7.27", **options: Any) -> dict[str, Any]:
-    told = {"default_runtime": "nvidia", "binary": BINARY, "cdi": True, "path": FILE, **options}
-    return merged(config, changes(config, release=release, **told), FILE)
+    settings = {"default_runtime": "nvidia", "binary": BINARY, "cdi": True, "path": FILE, **options}
+    return merged(config, changes(config, release=release, **settings), FILE)
 
 
 def with_runtimes(runtimes: dict[str, Any], **containerd: Any) -> dict[str, Any]:
@@ -34,16 +34,16 @@ def test_an_empty_file_gets_the_layout_of_the_release(release: str, version: int
     assert containerd["runtimes"]["nvidia"]["options"] == {"BinaryName": BINARY}
 
 
-def test_the_layout_of_the_file_outranks_the_release() -> None:
+def test_the_layout_of_the_file_overrides_the_release() -> None:
     assert V2 in changed({"version": 2}, "2.2.9")["plugins"]
 
 
-def test_runc_is_named_too_as_older_releases_lose_it_beside_another_one() -> None:
+def test_runc_is_added_because_older_releases_drop_it_beside_another_runtime() -> None:
     runtimes = changed({}, "1.6.20")["plugins"][V2]["containerd"]["runtimes"]
     assert runtimes["runc"] == {"runtime_type": "io.containerd.runc.v2"}
 
 
-def test_nvidia_takes_over_what_the_user_set_for_runc() -> None:
+def test_nvidia_gets_the_settings_of_runc() -> None:
     runc = {
         "runtime_type": "io.containerd.runc.v2",
         "options": {"SystemdCgroup": True},
@@ -54,7 +54,7 @@ def test_nvidia_takes_over_what_the_user_set_for_runc() -> None:
     assert runtimes["nvidia"] == {**runc, "options": {"SystemdCgroup": True, "BinaryName": BINARY}}
 
 
-def test_other_runtimes_and_other_plugins_stay() -> None:
+def test_other_runtimes_and_plugins_are_kept() -> None:
     config = {**with_runtimes({"kata": {"runtime_type": "k"}}), "root": "/data"}
     after = changed(config)
     assert after["root"] == "/data"
@@ -71,7 +71,7 @@ def test_other_runtimes_and_other_plugins_stay() -> None:
         ("nvidia", "runc", "runc"),
     ],
 )
-def test_the_default_is_ours_or_left_alone(before: str | None, wanted: str, after: str | None) -> None:
+def test_only_our_default_runtime_is_changed(before: str | None, wanted: str, after: str | None) -> None:
     config = with_runtimes({}, **({"default_runtime_name": before} if before else {}))
     containerd = changed(config, default_runtime=wanted)["plugins"][V2]["containerd"]
     assert containerd.get("default_runtime_name") == after
@@ -81,21 +81,21 @@ def test_the_default_is_ours_or_left_alone(before: str | None, wanted: str, afte
     ("release", "options", "found"),
     [("1.6.33", {}, None), ("1.7.0", {}, True), ("2.1.4", {"cdi": False}, None)],
 )
-def test_cdi_is_switched_on_where_the_release_has_it(
+def test_cdi_is_enabled_if_the_release_supports_it(
     release: str, options: dict[str, Any], found: object
 ) -> None:
     (plugin,) = changed({}, release, **options)["plugins"].values()
     assert plugin.get("enable_cdi") is found
 
 
-def test_the_kubelets_plugin_is_switched_on_and_others_stay_off() -> None:
+def test_the_cri_plugin_is_enabled_and_others_stay_disabled() -> None:
     config = changed({"disabled_plugins": ["cri", "io.containerd.snapshotter.v1.zfs"]})
     assert config["disabled_plugins"] == ["io.containerd.snapshotter.v1.zfs"]
     assert "disabled_plugins" not in changed({})
 
 
 @pytest.mark.parametrize("config", [{"plugins": {"cri": {}}}, {"version": 1}, {"version": 9}])
-def test_other_layouts_are_refused_with_the_way_out(config: dict[str, Any]) -> None:
+def test_other_layouts_are_refused_with_the_fix(config: dict[str, Any]) -> None:
     with pytest.raises(ConfigTextError, match="containerd config migrate"):
         changed(config)
 

@@ -1,4 +1,4 @@
-"""What the module host_report reads off a host's files and programs, from trees that stand for hosts."""
+"""The module host_report, with folders and canned output instead of hosts."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ PCI_IDS = """\
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A host of which nothing is known."""
+    """An empty host."""
     return tmp_path
 
 
@@ -50,12 +50,12 @@ def card(slot: str, device: str, *, kind: str = "0x030200", vendor: str = "0x10d
     return {f"{folder}/vendor": vendor, f"{folder}/device": f"0x{device}\n", f"{folder}/class": f"{kind}\n"}
 
 
-def silent(name: str) -> None:
+def absent(name: str) -> None:
     del name
 
 
 def answering(answers: Mapping[str, tuple[int, str, str]]) -> Programs:
-    """Programs that are installed when they have an answer; keys are their words."""
+    """Programs with these answers, by command; others are not installed."""
 
     def find(name: str) -> str | None:
         return name if any(words.split()[0] == name for words in answers) else None
@@ -67,8 +67,8 @@ def answering(answers: Mapping[str, tuple[int, str, str]]) -> Programs:
     return Programs(find, run)
 
 
-def test_a_host_of_which_nothing_is_known_has_a_whole_report(root: Path) -> None:
-    found = gather(str(root), Programs(silent, None), ["/"], deep=True)
+def test_an_empty_host_has_a_complete_report(root: Path) -> None:
+    found = gather(str(root), Programs(absent, None), ["/"], deep=True)
     assert found.keys() == report().keys()
     for key in ("programs", "kubelet", "toolkit", "driver", "asked", "runtimes"):
         assert found[key].keys() == report()[key].keys()
@@ -76,8 +76,8 @@ def test_a_host_of_which_nothing_is_known_has_a_whole_report(root: Path) -> None
     assert found["asked"]["smi"]["error"] == "nvidia-smi is not installed"
 
 
-def test_programs_that_may_be_slow_are_asked_only_if_wanted(root: Path) -> None:
-    found = gather(str(root), Programs(silent, None), ["/"], deep=False)
+def test_slow_programs_run_only_on_request(root: Path) -> None:
+    found = gather(str(root), Programs(absent, None), ["/"], deep=False)
     assert found["asked"] == {"smi": None, "docker": None, "container_cli": None}
 
 
@@ -106,20 +106,20 @@ def test_the_system_is_that_of_os_release(
 @pytest.mark.parametrize(
     "folder", ["lib/modules/6.1/build", "usr/src/linux-headers-6.1", "usr/src/kernels/6.1"]
 )
-def test_headers_are_found_where_each_family_has_them(root: Path, folder: str) -> None:
+def test_headers_are_found_in_the_folder_of_each_distribution(root: Path, folder: str) -> None:
     assert not host_system.kernel(str(root), "6.1")["headers"]
     (root / folder).mkdir(parents=True)
     assert host_system.kernel(str(root), "6.1")["headers"]
     assert not host_system.kernel(str(root), "6.2")["headers"]
 
 
-def test_a_link_to_removed_headers_is_none(root: Path) -> None:
+def test_a_link_to_removed_headers_does_not_count(root: Path) -> None:
     (root / "lib/modules/6.1").mkdir(parents=True)
     (root / "lib/modules/6.1/build").symlink_to(root / "gone")
     assert not host_system.kernel(str(root), "6.1")["headers"]
 
 
-def test_a_folder_that_is_not_there_yet_has_the_space_of_its_parent(root: Path) -> None:
+def test_a_missing_folder_has_the_space_of_its_parent(root: Path) -> None:
     found = host_system.disk(str(root), ["/", "/var/lib/containerd"])
     assert found["/"]["size_mib"] == found["/var/lib/containerd"]["size_mib"] > 0
 
@@ -133,12 +133,12 @@ def test_a_folder_that_is_not_there_yet_has_the_space_of_its_parent(root: Path) 
         (["memory/cgroup.procs", "unified/cgroup.procs"], "hybrid"),
     ],
 )
-def test_the_version_of_control_groups(root: Path, files: list[str], expected: str) -> None:
+def test_the_version_of_cgroups(root: Path, files: list[str], expected: str) -> None:
     write(root, {f"sys/fs/cgroup/{name}": "" for name in files})
     assert host_system.cgroup_version(str(root)) == expected
 
 
-def test_cards_are_nvidias_display_devices_with_their_names(root: Path) -> None:
+def test_gpus_are_nvidias_display_devices_with_their_names(root: Path) -> None:
     tree = {
         **card("0000:3b:00.0", "1eb8"),
         **card("0000:af:00.0", "1b02", kind="0x030000"),
@@ -154,7 +154,7 @@ def test_cards_are_nvidias_display_devices_with_their_names(root: Path) -> None:
     ]
 
 
-def test_names_are_none_without_a_list_and_whole_without_brackets(root: Path) -> None:
+def test_names_are_none_without_a_list_and_complete_without_brackets(root: Path) -> None:
     write(root, card("0000:3b:00.0", "1eb8"))
     assert host_gpus.pci_gpus(str(root))[0]["name"] is None
     write(root, {"usr/share/hwdata/pci.ids": PCI_IDS})
@@ -218,14 +218,14 @@ containerRuntimeEndpoint: unix:///run/crio/crio.sock
         ),
     ],
 )
-def test_the_kubelets_flags_beat_drop_ins_and_those_its_file(
+def test_flags_override_drop_ins_and_drop_ins_the_file(
     root: Path, files: dict[str, str], pid: int, policy: str | None, endpoint: str | None
 ) -> None:
     found = host_kubelet.kubelet_settings(write(root, files), pid)
     assert (found["cpu_manager_policy"], found["runtime_endpoint"]) == (policy, endpoint)
 
 
-def test_the_policy_that_the_kubelet_keeps(root: Path) -> None:
+def test_the_policy_in_the_state_file_of_the_kubelet(root: Path) -> None:
     state = root / host_kubelet._STATE
     state.parent.mkdir(parents=True)
     for text, expected in (('{"policyName":"static"}', "static"), ("", None), ("{", None), ("[]", None)):
@@ -233,7 +233,7 @@ def test_the_policy_that_the_kubelet_keeps(root: Path) -> None:
         assert host_kubelet.kubelet_settings(str(root), 0)["cpu_manager_state"] == expected
 
 
-def test_versions_are_the_first_in_what_programs_say() -> None:
+def test_the_version_is_the_first_in_the_output() -> None:
     programs = answering(
         {
             "dockerd --version": (0, "Docker version 19.03.5, build 633a0ea838\n", ""),
@@ -260,7 +260,7 @@ def test_versions_are_the_first_in_what_programs_say() -> None:
     }
 
 
-def test_units_that_are_not_found_are_left_out() -> None:
+def test_units_that_do_not_exist_are_omitted() -> None:
     text = (
         "Id=docker.service\nLoadState=loaded\nActiveState=active\nMainPID=12\n\n"
         "Id=crio.service\nLoadState=not-found\nActiveState=inactive\nMainPID=0\n\n"
@@ -284,11 +284,11 @@ SMI = "nvidia-smi --query-gpu=driver_version --format=csv,noheader"
             (9, "", "\nNo devices were found\n"),
             {"version": None, "cards": 0, "error": "No devices were found"},
         ),
-        ((0, "\n", ""), {"version": None, "cards": 0, "error": "nvidia-smi said nothing"}),
-        ((124, "", ""), {"version": None, "cards": 0, "error": "nvidia-smi said nothing"}),
+        ((0, "\n", ""), {"version": None, "cards": 0, "error": "nvidia-smi printed nothing"}),
+        ((124, "", ""), {"version": None, "cards": 0, "error": "nvidia-smi printed nothing"}),
     ],
 )
-def test_what_nvidia_smi_says_or_why_not(answer: tuple[int, str, str], expected: dict[str, Any]) -> None:
+def test_the_output_or_error_of_nvidia_smi(answer: tuple[int, str, str], expected: dict[str, Any]) -> None:
     assert answering({SMI: answer}).smi() == expected
 
 
@@ -304,14 +304,14 @@ def test_what_nvidia_smi_says_or_why_not(answer: tuple[int, str, str], expected:
         ((1, "{}", "cannot connect"), None),
     ],
 )
-def test_what_the_docker_daemon_runs_with(
+def test_the_runtimes_of_the_docker_daemon(
     answer: tuple[int, str, str], expected: dict[str, Any] | None
 ) -> None:
     template = '{"default": {{json .DefaultRuntime}}, "runtimes": {{json .Runtimes}}}'
     assert answering({f"docker info --format {template}": answer}).docker() == expected
 
 
-def test_cards_for_containers_are_counted_by_their_device_files() -> None:
+def test_gpus_for_containers_are_counted_by_their_device_files() -> None:
     listed = "/dev/nvidiactl\n/dev/nvidia-uvm\n/dev/nvidia0\n/dev/nvidia11\n/usr/bin/nvidia-smi\n"
     found = answering({"nvidia-container-cli list": (0, listed, "")}).container_cli()
     assert found == {"cards": 2, "error": None}
@@ -329,7 +329,7 @@ accept-nvidia-visible-devices-envvar-when-unprivileged = true
 """
 
 
-def test_the_toolkits_switches_count_at_the_top_level_only(root: Path) -> None:
+def test_settings_of_the_toolkit_are_at_the_top_level_only(root: Path) -> None:
     write(root, {host_runtimes.TOOLKIT_CONFIG: TOOLKIT})
     found = host_runtimes.toolkit_settings(str(root))
     assert found == {"volume_mounts": True, "envvar_unprivileged": False}
@@ -356,7 +356,7 @@ def test_the_toolkits_switches_count_at_the_top_level_only(root: Path) -> None:
         ("var/run/cdi/nvidia.yaml", "", "cdi"),
     ],
 )
-def test_nvidias_runtime_is_found_where_each_runtime_has_it(
+def test_nvidias_runtime_is_found_in_the_files_of_each_runtime(
     root: Path, path: str, text: str, runtime: str
 ) -> None:
     found = host_runtimes.nvidia_in_files(write(root, {path: text}))
@@ -376,5 +376,5 @@ def test_nvidias_runtime_is_found_where_each_runtime_has_it(
         ("etc/cdi/other.json", ""),
     ],
 )
-def test_what_only_looks_like_it_is_not(root: Path, path: str, text: str) -> None:
+def test_similar_text_is_not_nvidias_runtime(root: Path, path: str, text: str) -> None:
     assert not any(host_runtimes.nvidia_in_files(write(root, {path: text})).values())

@@ -40,9 +40,9 @@ def test_a_group_without_hosts_is_named(hosts: list[str] | None) -> None:
     assert problem == "group gpu_nodes has no hosts: name at least one in the inventory"
 
 
-def test_a_group_of_a_name_that_is_nearly_right_is_pointed_out() -> None:
+def test_a_group_with_a_similar_name_is_reported() -> None:
     (problem,) = problems({"kube_control_plane": ["cp"], "gpu_node": ["a"]}, {}, OPTIONS, (), WANTED)
-    assert "did you mean gpu_nodes where it says gpu_node?" in problem
+    assert "rename group gpu_node if it is misspelt" in problem
 
 
 @pytest.mark.parametrize("value", ["yes", "true", "false", 1, 0])
@@ -53,7 +53,7 @@ def test_only_true_and_false_are_booleans(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "fix"),
     [
         ("nvidia_driver_version", 418.87, "put it in quotes"),
         ("nvidia_driver_version", True, "put it in quotes"),
@@ -64,24 +64,24 @@ def test_only_true_and_false_are_booleans(value: object) -> None:
         ("nvidia_driver_kernel_module", "dkmz", "use one of dkms, precompiled"),
     ],
 )
-def test_a_value_of_another_type_is_named_with_the_way_out(name: str, value: object, said: str) -> None:
+def test_a_value_of_another_type_is_reported_with_its_fix(name: str, value: object, fix: str) -> None:
     (problem,) = of_variables(**{name: value})
     assert name in problem
     assert str(value) in problem
-    assert said in problem
+    assert fix in problem
 
 
-def test_a_whole_number_will_do_for_a_branch() -> None:
+def test_a_branch_can_be_a_whole_number() -> None:
     assert not of_variables(nvidia_driver_version=535)
 
 
-def test_what_is_templated_later_is_not_judged() -> None:
+def test_templates_are_not_checked() -> None:
     assert not of_variables(
         nvidia_driver_reboot="{{ reboot }}", nvidia_driver_packages="{% if x %}{% endif %}"
     )
 
 
-def test_what_is_encrypted_is_not_judged() -> None:
+def test_encrypted_values_are_not_checked() -> None:
     assert not of_variables(nvidia_driver_reboot=object())
 
 
@@ -97,20 +97,20 @@ def test_an_unknown_variable_of_a_role_is_named_with_the_list() -> None:
     assert "roles/preflight/README.md" in problem
 
 
-def test_a_variable_of_nvidias_own_role_is_named_with_ours() -> None:
+def test_a_variable_of_nvidias_role_is_reported_with_ours() -> None:
     (problem,) = of_variables(nvidia_driver_skip_reboot=True)
-    assert "use nvidia_driver_reboot, which says the opposite" in problem
+    assert "use nvidia_driver_reboot, which has the opposite meaning" in problem
 
 
-def test_variables_of_others_are_not_ours_to_judge() -> None:
+def test_variables_of_others_are_not_checked() -> None:
     assert not of_variables(kube_version="1.36", docker_version=19.03, ansible_host="x")
 
 
-def test_what_roles_note_for_themselves_is_not_judged() -> None:
+def test_internal_variables_of_roles_are_not_checked() -> None:
     assert not of_variables(__nvidia_driver_versions={})
 
 
-def test_a_variable_of_many_hosts_is_told_once() -> None:
+def test_a_variable_of_many_hosts_is_reported_once() -> None:
     variables = {f"n{number}": {"nvidia_driver_reboot": "yes"} for number in range(200)}
     (problem,) = problems(GROUPS, variables, OPTIONS, ("nvidia_driver",), WANTED)
     assert problem.endswith("(on n0, n1, n2 and 197 more)")

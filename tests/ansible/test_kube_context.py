@@ -1,4 +1,4 @@
-"""Which context of a kubeconfig is used, and that none is guessed."""
+"""The selection of a context of a kubeconfig."""
 
 from pathlib import Path
 from typing import Any
@@ -18,25 +18,25 @@ def document(*names: str, current: str = "") -> dict[str, Any]:
     return {"contexts": [{"name": name} for name in names], "current-context": current}
 
 
-def test_contexts_of_all_files_count_and_the_first_current_one() -> None:
+def test_contexts_are_those_of_all_files_and_the_first_current_one() -> None:
     listed = contexts([document("a", "b"), document("b", "c", current="c"), document(current="a")])
     assert listed == (["a", "b", "c"], "c")
 
 
-def test_the_only_context_and_a_named_one_are_taken() -> None:
+def test_the_only_context_or_the_requested_one_is_used() -> None:
     assert choose(["a"], "", "", "f", "s") == "a"
     assert choose(["a", "b"], "a", "b", "f", "s") == "b"
     assert choose([], "", "", "f", "s") == ""
 
 
-def test_of_several_contexts_not_even_the_current_one_is_guessed() -> None:
+def test_of_several_contexts_not_even_the_current_one_is_used() -> None:
     with pytest.raises(
         ContextError, match=r"^x_context is empty, and ~/f has several contexts: a, b \(current: b\)"
     ):
         choose(["a", "b"], "b", "", "~/f", "x_context")
 
 
-def test_a_context_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_a_missing_context_is_reported_with_the_existing_ones() -> None:
     with pytest.raises(ContextError, match=r'x_context is "c", which ~/f does not have: use one of a, b'):
         choose(["a", "b"], "b", "c", "~/f", "x_context")
 
@@ -63,7 +63,7 @@ def test_files_are_found_as_kubectl_finds_them(files: Path) -> None:
         found("")
 
 
-def test_a_kubeconfig_that_was_named_must_be_there(files: Path) -> None:
+def test_a_configured_kubeconfig_must_exist(files: Path) -> None:
     with pytest.raises(Exception, match="absent"):
         found(f"{files}/absent")
 

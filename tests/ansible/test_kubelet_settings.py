@@ -1,4 +1,4 @@
-"""Only what was asked for changes in a kubelet's settings."""
+"""Only requested settings of a kubelet change."""
 
 from typing import Any
 
@@ -26,28 +26,28 @@ TUNED = {
 
 
 @pytest.mark.parametrize("current", [{}, TUNED])
-def test_nothing_asked_changes_nothing(current: dict[str, Any]) -> None:
+def test_empty_requests_change_nothing(current: dict[str, Any]) -> None:
     assert changes(current, NOTHING) == {}
 
 
-def test_what_the_kubelet_does_anyway_is_not_written() -> None:
-    asked = {
+def test_defaults_of_the_kubelet_are_not_written() -> None:
+    requested = {
         **NOTHING,
         "cpuManagerPolicy": "none",
         "memoryManagerPolicy": "None",
         "topologyManagerPolicy": "none",
     }
-    assert changes({"maxPods": 77}, asked) == {}
+    assert changes({"maxPods": 77}, requested) == {}
     assert changes(TUNED, {**NOTHING, "topologyManagerPolicy": "best-effort"}) == {}
 
 
-def test_one_policy_does_not_touch_the_others() -> None:
+def test_one_policy_does_not_change_the_others() -> None:
     assert changes(TUNED, {**NOTHING, "topologyManagerPolicy": "none"}) == {"topologyManagerPolicy": "none"}
 
 
-def test_a_policy_that_is_turned_off_takes_its_options_with_it() -> None:
-    asked = {**NOTHING, "cpuManagerPolicy": "none", "memoryManagerPolicy": "None"}
-    assert changes(TUNED, asked) == {
+def test_a_policy_that_is_turned_off_loses_its_options() -> None:
+    requested = {**NOTHING, "cpuManagerPolicy": "none", "memoryManagerPolicy": "None"}
+    assert changes(TUNED, requested) == {
         "cpuManagerPolicy": "none",
         "cpuManagerPolicyOptions": None,
         "memoryManagerPolicy": "None",
@@ -55,12 +55,12 @@ def test_a_policy_that_is_turned_off_takes_its_options_with_it() -> None:
     }
 
 
-def test_reserves_are_replaced_where_they_are_given() -> None:
-    asked = {**NOTHING, "systemReserved": {"cpu": "1"}, "reservedMemory": RESERVE}
-    assert changes(TUNED, asked) == {"systemReserved": {"cpu": "1"}}
+def test_requested_reserves_are_replaced() -> None:
+    requested = {**NOTHING, "systemReserved": {"cpu": "1"}, "reservedMemory": RESERVE}
+    assert changes(TUNED, requested) == {"systemReserved": {"cpu": "1"}}
 
 
-def test_policies_that_the_file_does_not_name_are_the_kubelets_defaults() -> None:
+def test_missing_policies_are_the_defaults_of_the_kubelet() -> None:
     assert effective({"topologyManagerPolicy": "restricted"}) == {
         "cpuManagerPolicy": "none",
         "topologyManagerPolicy": "restricted",

@@ -1,4 +1,4 @@
-"""Filters on a controller that cannot run them: a failed task says why, and what to do about it."""
+"""Filters on a controller that cannot run them: the message of the task has the reason and the fix."""
 
 import sys
 
@@ -22,12 +22,12 @@ def test_every_filter_has_a_function(name: str) -> None:
         FILTERS[name]()
 
 
-def test_what_a_function_refuses_is_the_message_of_the_task() -> None:
+def test_an_error_of_the_function_is_the_message_of_the_task() -> None:
     with pytest.raises(AnsibleFilterError, match="the static pod of kube-scheduler is not a mapping"):
         lazy("scheduler", "state_of", plain=True)("- a")
 
 
-def test_an_incomplete_collection_is_to_be_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_collection_must_be_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, f"{UTILS}.gpushare.errors", None)
     with pytest.raises(AnsibleFilterError, match=r"incomplete .*\.errors.*: install its tarball again"):
         lazy("checks", "table")({})

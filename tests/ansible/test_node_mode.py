@@ -1,4 +1,4 @@
-"""What a node's object is to say in a mode: labels, taints, and when it must be emptied first."""
+"""Labels and taints of a node by mode, and when its pods must be evicted first."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def wanted(mode: str = "share", **changes: Any) -> dict[str, Any]:
     return {**fixed, "mode": mode, "taints": [], "removed_taints": [], **changes}
 
 
-def test_a_node_as_it_should_be_is_left_alone() -> None:
+def test_a_correct_node_is_not_changed() -> None:
     made = plan(node(LABELS), wanted(), [])
     assert (made["switches"], made["close"], made["finish"]) == (False, {}, {})
 
@@ -40,13 +40,13 @@ def test_a_node_as_it_should_be_is_left_alone() -> None:
         ({"cgpu": "false"}, "share", True),
     ],
 )
-def test_a_node_changes_sides_where_its_labels_say_the_other(
+def test_a_node_switches_if_its_labels_have_the_other_mode(
     labels: dict[str, str], mode: str, *, switches: bool
 ) -> None:
     assert plan(node(labels), wanted(mode), [])["switches"] is switches
 
 
-def test_a_node_is_closed_before_and_opened_in_the_write_that_labels_it() -> None:
+def test_a_node_is_cordoned_first_and_uncordoned_with_its_labels() -> None:
     made = plan(node(OFF), wanted(), [])
     assert made["close"] == {
         "metadata": {"annotations": {SWITCHING: "share"}},
@@ -58,13 +58,13 @@ def test_a_node_is_closed_before_and_opened_in_the_write_that_labels_it() -> Non
     }
 
 
-def test_a_node_that_somebody_else_closed_stays_closed() -> None:
+def test_a_node_with_another_cordon_stays_cordoned() -> None:
     made = plan(node(OFF, unschedulable=True), wanted(), [])
     assert made["switches"] is True
     assert (made["close"], made["finish"]) == ({}, {"metadata": {"labels": LABELS}})
 
 
-def test_a_node_that_an_interrupted_run_closed_is_emptied_and_opened() -> None:
+def test_a_node_of_an_interrupted_run_is_drained_and_uncordoned() -> None:
     half = node(OFF, unschedulable=True)
     half["metadata"]["annotations"] = {SWITCHING: "share"}
     made = plan(half, wanted(), [])
@@ -72,7 +72,7 @@ def test_a_node_that_an_interrupted_run_closed_is_emptied_and_opened() -> None:
     assert made["finish"]["spec"] == {"unschedulable": None}
 
 
-def test_labels_of_a_mode_that_are_not_wanted_go() -> None:
+def test_unused_mode_labels_are_removed() -> None:
     made = plan(node(LABELS), wanted(keys=["ack.node.gpu.schedule"], schedule="cgpu"), [])
     assert made["finish"]["metadata"]["labels"] == {
         "gpushare": None,
@@ -81,7 +81,7 @@ def test_labels_of_a_mode_that_are_not_wanted_go() -> None:
     }
 
 
-def test_taints_of_others_stay_and_ours_are_replaced_by_key_and_effect() -> None:
+def test_other_taints_are_kept_and_ours_are_replaced_by_key_and_effect() -> None:
     shown = [OTHER, {**TAINT, "value": "old"}, {"key": "gone", "effect": "NoSchedule"}]
     made = plan(node(LABELS, taints=shown), wanted(taints=[TAINT], removed_taints=["gone"]), [])
     assert made["finish"]["spec"] == {"taints": [OTHER, TAINT]}
@@ -89,7 +89,7 @@ def test_taints_of_others_stay_and_ours_are_replaced_by_key_and_effect() -> None
     assert again["finish"] == {}
 
 
-def test_cards_are_told_as_ack_tells_them_until_the_agent_does() -> None:
+def test_gpus_have_the_labels_of_ack_until_the_agent_publishes_them() -> None:
     cards = [{"model": "Tesla V100-SXM2-16GB", "mib": 16384}] * 2
     made = plan(node(LABELS), wanted(), cards)
     assert made["finish"]["metadata"]["labels"] == {
@@ -97,12 +97,12 @@ def test_cards_are_told_as_ack_tells_them_until_the_agent_does() -> None:
         "aliyun.accelerator/nvidia_mem": "16384MiB",
         "aliyun.accelerator/nvidia_count": "2",
     }
-    told = node(LABELS)
-    told["metadata"]["annotations"] = {ANN_CARDS: "[]"}
-    assert plan(told, wanted(), cards)["finish"] == {}
+    publishing = node(LABELS)
+    publishing["metadata"]["annotations"] = {ANN_CARDS: "[]"}
+    assert plan(publishing, wanted(), cards)["finish"] == {}
 
 
-def test_a_driver_that_says_something_else_has_no_cards() -> None:
+def test_other_output_of_nvidia_smi_has_no_gpus() -> None:
     assert cards_of("Tesla T4, 15360\nNVIDIA A100-SXM4-80GB, 81920\n") == [
         {"model": "Tesla T4", "mib": 15360},
         {"model": "NVIDIA A100-SXM4-80GB", "mib": 81920},

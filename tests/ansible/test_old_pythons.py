@@ -1,4 +1,4 @@
-"""The modules' helpers give the same answers under every Python that the machine has, from 2.7 on.
+"""The helpers of modules return the same under every installed Python, from 2.7 on.
 
 CentOS 7 has 2.7, Ubuntu 16.04 has 3.5.
 """
@@ -43,18 +43,18 @@ FILES = {
 
 
 def interpreters() -> list[str]:
-    """From 2.7 to the newest, on the path or kept by pyenv."""
+    """From 2.7 to the newest, on the path or from pyenv."""
     names = ("python2.7", "python3.5", "python3.6", "python3.7", "python3.8", "python3.11")
-    kept = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser().glob("versions/*/bin/python")
+    managed = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser().glob("versions/*/bin/python")
     found = [path for name in names if (path := shutil.which(name))]
-    return [path for path in (*found, *sorted(map(str, kept))) if _runs(path)]
+    return [path for path in (*found, *sorted(map(str, managed))) if _runs(path)]
 
 
 def _runs(path: str) -> bool:
     return subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode == 0  # noqa: S603 - ours
 
 
-def test_all_pythons_give_the_same_answers(tmp_path: Path) -> None:
+def test_all_pythons_return_the_same(tmp_path: Path) -> None:
     pythons = interpreters()
     versions = {version_of(path) for path in pythons}
     if (2, 7) not in versions:

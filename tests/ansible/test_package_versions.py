@@ -1,4 +1,4 @@
-"""Versions as people write them, and as repositories list them."""
+"""Versions in settings and in lists of repositories."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ docker-ce-cli | 5:19.03.5~3-0~debian-buster | https://example.org/mirror buster/
         ("580.65.06", "580.65.06"),
     ],
 )
-def test_epoch_and_revision_may_be_left_out(found: str, wanted: str) -> None:
+def test_epoch_and_revision_are_optional(found: str, wanted: str) -> None:
     assert is_version(found, wanted)
     assert upstream(found) == upstream(wanted)
 
@@ -47,11 +47,11 @@ def test_epoch_and_revision_may_be_left_out(found: str, wanted: str) -> None:
         ("19x03", "19.03"),
     ],
 )
-def test_a_version_that_only_looks_alike_is_another_one(found: str, wanted: str) -> None:
+def test_a_similar_version_is_another_one(found: str, wanted: str) -> None:
     assert not is_version(found, wanted)
 
 
-def test_a_listing_tells_each_version_of_each_package_once() -> None:
+def test_a_listing_has_each_version_of_each_package_once() -> None:
     assert offered(MADISON) == {
         "docker-ce": ["5:19.03.15~3-0~debian-buster", "5:19.03.5~3-0~debian-buster"],
         "docker-ce-cli": ["5:19.03.5~3-0~debian-buster"],
@@ -65,18 +65,18 @@ def test_a_pin_is_the_full_version_that_the_repository_has() -> None:
     }
 
 
-def test_without_a_version_the_newest_is_taken() -> None:
+def test_without_a_version_the_newest_is_used() -> None:
     assert pins(["docker-ce"], "", MADISON) == {"docker-ce": "5:19.03.15~3-0~debian-buster"}
 
 
-def test_what_is_not_offered_has_no_pin() -> None:
+def test_an_unavailable_version_has_no_pin() -> None:
     assert pins(["docker-ce", "docker-ce-cli"], "19.03.15", MADISON) == {
         "docker-ce": "5:19.03.15~3-0~debian-buster"
     }
     assert pins(["absent"], "", MADISON) == {}
 
 
-def test_only_what_is_absent_or_of_another_version_is_installed() -> None:
+def test_only_missing_packages_and_other_versions_are_installed() -> None:
     facts: dict[str, list[dict[str, Any]]] = {
         "right": [{"version": "5:19.03.5~3-0~debian-buster"}],
         "wrong": [{"version": "5:19.03.4~3-0~debian-buster"}],

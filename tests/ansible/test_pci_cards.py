@@ -1,4 +1,4 @@
-"""The names of cards by PCI device id, against the table of models that gpushare itself has."""
+"""The names of GPUs by PCI device ID, compared with the table of models of gpushare."""
 
 import re
 
@@ -11,7 +11,7 @@ def test_every_listed_model_has_a_device_id() -> None:
     assert words >= LISTED
 
 
-def test_what_is_not_listed_is_a_titan() -> None:
+def test_unlisted_gpus_are_titans() -> None:
     unlisted = [name for name in CARDS.values() if not is_listed(name)]
     assert unlisted
     assert all("TITAN" in name for name in unlisted)
@@ -21,7 +21,7 @@ def test_ids_are_four_lower_case_digits() -> None:
     assert all(re.fullmatch("[0-9a-f]{4}", device) for device in CARDS)
 
 
-def test_the_hosts_name_counts_where_the_table_has_none() -> None:
+def test_the_name_of_the_host_is_used_for_unknown_devices() -> None:
     assert card_name("1eb8", "TU104GL") == "Tesla T4"
     assert card_name("2684", "GeForce RTX 4090") == "GeForce RTX 4090"
     assert card_name("2684", None) == "NVIDIA 10de:2684"

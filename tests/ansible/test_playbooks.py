@@ -18,7 +18,7 @@ GOOD: dict[str, Any] = {
             "kube_control_plane": {"hosts": {"cp-1": None}},
             "gpu_nodes": {"hosts": {"gpu-1": None, "gpu-2": None}, "vars": {}},
         },
-        # Whoever were asked would answer with an error.
+        # Contacting a host would fail.
         "vars": {"ansible_connection": "local", "ansible_python_interpreter": "/nowhere"},
     }
 }
@@ -61,7 +61,7 @@ def assert_stopped_at_once(ended: subprocess.CompletedProcess[str], *named: str)
 
 
 @pytest.mark.parametrize("core", PROGRAMS)
-def test_a_bad_inventory_stops_before_any_host_is_asked(core: str, tmp_path: Path) -> None:
+def test_a_bad_inventory_stops_before_any_host_is_contacted(core: str, tmp_path: Path) -> None:
     misspelt, removed, string = "nvidia_driver_versoin", "nvidia_driver_skip_reboot", "nvidia_driver_reboot"
     file = inventory_of(tmp_path, "kube_control_plane", **{misspelt: "535", removed: True, string: "no"})
     assert_stopped_at_once(
@@ -69,18 +69,18 @@ def test_a_bad_inventory_stops_before_any_host_is_asked(core: str, tmp_path: Pat
     )
 
 
-def test_an_inventory_of_nothing_is_no_success(tmp_path: Path) -> None:
+def test_an_empty_inventory_fails(tmp_path: Path) -> None:
     file = tmp_path / "hosts.yml"
     file.write_text("all: {hosts: {}}")
     assert_stopped_at_once(play(file), "group gpu_nodes has no hosts")
 
 
-def test_a_bad_inventory_stops_a_run_on_one_host_too(tmp_path: Path) -> None:
+def test_a_bad_inventory_stops_a_run_on_one_host(tmp_path: Path) -> None:
     file = inventory_of(tmp_path, nvidia_driver_reboot="no")
     assert_stopped_at_once(play(file, "--limit=cp-1"), "nvidia_driver_reboot")
 
 
-def test_a_string_from_the_command_line_is_no_boolean_either(tmp_path: Path) -> None:
+def test_a_string_from_the_command_line_is_not_a_boolean(tmp_path: Path) -> None:
     ended = play(inventory_of(tmp_path), "--extra-vars=nvidia_driver_reboot=no")
     assert_stopped_at_once(ended, "nvidia_driver_reboot")
 
@@ -94,12 +94,12 @@ def test_our_own_inventories_pass_the_check(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS, ids=lambda playbook: playbook.stem)
-def test_every_playbook_begins_with_the_check(playbook: Path) -> None:
+def test_every_playbook_starts_with_the_check(playbook: Path) -> None:
     first = yaml.safe_load(playbook.read_text())[0]
     if playbook.name == "check_inventory.yml":
         assert first["hosts"] == "localhost,all"
     elif playbook.name == "driver_changes.yml":
-        # Only a part of others, which have checked.
+        # A part of others, which start with the check.
         assert first["hosts"] == "gpu_nodes"
     elif playbook.name == "site.yml":
         assert first["ansible.builtin.import_playbook"] == "preflight.yml"

@@ -1,10 +1,10 @@
-"""Which pods of a node go before its cards do."""
+"""Which pods are evicted before the GPUs of a node change."""
 
 from typing import Any
 
 from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import (
+    classify,
     full_name,
-    sorted_out,
     with_emptydir,
 )
 
@@ -22,17 +22,17 @@ def pod(name: str, *, phase: str = "Running", part: str = "containers", **metada
 
 
 def names(*pods: dict[str, Any]) -> dict[str, list[str]]:
-    return {kind: [full_name(each) for each in found] for kind, found in sorted_out(pods, GPUS).items()}
+    return {kind: [full_name(each) for each in found] for kind, found in classify(pods, GPUS).items()}
 
 
-def test_pods_that_are_made_again_go_and_others_are_bare() -> None:
+def test_pods_with_a_controller_go_and_others_are_bare() -> None:
     made = names(
         pod("a", ownerReferences=REPLICA_SET), pod("b"), pod("c", ownerReferences=[{"kind": "Node"}])
     )
     assert made == {"go": ["d/a"], "bare": ["d/b", "d/c"], "stay": []}
 
 
-def test_daemons_and_static_pods_stay() -> None:
+def test_pods_of_daemonsets_and_static_pods_stay() -> None:
     daemon = pod("a", ownerReferences=[{"kind": "DaemonSet", "controller": True}])
     static = pod("b", annotations={"kubernetes.io/config.mirror": "x"}, ownerReferences=[{"kind": "Node"}])
     assert names(daemon, static) == {"go": [], "bare": [], "stay": ["d/a", "d/b"]}
@@ -44,11 +44,11 @@ def test_init_containers_count_and_finished_pods_and_pods_without_gpus_do_not() 
     assert names(early, pod("b", phase="Succeeded"), pod("c", phase="Failed"), plain)["go"] == ["d/a"]
 
 
-def test_without_resources_every_pod_is_meant() -> None:
+def test_without_resources_every_pod_is_selected() -> None:
     plain = {"metadata": {"namespace": "d", "name": "p"}, "spec": {"containers": [{"name": "c"}]}}
-    assert [full_name(each) for each in sorted_out([plain], [])["bare"]] == ["d/p"]
+    assert [full_name(each) for each in classify([plain], [])["bare"]] == ["d/p"]
 
 
-def test_pods_with_an_emptydir_are_known() -> None:
+def test_pods_with_an_emptydir_are_found() -> None:
     lossy = {**pod("a"), "spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]}}
     assert [full_name(each) for each in with_emptydir([lossy, pod("b")])] == ["d/a"]

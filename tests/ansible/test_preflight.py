@@ -1,14 +1,14 @@
-"""What the role preflight says of a host, one fact changed at a time."""
+"""The checks of the role preflight, with one changed fact at a time."""
 
 from typing import Any
 
 import pytest
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check, Level
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.preflight import Terms, checks
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.preflight import Requirements, checks
 from tests.ansible.reports import TITAN_XP, V100, report
 
-TERMS: dict[str, Any] = {
+REQUIRED: dict[str, Any] = {
     "node": "share",
     "supported_os": ["debian 12", "ubuntu 22.04", "rocky 9"],
     "legacy_os": ["centos 7", "ubuntu 16.04"],
@@ -28,19 +28,19 @@ DOCKER = {
 }
 
 
-def check(check_name: str, terms: dict[str, Any] | None = None, /, **changes: Any) -> Check:
-    made = checks(report(**changes), Terms(**TERMS | (terms or {})))
+def check(check_name: str, required: dict[str, Any] | None = None, /, **changes: Any) -> Check:
+    made = checks(report(**changes), Requirements(**REQUIRED | (required or {})))
     return next(one for one in made if one.name == check_name)
 
 
-def test_a_sound_host_passes_every_check() -> None:
-    made = checks(report(), Terms(**TERMS))
+def test_a_correct_host_passes_every_check() -> None:
+    made = checks(report(), Requirements(**REQUIRED))
     assert {one.level for one in made} == {Level.OK}
     assert len({one.name for one in made}) == len(made)
 
 
-def test_a_plain_host_is_not_asked_for_cards() -> None:
-    made = checks(report(gpus=[], kernel__headers=False), Terms(**TERMS | {"node": "plain"}))
+def test_a_plain_host_needs_no_gpus() -> None:
+    made = checks(report(gpus=[], kernel__headers=False), Requirements(**REQUIRED | {"node": "plain"}))
     assert {one.level for one in made} == {Level.OK}
     assert "cards" not in {one.name for one in made}
 
@@ -72,18 +72,18 @@ def test_an_old_python_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "level"), [("required", Level.FAIL), ("wanted", Level.WARN), ("ignored", Level.OK)]
+    ("setting", "level"), [("required", Level.FAIL), ("wanted", Level.WARN), ("ignored", Level.OK)]
 )
-def test_missing_headers_count_as_much_as_was_asked(asked: str, level: Level) -> None:
-    found = check("kernel", {"kernel_headers": asked}, kernel__headers=False)
+def test_missing_headers_have_the_configured_level(setting: str, level: Level) -> None:
+    found = check("kernel", {"kernel_headers": setting}, kernel__headers=False)
     assert found.level is level
     assert ("linux-headers-6.1.0-40-amd64" in found.problem) is (level is not Level.OK)
 
 
-def test_a_full_disk_fails_by_its_folder_and_amounts() -> None:
+def test_a_full_disk_fails_with_its_folder_and_amounts() -> None:
     found = check("disk", disk__var={}, **{"disk__/var": {"free_mib": 5119, "size_mib": 9}})
     assert found.level is Level.FAIL
-    assert found.problem == "/var has 5119 MiB free, less than preflight_min_free's 5120: make room"
+    assert found.problem == "/var has 5119 MiB free, preflight_min_free requires 5120: free disk space"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_full_disk_fails_by_its_folder_and_amounts() -> None:
         ("v1", DOCKER | {"programs__docker": "19.03.5", "programs__kubelet": "1.16.6"}, Level.OK),
     ],
 )
-def test_control_groups_must_suit_kubelet_and_runtime(
+def test_cgroups_must_be_supported_by_kubelet_and_runtime(
     cgroup: str, changes: dict[str, Any], level: Level
 ) -> None:
     assert check("cgroup", cgroup=cgroup, **changes).level is level
@@ -121,21 +121,21 @@ def test_docker_before_1_24_and_docker_with_cri_dockerd_pass() -> None:
     assert "cri-docker is inactive" in stopped.problem
 
 
-def test_docker_that_is_still_to_be_installed_needs_cri_dockerd_too() -> None:
+def test_docker_that_is_not_installed_yet_also_needs_cri_dockerd() -> None:
     found = check("runtime", {"container_runtime": "docker"})
     assert (found.level, found.found) == (Level.FAIL, "no docker")
     assert "docker needs cri-dockerd from 1.24 on" in found.problem
 
 
-def test_the_kubelets_endpoint_tells_which_of_two_runtimes_counts() -> None:
+def test_the_endpoint_of_the_kubelet_selects_one_of_two_runtimes() -> None:
     endpoint = "unix:///run/containerd/containerd.sock"
     found = check("runtime", **DOCKER | {"kubelet__runtime_endpoint": endpoint})
     assert (found.level, found.found) == (Level.OK, "containerd 1.7.27")
-    said = check("runtime", {"container_runtime": "docker"}, **DOCKER)
-    assert said.found == "docker 28.2.2"
+    configured = check("runtime", {"container_runtime": "docker"}, **DOCKER)
+    assert configured.found == "docker 28.2.2"
 
 
-def test_without_a_kubelet_the_clusters_version_may_be_said() -> None:
+def test_without_a_kubelet_the_version_of_the_cluster_can_be_configured() -> None:
     found = check("runtime", {"kubernetes_version": "1.30"}, **DOCKER, programs__kubelet=None)
     assert "Kubernetes 1.30 has no dockershim" in found.problem
     assert check("kubelet", programs__kubelet=None).level is Level.WARN
@@ -149,15 +149,15 @@ def test_a_runtime_that_is_absent_old_or_stopped_is_a_warning() -> None:
     assert (old.level, "19.03.5" in old.problem) == (Level.WARN, True)
 
 
-def test_a_kubelet_older_than_any_extender_fails() -> None:
+def test_a_kubelet_before_1_16_fails() -> None:
     assert check("kubelet", programs__kubelet="1.15.3").level is Level.FAIL
 
 
-def test_a_host_without_a_card_fails() -> None:
+def test_a_host_without_a_gpu_fails() -> None:
     assert check("cards", gpus=[]).level is Level.FAIL
 
 
-def test_an_unlisted_card_warns_or_is_refused_by_name() -> None:
+def test_an_unlisted_gpu_is_a_warning_or_a_failure_with_its_name() -> None:
     warned = check("cards", gpus=[V100, TITAN_XP])
     assert (warned.level, warned.found) == (Level.WARN, "1 × Tesla V100 PCIe 32GB, 1 × TITAN Xp")
     refused = check("cards", {"unlisted_cards": "refuse"}, gpus=[V100, TITAN_XP])
@@ -165,17 +165,17 @@ def test_an_unlisted_card_warns_or_is_refused_by_name() -> None:
     assert refused.problem.startswith("TITAN Xp in slot 0000:af:00.0 is not in the table of models")
 
 
-def test_a_card_that_only_the_host_can_name_and_one_that_nobody_can() -> None:
+def test_the_name_of_an_unknown_gpu_is_from_the_host_or_its_device_id() -> None:
     of_host = {"slot": "1", "device": "2684", "name": "GeForce RTX 4090", "driver": None}
     assert "GeForce RTX 4090 in slot 1" in check("cards", gpus=[of_host]).problem
     assert "NVIDIA 10de:2684 in slot 1" in check("cards", gpus=[of_host | {"name": None}]).problem
 
 
-def test_a_card_of_virtual_machines_is_a_warning() -> None:
+def test_a_gpu_of_virtual_machines_is_a_warning() -> None:
     assert "vfio-pci" in check("cards", gpus=[V100 | {"driver": "vfio-pci"}]).problem
 
 
-def test_the_driver_may_be_absent_but_old_ones_and_nouveau_are_told() -> None:
+def test_the_driver_may_be_absent_but_old_ones_and_nouveau_are_warnings() -> None:
     absent = {"driver__loaded": None, "programs__nvidia_module": None}
     assert check("driver", **absent).level is Level.OK
     assert "nouveau" in check("driver", **absent, driver__nouveau=True).problem
@@ -184,12 +184,12 @@ def test_the_driver_may_be_absent_but_old_ones_and_nouveau_are_told() -> None:
     assert check("driver", driver__loaded=None).found == "580.65.06, not loaded"
 
 
-def test_a_driver_whose_change_takes_the_node_out_of_service_is_told() -> None:
+def test_a_change_of_the_driver_that_takes_the_node_out_of_service_is_a_warning() -> None:
     assert check("driver", {"driver_version": "580.65.06"}).level is Level.OK
-    told = check("driver", {"driver_version": "580.65.06"}, driver__loaded="535.183.01")
-    assert told.level is Level.WARN
-    assert "580.65.06 is asked for: playbook nodes stops before it changes anything" in told.problem
-    assert "playbook upgrade_driver" in told.problem
+    found = check("driver", {"driver_version": "580.65.06"}, driver__loaded="535.183.01")
+    assert found.level is Level.WARN
+    assert "580.65.06 is requested: playbook nodes stops before any change" in found.problem
+    assert "playbook upgrade_driver" in found.problem
     absent = {"driver__loaded": None, "programs__nvidia_module": None}
     assert check("driver", {"driver_version": "580.65.06"}, **absent).level is Level.OK
 
@@ -204,10 +204,10 @@ def test_a_driver_whose_change_takes_the_node_out_of_service_is_told() -> None:
         (None, "static", Level.FAIL),
     ],
 )
-def test_a_share_node_cannot_have_the_static_cpu_policy(
+def test_a_share_node_cannot_use_the_static_cpu_policy(
     policy: str | None, kept: str | None, level: Level
 ) -> None:
     changes = {"kubelet__cpu_manager_policy": policy, "kubelet__cpu_manager_state": kept}
     assert check("cpu policy", **changes).level is level
-    whole = checks(report(**changes), Terms(**TERMS | {"node": "whole"}))
+    whole = checks(report(**changes), Requirements(**REQUIRED | {"node": "whole"}))
     assert "cpu policy" not in {one.name for one in whole}

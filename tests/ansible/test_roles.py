@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import yaml
 from tools import role_docs
 
 ROLES = role_docs.roles()
+SCENARIOS = role_docs.ROLES.parent / "extensions/molecule"
 each_role = pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 
 
@@ -44,6 +46,17 @@ def test_internal_variables_have_the_name_of_their_role(role: Path) -> None:
     for file in role.glob("vars/*.yml"):
         for name in yaml.safe_load(file.read_text()) or {}:
             assert name.startswith(f"__{role.name}_"), f"{name} in {file.name}"
+
+
+def test_scenarios_kill_runs_at_tasks_that_exist() -> None:
+    tasks = {name for role in ROLES for name in found_in(role / "tasks", r"- name: (.+)")}
+    killed_at = found_in(SCENARIOS, r"/converge\.yml\"\n +- (.+)")
+    assert killed_at
+    assert killed_at <= tasks
+
+
+def found_in(folder: Path, pattern: str) -> set[str]:
+    return {match for file in folder.rglob("*.yml") for match in re.findall(pattern, file.read_text())}
 
 
 @each_role

@@ -1,4 +1,4 @@
-"""What the role scheduler_extender asks of a manifest, and the texts that it writes."""
+"""Facts of a manifest for the role scheduler_extender, and the texts that it writes."""
 
 import json
 
@@ -14,7 +14,7 @@ POLICY_FILE = "/etc/kubernetes/scheduler-policy-config.json"
 
 
 @pytest.mark.parametrize("version", kubeadm.VERSIONS)
-def test_what_is_installed_is_removed_byte_for_byte_and_a_second_time_changes_no_byte(version: str) -> None:
+def test_removal_restores_every_byte_and_repetition_changes_none(version: str) -> None:
     before = kubeadm.scheduler(version)
     plan = scheduler.install(before, EXTENDER, policy_file=POLICY_FILE)
     assert scheduler.install(plan["manifest"], EXTENDER, policy_file=POLICY_FILE) == plan
@@ -34,7 +34,7 @@ def test_comments_of_a_manifest_that_needs_no_change_stay() -> None:
     assert scheduler.install(edited, EXTENDER)["manifest"] == edited
 
 
-def test_the_state_tells_version_own_configuration_and_our_word() -> None:
+def test_the_state_has_version_existing_configuration_and_our_argument() -> None:
     state = scheduler.state_of(kubeadm.scheduler("1.29", "--config=/etc/own.yaml"))
     assert {key: state[key] for key in ("installed", "kubernetes_version", "base_file", "argument")} == {
         "installed": False,
@@ -47,19 +47,19 @@ def test_the_state_tells_version_own_configuration_and_our_word() -> None:
     assert json.loads(plan["config"])["kind"] == "Policy"
 
 
-def test_a_file_of_tls_that_the_scheduler_cannot_see_is_refused() -> None:
+def test_a_tls_file_that_is_not_in_the_pod_is_refused() -> None:
     tls = {"ca_file": "/etc/ssl/ca.crt"}
     with pytest.raises(ConfigError, match=r"ca_file /etc/ssl/ca.crt is not in /etc/kubernetes/gpushare"):
         scheduler.install(kubeadm.scheduler("1.36"), {**EXTENDER, "tls": tls})
 
 
 @pytest.mark.parametrize(("manifest", "problem"), [("[", "is not YAML"), ("- a", "is not a mapping")])
-def test_what_is_no_manifest_is_told(manifest: str, problem: str) -> None:
+def test_an_invalid_manifest_is_refused(manifest: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=f"the static pod of kube-scheduler {problem}"):
         scheduler.state_of(manifest)
 
 
-def test_a_second_scheduler_has_a_name_and_a_lease_of_its_own() -> None:
+def test_a_second_scheduler_has_a_separate_name_and_lease() -> None:
     options = {"kubernetes_version": "1.36", "name": "gpushare-scheduler", "kubeconfig": ""}
     document = json.loads(scheduler.configuration(EXTENDER, options))
     assert document["profiles"] == [{"schedulerName": "gpushare-scheduler"}]

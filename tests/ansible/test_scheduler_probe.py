@@ -1,4 +1,4 @@
-"""What the scheduler's words about the probe mean."""
+"""The checks of the cluster, from events of the probe."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ NODES: dict[str, Any] = {"resources": [{}, {}]}
 
 
 def scheduler(*events: tuple[str, str], refused: str = "") -> Check:
-    told = [{"reason": reason, "message": message} for reason, message in events]
-    _, found = checks(NODES, {"refused": refused, "events": told})
+    listed = [{"reason": reason, "message": message} for reason, message in events]
+    _, found = checks(NODES, {"refused": refused, "events": listed})
     return found
 
 
@@ -21,7 +21,7 @@ def test_an_api_that_cannot_be_read_is_the_only_failure() -> None:
     assert (found.level, "(Unauthorized)" in found.problem) == (Level.FAIL, True)
 
 
-def test_without_a_probe_only_the_api_is_judged() -> None:
+def test_without_a_probe_only_the_api_is_checked() -> None:
     assert checks(NODES, {}) == [Check("api", Level.OK, "2 nodes")]
 
 
@@ -40,11 +40,11 @@ def test_each_answer_of_the_scheduler(reason: str, message: str, level: Level) -
     assert scheduler((reason, message)).level is level
 
 
-def test_a_placed_probe_outweighs_what_was_said_before() -> None:
+def test_a_placed_probe_outweighs_earlier_events() -> None:
     found = scheduler(("FailedScheduling", "1000 cards"), ("Scheduled", "assigned to n"))
     assert found.found == "without extender"
 
 
-def test_silence_and_a_refused_probe_fail() -> None:
-    assert scheduler().found == "silent"
+def test_no_event_and_a_refused_probe_fail() -> None:
+    assert scheduler().found == "no event"
     assert "(forbidden)" in scheduler(refused="forbidden").problem

@@ -1,9 +1,9 @@
-"""The processes of a static pod as /proc shows them, and the last lines of its log."""
+"""The processes of a static pod in /proc, and the last lines of its log."""
 
 import os
 from pathlib import Path
 
-from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import last_words, processes
+from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import last_lines, processes
 
 
 def process(proc: Path, pid: int, words: list[str], start: int, state: str = "S") -> None:
@@ -14,7 +14,7 @@ def process(proc: Path, pid: int, words: list[str], start: int, state: str = "S"
     (folder / "stat").write_text(f"{pid} (kube scheduler)) {' '.join(columns)}\n")
 
 
-def test_a_process_is_known_by_its_program_its_argument_and_its_start(tmp_path: Path) -> None:
+def test_a_process_is_identified_by_program_argument_and_start(tmp_path: Path) -> None:
     process(tmp_path, 7, ["/usr/local/bin/kube-scheduler", "--config=a"], 300)
     process(tmp_path, 9, ["kube-scheduler"], 200)
     process(tmp_path, 11, ["grep", "kube-scheduler", "--config=a"], 100)
@@ -22,17 +22,17 @@ def test_a_process_is_known_by_its_program_its_argument_and_its_start(tmp_path: 
     assert processes("kube-scheduler", "--config=a", str(tmp_path)) == ["7@300"]
 
 
-def test_zombies_and_processes_that_end_meanwhile_do_not_count(tmp_path: Path) -> None:
+def test_zombies_and_processes_that_exit_meanwhile_are_skipped(tmp_path: Path) -> None:
     process(tmp_path, 7, ["kube-scheduler"], 300, state="Z")
     (tmp_path / "8").mkdir()
     assert processes("kube-scheduler", proc=str(tmp_path)) == []
 
 
-def test_the_newest_log_speaks_without_the_runtimes_columns(tmp_path: Path) -> None:
+def test_the_newest_log_is_returned_without_the_columns_of_the_runtime(tmp_path: Path) -> None:
     for name, age in (("0.log", 10), ("1.log", 0)):
         lines = [f"2026-01-01T00:00:00.0Z stderr F {name} line {number}" for number in range(20)]
         (tmp_path / name).write_text("\n".join(lines))
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    told = last_words(f"{tmp_path}/*.log")
-    assert (len(told), told[-1]) == (8, "1.log line 19")
-    assert last_words(f"{tmp_path}/absent*") == []
+    lines = last_lines(f"{tmp_path}/*.log")
+    assert (len(lines), lines[-1]) == (8, "1.log line 19")
+    assert last_lines(f"{tmp_path}/absent*") == []

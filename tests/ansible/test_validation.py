@@ -1,4 +1,4 @@
-"""What the role validate says of a host and of its node, one fact changed at a time."""
+"""The checks of the role validate, with one changed fact at a time."""
 
 import json
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check, Level
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import Terms, checks
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import Requirements, checks
 from gpushare.contract import ANN_CARDS, RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from tests.ansible.reports import report
 
-TERMS: dict[str, Any] = {
+REQUIRED: dict[str, Any] = {
     "node": "share",
     "driver_minimum": "418.87.01",
     "driver_version": "",
@@ -53,60 +53,60 @@ NAMES = {"mem": RESOURCE_MEM, "whole": RESOURCE_WHOLE_GPU}
 
 def check(
     check_name: str,
-    terms: dict[str, Any] | None = None,
+    required: dict[str, Any] | None = None,
     of_node: dict[str, Any] | None = None,
     answer: dict[str, Any] | None = None,
     /,
     **changes: Any,
 ) -> Check:
     of_node = node() if of_node is None else of_node
-    made = checks(report(**changes), Terms(**TERMS | (terms or {})), of_node, answer or {})
+    made = checks(report(**changes), Requirements(**REQUIRED | (required or {})), of_node, answer or {})
     return next(one for one in made if one.name == check_name)
 
 
-def test_a_node_as_it_should_be_passes_every_check() -> None:
-    made = checks(report(), Terms(**TERMS), node(), ANSWERS)
+def test_a_correct_node_passes_every_check() -> None:
+    made = checks(report(), Requirements(**REQUIRED), node(), ANSWERS)
     assert {one.level for one in made} == {Level.OK}
     names = [one.name for one in made]
     assert names == ["driver", "cards", "runtime", "toolkit", "services", "node", "offer", "extender"]
 
 
-def test_a_plain_node_is_asked_for_services_and_its_node_only() -> None:
-    made = checks(report(gpus=[]), Terms(**TERMS | {"node": "plain"}), node(), {})
+def test_a_plain_node_has_checks_of_services_and_node_only() -> None:
+    made = checks(report(gpus=[]), Requirements(**REQUIRED | {"node": "plain"}), node(), {})
     assert [one.name for one in made] == ["services", "node"]
 
 
-def test_without_the_api_nothing_is_said_of_the_node() -> None:
-    made = checks(report(), Terms(**TERMS | {"cluster": False}), {}, {})
+def test_without_the_api_there_are_no_checks_of_the_node() -> None:
+    made = checks(report(), Requirements(**REQUIRED | {"cluster": False}), {}, {})
     assert not {"node", "offer"} & {one.name for one in made}
 
 
 @pytest.mark.parametrize(
-    ("terms", "changes", "says"),
+    ("required", "changes", "text"),
     [
         (
             {},
             {"asked__smi": {"version": None, "cards": 0, "error": "no driver"}},
-            "does not answer (no driver)",
+            "nvidia-smi failed (no driver)",
         ),
         ({}, {"asked__smi__version": "418.67"}, "older than 418.87.01"),
         ({"driver_version": "570"}, {}, "580.65.06 is not 570"),
         ({"driver_version": "58"}, {}, "580.65.06 is not 58"),
-        ({}, {"driver__loaded": "570.1"}, "570.1 is loaded and 580.65.06 installed: reboot"),
+        ({}, {"driver__loaded": "570.1"}, "570.1 is loaded and 580.65.06 is installed: reboot"),
     ],
 )
-def test_a_wrong_driver_fails(terms: dict[str, Any], changes: dict[str, Any], says: str) -> None:
-    found = check("driver", terms, **changes)
+def test_a_wrong_driver_fails(required: dict[str, Any], changes: dict[str, Any], text: str) -> None:
+    found = check("driver", required, **changes)
     assert found.level is Level.FAIL
-    assert says in found.problem
+    assert text in found.problem
 
 
 @pytest.mark.parametrize("wanted", ["580", "580.65", "580.65.06"])
-def test_the_wanted_driver_may_be_a_branch(wanted: str) -> None:
+def test_the_required_driver_can_be_a_branch(wanted: str) -> None:
     assert check("driver", {"driver_version": wanted}).level is Level.OK
 
 
-def test_cards_that_the_driver_does_not_see_fail() -> None:
+def test_gpus_that_the_driver_does_not_report_fail() -> None:
     assert check("cards", asked__smi__cards=1).found == "1 of 2"
     assert check("cards", asked__smi__cards=1).level is Level.FAIL
     assert "on the PCI bus" in check("cards", gpus=[], asked__smi__cards=0).problem
@@ -122,27 +122,27 @@ DOCKER = {
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "text"),
     [
         ({"programs__containerd": None}, "no containerd is installed"),
         ({"services__containerd__state": "failed"}, "its service containerd is failed"),
-        ({"runtimes__containerd": False}, "do not name NVIDIA's runtime"),
+        ({"runtimes__containerd": False}, "lacks NVIDIA's runtime"),
         (DOCKER | {"asked__docker": {"default": "runc", "runtimes": ["runc"]}}, "restart it"),
         (DOCKER | {"asked__docker": {"default": "runc", "runtimes": ["nvidia"]}}, "default runtime is runc"),
         (
             {"asked__container_cli": {"cards": 0, "error": "nvml error"}},
-            "nvidia-container-cli says nvml error",
+            "nvidia-container-cli failed (nvml error)",
         ),
-        ({"asked__container_cli": {"cards": 1, "error": None}}, "given 1 of 2 cards"),
+        ({"asked__container_cli": {"cards": 1, "error": None}}, "can use 1 of 2 GPUs"),
     ],
 )
-def test_a_runtime_that_does_not_see_the_cards_fails(changes: dict[str, Any], says: str) -> None:
+def test_a_runtime_without_the_gpus_fails(changes: dict[str, Any], text: str) -> None:
     found = check("runtime", **changes)
     assert found.level is Level.FAIL
-    assert says in found.problem
+    assert text in found.problem
 
 
-def test_a_cdi_description_does_instead_of_nvidias_runtime() -> None:
+def test_a_cdi_specification_replaces_nvidias_runtime() -> None:
     changes = {"runtimes__containerd": False, "runtimes__cdi": True}
     assert check("runtime", **changes).level is Level.OK
 
@@ -152,7 +152,7 @@ def test_docker_with_nvidias_runtime_as_default_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "text"),
     [
         ({"programs__nvidia_ctk": None}, "is not installed"),
         ({"toolkit__volume_mounts": None}, "accept-nvidia-visible-devices-as-volume-mounts is not true"),
@@ -162,10 +162,10 @@ def test_docker_with_nvidias_runtime_as_default_passes() -> None:
         ),
     ],
 )
-def test_a_toolkit_that_lets_pods_choose_their_cards_fails(changes: dict[str, Any], says: str) -> None:
+def test_a_toolkit_that_lets_pods_select_gpus_fails(changes: dict[str, Any], text: str) -> None:
     found = check("toolkit", **changes)
     assert found.level is Level.FAIL
-    assert says in found.problem
+    assert text in found.problem
 
 
 def test_services_that_do_not_run_are_named() -> None:
@@ -174,7 +174,7 @@ def test_services_that_do_not_run_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_node", "says"),
+    ("of_node", "text"),
     [
         ({}, "the cluster has no node gpu-1"),
         (node(ready="Unknown"), "is not Ready"),
@@ -183,37 +183,39 @@ def test_services_that_do_not_run_are_named() -> None:
         (node(labels={"gpushare": "false"}), "label gpushare is false, not true"),
     ],
 )
-def test_a_node_that_is_not_there_or_not_as_labelled_fails(of_node: dict[str, Any], says: str) -> None:
+def test_a_missing_or_wrongly_labelled_node_fails(of_node: dict[str, Any], text: str) -> None:
     found = check("node", None, of_node)
     assert found.level is Level.FAIL
-    assert says in found.problem
+    assert text in found.problem
 
 
 @pytest.mark.parametrize(
-    ("terms", "of_node", "says"),
+    ("required", "of_node", "text"),
     [
         ({}, node(mem="0"), f"offers no {RESOURCE_MEM}"),
         ({}, node(whole="2"), f"offers no {RESOURCE_MEM}"),
-        ({}, node(mem="62", whole="2"), "cards are given twice"),
+        ({}, node(mem="62", whole="2"), "GPUs can be allocated twice"),
         ({"node": "whole"}, node(mem="62"), f"offers no {RESOURCE_WHOLE_GPU}"),
-        ({}, node(cards=published(1)), "shares 1 of 2 cards"),
-        ({}, node(cards="{"), "cannot be read"),
+        ({}, node(cards=published(1)), "shares 1 of 2 GPUs"),
+        ({}, node(cards="{"), "is not a valid list of GPUs"),
     ],
 )
-def test_a_node_that_offers_the_wrong_thing_fails(
-    terms: dict[str, Any], of_node: dict[str, Any], says: str
+def test_a_node_that_offers_the_wrong_resources_fails(
+    required: dict[str, Any], of_node: dict[str, Any], text: str
 ) -> None:
-    found = check("offer", terms, of_node)
+    found = check("offer", required, of_node)
     assert found.level is Level.FAIL
-    assert says in found.problem
+    assert text in found.problem
 
 
 @pytest.mark.parametrize(
-    ("terms", "of_node"),
+    ("required", "of_node"),
     [({}, node(mem="15k")), ({}, node(cards=None)), ({"node": "whole"}, node(whole="2", cards=None))],
 )
-def test_a_node_that_offers_the_right_thing_passes(terms: dict[str, Any], of_node: dict[str, Any]) -> None:
-    assert check("offer", terms, of_node).level is Level.OK
+def test_a_node_that_offers_the_right_resources_passes(
+    required: dict[str, Any], of_node: dict[str, Any]
+) -> None:
+    assert check("offer", required, of_node).level is Level.OK
 
 
 def test_an_extender_that_does_not_answer_this_host_fails() -> None:

@@ -81,7 +81,7 @@ async def test_the_driver_goes_up_and_back_as_one(lab: Lab, tmp_path: Path) -> N
 
     refused = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=OLD, nvidia_driver_reboot=True)
     assert refused.code != 0
-    assert "a step back needs nvidia_driver_allow_downgrade" in refused.said
+    assert "a downgrade needs nvidia_driver_allow_downgrade" in refused.said
 
     back = await run(
         lab, tmp_path, "nvidia_driver", entry="rollback", nvidia_driver_version=NEW, nvidia_driver_reboot=True

@@ -167,7 +167,7 @@ async def test_the_playbook_switches_the_listed_hosts_and_requires_a_mode(cluste
 
     silent = await playbooks.run([*argv, play])
     assert silent.code != 0
-    assert "node_labels_mode is not set; give -e" in silent.said
+    assert "node_labels_mode is not set; use -e" in silent.said
     wrong = await playbooks.run([*argv, play, "-e", "node_labels_mode=shared"])
     assert wrong.code != 0
     assert "node_labels_mode" in wrong.said
@@ -269,7 +269,7 @@ async def test_unmanaged_pods_are_evicted_by_force_only(cluster: Cluster) -> Non
     await until(runs, "the pod to be bound", 60)
     refused = await cluster.run(mode="whole")
     assert refused.code != 0
-    assert "nobody makes these pods of node gpu-1 again: default/alone" in refused.said
+    assert "pods of node gpu-1 have no controller and would not be recreated: default/alone" in refused.said
     assert (await cluster.run(mode="whole", force=True)).code == 0
     assert await cluster.pods() == set()
 

@@ -122,7 +122,7 @@ async def test_a_driver_that_no_package_brought_is_left_alone(cluster: Cluster, 
     )
     stopped = await cluster.stops_untouched("nodes")
     await cluster.lab.ssh("gpu-2", f"rm -r {folder}")
-    assert "gpu-2: driver 550.90.07 is on the disk, and no package of this host has it" in stopped.said
+    assert "gpu-2: driver 550.90.07 is on disk, but not from a package of this host" in stopped.said
     assert "--skip-tags nvidia_driver" in stopped.said
 
 
@@ -145,7 +145,7 @@ async def test_another_driver_in_the_inventory_stops_the_run_before_a_node_is_to
     stopped = await cluster.stops_untouched(playbook)
     assert "Playbook upgrade_driver drains" in stopped.said
     for name in GPU_NODES:
-        assert f"{name}: {OLD} is installed and {SHIPPED} is asked for" in stopped.said
+        assert f"{name}: {OLD} is installed and {SHIPPED} is requested" in stopped.said
     assert set(stopped.changed.values()) == {0}
 
 

@@ -62,7 +62,7 @@ async def test_a_scheduler_that_asks_the_extender_passes_and_the_probe_is_gone(t
         assert report.run.code == 0, report.run.output
         assert report.run.changed == {"n": 0}
         assert report.document["ok"]
-        assert report.of_cluster("scheduler")["found"] == "asks the extender"
+        assert report.of_cluster("scheduler")["found"] == "calls the extender"
         assert not await probes(bed)
 
         await bed.kill(spec.name)
@@ -103,7 +103,7 @@ async def test_no_scheduler_and_no_api_are_named(tmp_path: Path) -> None:
         await bed.add_nodes([SimNode("n", [Card()])])
         silent = await validate(bed, tmp_path, validate_probe_timeout_s=2)
         assert silent.run.code == 2
-        assert silent.of_cluster("scheduler")["found"] == "silent"
+        assert silent.of_cluster("scheduler")["found"] == "no event"
         assert not await probes(bed)
     unread = await validate(bed, tmp_path)
     assert unread.run.code == 2

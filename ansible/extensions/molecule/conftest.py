@@ -1,6 +1,6 @@
-"""What the verification of all scenarios shares.
+"""Fixtures of the verification of all scenarios.
 
-What belongs here: asking the inventory. What does not: what a role must have done.
+What belongs here: access to the inventory. What does not: checks of a role's results.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from testinfra.utils.ansible_runner import AnsibleRunner
 
 @pytest.fixture(scope="session")
 def names_of(pytestconfig: pytest.Config) -> Callable[[str], list[str]]:
-    """The names of a group's hosts: a verification of no hosts would find no fault."""
+    """The names of the hosts of a group; without hosts, a verification would pass."""
     runner = AnsibleRunner.get_runner(pytestconfig.getoption("ansible_inventory"))
 
     def names(group: str) -> list[str]:
@@ -24,7 +24,7 @@ def names_of(pytestconfig: pytest.Config) -> Callable[[str], list[str]]:
 
 @pytest.fixture(scope="session")
 def one(pytestconfig: pytest.Config) -> Callable[[str], Host]:
-    """A host by its name, for what is true of that one only."""
+    """A host by its name, for checks of that host only."""
     inventory = pytestconfig.getoption("ansible_inventory")
 
     def host(name: str) -> Host:

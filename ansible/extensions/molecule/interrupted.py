@@ -1,7 +1,7 @@
-"""Run a playbook and kill it in the middle: ``interrupted.py INVENTORY PLAYBOOK TASK``.
+"""Runs a playbook and kills it at a task: ``interrupted.py INVENTORY PLAYBOOK TASK``.
 
-The run is killed as hard as a power cut would when it prints TASK's name: what it has started on the hosts
-goes on or not, as after a lost connection. Fails where the run never comes to TASK.
+The run gets SIGKILL when it prints the name of TASK; programs that it has started on the hosts may continue
+or stop, as after a lost connection. Fails if the run never reaches TASK.
 """
 
 import os
@@ -15,17 +15,17 @@ _ANSIBLE = Path(sys.executable).with_name("ansible-playbook")
 
 
 def kill_at(inventory: str, playbook: str, task: str) -> None:
-    """Start ``playbook`` and kill it at ``task``; raise SystemExit with its output where it ends before."""
+    """Start ``playbook`` and kill it at ``task``; raise SystemExit with its output if it ends before."""
     command = [str(_ANSIBLE), "-i", inventory, playbook]
-    seen: list[str] = []
+    lines: list[str] = []
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, cwd=_CHECKOUT, text=True, start_new_session=True, **both) as run:  # noqa: S603 - the scenario's own
+    with subprocess.Popen(command, cwd=_CHECKOUT, text=True, start_new_session=True, **both) as run:  # noqa: S603 - the playbook of a scenario
         for line in run.stdout or ():
-            seen.append(line)
+            lines.append(line)
             if line.startswith("TASK [") and task in line:
                 os.killpg(run.pid, signal.SIGKILL)
                 return
-    raise SystemExit(f"the run ended without a task {task!r}:\n{''.join(seen)}")
+    raise SystemExit(f"the run ended without task {task!r}:\n{''.join(lines)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Filters of the roles preflight and validate: from what modules returned to checks, tables and documents."""
+"""Filters of the roles preflight and validate: from results of modules to checks, tables and documents."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import lazy
 
 
 class FilterModule:
-    """The filters by name."""
+    """The plugin."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Return what Ansible registers."""
+        """Return the filters by name."""
         return {
             "check_document": lazy("checks", "document"),
             "check_table": lazy("checks", "table"),

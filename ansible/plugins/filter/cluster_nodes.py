@@ -1,4 +1,4 @@
-"""Filters over Node objects and over what a run does to the nodes of a fleet."""
+"""Filters over Node objects and over the plans of a run for all nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import driver_plan,
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """The plugin."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by name."""

@@ -1,4 +1,4 @@
-"""Filters over the text of configuration files: thin, over ``plugin_utils`` config_text and containerd."""
+"""Filters over the text of configuration files; see ``plugin_utils`` config_text and containerd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 try:
-    # Before 2.19, Ansible takes a text that begins like JSON for its value, unless told that it is one.
+    # Before 2.19, Ansible parses text that starts like JSON, unless it has this type.
     from ansible.utils.native_jinja import NativeJinjaText as Text
 except ImportError:
     Text = str
@@ -23,8 +23,8 @@ else:
     MISSING = None
 
 
-def _told(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function`` whose errors are a failed task with a message, not a traceback."""
+def _with_message(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function`` with errors that fail the task with a message instead of a traceback."""
 
     @functools.wraps(function)
     def run(*arguments: Any, **options: Any) -> Any:
@@ -40,26 +40,26 @@ def _told(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-@_told
+@_with_message
 def parse_config(text: str, kind: str, path: str) -> dict[str, Any]:
     """Return the settings in ``text`` (json, toml or yaml)."""
     return config_text.parse(text, kind, path)
 
 
-@_told
+@_with_message
 def merge_config(text: str, changes: Mapping[str, Any], kind: str, path: str) -> str:
-    """Return ``text`` with ``changes`` made, the very same where there is nothing to change."""
+    """Return ``text`` with ``changes``; without a change it is identical."""
     return Text(config_text.merge(text, changes, kind, path))
 
 
-@_told
+@_with_message
 def containerd_changes(config: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-    """Return what containerd's settings lack for NVIDIA's runtime; see ``containerd.changes``."""
+    """Return the changes of containerd's settings for NVIDIA's runtime; see ``containerd.changes``."""
     return containerd.changes(config_text.plain(config), **options)
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """The plugin."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by name."""

@@ -1,4 +1,4 @@
-"""Filter that finds the faults of an inventory before any host is asked."""
+"""Filter that finds problems of an inventory before any host is contacted."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,11 +10,11 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import inventory
 
 _ROLES = Path(__file__).parents[2] / "roles"
 _INTERNAL = ("cluster_node", "packages")
-"""Roles that only other roles call; their prefixes are no names of settings."""
+"""Roles that only other roles call; inventories do not set their variables."""
 
 
 def inventory_problems(hostvars: Any, groups: Any, wanted: list[str]) -> list[str]:
-    """Return what is wrong with the inventory; ``wanted`` are the groups that must have hosts."""
+    """Return the problems of the inventory; ``wanted`` are the groups that must have hosts."""
     names = {group: list(hosts) for group, hosts in groups.items()}
     variables = {host: hostvars.raw_get(host) for host in names["all"]}
     specs = dict(_specs())
@@ -27,7 +27,7 @@ def _specs() -> Iterator[tuple[str, dict[str, Any]]]:
     for file in sorted(_ROLES.glob("*/meta/argument_specs.yml")):
         role = file.parents[1].name
         if role not in _INTERNAL:
-            spec = yaml.load(file.read_text(), Loader=_LOADER)  # noqa: S506 - the C twin of the safe loader
+            spec = yaml.load(file.read_text(), Loader=_LOADER)  # noqa: S506 - the safe loader in C
             yield role, spec["argument_specs"]["main"].get("options", {})
 
 
@@ -35,8 +35,8 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class FilterModule:
-    """The filter by name."""
+    """The plugin."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Return what Ansible registers."""
+        """Return the filters by name."""
         return {"inventory_problems": inventory_problems}

@@ -9,10 +9,10 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import lazy
 
 
 class FilterModule:
-    """What Ansible asks for."""
+    """The plugin."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
+        """Return the filters by name."""
         return {
             "node_mode_plan": lazy("node_mode", "plan", plain=True),
             "node_mode_cards": lazy("node_mode", "cards_of", plain=True),

@@ -9,7 +9,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import package_vers
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """The plugin."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by name."""

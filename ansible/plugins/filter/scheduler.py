@@ -1,4 +1,4 @@
-"""Filters of the role scheduler_extender, over the renderer and the edit of static pods of gpushare."""
+"""Filters of the role scheduler_extender, over the renderer and the static pod edit of gpushare."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import lazy
 
 
 class FilterModule:
-    """What Ansible asks for."""
+    """The plugin."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
+        """Return the filters by name."""
         return {
             "scheduler_state": lazy("scheduler", "state_of", plain=True),
             "scheduler_install": lazy("scheduler", "install", plain=True),

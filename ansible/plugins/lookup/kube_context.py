@@ -15,11 +15,11 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import kube_context
 
 DOCUMENTATION = r"""
 name: kube_context
-short_description: The context of a kubeconfig that is named, or its only one
+short_description: Return the configured context of a kubeconfig, or its only one
 description:
-  - Returns the context's name, or an empty string where no kubeconfig is used, as inside of a cluster.
-  - Fails where several contexts could be meant. The current one is not taken, since it is the one that
-    somebody's last C(kubectl config use-context) was about.
+  - Returns the name of the context, or an empty string if no kubeconfig is used, for example in a pod.
+  - Fails if there are several contexts. The current one is not used, because it changes with every
+    C(kubectl config use-context).
 options:
   _terms:
     description: The kubeconfig. Empty means E(K8S_AUTH_KUBECONFIG), E(KUBECONFIG) or C(~/.kube/config).
@@ -29,7 +29,7 @@ options:
     type: str
     default: ""
   setting:
-    description: The variable that names the context, for messages.
+    description: The variable that sets the context, for messages.
     type: str
     required: true
 author:
@@ -51,32 +51,32 @@ _raw:
 
 
 class LookupModule(LookupBase):
-    """What Ansible looks for."""
+    """The plugin."""
 
     def run(self, terms: list[str], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the name of the context in a list of one."""
+        """Return a list with the name of the context."""
         del variables
-        named = terms[0] or os.environ.get("K8S_AUTH_KUBECONFIG", "")
-        asked = kwargs.get("context") or os.environ.get("K8S_AUTH_CONTEXT", "")
-        if not named and not asked and _is_elsewhere():
+        kubeconfig = terms[0] or os.environ.get("K8S_AUTH_KUBECONFIG", "")
+        context = kwargs.get("context") or os.environ.get("K8S_AUTH_CONTEXT", "")
+        if not kubeconfig and not context and _is_elsewhere():
             return [""]
         try:
-            listed, current = kube_context.contexts(_read(named))
-            where = named or os.environ.get("KUBECONFIG") or "~/.kube/config"
-            return [kube_context.choose(listed, current, asked, where, kwargs["setting"])]
+            listed, current = kube_context.contexts(_read(kubeconfig))
+            where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+            return [kube_context.choose(listed, current, context, where, kwargs["setting"])]
         except (OSError, yaml.YAMLError, kube_context.ContextError) as problem:
             raise AnsibleLookupError(str(problem)) from problem
 
 
 def _is_elsewhere() -> bool:
-    """Whether the modules of kubernetes.core take the cluster from somewhere else than a kubeconfig."""
+    """Return whether the modules of kubernetes.core use another source than a kubeconfig."""
     return any(name in os.environ for name in ("K8S_AUTH_HOST", "KUBERNETES_SERVICE_HOST"))
 
 
-def _read(named: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the documents in kubectl's order; only a file that was named must be there."""
-    usual = os.environ.get("KUBECONFIG", "~/.kube/config").split(os.pathsep)
-    paths = [Path(each).expanduser() for each in ([named] if named else usual)]
+def _read(kubeconfig: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the documents in the order of kubectl; only the file ``kubeconfig`` must exist."""
+    defaults = os.environ.get("KUBECONFIG", "~/.kube/config").split(os.pathsep)
+    paths = [Path(each).expanduser() for each in ([kubeconfig] if kubeconfig else defaults)]
     for path in paths:
-        if named or path.is_file():
+        if kubeconfig or path.is_file():
             yield yaml.safe_load(path.read_text()) or {}

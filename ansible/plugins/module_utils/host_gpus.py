@@ -1,7 +1,7 @@
-"""NVIDIA's cards on a host's PCI bus, and the driver that the kernel has for them.
+"""NVIDIA GPUs on the PCI bus of a host, and their driver in the kernel.
 
-Runs on the target: standard library only, Python 2.7 to 3.x. What does not belong here: which models
-are good for sharing, and what a driver's own tools say.
+Runs on the target: standard library only, Python 2.7 to 3.x. What does not belong here: which models are
+supported, and the output of nvidia-smi.
 
 PCI: https://www.kernel.org/doc/html/latest/PCI/sysfs-pci.html; names: https://pci-ids.ucw.cz.
 """
@@ -17,16 +17,16 @@ __metaclass__ = type
 VENDOR = "10de"
 _BUS = "sys/bus/pci/devices"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")
-"""VGA and 3D controllers. A card's audio, USB and NVSwitch functions are of other classes."""
+"""VGA and 3D controllers. Audio, USB and NVSwitch functions of a GPU have other classes."""
 _ID_FILES = ("usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids")
 
 
 def pci_gpus(root):
-    """Return the cards by slot: ``slot``, ``device`` (4 hex digits), ``name`` or None, ``driver`` or None.
+    """Return the GPUs by slot: ``slot``, ``device`` (4 hex digits), ``name`` or None, ``driver`` or None.
 
-    ``name`` is what the host's own list of PCI devices calls it, if it has one.
+    ``name`` is from the host's list of PCI devices, None if it has no list or an older one.
     """
-    slots = [slot for slot in names_in(root, _BUS) if _is_card(root, slot)]
+    slots = [slot for slot in names_in(root, _BUS) if _is_gpu(root, slot)]
     devices = dict((slot, _hex(root, slot, "device")) for slot in slots)
     names = device_names(root, set(devices.values())) if devices else {}
     return [
@@ -40,7 +40,7 @@ def pci_gpus(root):
     ]
 
 
-def _is_card(root, slot):
+def _is_gpu(root, slot):
     kind = (read_text(root, _BUS, slot, "class") or "").strip()
     return _hex(root, slot, "vendor") == VENDOR and kind.startswith(_DISPLAY_CLASSES)
 
@@ -57,7 +57,7 @@ def _driver(root, slot):
 
 
 def device_names(root, devices):
-    """Return names of NVIDIA's devices from pci.ids: ``GP102 [TITAN Xp]`` is ``TITAN Xp``."""
+    """Return device to name from pci.ids: ``GP102 [TITAN Xp]`` becomes ``TITAN Xp``."""
     text = next((text for text in (read_text(root, path) for path in _ID_FILES) if text), "")
     names = {}
     of_vendor = False
@@ -73,7 +73,7 @@ def device_names(root, devices):
 
 
 def kernel_driver(root):
-    """Return ``loaded``, the version of NVIDIA's module in the kernel or None, and ``nouveau``."""
+    """Return ``loaded``, the version of NVIDIA's module in the kernel or None, and ``nouveau``, a boolean."""
     version = read_text(root, "sys/module/nvidia/version")
     return {
         "loaded": version.strip() if version else None,

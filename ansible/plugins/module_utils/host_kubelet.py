@@ -1,8 +1,8 @@
-"""How the kubelet of a host is configured: flags, configuration files, and the state it keeps.
+"""Settings of the kubelet of a host, from its flags, configuration files and state file.
 
 Runs on the target: standard library only, Python 2.7 to 3.x. What does not belong here: versions and
-services, and whether a setting is good. The host has no YAML parser for sure, and none is needed:
-what is asked here are scalars at the top level of the file.
+services, and checks of settings. The host may have no YAML parser; the settings are scalars at the top level,
+which need none.
 
 Order of precedence: flags over drop-in files over the file,
 https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file/.
@@ -37,7 +37,7 @@ _SCALAR = re.compile(r"""^["']?(\w+)["']?[ \t]*:[ \t]*["']?([^"'#\s]+)["']?[ \t]
 def kubelet_settings(root, pid):
     """Return ``cpu_manager_policy``, ``cpu_manager_state``, ``runtime_endpoint``: text, or None if unset.
 
-    ``pid`` is the kubelet's process, 0 where none runs: then the flags that its unit would give it.
+    ``pid`` is the process of the kubelet; if it is 0, the flags are read from the files of its unit.
     """
     flags = _flags(root, pid)
     config = {}
@@ -64,12 +64,12 @@ def _words(text):
     try:
         return shlex.split(text)
     except ValueError:
-        # A quote that nothing closes; the kubelet's unit gets such text word by word, too.
+        # An unclosed quotation mark; the unit of the kubelet also splits such text at spaces.
         return text.split()
 
 
 def flag_values(words):
-    """Return what ``--flag=value`` and ``--flag value`` set."""
+    """Return flag to value, from ``--flag=value`` and ``--flag value``."""
     values = {}
     for word, following in zip(words, list(words[1:]) + [""]):
         if word.startswith("--"):

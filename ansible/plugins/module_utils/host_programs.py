@@ -1,8 +1,7 @@
-"""What programs and services of a host answer: versions, states, and what the card's tools see.
+"""Output of programs and services of a host: versions, states, and the GPUs that NVIDIA's tools report.
 
-Runs on the target: standard library only, Python 2.7 to 3.x. What does not belong here: files that
-they read. Nothing here changes a host. Every program gets a deadline, since those that talk to a
-broken driver may never end.
+Runs on the target: standard library only, Python 2.7 to 3.x. What does not belong here: settings files.
+Nothing here changes the host. Every program has a timeout, because it may hang in a broken driver.
 """
 
 from __future__ import absolute_import, division, print_function
@@ -12,13 +11,13 @@ import re
 
 __metaclass__ = type
 
-DEADLINE_S = 20
+TIMEOUT_S = 20
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
 VERSIONS = (
     ("containerd", ("containerd", "--version")),
     ("cri-dockerd", ("cri-dockerd", "--version")),
     ("cri-o", ("crio", "--version")),
-    # The daemon's: the command line tool is a package of its own, and often newer.
+    # The daemon: its command line tool is a separate package and often newer.
     ("docker", ("dockerd", "--version")),
     ("kubelet", ("kubelet", "--version")),
     ("nvidia-ctk", ("nvidia-ctk", "--version")),
@@ -29,69 +28,69 @@ UNITS = ("containerd", "cri-docker", "crio", "docker", "kubelet", "nvidia-persis
 
 
 class Programs:
-    """``find`` gives a program's path or None, ``run`` takes words and gives ``(status, out, err)``."""
+    """Runs programs. ``find`` returns a path or None; ``run`` returns ``(status, out, err)`` of a command."""
 
     def __init__(self, find, run):
         self._find = find
         self._run = run
 
     def versions(self):
-        """Return the version of each program in ``VERSIONS``, None where it is absent or says none."""
+        """Return the version of each program in ``VERSIONS``, None if it is absent or reports none."""
         return dict((name, self._version(command)) for name, command in VERSIONS)
 
     def _version(self, command):
-        status, out, _ = self.ask(*command)
+        status, out, _ = self.output(*command)
         found = _VERSION.search(out) if status == 0 else None
         return found.group(0) if found else None
 
     def units(self):
-        """Return ``state`` and ``pid`` (0 for none) of the units in ``UNITS`` that the host has."""
+        """Return ``state`` and ``pid`` (0 if none) of the units in ``UNITS`` that the host has."""
         command = ["systemctl", "show"]
         for name in _UNIT_FIELDS:
             command += ["-p", name]
         command += [name + ".service" for name in UNITS]
-        status, out, _ = self.ask(*command)
+        status, out, _ = self.output(*command)
         return parse_units(out) if status == 0 else {}
 
     def smi(self):
-        """Return ``version``, ``cards`` and ``error`` of nvidia-smi: what the driver itself says."""
-        status, out, err = self.ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+        """Return ``version``, ``cards`` (a number) and ``error`` of nvidia-smi."""
+        status, out, err = self.output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
         lines = [line.strip() for line in out.splitlines() if line.strip()]
         if status or not lines:
-            return {"version": None, "cards": 0, "error": brief(out, err) or "nvidia-smi said nothing"}
+            return {"version": None, "cards": 0, "error": brief(out, err) or "nvidia-smi printed nothing"}
         return {"version": lines[0], "cards": len(lines), "error": None}
 
     def docker(self):
-        """Return ``default`` and ``runtimes`` of the docker daemon that runs; None where none answers."""
+        """Return ``default`` and ``runtimes`` of the running docker daemon, None if it does not answer."""
         template = '{"default": {{json .DefaultRuntime}}, "runtimes": {{json .Runtimes}}}'
-        status, out, _ = self.ask("docker", "info", "--format", template)
+        status, out, _ = self.output("docker", "info", "--format", template)
         try:
-            said = json.loads(out) if status == 0 else None
-            return said and {"default": said["default"], "runtimes": sorted(said["runtimes"] or {})}
+            info = json.loads(out) if status == 0 else None
+            return info and {"default": info["default"], "runtimes": sorted(info["runtimes"] or {})}
         except (ValueError, KeyError, TypeError):
             return None
 
     def container_cli(self):
-        """Return ``cards`` and ``error`` of nvidia-container-cli: what a container would be given.
+        """Return ``cards`` (a number) and ``error`` of nvidia-container-cli, for GPUs in containers.
 
-        None where the program is not there: hosts that use CDI need none.
+        None without the program, which hosts with CDI do not need.
         """
         if not self._find("nvidia-container-cli"):
             return None
-        status, out, err = self.ask("nvidia-container-cli", "list")
+        status, out, err = self.output("nvidia-container-cli", "list")
         cards = [line for line in out.splitlines() if re.match(r"/dev/nvidia\d+$", line.strip())]
         return {"cards": len(cards), "error": brief(out, err) if status else None}
 
-    def ask(self, program, *words):
-        """Return status, output and errors; 127 where the program is not there, 124 past the deadline."""
+    def output(self, program, *words):
+        """Return status, output and errors; status 127 without the program, 124 after the timeout."""
         path = self._find(program)
         if not path:
             return 127, "", program + " is not installed"
-        return self._run(["timeout", "-k", "2", str(DEADLINE_S), path] + list(words))
+        return self._run(["timeout", "-k", "2", str(TIMEOUT_S), path] + list(words))
 
 
 def parse_units(text):
-    """Return the units in the blocks that ``systemctl show`` prints, those not found left out."""
+    """Return the units in the output of ``systemctl show``, without those that do not exist."""
     units = {}
     for block in text.strip().split("\n\n"):
         fields = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
@@ -102,6 +101,6 @@ def parse_units(text):
 
 
 def brief(out, err):
-    """Return the first line that a failed program said, cut to what a table takes."""
+    """Return the first line of the output of a failed program, at most 200 characters."""
     lines = [line.strip() for line in (err + "\n" + out).splitlines() if line.strip()]
     return lines[0][:200] if lines else ""

@@ -1,7 +1,7 @@
-"""What the files of container runtimes and of NVIDIA's toolkit say about cards in containers.
+"""Settings of container runtimes and of NVIDIA's toolkit for GPUs in containers, from their files.
 
-Runs on the target: standard library only, Python 2.7 to 3.x, so TOML is read by what is asked of it:
-the head of a table, and a boolean at the top level. What does not belong here: daemons' answers.
+Runs on the target: standard library only, Python 2.7 to 3.x. Without a TOML parser, only table headers and
+booleans at the top level are read. What does not belong here: answers of daemons.
 """
 
 from __future__ import absolute_import, division, print_function
@@ -27,13 +27,13 @@ _NVIDIA_TABLE = re.compile(r"""^[ \t]*\[[^\]#]*\bruntimes\.["']?nvidia["']?\][ \
 
 
 def toolkit_settings(root):
-    """Return the two switches of the toolkit as booleans, None where a line is absent or a comment."""
+    """Return the two settings of the toolkit as booleans, None if a line is absent or a comment."""
     text = read_text(root, TOOLKIT_CONFIG) or ""
     return {name: top_level_boolean(text, key) for name, key in TOOLKIT_SETTINGS.items()}
 
 
 def top_level_boolean(text, key):
-    """Return a boolean that TOML text sets before its first table, or None."""
+    """Return the boolean ``key`` before the first table of TOML text, or None."""
     for line in map(type(text).strip, text.splitlines()):
         if line.startswith("["):
             return None
@@ -45,7 +45,7 @@ def top_level_boolean(text, key):
 
 
 def nvidia_in_files(root):
-    """Return which runtimes' files name NVIDIA's runtime, and ``cdi``: whether a CDI description exists."""
+    """Return runtime to whether its files have NVIDIA's runtime, and ``cdi``: whether a CDI file exists."""
     found = {name: _in_toml(root, *paths) for name, paths in _TOML.items()}
     found["docker"] = _in_daemon_json(read_text(root, "etc/docker/daemon.json"))
     found["cdi"] = any(

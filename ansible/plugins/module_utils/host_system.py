@@ -1,8 +1,8 @@
-"""What a host's files say of its system, kernel, disk and control groups.
+"""System, kernel, disks and cgroups of a host, from its files.
 
-Runs on the target, so the standard library only, and Python 2.7 to 3.x: the oldest systems that are
-looked at bring nothing newer. What does not belong here: cards, programs, and any judgement. Every
-function takes ``root``, the folder that stands for ``/``; a file that is not there is an answer.
+Runs on the target: standard library only, Python 2.7 to 3.x, because the oldest supported systems have
+nothing newer. What does not belong here: GPUs, programs and checks. Every function takes ``root``, the folder
+to use as ``/``; missing files are no errors.
 """
 
 from __future__ import absolute_import, division, print_function
@@ -17,7 +17,7 @@ _HEADERS = ("lib/modules/{0}/build", "usr/src/linux-headers-{0}", "usr/src/kerne
 
 
 def read_text(*parts):
-    """Return the text of a file, or None where it cannot be read."""
+    """Return the text of a file, or None if it cannot be read."""
     try:
         with io.open(os.path.join(*parts), encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -26,7 +26,7 @@ def read_text(*parts):
 
 
 def names_in(*parts):
-    """Return the sorted names in a folder; none where it cannot be read."""
+    """Return the sorted names in a folder, an empty list if it cannot be read."""
     try:
         return sorted(os.listdir(os.path.join(*parts)))
     except OSError:
@@ -34,15 +34,15 @@ def names_in(*parts):
 
 
 def assignments(text):
-    """Return the ``KEY=value`` lines of a file that shells read, quotes taken off."""
+    """Return the ``KEY=value`` lines of shell syntax, without quotation marks."""
     pairs = (line.split("=", 1) for line in (text or "").splitlines() if "=" in line and line[:1] != "#")
     return dict((key.strip(), value.strip().strip("\"'")) for key, value in pairs)
 
 
 def operating_system(root):
-    """Return ``id``, ``version`` and ``name``, of os-release(5).
+    """Return ``id``, ``version`` and ``name`` from os-release(5).
 
-    CentOS 7 says ``7`` there and the whole version in /etc/centos-release.
+    CentOS 7 has ``7`` there and the full version in /etc/centos-release.
     """
     release = assignments(read_text(root, "etc/os-release") or read_text(root, "usr/lib/os-release"))
     version = release.get("VERSION_ID", "")
@@ -53,29 +53,29 @@ def operating_system(root):
 
 
 def kernel(root, release):
-    """Return ``release`` and whether headers are there that modules can be built with."""
-    # A link to a removed tree is no tree: exists() follows it.
+    """Return ``release`` and ``headers``: whether kernel modules can be built."""
+    # exists() follows links, so a link to a removed tree does not count.
     headers = any(os.path.exists(os.path.join(root, path.format(release))) for path in _HEADERS)
     return {"release": release, "headers": headers}
 
 
 def disk(root, paths):
-    """Return free and total MiB for each path, of the file system that it is, or will be, on."""
+    """Return path to free and total MiB of its file system; a path may not exist yet."""
     return dict((path, _space(os.path.join(root, path.lstrip("/")))) for path in paths)
 
 
 def _space(path):
     while not os.path.exists(path):
         path = os.path.dirname(path)
-    room = os.statvfs(path)
+    stat = os.statvfs(path)
     return {
-        "free_mib": room.f_bavail * room.f_frsize // MIB,
-        "size_mib": room.f_blocks * room.f_frsize // MIB,
+        "free_mib": stat.f_bavail * stat.f_frsize // MIB,
+        "size_mib": stat.f_blocks * stat.f_frsize // MIB,
     }
 
 
 def cgroup_version(root):
-    """Return ``v2``, ``v1``, ``hybrid`` (controllers in v1, v2 mounted beside them) or ``none``."""
+    """Return ``v2``, ``v1``, ``hybrid`` (controllers in v1, v2 also mounted) or ``none``."""
     top = os.path.join(root, "sys/fs/cgroup")
     if os.path.exists(os.path.join(top, "cgroup.controllers")):
         return "v2"

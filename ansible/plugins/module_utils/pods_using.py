@@ -1,4 +1,4 @@
-"""Which pods of a node must go before what they use goes, and which cannot be sent away. Pure."""
+"""Selects the pods of a node to evict before their resources change. Pure."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -8,11 +8,11 @@ _MIRROR = "kubernetes.io/config.mirror"
 _OVER = ("Succeeded", "Failed")
 
 
-def sorted_out(pods, resources):
-    """Return the pods that use one of the resources, or all where none is named: ``go``, ``bare``, ``stay``.
+def classify(pods, resources):
+    """Return the pods that use one of the resources, or all without resources: ``go``, ``bare``, ``stay``.
 
-    Nobody makes ``bare`` pods again. The kubelet runs those that ``stay`` whatever happens, static ones, or
-    a DaemonSet makes them again at once.
+    Pods in ``go`` are recreated by a controller, ``bare`` pods are not. ``stay`` are static pods, which the
+    kubelet runs in any case, and pods of DaemonSets, which are recreated on the node at once.
     """
     found = {"go": [], "bare": [], "stay": []}
     for pod in pods:
@@ -22,23 +22,23 @@ def sorted_out(pods, resources):
 
 
 def uses(pod, resources):
-    """Whether a container of any kind asks for one of the resources."""
+    """Return whether a container or init container requests one of the resources."""
     spec = pod["spec"]
     for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
-        asked = container.get("resources") or {}
+        resources_of = container.get("resources") or {}
         for part in ("limits", "requests"):
-            if any(name in resources for name in asked.get(part) or {}):
+            if any(name in resources for name in resources_of.get(part) or {}):
                 return True
     return False
 
 
 def with_emptydir(pods):
-    """Return the pods that lose the data of an emptyDir when they go."""
+    """Return the pods with an emptyDir, whose data an eviction deletes."""
     return [pod for pod in pods if any("emptyDir" in each for each in pod["spec"].get("volumes") or [])]
 
 
 def full_name(pod):
-    """Of the form ``namespace/name``."""
+    """Return ``namespace/name``."""
     return "{0}/{1}".format(pod["metadata"]["namespace"], pod["metadata"]["name"])
 
 

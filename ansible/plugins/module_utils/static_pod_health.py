@@ -1,4 +1,4 @@
-"""The processes of a static pod as the host sees them, and what its containers wrote last.
+"""Processes of a static pod on the host, and the last lines of its log.
 
 Runs on the target: standard library only, Python 2.7 to 3.x. What does not belong here: waiting and HTTP
 (the module static_pod_health).
@@ -13,14 +13,14 @@ import io
 import os
 
 _START_TIME = 19
-"""Of /proc/PID/stat, counted from behind the program's name, which may have blanks."""
+"""Index in /proc/PID/stat, counted after the program name, which may contain spaces."""
 _LINES = 8
 
 
 def processes(program, argument="", proc="/proc"):
-    """The processes of a program whose command line has that argument, as ``PID@START``, oldest first.
+    """Return the processes of a program with that argument, as ``PID@START``, oldest first.
 
-    The start is in ticks since boot, so that no later process is ever taken for an earlier one.
+    START is in clock ticks since boot and distinguishes processes with a reused PID.
     """
     found = []
     for folder in glob.glob(os.path.join(proc, "[0-9]*")):
@@ -28,21 +28,21 @@ def processes(program, argument="", proc="/proc"):
         if os.path.basename(words[0]) != program or (argument and argument not in words):
             continue
         fields = _read(os.path.join(folder, "stat")).rpartition(")")[2].split()
-        # A process that ends while it is read, or that nobody has waited for yet.
+        # Skip a process that exits meanwhile, and a zombie.
         if len(fields) > _START_TIME and fields[0] != "Z":
             found.append((int(fields[_START_TIME]), os.path.basename(folder)))
     return ["{0}@{1}".format(pid, start) for start, pid in sorted(found)]
 
 
-def last_words(pattern):
-    """The last lines of the newest log file, without the columns that the container runtime adds."""
+def last_lines(pattern):
+    """Return the last lines of the newest log file, without the columns of the container runtime."""
     files = sorted(glob.glob(pattern), key=os.path.getmtime)
     lines = _read(files[-1]).splitlines() if files else []
     return [_message(line) for line in lines[-_LINES:]]
 
 
 def _message(line):
-    """Of ``2026-01-01T00:00:00.0Z stderr F message``."""
+    """Return the message of ``2026-01-01T00:00:00.0Z stderr F message``."""
     stream, _, rest = line.partition(" ")[2].partition(" ")
     return rest.partition(" ")[2] if stream in ("stdout", "stderr") else line
 

@@ -84,8 +84,8 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import An
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
 from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import (
+    classify,
     full_name,
-    sorted_out,
     with_emptydir,
 )
 
@@ -96,8 +96,14 @@ except ImportError:
     # AnsibleK8SModule reports this.
     ApiException = Exception
 
-_BARE = "nobody makes these pods of node {0} again: {1}; delete them, or evict them by force"
-_LOSSY = "these pods of node {0} lose the data of an emptyDir: {1}; delete them first, or allow that"
+_BARE = (
+    "these pods of node {0} have no controller and would not be recreated: {1}; delete them, or evict them "
+    "with force"
+)
+_LOSSY = (
+    "the eviction of these pods of node {0} would delete the data of an emptyDir: {1}; delete them first, or "
+    "set delete_emptydir_data"
+)
 _POLL_S = 0.5
 _NOT_FOUND, _TOO_MANY = 404, 429
 _EVICTION_V1 = 22
@@ -161,7 +167,7 @@ class Evictor:
 def drain(module, evictor):
     """Evict the selected pods; fail if one of them cannot be evicted."""
     params = module.params
-    found = sorted_out(evictor.pods(), params["resources"])
+    found = classify(evictor.pods(), params["resources"])
     left = [full_name(pod) for pod in found["stay"]]
     pods = found["go"] + found["bare"]
     if found["bare"] and not params["force"]:
@@ -170,13 +176,13 @@ def drain(module, evictor):
         refuse(module, with_emptydir(pods), _LOSSY)
     rest = [] if module.check_mode else evictor.run(pods, params["wait_s"])
     if rest:
-        told = [
-            "{0} ({1})".format(full_name(pod), evictor.refusals.get(pod["metadata"]["uid"], "still ends"))
+        reasons = [
+            "{0} ({1})".format(full_name(pod), evictor.refusals.get(pod["metadata"]["uid"], "terminating"))
             for pod in rest
         ]
         module.fail_json(
             msg="these pods of node {0} are not gone after {1} s: {2}".format(
-                params["node"], params["wait_s"], "; ".join(told)
+                params["node"], params["wait_s"], "; ".join(reasons)
             )
         )
     module.exit_json(changed=bool(pods), evicted=[full_name(pod) for pod in pods], left=left)
@@ -202,7 +208,7 @@ def main():
         client = get_api_client(module)
         drain(module, Evictor(client.client.client, module.params["node"]))
     except (ApiException, CoreException) as error:
-        module.fail_json(msg="the API of the cluster refuses: {0}".format(error))
+        module.fail_json(msg="the API server returned an error: {0}".format(error))
 
 
 if __name__ == "__main__":

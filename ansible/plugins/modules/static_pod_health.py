@@ -88,7 +88,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.text.converters import to_native
 from ansible.module_utils.urls import open_url
 
-from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import last_words, processes
+from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import last_lines, processes
 
 _POLL_S = 0.5
 _ANSWER_S = 5
@@ -98,7 +98,7 @@ def answer(url):
     """Return "" if the answer is 200, else the problem."""
     try:
         open_url(url, validate_certs=False, timeout=_ANSWER_S, use_proxy=False)
-    except Exception as error:  # noqa: BLE001 - what a starting server does has many names in two Pythons
+    except Exception as error:  # noqa: BLE001 - the error classes differ between Python versions
         return "{0}: {1}".format(url, to_native(error))
     return ""
 
@@ -116,31 +116,31 @@ def first_problem(urls):
     return ""
 
 
-def look(params):
+def check(params):
     """Return the new processes and the problem."""
     found = processes(params["program"], params["argument"])
     current = [each for each in found if each not in params["replaced"]]
     if current:
         return current, first_problem(params["urls"])
     if found:
-        return [], "the process {0} from before still runs".format(", ".join(found))
+        return [], "the previous process {0} is still running".format(", ".join(found))
     wanted = " with {0}".format(params["argument"]) if params["argument"] else ""
-    return [], "no process {0}{1} runs".format(params["program"], wanted)
+    return [], "no process {0}{1} is running".format(params["program"], wanted)
 
 
 def wait(params):
     """Return processes and problem after at most wait_s seconds, earlier if healthy for settle_s."""
     deadline = time.time() + params["wait_s"]
-    well, since = [], 0.0
+    healthy, since = [], 0.0
     while True:
-        found, problem = look(params)
+        found, problem = check(params)
         now = time.time()
-        if problem or found != well:
-            well, since = ([] if problem else found), now
+        if problem or found != healthy:
+            healthy, since = ([] if problem else found), now
         elif now - since >= params["settle_s"]:
             return found, ""
         if now >= deadline:
-            return found, problem or "it was not well for {0} s in a row".format(params["settle_s"])
+            return found, problem or "it was not healthy for {0} s in a row".format(params["settle_s"])
         time.sleep(_POLL_S)
 
 
@@ -159,12 +159,12 @@ def main():
         supports_check_mode=True,
     )
     params = module.params
-    found, problem = wait(params) if params["wait_s"] else look(params)
-    log = last_words(params["logs"]) if problem else []
+    found, problem = wait(params) if params["wait_s"] else check(params)
+    log = last_lines(params["logs"]) if problem else []
     result = dict(processes=found, healthy=not problem, why=problem, log=log)
     if problem and params["wait_s"]:
-        told = "{0} is not well after {1} s: {2}".format(params["program"], params["wait_s"], problem)
-        module.fail_json(msg=told, **result)
+        message = "{0} is not healthy after {1} s: {2}".format(params["program"], params["wait_s"], problem)
+        module.fail_json(msg=message, **result)
     module.exit_json(changed=False, **result)
 
 

@@ -43,7 +43,7 @@ def parse(text: str, kind: str, path: str) -> Table:
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise ConfigTextError(f"{path}:1:1: a table of settings is needed, not {type(data).__name__}")
+        raise ConfigTextError(f"{path}:1:1: a table of settings is required, not {type(data).__name__}")
     return data
 
 
@@ -92,7 +92,7 @@ def _format(kind: str) -> _Format:
     try:
         return _FORMATS[kind]
     except KeyError:
-        raise ConfigTextError(f"{kind!r} is no format: use one of {', '.join(_FORMATS)}") from None
+        raise ConfigTextError(f"{kind!r} is not a format: use one of {', '.join(_FORMATS)}") from None
 
 
 def _read_json(text: str, path: str) -> Any:
@@ -150,8 +150,8 @@ def _read_yaml(text: str, path: str) -> Any:
         return yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        place = f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
-        raise ConfigTextError(f"{path}:{place}: {error.problem}") from error
+        position = f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
+        raise ConfigTextError(f"{path}:{position}: {error.problem}") from error
     except yaml.YAMLError as error:
         raise ConfigTextError(f"{path}:1:1: {error}") from error
 

@@ -49,8 +49,8 @@ def _version(config: Mapping[str, Any], release: str, path: str) -> int:
     if version is None and not config.get("plugins"):
         return 3 if _numbers(release) >= _FIRST_V3 else 2
     raise ConfigTextError(
-        f"{path}: version is {1 if version is None else version}, known are 2 and 3: write it anew with"
-        f" `containerd config migrate`"
+        f"{path}: version is {1 if version is None else version}, supported are 2 and 3: convert it "
+        "with `containerd config migrate`"
     )
 
 

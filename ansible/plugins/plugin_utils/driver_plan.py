@@ -17,25 +17,25 @@ Object = dict[str, Any]
 _OF_NVIDIA: Final = re.compile(r"nvidia|^cuda-drivers|^libcuda")
 
 
-def plan(found: Object, asked: Object) -> Object:
+def plan(found: Object, requested: Object) -> Object:
     """Plan the driver of a host.
 
     ``found`` has versions, "" for none: ``installed`` (the driver package), ``loaded`` (in the kernel) and
     ``on_disk`` (what modprobe would load); ``packages`` from package_facts of Ansible; and the
-    booleans ``nouveau`` (it uses the GPUs) and ``reboot_due`` (of an earlier change). ``asked`` has the
+    booleans ``nouveau`` (it uses the GPUs) and ``reboot_due`` (of an earlier change). ``requested`` has the
     version ``target`` and ``reboot``, whether the host may reboot.
 
     Returns ``changes``, whether packages change; ``needs_reboot``; ``out_of_service``, whether this run
     reboots the host; ``reasons`` of a reboot; and ``refusal``, why the run must stop, "" if it may continue.
     """
-    reasons = list(_reasons(found, asked["target"]))
-    changes = found["installed"] != asked["target"]
+    reasons = list(_reasons(found, requested["target"]))
+    changes = found["installed"] != requested["target"]
     return {
         "changes": changes,
         "needs_reboot": bool(reasons),
-        "out_of_service": bool(reasons) and asked["reboot"],
+        "out_of_service": bool(reasons) and requested["reboot"],
         "reasons": reasons,
-        "refusal": _foreign(found) or _unasked(found, asked, changes=changes),
+        "refusal": _foreign(found) or _not_allowed(found, requested, changes=changes),
     }
 
 
@@ -50,8 +50,8 @@ def announcement(nodes: Mapping[str, Object], refusals: Mapping[str, str], total
     lines = [
         f"This run takes {0 if refusals else len(leaving)} of {total} GPU nodes out of service.",
         *([] if refusals else _listed("leaves service", leaving)),
-        *_listed("waits for a reboot, which nvidia_driver_reboot: false leaves to you", waiting),
-        *(["It stops before anything is changed:"] if refusals else []),
+        *_listed("needs a reboot, and nvidia_driver_reboot is false", waiting),
+        *(["It stops before any change:"] if refusals else []),
         *refusals.values(),
     ]
     return "\n".join(lines)
@@ -63,20 +63,20 @@ def _listed(what: str, nodes: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _reasons(found: Object, target: str) -> Iterator[str]:
-    """Reasons for a reboot to load ``target``. A first driver can be loaded without."""
+    """Yield reasons for a reboot to load ``target``. A first driver needs none."""
     present = _present(found)
     if present not in ("", target):
         yield f"driver {present} becomes {target}"
     elif found["loaded"] not in ("", target):
         yield f"driver {found['loaded']} is loaded, {target} is installed"
     elif found["reboot_due"]:
-        yield f"a reboot for driver {target} is due"
+        yield f"driver {target} needs a reboot"
     if found["nouveau"]:
-        yield "nouveau has the cards"
+        yield "nouveau uses the GPUs"
 
 
 def _present(found: Object) -> str:
-    """The driver that a change of packages would replace, from any source."""
+    """Return the driver that a change of packages would replace, from any source."""
     version: str = found["installed"] or found["loaded"] or found["on_disk"]
     return version
 
@@ -85,26 +85,28 @@ def _foreign(found: Object) -> str:
     present = _present(found)
     if found["installed"] or not present or present in _packaged(found["packages"]):
         return ""
-    where = "loaded" if found["loaded"] else "on the disk"
+    where = "loaded" if found["loaded"] else "on disk"
     return (
-        f"driver {present} is {where}, and no package of this host has it (a cloud image, the driver "
-        "container of the GPU Operator, an installer): packages would mix with it, so nothing was touched. "
-        "Leave the driver alone with --skip-tags nvidia_driver, or remove it, reboot, and run again"
+        f"driver {present} is {where}, but not from a package of this host (its source may be a cloud image, "
+        "the driver container of the GPU Operator or an installer). Packages would conflict with it, so "
+        "nothing was changed. Keep this driver with --skip-tags nvidia_driver, or remove it, reboot and run "
+        "again"
     )
 
 
 def _packaged(packages: Mapping[str, Sequence[Object]]) -> set[str]:
-    """The versions of all NVIDIA packages; their names differ too much between repositories to list them."""
+    """Return the versions of all NVIDIA packages; their names differ between repositories."""
     named = (entries for name, entries in packages.items() if _OF_NVIDIA.search(name))
     return {upstream(str(entry["version"])) for entries in named for entry in entries}
 
 
-def _unasked(found: Object, asked: Object, *, changes: bool) -> str:
+def _not_allowed(found: Object, requested: Object, *, changes: bool) -> str:
     present = _present(found)
-    if asked["reboot"] or not changes or present in ("", asked["target"]):
+    if requested["reboot"] or not changes or present in ("", requested["target"]):
         return ""
     return (
-        f"{present} is installed and {asked['target']} is asked for. Another driver needs a reboot, and "
-        "nvidia_driver_reboot is false, so nothing was touched. Playbook upgrade_driver drains, changes, "
-        f"reboots and returns one node after the other; nvidia_driver_version: {present} keeps the driver"
+        f"{present} is installed and {requested['target']} is requested. A change of the driver needs a "
+        "reboot, and nvidia_driver_reboot is false, so nothing was changed. Playbook upgrade_driver drains "
+        "the node, changes the driver, reboots and uncordons, one node at a time; "
+        f"nvidia_driver_version: {present} keeps the driver"
     )

@@ -18,15 +18,15 @@ OF_PLAYBOOKS: Final[Options] = {
 }
 """Variables of playbooks rather than of roles."""
 OTHER_NAMES: Final[Mapping[str, str]] = {
-    "nvidia_driver_branch": "nvidia_driver_version, which takes a branch too",
+    "nvidia_driver_branch": "nvidia_driver_version, which also accepts a branch",
     "nvidia_driver_package_version": "nvidia_driver_version",
     "nvidia_driver_persistence_mode_on": "nvidia_driver_persistence",
-    "nvidia_driver_skip_reboot": "nvidia_driver_reboot, which says the opposite",
+    "nvidia_driver_skip_reboot": "nvidia_driver_reboot, which has the opposite meaning",
 }
-"""Variables of NVIDIA's role for the driver, which many inventories have, and ours."""
+"""Variables of NVIDIA's driver role, which many inventories have, to those of this collection."""
 _CLOSE: Final = 0.87
 _SHOWN: Final = 3
-_WANTED: Final[Mapping[str, tuple[type, ...]]] = {
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "bool": (bool,),
     "dict": (Mapping,),
     "float": (int, float),
@@ -34,13 +34,13 @@ _WANTED: Final[Mapping[str, tuple[type, ...]]] = {
     "list": (list, tuple),
     "str": (str, int),
 }
-_SAID: Final[Mapping[str, str]] = {
+_FIXES: Final[Mapping[str, str]] = {
     "bool": "write true or false without quotes (on the command line: -e '{{\"{name}\": true}}')",
     "dict": "write a mapping",
     "float": "write a number without quotes",
     "int": "write a whole number without quotes",
     "list": "write a list, also for one element",
-    "str": "put it in quotes, so that it is taken as it is written",
+    "str": "put it in quotes, so that YAML keeps it as a string",
 }
 
 
@@ -74,7 +74,7 @@ def _of_groups(groups: Mapping[str, Sequence[str]], wanted: Iterable[str]) -> It
             continue
         others = [group for group in groups if group not in ("all", "ungrouped", name)]
         close = get_close_matches(name, others, n=1)
-        hint = f", or did you mean {name} where it says {close[0]}?" if close else ""
+        hint = f", or rename group {close[0]} if it is misspelt" if close else ""
         yield f"group {name} has no hosts: name at least one in the inventory{hint}"
 
 
@@ -84,7 +84,7 @@ def _of_host(values: Mapping[str, Any], known: Options, prefixes: tuple[str, ...
         if name in known:
             yield from _of_value(name, values[name], known[name])
         elif other := OTHER_NAMES.get(name):
-            yield f"variable {name} is none of this collection: use {other}"
+            yield f"variable {name} does not belong to this collection: use {other}"
         elif fault := _of_name(name, known, prefixes):
             yield fault
 
@@ -94,17 +94,19 @@ def _of_name(name: str, known: Options, prefixes: tuple[str, ...]) -> str:
     if close:
         return f"variable {name} is unknown: did you mean {close[0]}?"
     role = next((prefix for prefix in prefixes if name.startswith(f"{prefix}_")), "")
-    return f"variable {name} is unknown: ansible/roles/{role}/README.md lists the role's" if role else ""
+    return (
+        f"variable {name} is unknown: ansible/roles/{role}/README.md lists those of the role" if role else ""
+    )
 
 
 def _of_value(name: str, value: Any, option: Mapping[str, Any]) -> Iterator[str]:
     kind = option.get("type", "str")
-    if kind not in _WANTED or value is None or _is_later(value):
+    if kind not in _TYPES or value is None or _is_later(value):
         return
-    if not isinstance(value, _WANTED[kind]) or (isinstance(value, bool) and kind != "bool"):
-        given = "a string" if isinstance(value, str) else f"a {type(value).__name__}"
-        said = _SAID[kind].format(name=name)
-        yield f"variable {name} is {given}, {value!s:.60}, where a {kind} is wanted: {said}"
+    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
+        found = "a string" if isinstance(value, str) else f"a {type(value).__name__}"
+        fix = _FIXES[kind].format(name=name)
+        yield f"variable {name} is {found} ({value!s:.60}), but its type is {kind}: {fix}"
     elif (choices := option.get("choices")) and value not in choices:
         yield f"variable {name} is {value!s:.60}: use one of {', '.join(map(str, choices))}"
 

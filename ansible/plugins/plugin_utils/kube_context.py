@@ -20,21 +20,23 @@ def contexts(documents: Iterable[Mapping[str, Any]]) -> tuple[list[str], str]:
     return list(dict.fromkeys(names)), current
 
 
-def choose(names: Sequence[str], current: str, asked: str, where: str, setting: str) -> str:
+def choose(names: Sequence[str], current: str, requested: str, where: str, setting: str) -> str:
     """Return the context to use, "" if there is none; ``where`` and ``setting`` are for messages.
 
     Of several contexts the current one is not used, because it changes with every ``kubectl config
     use-context``. Raises ContextError.
     """
-    if asked and asked not in names:
-        raise ContextError(f'{setting} is "{asked}", which {where} does not have: use one of {_list(names)}')
-    if not asked and len(names) > 1:
+    if requested and requested not in names:
+        raise ContextError(
+            f'{setting} is "{requested}", which {where} does not have: use one of {_list(names)}'
+        )
+    if not requested and len(names) > 1:
         raise ContextError(
             f"{setting} is empty, and {where} has several contexts: {_list(names)} (current: "
-            f"{current or 'none'}). Name the one of this inventory's cluster, in {setting} or for all "
-            "roles in cluster_context"
+            f"{current or 'none'}). Set {setting}, or cluster_context for all roles, to the context of this "
+            "inventory's cluster"
         )
-    return asked or (names[0] if names else "")
+    return requested or (names[0] if names else "")
 
 
 def _list(names: Sequence[str]) -> str:

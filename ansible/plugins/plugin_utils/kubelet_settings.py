@@ -20,13 +20,13 @@ _NEEDS: Final = {
 """Settings that the kubelet does not accept with that value of another setting."""
 
 
-def changes(current: Settings, asked: Settings) -> dict[str, Any]:
+def changes(current: Settings, requested: Settings) -> dict[str, Any]:
     """Return what to merge into ``current``; None removes a setting.
 
-    An empty value in ``asked`` keeps the setting, and so does the current or default value. A policy that is
-    turned off also removes its options.
+    An empty value in ``requested`` keeps the setting, and so does the current or default value. A policy that
+    is turned off also removes its options.
     """
-    wanted = {key: value for key, value in asked.items() if value}
+    wanted = {key: value for key, value in requested.items() if value}
     set_ = {key: value for key, value in wanted.items() if value != current.get(key, DEFAULTS.get(key))}
     gone = [key for key, (policy, off) in _NEEDS.items() if wanted.get(policy) == off and key in current]
     return {**dict.fromkeys(gone), **set_}

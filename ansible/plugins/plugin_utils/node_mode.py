@@ -36,7 +36,7 @@ _SMI_LINE = re.compile(r"(?P<model>.+), (?P<mib>\d+)")
 
 
 def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
-    """How to bring a node to ``wanted``: ``mode``, ``keys``, ``schedule``, ``placement``, ``labels``, taints.
+    """Plan the changes of a node for ``wanted``, the variables of the role without their prefix.
 
     Returns ``switches``, whether GPU pods must be evicted first, the patches ``close``, ``reopen`` (if the
     eviction fails) and ``finish``, each empty if there is nothing to do, and the ``resources`` of GPU pods.
@@ -55,7 +55,7 @@ def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
 
 
 def cards_of(smi: str) -> list[Object]:
-    """GPUs from the CSV output of nvidia-smi (name, MiB); other lines are ignored."""
+    """Return ``model`` and ``mib`` of the GPUs in the CSV output of nvidia-smi; other lines are ignored."""
     found = (_SMI_LINE.fullmatch(line.strip()) for line in smi.splitlines())
     return [{"model": each["model"], "mib": int(each["mib"])} for each in found if each]
 
@@ -78,13 +78,13 @@ def _without_empty(**parts: Object) -> Object:
 
 
 def _shares(labels: dict[str, str]) -> bool:
-    """Whether the node shares; a node without mode labels has whole GPUs."""
+    """Return whether the node shares its GPUs; a node without mode labels has whole GPUs."""
     labelled = any(key in labels for key in (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE))
     return labelled and mode_of(labels)[1] is None
 
 
 def _mode_labels(wanted: Object) -> dict[str, str | None]:
-    """The three mode labels; unused ones are removed, so that no label contradicts another."""
+    """Return the three mode labels; unused ones are removed, so that no label contradicts another."""
     share = wanted["mode"] == "share"
     values = {
         LABEL_GPUSHARE: str(share).lower(),
@@ -96,7 +96,7 @@ def _mode_labels(wanted: Object) -> dict[str, str | None]:
 
 
 def _card_labels(node: Object, cards: list[Object]) -> dict[str, str | None]:
-    """Labels as in ACK, from the first GPU; empty if the node agent publishes the GPUs."""
+    """Return the labels of ACK, from the first GPU; empty if the node agent publishes the GPUs."""
     if not cards or ANN_CARDS in _metadata(node, "annotations"):
         return {}
     first = cards[0]
@@ -105,7 +105,7 @@ def _card_labels(node: Object, cards: list[Object]) -> dict[str, str | None]:
 
 
 def _taints(shown: list[Object], wanted: Object) -> list[Object] | None:
-    """The complete list of taints of the node; None if it does not change."""
+    """Return the complete list of taints of the node, None if it does not change."""
     keys = {(each["key"], each["effect"]) for each in wanted["taints"]}
     kept = [
         each

@@ -25,12 +25,12 @@ def not_this_machine(node: Object, host: Mapping[str, str], cluster: str) -> str
     pairs = [(title, info.get(key) or "", host.get(key) or "") for title, key in _IDS]
     known = [each for each in pairs if each[1] and each[2]]
     differing = [each for each in known if each[1].lower() != each[2].lower()]
-    told = "; ".join(
+    ids = "; ".join(
         f"{title} {there or 'unknown'} there, {here or 'unknown'} here" for title, there, here in pairs
     )
     if differing:
-        return f"node {name} of {cluster} is another machine than this host: {told}"
-    return "" if known else f"node {name} of {cluster} cannot be compared with this host: {told}"
+        return f"node {name} of {cluster} is another machine than this host: {ids}"
+    return "" if known else f"node {name} of {cluster} cannot be compared with this host: {ids}"
 
 
 def is_cordoned(node: Object) -> bool:

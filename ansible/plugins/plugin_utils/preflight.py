@@ -31,12 +31,12 @@ _OLDEST_KUBERNETES: Final = (1, 16)
 _NO_DOCKERSHIM: Final = (1, 24)
 _NO_CGROUP_V1: Final = (1, 35)
 _OLDEST_DOCKER: Final = (19, 3, 5)
-_KNOWS_CGROUP_V2: Final = {"docker": (20, 10), "containerd": (1, 4), "cri-o": (1, 20)}
+_FIRST_CGROUP_V2: Final = {"docker": (20, 10), "containerd": (1, 4), "cri-o": (1, 20)}
 _MIB_PER_GIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Requirements:
     """Requirements: the variables of the role preflight, without their prefix."""
 
     node: str
@@ -51,33 +51,33 @@ class Terms:
     kubernetes_version: str
 
 
-def checks(report: Document, terms: Terms) -> list[Check]:
+def checks(report: Document, required: Requirements) -> list[Check]:
     """Return every check of a host, in the order of the table's columns."""
     of_all = (_system, _python, _kernel, _disk, _cgroup, _runtime, _kubelet)
-    of_cards = () if terms.node == "plain" else (_cards, _driver)
-    of_sharing = (_cpu_policy,) if terms.node == "share" else ()
-    return [judge(report, terms) for judge in (*of_all, *of_cards, *of_sharing)]
+    of_gpus = () if required.node == "plain" else (_cards, _driver)
+    of_sharing = (_cpu_policy,) if required.node == "share" else ()
+    return [judge(report, required) for judge in (*of_all, *of_gpus, *of_sharing)]
 
 
-def _system(report: Document, terms: Terms) -> Check:
+def _system(report: Document, required: Requirements) -> Check:
     system = report["os"]
     name = f"{system['id']} {system['version']}".strip()
-    if _is_among(system, terms.supported_os):
+    if _is_among(system, required.supported_os):
         return Check("system", Level.OK, name)
-    if _is_among(system, terms.legacy_os):
+    if _is_among(system, required.legacy_os):
         return Check(
             "system",
             Level.WARN,
             name,
-            f"{name} is a legacy system without updates: it works under ansible-core 2.16, until replaced",
+            f"{name} is a legacy system without updates and needs ansible-core 2.16: plan to replace it",
         )
-    known = ", ".join((*terms.supported_os, *terms.legacy_os))
+    known = ", ".join((*required.supported_os, *required.legacy_os))
     return Check(
         "system",
         Level.FAIL,
         name or "unknown",
         f"{system['name'] or 'a system without os-release'} is not supported ({known}); "
-        "add it to preflight_supported_os if you know that it works",
+        "if it works, add it to preflight_supported_os",
     )
 
 
@@ -87,8 +87,8 @@ def _is_among(system: Document, listed: list[str]) -> bool:
     return any(name.startswith(f"{entry}.") for entry in listed)
 
 
-def _python(report: Document, terms: Terms) -> Check:
-    del terms
+def _python(report: Document, required: Requirements) -> Check:
+    del required
     found = report["python"]
     if version(found) >= _OLDEST_PYTHON:
         return Check("python", Level.OK, found)
@@ -96,11 +96,11 @@ def _python(report: Document, terms: Terms) -> Check:
     return Check("python", Level.WARN, found, problem)
 
 
-def _kernel(report: Document, terms: Terms) -> Check:
+def _kernel(report: Document, required: Requirements) -> Check:
     release, headers = report["kernel"]["release"], report["kernel"]["headers"]
-    if headers or terms.node == "plain" or terms.kernel_headers == "ignored":
+    if headers or required.node == "plain" or required.kernel_headers == "ignored":
         return Check("kernel", Level.OK, release)
-    level = Level.FAIL if terms.kernel_headers == "required" else Level.WARN
+    level = Level.FAIL if required.kernel_headers == "required" else Level.WARN
     problem = (
         f"no headers of kernel {release}: DKMS cannot build the driver; install linux-headers-{release} "
         f"(kernel-devel-{release}), or set preflight_kernel_headers to ignored for a precompiled driver"
@@ -108,12 +108,12 @@ def _kernel(report: Document, terms: Terms) -> Check:
     return Check("kernel", level, f"{release}, no headers", problem)
 
 
-def _disk(report: Document, terms: Terms) -> Check:
-    wanted = {entry["path"]: int(entry["mib"]) for entry in terms.min_free}
+def _disk(report: Document, required: Requirements) -> Check:
+    wanted = {entry["path"]: int(entry["mib"]) for entry in required.min_free}
     free = {path: report["disk"][path]["free_mib"] for path in wanted}
     found = ", ".join(f"{path} {_gib(mib)}" for path, mib in free.items())
     problems = [
-        (Level.FAIL, f"{path} has {free[path]} MiB free, less than preflight_min_free's {mib}: make room")
+        (Level.FAIL, f"{path} has {free[path]} MiB free, preflight_min_free requires {mib}: free disk space")
         for path, mib in wanted.items()
         if free[path] < mib
     ]
@@ -124,28 +124,28 @@ def _gib(mib: int) -> str:
     return f"{mib / _MIB_PER_GIB:.1f}G"
 
 
-def _cgroup(report: Document, terms: Terms) -> Check:
-    return judged("cgroup", report["cgroup"], _cgroup_problems(report, terms))
+def _cgroup(report: Document, required: Requirements) -> Check:
+    return judged("cgroup", report["cgroup"], _cgroup_problems(report, required))
 
 
-def _cgroup_problems(report: Document, terms: Terms) -> Problems:
+def _cgroup_problems(report: Document, required: Requirements) -> Problems:
     found = report["cgroup"]
-    kubernetes = kubernetes_version(report, terms.kubernetes_version)
-    runtime = runtime_of(report, terms.container_runtime)
+    kubernetes = kubernetes_version(report, required.kubernetes_version)
+    runtime = runtime_of(report, required.container_runtime)
     if found == "none":
-        yield Level.FAIL, "no control groups are mounted at /sys/fs/cgroup: no container can run here"
+        yield Level.FAIL, "no cgroups are mounted at /sys/fs/cgroup: containers cannot run on this host"
     if found in ("v1", "hybrid") and kubernetes >= _NO_CGROUP_V1:
         text = (
-            f"the kubelet refuses cgroup {found} from 1.35 on unless it has failCgroupV1: false; "
+            f"from 1.35 on, the kubelet does not start with cgroup {found} unless failCgroupV1 is false; "
             "boot with systemd.unified_cgroup_hierarchy=1"
         )
         yield Level.WARN, text
     if found == "v2" and runtime:
         has = version(report["programs"][runtime])
-        if has and has < _KNOWS_CGROUP_V2[runtime]:
+        if has and has < _FIRST_CGROUP_V2[runtime]:
             text = (
-                f"{runtime} {_dotted(has)} knows cgroup v1 only, and this host has v2: upgrade it, or boot "
-                "with systemd.unified_cgroup_hierarchy=0"
+                f"{runtime} {_dotted(has)} supports cgroup v1 only, and this host has v2: upgrade it, or "
+                "boot with systemd.unified_cgroup_hierarchy=0"
             )
             yield Level.FAIL, text
 
@@ -154,14 +154,14 @@ def _dotted(numbers: tuple[int, ...]) -> str:
     return ".".join(map(str, numbers))
 
 
-def _runtime(report: Document, terms: Terms) -> Check:
-    runtime = runtime_of(report, terms.container_runtime)
+def _runtime(report: Document, required: Requirements) -> Check:
+    runtime = runtime_of(report, required.container_runtime)
     if not runtime:
-        problem = "no container runtime is installed: the role container_runtime brings one"
+        problem = "no container runtime is installed: the role container_runtime installs one"
         return Check("runtime", Level.WARN, "none", problem)
     installed = report["programs"][runtime]
     problems = [*_runtime_problems(report, runtime)]
-    kubernetes = kubernetes_version(report, terms.kubernetes_version)
+    kubernetes = kubernetes_version(report, required.kubernetes_version)
     if runtime == "docker" and kubernetes >= _NO_DOCKERSHIM:
         problems += _dockerd_problems(report, kubernetes)
     return judged("runtime", f"{runtime} {installed}" if installed else f"no {runtime}", problems)
@@ -170,7 +170,7 @@ def _runtime(report: Document, terms: Terms) -> Check:
 def _runtime_problems(report: Document, runtime: str) -> Problems:
     installed, state = report["programs"][runtime], unit_state(report, UNITS[runtime])
     if not installed:
-        yield Level.WARN, f"{runtime} is not installed: the role container_runtime brings it"
+        yield Level.WARN, f"{runtime} is not installed: the role container_runtime installs it"
     elif state != "active":
         yield Level.WARN, f"its service {UNITS[runtime]} is {state}: systemctl status {UNITS[runtime]}"
     if installed and runtime == "docker" and version(installed) < _OLDEST_DOCKER:
@@ -186,77 +186,81 @@ def _dockerd_problems(report: Document, kubernetes: tuple[int, ...]) -> Problems
         yield Level.FAIL, text
     elif unit_state(report, "cri-docker") != "active":
         state = unit_state(report, "cri-docker")
-        yield Level.FAIL, f"docker needs cri-dockerd, whose service cri-docker is {state}: start it"
+        yield Level.FAIL, f"docker needs cri-dockerd, but its service cri-docker is {state}: start it"
 
 
-def _kubelet(report: Document, terms: Terms) -> Check:
-    found = kubernetes_version(report, terms.kubernetes_version)
+def _kubelet(report: Document, required: Requirements) -> Check:
+    found = kubernetes_version(report, required.kubernetes_version)
     if not report["programs"]["kubelet"]:
-        problem = "no kubelet is installed: the host takes no pods until it has joined a cluster"
+        problem = "no kubelet is installed: the host runs no pods until it joins a cluster"
         return Check("kubelet", Level.WARN, "none", problem)
     if found < _OLDEST_KUBERNETES:
-        problem = "a scheduler before 1.16 cannot be told of the extender: upgrade the cluster"
+        problem = "the extender needs Kubernetes 1.16 or later: upgrade the cluster"
         return Check("kubelet", Level.FAIL, _dotted(found), problem)
     return Check("kubelet", Level.OK, _dotted(found))
 
 
-def _cards(report: Document, terms: Terms) -> Check:
+def _cards(report: Document, required: Requirements) -> Check:
     gpus = report["gpus"]
     if not gpus:
         problem = (
-            "no NVIDIA card on the PCI bus: look at `lspci -nn -d 10de:` and at the machine's passthrough; "
-            "a host that needs none has preflight_node: plain"
+            "no NVIDIA GPU on the PCI bus: check `lspci -nn -d 10de:` and the PCI passthrough of the host; "
+            "for a host without GPUs set preflight_node to plain"
         )
         return Check("cards", Level.FAIL, "none", problem)
     names = Counter(card_name(gpu["device"], gpu["name"]) for gpu in gpus)
     found = ", ".join(f"{count} × {name}" for name, count in names.items())
-    return judged("cards", found, _card_problems(gpus, terms))
+    return judged("cards", found, _card_problems(gpus, required))
 
 
-def _card_problems(gpus: list[Document], terms: Terms) -> Problems:
+def _card_problems(gpus: list[Document], required: Requirements) -> Problems:
     for gpu in gpus:
         name = card_name(gpu["device"], gpu["name"])
         if not is_listed(name):
-            refused = terms.unlisted_cards == "refuse"
+            refused = required.unlisted_cards == "refuse"
             consequence = (
-                "and preflight_unlisted_cards is refuse: take it out, or set that to warn"
+                "and preflight_unlisted_cards is refuse: remove the GPU, or set the variable to warn"
                 if refused
-                else "it is shared with a warning"
+                else "but can be shared"
             )
             text = f"{name} in slot {gpu['slot']} is not in the table of models, {consequence}"
             yield Level.FAIL if refused else Level.WARN, text
         if gpu["driver"] == "vfio-pci":
-            text = f"{name} in slot {gpu['slot']} is given to virtual machines (vfio-pci): take it back first"
+            text = (
+                f"{name} in slot {gpu['slot']} is assigned to virtual machines: detach it from vfio-pci first"
+            )
             yield Level.WARN, text
 
 
-def _driver(report: Document, terms: Terms) -> Check:
+def _driver(report: Document, required: Requirements) -> Check:
     loaded, installed = report["driver"]["loaded"], report["programs"]["nvidia-module"]
     found = loaded or (f"{installed}, not loaded" if installed else "none")
     problems = []
     if report["driver"]["nouveau"]:
-        problems.append((Level.WARN, "nouveau is loaded: the role nvidia_driver bars it; then reboot"))
+        problems.append(
+            (Level.WARN, "nouveau is loaded: run the role nvidia_driver, which disables it, and reboot")
+        )
     has = version(loaded or installed)
-    if has and has < version(terms.driver_minimum):
-        problems.append((Level.WARN, f"older than {terms.driver_minimum}, which shares no cards"))
-    if has and terms.driver_version and has != version(terms.driver_version):
+    if has and has < version(required.driver_minimum):
+        problems.append((Level.WARN, f"older than {required.driver_minimum}, the oldest supported version"))
+    if has and required.driver_version and has != version(required.driver_version):
         text = (
-            f"{terms.driver_version} is asked for: playbook nodes stops before it changes anything, unless "
+            f"{required.driver_version} is requested: playbook nodes stops before any change unless "
             "nvidia_driver_reboot is true; playbook upgrade_driver takes the node out of service for it"
         )
         problems.append((Level.WARN, text))
     return judged("driver", found, problems)
 
 
-def _cpu_policy(report: Document, terms: Terms) -> Check:
-    del terms
+def _cpu_policy(report: Document, required: Requirements) -> Check:
+    del required
     policy = report["kubelet"]["cpu_manager_policy"] or "none"
     kept = report["kubelet"]["cpu_manager_state"] or policy
-    found = policy if kept == policy else f"{policy}, kept {kept}"
+    found = policy if kept == policy else f"{policy}, state file {kept}"
     if "static" not in (policy, kept):
         return Check("cpu policy", Level.OK, found)
     problem = (
-        "a node that shares cards cannot have the CPU manager policy static: drain it, set "
+        "a node that shares GPUs cannot use the CPU manager policy static: drain it, set "
         "kubelet_tuning_cpu_manager_policy to none and run the role kubelet_tuning, which also removes "
         "/var/lib/kubelet/cpu_manager_state and restarts the kubelet"
     )

@@ -36,7 +36,7 @@ PROGRAM = "kube-scheduler"
 
 
 def state_of(manifest: str) -> Object:
-    """Facts of a manifest: whether it has our configuration, its version, and its existing configuration."""
+    """Return facts of a manifest: our configuration, the version and the existing configuration."""
     pod = _pod(manifest)
     base, version = base_of(pod), version_of(pod)
     return {
@@ -56,7 +56,7 @@ def install(
     base: str = "",
     policy_file: str = "",
 ) -> Object:
-    """The manifest with the extender; unchanged byte for byte if it already has it.
+    """Return the manifest with the extender, unchanged byte for byte if it already has it.
 
     ``extender`` is as for ``extender_config``, ``base`` the text of the existing configuration.
     """
@@ -65,7 +65,7 @@ def install(
         pod,
         extender_config(extender),
         _version(pod, kubernetes_version),
-        _mapping(base, "the scheduler's own configuration") if base else None,
+        _mapping(base, "the existing configuration of the scheduler") if base else None,
         policy_file=policy_file or None,
     )
     return {
@@ -78,7 +78,7 @@ def install(
 
 
 def remove(manifest: str, backup: str = "") -> Object:
-    """The manifest without our configuration: the backup byte for byte if nothing else has changed since."""
+    """Return the manifest without our configuration: the backup if nothing else has changed since."""
     nothing = {"config_file": "", "config": "", "argument": ""}
     pod = _pod(manifest)
     original = removed(pod)
@@ -89,7 +89,7 @@ def remove(manifest: str, backup: str = "") -> Object:
 
 
 def configuration(extender: Object, options: Object) -> str:
-    """The configuration of a second scheduler, from ``kubernetes_version``, ``name`` and ``kubeconfig``."""
+    """Return the configuration of a second scheduler: ``kubernetes_version``, ``name``, ``kubeconfig``."""
     names = SchedulerOptions(name=options["name"], kubeconfig=options["kubeconfig"] or None)
     version = parse_version(str(options["kubernetes_version"]))
     document = render(extender_config(extender), version, options=names)
@@ -97,11 +97,11 @@ def configuration(extender: Object, options: Object) -> str:
 
 
 def extender_config(extender: Object) -> ExtenderConfig:
-    """From ``url``, ``weight``, ``http_timeout_s`` and ``tls``, a mapping of paths on the host."""
+    """Convert ``url``, ``weight``, ``http_timeout_s`` and ``tls``, a mapping of paths on the host."""
     files = {key: value for key, value in (extender.get("tls") or {}).items() if value}
     for key, path in files.items():
         if key != "server_name" and not path.startswith(f"{FOLDER}/"):
-            raise ConfigError(f"{key} {path} is not in {FOLDER}, all that the scheduler's pod gets to see")
+            raise ConfigError(f"{key} {path} is not in {FOLDER}, the only folder in the scheduler's pod")
     return ExtenderConfig(
         extender["url"],
         weight=int(extender["weight"]),
@@ -111,7 +111,7 @@ def extender_config(extender: Object) -> ExtenderConfig:
 
 
 def _argument(pod: Object) -> str:
-    """The flag of our file on the command line; empty without our configuration."""
+    """Return the flag of our file on the command line, empty without our configuration."""
     if not is_installed(pod):
         return ""
     before = _words(removed(pod))
@@ -126,11 +126,11 @@ def _words(pod: Object) -> list[str]:
     ]
 
 
-def _version(pod: Object, given: str) -> KubernetesVersion:
+def _version(pod: Object, configured: str) -> KubernetesVersion:
     version = version_of(pod)
-    if version is None and not given:
-        raise ConfigError("the tag of kube-scheduler's image is no version; set the Kubernetes version")
-    return version or parse_version(str(given))
+    if version is None and not configured:
+        raise ConfigError("the tag of kube-scheduler's image is not a version; set the Kubernetes version")
+    return version or parse_version(str(configured))
 
 
 def _pod(manifest: str) -> Object:

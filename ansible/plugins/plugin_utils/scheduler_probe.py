@@ -11,7 +11,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract i
 
 CARDS: Final = 1000
 """The value of the label of the probe in the variables of the role."""
-_REPAIR: Final = "run the role scheduler_extender"
+_FIX: Final = "run the role scheduler_extender"
 
 
 def checks(nodes: Document, probe: Document) -> list[Check]:
@@ -22,7 +22,7 @@ def checks(nodes: Document, probe: Document) -> list[Check]:
     """
     if "resources" not in nodes:
         problem = (
-            f"the API cannot be read ({nodes.get('msg', 'no answer')}): see validate_kubeconfig and "
+            f"the API cannot be read ({nodes.get('msg', 'no answer')}): check validate_kubeconfig and "
             "validate_context"
         )
         return [Check("api", Level.FAIL, "no answer", problem)]
@@ -32,28 +32,26 @@ def checks(nodes: Document, probe: Document) -> list[Check]:
 
 def _scheduler(probe: Document) -> Check:
     if probe["refused"]:
-        problem = f"the probe could not be made ({probe['refused']}): see validate_probe_namespace"
-        return Check("scheduler", Level.FAIL, "not asked", problem)
+        problem = f"the probe could not be created ({probe['refused']}): check validate_probe_namespace"
+        return Check("scheduler", Level.FAIL, "not tested", problem)
     messages = {event["reason"]: event["message"] for event in probe["events"]}
     if "Scheduled" in messages:
-        problem = (
-            f"it placed a pod with {CARDS} GPUs without the extender ({messages['Scheduled']}): {_REPAIR}"
-        )
+        problem = f"it placed a pod on {CARDS} GPUs without the extender ({messages['Scheduled']}): {_FIX}"
         return Check("scheduler", Level.FAIL, "without extender", problem)
     if "FailedScheduling" in messages:
         return _by_message(messages["FailedScheduling"])
-    problem = "it said nothing of the probe: does a scheduler of the name validate_scheduler_name run?"
-    return Check("scheduler", Level.FAIL, "silent", problem)
+    problem = (
+        "it reported no event for the probe: check that the scheduler of validate_scheduler_name is running"
+    )
+    return Check("scheduler", Level.FAIL, "no event", problem)
 
 
 def _by_message(message: str) -> Check:
     # The noun depends on the version of the extender.
     if any(f"{CARDS} {noun}" in message for noun in ("cards", "GPUs")):
-        return Check("scheduler", Level.OK, "asks the extender")
+        return Check("scheduler", Level.OK, "calls the extender")
     if f"Insufficient {RESOURCE_MEM}" in message:
-        problem = (
-            f"no node has a unit of {RESOURCE_MEM} free, so it could not be seen whether it asks: {message}"
-        )
+        problem = f"no node has a free unit of {RESOURCE_MEM} to test calls of the extender: {message}"
         return Check("scheduler", Level.WARN, "unknown", problem)
-    problem = f"it cannot place pods that share cards: {message}; if that is the extender's URL, {_REPAIR}"
+    problem = f"it cannot place pods that share GPUs: {message}; if this is the URL of the extender, {_FIX}"
     return Check("scheduler", Level.FAIL, "failing", problem)

@@ -1,7 +1,7 @@
-"""Stands in for a kubelet: runs kube-scheduler as its static pod says, again and again.
+"""A fake kubelet: runs kube-scheduler with the command of its static pod, and restarts it.
 
-No container is made, so the pod's mounts are the host's own files. YAML is read as far as a list of words
-needs, for the host has no parser.
+It creates no container, so the pod's mounts are files of the host. The host has no YAML parser; only the list
+of the command is parsed.
 """
 
 import hashlib
@@ -12,11 +12,11 @@ from pathlib import Path
 MANIFEST = Path("/etc/kubernetes/manifests/kube-scheduler.yaml")
 LOG = Path("/var/log/pods/kube-system_kube-scheduler-standin/kube-scheduler/0.log")
 STARTS = Path("/root/starts")
-"""When which manifest's scheduler was started: seconds since the epoch, and the manifest's checksum."""
+"""Starts of the scheduler: seconds since the epoch, and the checksum of its manifest."""
 
 
 def words(text: str) -> list[str]:
-    """The container's command."""
+    """Return the command of the container."""
     found: list[str] = []
     for line in text.partition("command:\n")[2].splitlines():
         dash, _, word = line.strip().partition(" ")
@@ -27,7 +27,7 @@ def words(text: str) -> list[str]:
 
 
 def main() -> None:
-    """Look every moment; a program that ended is started again after a second."""
+    """Poll the manifest; restart a program that has ended after a second."""
     text, child = "", None
     while True:
         wanted = MANIFEST.read_text()
@@ -41,7 +41,7 @@ def main() -> None:
             with STARTS.open("a") as starts:
                 starts.write(f"{time.time()} {hashlib.sha256(text.encode()).hexdigest()}\n")
             with LOG.open("a") as log:
-                child = subprocess.Popen(words(text), stdout=log, stderr=log)  # noqa: S603 - the manifest's
+                child = subprocess.Popen(words(text), stdout=log, stderr=log)  # noqa: S603 - the command of the manifest
         time.sleep(0.2)
 
 

@@ -1,7 +1,7 @@
-"""Each engine starts containers with NVIDIA's runtime, and people's own settings are still there.
+"""Each engine starts containers with NVIDIA's runtime, and other settings are kept.
 
-cp-1 has the real docker of Debian and then a stub of cri-o, gpu-1 a stub of docker-ce that was upgraded,
-gpu-2 the real containerd.
+cp-1 has the real docker of Debian and a stub of cri-o, gpu-1 a stub of docker-ce that was upgraded, gpu-2 the
+real containerd.
 """
 
 import json
@@ -21,7 +21,7 @@ def test_there_are_three_hosts(names_of: Callable[[str], list[str]]) -> None:
     assert names_of("all") == ["cp-1", "gpu-1", "gpu-2"]
 
 
-def test_a_pods_own_wish_for_cards_is_not_granted(host: Host) -> None:
+def test_pods_cannot_select_gpus_themselves(host: Host) -> None:
     text = host.file("/etc/nvidia-container-runtime/config.toml").content_string
     config = tomllib.loads(text)
     assert config["accept-nvidia-visible-devices-as-volume-mounts"] is True
@@ -30,21 +30,21 @@ def test_a_pods_own_wish_for_cards_is_not_granted(host: Host) -> None:
     assert "#accept-nvidia-visible-devices-as-volume-mounts = false" in text
 
 
-def test_the_toolkit_is_at_its_version_and_held(host: Host) -> None:
+def test_the_toolkit_has_its_version_and_is_held(host: Host) -> None:
     assert host.package("nvidia-container-toolkit").version == "1.17.8-1"
     assert host.package("libnvidia-container1").version == "1.17.8-1"
     assert "nvidia-container-toolkit" in host.check_output("apt-mark showhold").split()
 
 
-def test_cards_are_described_for_cdi(host: Host) -> None:
+def test_there_is_a_cdi_specification(host: Host) -> None:
     assert "kind: nvidia.com/gpu" in host.file("/etc/cdi/nvidia.yaml").content_string
 
 
-def test_no_restart_is_due(host: Host) -> None:
+def test_no_restart_is_pending(host: Host) -> None:
     assert not host.file("/run/gpushare-container-runtime.restart").exists
 
 
-def test_a_real_dockerd_runs_with_nvidia_as_its_default_and_peoples_own_settings(one: One) -> None:
+def test_a_real_dockerd_has_nvidia_as_default_and_its_other_settings(one: One) -> None:
     info = json.loads(one("cp-1").check_output("docker info --format '{{json .}}'"))
     assert info["DefaultRuntime"] == "nvidia"
     assert info["Runtimes"]["nvidia"]["path"] == BINARY
@@ -53,7 +53,7 @@ def test_a_real_dockerd_runs_with_nvidia_as_its_default_and_peoples_own_settings
     assert info["Labels"] == ["rack=b4"]
 
 
-# Docker knows CDI from version 25 on.
+# Docker supports CDI from version 25 on.
 @pytest.mark.parametrize(("name", "features"), [("cp-1", None), ("gpu-1", {"cdi": True})])
 def test_settings_of_docker_are_merged_and_their_mode_is_kept(
     one: One, name: str, features: dict[str, bool] | None
@@ -68,7 +68,7 @@ def test_settings_of_docker_are_merged_and_their_mode_is_kept(
     assert file.mode == 0o600
 
 
-def test_docker_is_at_its_version_and_held(one: One) -> None:
+def test_docker_has_its_version_and_is_held(one: One) -> None:
     host = one("gpu-1")
     assert host.package("docker-ce").version.startswith("5:28.3.3-1")
     assert host.package("docker-ce-cli").version == host.package("docker-ce").version
@@ -76,7 +76,7 @@ def test_docker_is_at_its_version_and_held(one: One) -> None:
     assert host.service("docker").is_running
 
 
-def test_a_real_containerd_understands_its_settings(one: One) -> None:
+def test_a_real_containerd_accepts_its_settings(one: One) -> None:
     dump = tomllib.loads(one("gpu-2").check_output("containerd config dump"))
     containerd = dump["plugins"][CRI]["containerd"]
     assert containerd["default_runtime_name"] == "nvidia"
@@ -93,14 +93,14 @@ def test_comments_in_containerds_settings_are_kept(one: One) -> None:
     assert "# ours" in text
 
 
-def test_containerd_was_restarted_once_for_the_change_and_never_again(one: One) -> None:
+def test_containerd_was_restarted_once(one: One) -> None:
     journal = one("gpu-2").check_output("journalctl --unit=containerd --output=cat")
     starts = [line for line in journal.splitlines() if line.startswith("Started containerd")]
     # The package starts it first.
     assert len(starts) == 2, journal
 
 
-def test_cri_o_gets_a_file_beside_its_own(one: One) -> None:
+def test_cri_o_gets_an_additional_file(one: One) -> None:
     host = one("cp-1")
     config = tomllib.loads(host.file("/etc/crio/crio.conf.d/99-gpushare-nvidia.conf").content_string)
     runtime = config["crio"]["runtime"]

@@ -1,4 +1,4 @@
-"""The hosts are real, and hold what the roles need."""
+"""The hosts have systemd and everything that the roles need."""
 
 from collections.abc import Callable
 
@@ -13,19 +13,17 @@ def test_there_are_a_control_plane_and_two_gpu_nodes(names_of: Callable[[str], l
     assert names_of("gpu_nodes") == names_of("kube_node") == ["gpu-1", "gpu-2"]
 
 
-def test_systemd_is_the_first_process_and_all_is_well(host: Host) -> None:
+def test_systemd_is_the_first_process_and_running(host: Host) -> None:
     assert host.file("/proc/1/comm").content_string == "systemd\n"
     assert host.check_output("systemctl is-system-running") == "running"
 
 
-def test_each_has_a_name_and_a_machine_id_of_its_own(
-    host: Host, names_of: Callable[[str], list[str]]
-) -> None:
+def test_each_has_a_name_and_a_machine_id(host: Host, names_of: Callable[[str], list[str]]) -> None:
     assert host.check_output("hostname") in names_of("all")
     assert len(host.file("/etc/machine-id").content_string) == 33
 
 
-def test_cards_are_on_the_pci_bus_of_gpu_nodes_only(host: Host) -> None:
+def test_gpus_are_on_the_pci_bus_of_gpu_nodes_only(host: Host) -> None:
     expected = {"gpu-1": ["1eb8"], "gpu-2": ["1db6", "1db6"]}
     found = host.check_output("lspci -nn -d 10de:").splitlines()
     devices = [line.rpartition("[10de:")[2].partition("]")[0] for line in found]

@@ -1,4 +1,4 @@
-"""Kubelets run with the settings asked for, and nothing else of their files has changed."""
+"""Kubelets run with the requested settings, and other settings are unchanged."""
 
 import json
 from collections.abc import Callable
@@ -23,19 +23,17 @@ def test_there_are_two_hosts(names_of: Callable[[str], list[str]]) -> None:
     assert names_of("gpu_nodes") == ["gpu-1", "gpu-2"]
 
 
-def test_the_kubelet_runs_and_is_well(host: Host) -> None:
+def test_the_kubelet_is_healthy(host: Host) -> None:
     assert host.service("kubelet").is_running
     assert host.check_output(f'python3 -c "{HEALTH}"') == "ok"
 
 
-def test_the_policies_are_in_the_file_and_in_the_kubelets_own_record(
-    host: Host, config: dict[str, Any]
-) -> None:
+def test_the_policies_are_in_the_settings_and_in_the_state_file(host: Host, config: dict[str, Any]) -> None:
     policy = {"gpu-1": "none", "gpu-2": "static"}[host.check_output("hostname")]
     assert config["cpuManagerPolicy"] == policy
     assert config["topologyManagerPolicy"] == "best-effort"
-    record = json.loads(host.file("/var/lib/kubelet/cpu_manager_state").content_string)
-    assert record["policyName"] == policy
+    state = json.loads(host.file("/var/lib/kubelet/cpu_manager_state").content_string)
+    assert state["policyName"] == policy
 
 
 def test_reserves_are_set(config: dict[str, Any]) -> None:
@@ -43,17 +41,17 @@ def test_reserves_are_set(config: dict[str, Any]) -> None:
     assert config["systemReserved"] == {"memory": "256Mi"}
 
 
-def test_other_settings_and_the_mode_stay(host: Host, config: dict[str, Any]) -> None:
+def test_other_settings_and_the_file_mode_are_kept(host: Host, config: dict[str, Any]) -> None:
     assert config["maxPods"] == 77
     assert list(config)[:2] == ["apiVersion", "kind"]
     assert host.file(CONFIG).mode == 0o640
 
 
-def test_settings_that_the_kubelet_refused_are_gone(config: dict[str, Any]) -> None:
+def test_settings_that_the_kubelet_rejected_are_removed(config: dict[str, Any]) -> None:
     assert "evictionHard" not in config
 
 
-def test_huge_pages_are_set_aside_where_asked_for(host: Host) -> None:
+def test_requested_huge_pages_are_reserved(host: Host) -> None:
     pages = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
     kept = host.file("/etc/tmpfiles.d/gpushare-hugepages.conf")
     if host.check_output("hostname") == "gpu-2":
@@ -63,5 +61,5 @@ def test_huge_pages_are_set_aside_where_asked_for(host: Host) -> None:
         assert not kept.exists
 
 
-def test_no_restart_is_due(host: Host) -> None:
+def test_no_restart_is_pending(host: Host) -> None:
     assert not host.file("/run/gpushare-kubelet-tuning.restart").exists

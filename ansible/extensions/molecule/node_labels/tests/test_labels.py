@@ -1,4 +1,4 @@
-"""gpu-1 shares its cards again, gpu-2 gives out whole ones: in the API and on the hosts."""
+"""gpu-1 shares its GPUs again, gpu-2 allocates whole GPUs, in the API and on the hosts."""
 
 import os
 from collections.abc import Callable
@@ -32,21 +32,21 @@ def test_there_are_two_hosts(names_of: Callable[[str], list[str]]) -> None:
     assert names_of("gpu_nodes") == ["gpu-1", "gpu-2"]
 
 
-def test_the_labels_tell_the_mode(node: client.V1Node, name: str) -> None:
+def test_the_labels_have_the_mode(node: client.V1Node, name: str) -> None:
     shares = MODES[name] == "share"
     keys = ("gpushare", "cgpu", "ack.node.gpu.schedule", "ack.node.gpu.placement")
-    told = "true" if shares else "false"
-    expected = [told, told, "share" if shares else "default", "binpack"]
+    value = "true" if shares else "false"
+    expected = [value, value, "share" if shares else "default", "binpack"]
     assert [node.metadata.labels.get(key) for key in keys] == expected
 
 
-def test_the_node_is_open_and_has_its_taint(node: client.V1Node) -> None:
+def test_the_node_is_schedulable_and_has_its_taint(node: client.V1Node) -> None:
     assert not node.spec.unschedulable
     assert "gpushare.io/switching" not in (node.metadata.annotations or {})
     assert ("aliyun.com/gpu", "PreferNoSchedule") in [(each.key, each.effect) for each in node.spec.taints]
 
 
-def test_the_plugins_manifest_is_where_its_mode_wants_it_with_its_comment_and_mode(
+def test_the_manifest_is_in_the_folder_of_the_mode_with_its_comment_and_file_mode(
     host: Host, name: str
 ) -> None:
     here, there = (BACKUP, PLUGIN) if MODES[name] == "share" else (PLUGIN, BACKUP)

@@ -1,4 +1,4 @@
-"""The driver is the one asked for, all of it, and stays; see side_effect.yml for what came before."""
+"""All packages of the driver have the requested version and keep it; see also side_effect.yml."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,9 @@ from testinfra.host import Host
 
 testinfra_hosts = ["ansible://gpu_nodes"]
 VERSION = "535.183.01"
-"""Of both: gpu-1 was upgraded and rolled back since."""
+"""Of both hosts: gpu-1 was upgraded and rolled back."""
 PARTS = ("nvidia-driver", "nvidia-kernel-dkms", "nvidia-smi", "nvidia-persistenced")
-REBOOT_DUE = "/run/gpushare-nvidia-driver.reboot"
+REBOOT_PENDING = "/run/gpushare-nvidia-driver.reboot"
 PREVIOUS = "/var/lib/gpushare-nvidia-driver.previous"
 
 
@@ -18,7 +18,7 @@ def test_there_are_two_hosts(names_of: Callable[[str], list[str]]) -> None:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_every_part_is_at_the_version_though_newer_ones_are_on_offer(host: Host, name: str) -> None:
+def test_every_package_has_the_version_although_newer_ones_are_available(host: Host, name: str) -> None:
     assert host.package(name).version == f"{VERSION}-1"
 
 
@@ -26,14 +26,14 @@ def test_the_module_is_built_for_the_running_kernel(host: Host) -> None:
     assert host.file(f"/var/lib/dkms/nvidia/{VERSION}/{host.check_output('uname -r')}").is_directory
 
 
-def test_other_upgrades_leave_the_driver_alone(host: Host) -> None:
+def test_other_upgrades_keep_the_driver(host: Host) -> None:
     assert host.check_output("apt-mark showhold").split() == ["nvidia-driver", "nvidia-kernel-dkms"]
     unpinned = "-o Dir::Etc::PreferencesParts=/nonexistent"
     assert "Inst nvidia-driver" not in host.check_output(f"apt-get --simulate {unpinned} dist-upgrade")
     assert "nvidia" not in host.check_output("apt-get --simulate dist-upgrade")
 
 
-def test_nouveau_is_kept_away(host: Host) -> None:
+def test_nouveau_is_disabled(host: Host) -> None:
     assert "blacklist nouveau" in host.file("/etc/modprobe.d/gpushare-nouveau.conf").content_string
 
 
@@ -43,15 +43,15 @@ def test_the_persistence_daemon_runs(host: Host) -> None:
     assert service.is_enabled
 
 
-def test_what_was_there_before_is_recorded_where_something_was(host: Host) -> None:
+def test_the_previous_version_is_recorded(host: Host) -> None:
     if host.check_output("hostname") == "gpu-2":
         assert not host.file(PREVIOUS).exists
     else:
         assert host.file(PREVIOUS).content_string == f"{VERSION}\n"
 
 
-def test_no_reboot_is_due(host: Host) -> None:
-    assert not host.file(REBOOT_DUE).exists
+def test_no_reboot_is_pending(host: Host) -> None:
+    assert not host.file(REBOOT_PENDING).exists
 
 
 def test_refused_versions_left_no_trace(host: Host) -> None:

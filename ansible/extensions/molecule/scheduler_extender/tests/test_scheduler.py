@@ -1,4 +1,4 @@
-"""Each control plane has what its version reads, its scheduler runs with it, one came after the other."""
+"""Each control plane has the configuration of its version, and they were changed one after the other."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def name(host: Host) -> str:
     return host.check_output("hostname")
 
 
-def test_there_is_one_control_plane_in_the_inventory_and_another_that_plays_one(
+def test_there_is_one_control_plane_in_the_inventory_and_another_host(
     names_of: Callable[[str], list[str]],
 ) -> None:
     assert names_of("kube_control_plane") == ["cp-1"]
@@ -38,37 +38,37 @@ def test_the_scheduler_runs_with_the_configuration_of_its_version(host: Host, na
     assert document["extenders"][0]["urlPrefix"] == f"http://{address}:32766/gpushare-scheduler"
 
 
-def test_the_manifest_keeps_its_mode_and_the_backup_is_the_original(host: Host) -> None:
+def test_the_manifest_keeps_its_mode_and_the_backup_is_unchanged(host: Host) -> None:
     assert host.file(MANIFEST).mode == 0o600
     assert host.file(BACKUP).content_string == host.file("/root/original.yaml").content_string
     assert [host.file(BACKUP).mode, host.file("/etc/kubernetes/manifests-backup").mode] == [0o600, 0o700]
 
 
-def test_nothing_but_the_manifest_is_in_the_folder_of_static_pods(host: Host) -> None:
+def test_only_the_manifest_is_in_the_folder_of_static_pods(host: Host) -> None:
     assert host.check_output("ls -A /etc/kubernetes/manifests") == "kube-scheduler.yaml"
 
 
-def test_nothing_is_left_of_runs_that_were_killed_or_failed(host: Host, name: str) -> None:
+def test_interrupted_and_failed_runs_leave_no_files(host: Host, name: str) -> None:
     files = host.check_output("find /etc/kubernetes -type f").split()
     kubeconfig = "/etc/kubernetes/scheduler.conf"
     assert sorted(files) == sorted([FILES[name][1], MANIFEST, BACKUP, kubeconfig])
 
 
-def test_one_control_plane_was_edited_when_the_other_ran_again(one: Callable[[str], Host]) -> None:
-    """Which of the two comes first is not said: Ansible takes includes as their results arrive."""
+def test_the_second_scheduler_changed_after_the_start_of_the_first(one: Callable[[str], Host]) -> None:
+    """Either of the two may be the first: Ansible runs includes in the order of their results."""
     first, second = sorted(map(one, HOSTS), key=written)
     assert written(second) > started(first)
 
 
 def written(host: Host) -> float:
-    """When the manifest was written, in seconds since the epoch."""
+    """Return when the manifest was written, in seconds since the epoch."""
     return float(host.check_output("stat -c %%.3Y %s", MANIFEST))
 
 
 def started(host: Host) -> float:
-    """When the scheduler of this manifest was first started, in seconds since the epoch.
+    """Return when the scheduler of this manifest was first started, in seconds since the epoch.
 
-    It may have ended and come again since: there is no API server.
+    It may have been restarted since, because there is no API server.
     """
     starts = [line.split() for line in host.file("/root/starts").content_string.splitlines()]
     current = starts[-1][1]
@@ -76,7 +76,7 @@ def started(host: Host) -> float:
     return min(float(at) for at, _ in of_this)
 
 
-def test_a_second_scheduler_has_nothing_but_a_file(one: Callable[[str], Host]) -> None:
+def test_a_second_scheduler_has_only_a_file(one: Callable[[str], Host]) -> None:
     other = one("gpu-2")
     document = json.loads(other.file("/etc/kubernetes/gpushare/second-scheduler-config.json").content_string)
     assert document["profiles"] == [{"schedulerName": "gpushare-scheduler"}]

@@ -1,4 +1,4 @@
-"""What playbook site leaves on the hosts of a small cluster."""
+"""The hosts of a small cluster after playbook site."""
 
 import json
 from collections.abc import Callable

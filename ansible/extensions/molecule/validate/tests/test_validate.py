@@ -1,4 +1,4 @@
-"""What validate said of nodes that are as they should be, and of one with faults."""
+"""The reports of validate on correct nodes and on one with problems."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from testinfra.host import Host
 testinfra_hosts = ["ansible://gpu-1"]
 
 
-def said(name: str) -> dict[str, Any]:
+def report(name: str) -> dict[str, Any]:
     text = (Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"]) / f"{name}.json").read_text()
     document: dict[str, Any] = json.loads(text)
     return document
@@ -22,12 +22,12 @@ def found(document: dict[str, Any], host: str) -> dict[str, str]:
 
 
 def test_all_hosts_are_in_both_reports(names_of: Callable[[str], list[str]]) -> None:
-    assert sorted(said("sound")["hosts"]) == sorted(said("faults")["hosts"]) == names_of("all")
+    assert sorted(report("correct")["hosts"]) == sorted(report("faults")["hosts"]) == names_of("all")
     assert len(names_of("gpu_nodes")) == 2
 
 
-def test_sound_nodes_pass_with_what_they_have(host: Host) -> None:
-    document = said("sound")
+def test_correct_nodes_pass_with_their_facts(host: Host) -> None:
+    document = report("correct")
     assert document["ok"]
     assert document["counts"] == {"ok": 3, "warn": 0, "fail": 0}
     installed = host.package("nvidia-driver").version.partition("-")[0]
@@ -36,8 +36,8 @@ def test_sound_nodes_pass_with_what_they_have(host: Host) -> None:
     assert found(document, "gpu-2")["cards"] == "2 of 2"
 
 
-def test_faults_are_told_with_their_way_out() -> None:
-    document = said("faults")
+def test_problems_are_reported_with_their_fix() -> None:
+    document = report("faults")
     assert not document["ok"]
     assert document["hosts"]["gpu-1"]["level"] == "ok"
     failed = {
