@@ -1,4 +1,4 @@
-"""The pipeline runs what a person runs."""
+"""The pipeline runs the make targets that developers run."""
 
 import re
 from collections.abc import Iterator

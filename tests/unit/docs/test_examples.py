@@ -1,4 +1,4 @@
-"""The commands and words that the docs show exist."""
+"""Commands and names in the docs exist."""
 
 import re
 import shlex
