@@ -1,4 +1,4 @@
-"""Rules for all tests: what the machine must have, and how long tests with ``@given`` search.
+"""Rules for all tests: requirements of the machine, and the search time of tests with ``@given``.
 
 ``make check`` takes the profile "check": the same few examples each time. The default "full" searches anew in
 every run, and longer with ``GPUSHARE_EXAMPLES=2000 pytest tests/property``.

@@ -1,10 +1,9 @@
-"""``make bench-device-plugin``: what the node agent costs, with a real API server and a stub of NVML.
+"""``make bench-device-plugin``: the cost of the node agent, with a real API server and a stub of NVML.
 
-The kubelet here is a fake that speaks the real gRPC on real sockets: what is measured is the agent, and
-a real kubelet would add its own time. Allocate is measured with 100 pods on the node that hold cards
-already; the baseline in the same run is an empty call (GetDevicePluginOptions) over the same socket.
-``GPUSHARE_DEVICE_PLUGIN`` names the program of another environment, such as one with nothing in it but
-what the agent imports.
+The kubelet is a fake with real gRPC on real sockets: only the agent is measured; a real kubelet adds its
+time. Allocate is measured with 100 GPU pods on the node; the baseline in the same run is an empty call
+(GetDevicePluginOptions) over the same socket. ``GPUSHARE_DEVICE_PLUGIN`` names the program of another
+environment, for example one with the imports of the agent only.
 """
 
 import asyncio

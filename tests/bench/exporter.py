@@ -1,11 +1,11 @@
-"""``make bench-exporter``: what the exporter costs, with a real API server and a stub of NVML.
+"""``make bench-exporter``: the cost of the exporter, with a real API server and a stub of NVML.
 
 The kubelet's PodResources API is a fake that speaks the real gRPC, and so are the ``/proc`` with the
 containers' processes and their cgroups, and the files of isolation: only the exporter is measured.
 Twice: 16 cards with 20 containers each, for the scrape; and 8 cards with 10 containers each, every 15 s,
 for the cost.
-``GPUSHARE_EXPORTER`` names the program of another environment, such as one with nothing in it but what the
-exporter imports.
+``GPUSHARE_EXPORTER`` names the program of another environment, for example one with the imports of the
+exporter only.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""``make bench-isolation``: what the preloaded library costs, against the stub driver alone in the same run.
+"""``make bench-isolation``: the cost of the preloaded library, compared with the stub driver in the same run.
 
 The stub is a fake: its calls take almost no time, so the results show the cost of the library. The shortest
 batch of 256 calls is reported, because other work on the machine only adds time; runs with and without the

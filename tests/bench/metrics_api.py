@@ -1,4 +1,4 @@
-"""``make bench-metrics-api``: how long an HPA waits for the numbers of 512 pods.
+"""``make bench-metrics-api``: the time until an HPA has the values of 512 pods.
 
 The API server, the exporter and the metrics API are real; the driver, the kubelet's PodResources API and
 ``/proc`` are those of ``tests.bench.exporter``. Twice: the metrics API itself, as the API server asks it;

@@ -1,8 +1,8 @@
-"""``make bench-preflight``: the preflight of many hosts against a bare ``ansible -m setup`` of the same.
+"""``make bench-preflight``: the preflight of many hosts, compared with a bare ``ansible -m setup``.
 
 The hosts are aliases of two real ones with systemd and SSH, each alias with a separate connection. Both
-commands are what a person runs, with the checkout's ansible.cfg. In each round each of them runs twice, first
-with new connections and then with those that were left open; the commands take turns in going first.
+commands are those that users run, with the checkout's ansible.cfg. In each round each of them runs twice,
+first with new connections and then with those that were left open; the commands take turns in going first.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Nodes and pods as the API writes them, and the views that the tools make of them."""
+"""Nodes and pods as in the API, and the views that the CLI derives from them."""
 
 import json
 from collections.abc import Iterable, Mapping

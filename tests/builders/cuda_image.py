@@ -1,7 +1,7 @@
-"""Images of programs that take memory of a card, in a userland of glibc: this machine's.
+"""Images of programs that allocate GPU memory, with the glibc of this machine.
 
-What belongs here: compiling them, their image, and what a node with stubs gives to containers with cards.
-What does not: the facts under test.
+What belongs here: compiling them, their image, and the CDI specification of a node with stubs. What does not:
+assertions.
 """
 
 import json

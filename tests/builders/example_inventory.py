@@ -1,7 +1,7 @@
-"""The inventory ``inventories/example`` as a user has it: copied, with the names of a lab's hosts.
+"""Copies of the inventory ``inventories/example``, with the hosts of a lab.
 
-What belongs here: what every user writes (hosts, logins, the kubeconfig, mirrors). What does not: settings of
-the roles, which are those that ship.
+What belongs here: values that every user writes (hosts, logins, the kubeconfig, mirrors). What does not:
+settings of the roles, which are the shipped ones.
 """
 
 import json

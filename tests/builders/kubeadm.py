@@ -1,4 +1,4 @@
-"""Static pods of kube-scheduler as kubeadm writes them, from 1.22 on, in kubeadm's own layout of YAML."""
+"""Static pods of kube-scheduler as kubeadm writes them since 1.22, in the YAML layout of kubeadm."""
 
 VERSIONS = ("1.22", "1.23", "1.29", "1.36")
 _FIRST_NEW_REGISTRY = 25

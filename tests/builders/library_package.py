@@ -1,4 +1,4 @@
-"""Packages of the isolation library, as the image has them."""
+"""Packages of the isolation library, as in its image."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What isolation has of a container on a node, written without the library: a limit and a region."""
+"""The isolation files of a container, written without the library: a limit and a region."""
 
 import struct
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Stacks that tests render and deploy, and a small one to spoil."""
+"""Stacks that tests render and deploy, and a small one to modify."""
 
 from pathlib import Path
 from typing import Any

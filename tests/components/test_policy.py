@@ -1,4 +1,4 @@
-"""Our own stacks keep the rules of the policy pack, and what breaks one is named."""
+"""Our stacks comply with the policy pack, and the error for a violation names it."""
 
 import json
 import subprocess

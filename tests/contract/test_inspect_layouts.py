@@ -1,6 +1,6 @@
-"""The tools print what the original tools print, byte for byte, trailing blanks included.
+"""The tools print the output of the Aliyun tools, byte for byte, including trailing blanks.
 
-Texts are those of the source documents and of the original programs run on the same objects.
+Texts are those of the ACK documentation and of the Aliyun programs run on the same objects.
 """
 
 import json

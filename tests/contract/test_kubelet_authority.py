@@ -1,4 +1,4 @@
-"""The ``:authority`` header of a kubelet's calls: ``localhost`` since 1.26, the socket's path before.
+"""The ``:authority`` header of kubelet calls: ``localhost`` since 1.26, the socket path before.
 
 Source: kubernetes/kubernetes pull request 112597, after which some servers refused the path.
 """

@@ -1,4 +1,4 @@
-"""The collection, which has no msgspec, reads the annotation of a node's cards as the extender does."""
+"""The collection, without msgspec, reads the annotation of a node's GPUs as the extender does."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The installer's Job on a control plane of two nodes, from our images, with the rights deployed.
+"""The installer's Job on two control plane nodes, from our images, with the deployed permissions.
 
 Everything is scheduled by the static kube-schedulers that it edits, the extender and the Jobs too.
 """

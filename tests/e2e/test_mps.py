@@ -1,4 +1,4 @@
-"""The MPS daemon as the stack deploys it: from its image, by its DaemonSet, with its powers and no more.
+"""The MPS daemon as the stack deploys it: from its image, by its DaemonSet, with its capabilities only.
 
 The control daemon is the FAKE of ``testbed.mps``, which comes into the container as the real one does: by
 NVIDIA's runtime. The card is a stub of NVML.

@@ -1,4 +1,4 @@
-"""The whole of it: one ``pulumi up`` deploys our images, and the sources' workloads run on real kubelets.
+"""The whole system: one ``pulumi up`` deploys our images, and workloads run on real kubelets.
 
 What is not real: cards (a stub of NVML, which NVIDIA's own runtime gives to containers) and the
 workloads' images (a busybox goes by their names).

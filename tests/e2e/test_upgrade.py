@@ -1,7 +1,7 @@
-"""New images for a cluster at work: extenders and agents are replaced by ``pulumi up`` while users go on.
+"""New images for a running cluster: ``pulumi up`` replaces extenders and agents while users create pods.
 
 Two versions of a service are the image as built and one of the same layers with another label, so that
-nothing but the digest tells them apart. The official provider is an old one, as in the other tests of
+only their digests differ. The official provider is an old one, as in the other tests of
 the engine: it does not wait for a DaemonSet, nor for a Deployment's last pod.
 """
 

@@ -1,4 +1,4 @@
-"""A plugin whose devices and answers are set by the test."""
+"""A FAKE of a device plugin: tests set its devices and answers."""
 
 import asyncio
 from collections.abc import Callable, Sequence

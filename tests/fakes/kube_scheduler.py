@@ -1,7 +1,7 @@
-"""Stands in for kube-scheduler 1.36 in a process: serves its health, refuses configurations of older APIs.
+"""A FAKE of kube-scheduler 1.36: serves its health, and rejects configurations of older APIs.
 
-Run as ``kube-scheduler kube_scheduler.py FLAG…``. ``ROOT`` in the environment is where the paths of flags
-are found, ``CERT`` a file with certificate and key.
+Run as ``kube-scheduler kube_scheduler.py FLAG…``. The environment has ``ROOT``, the root of the paths in
+flags, and ``CERT``, a file with certificate and key.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What today's Python language host does before a program runs, AROUND THE OLDER ONE that can be built.
+"""A STAND-IN for today's Python language host, AROUND THE OLDER ONE that can be built.
 
 Why: the newest language host that the Go module proxy serves is 3.79, which ignores the options ``toolchain``
 and ``typechecker`` of ``Pulumi.yaml``. This program does what 3.259 does with them, in its order and with its

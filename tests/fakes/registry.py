@@ -1,7 +1,7 @@
-"""A FAKE of a registry of images: read-only, over an OCI image layout.
+"""A FAKE of an image registry: read-only, over an OCI image layout.
 
-It stands for the registry that a node pulls from, and is a process of that node. It serves what the OCI
-distribution specification asks of a registry for a pull by digest, whatever the repository is called::
+It replaces the registry that a node pulls from, and is a process of that node. It serves the endpoints of the
+OCI distribution specification for a pull by digest, for any repository name::
 
     python registry.py FOLDER
 """

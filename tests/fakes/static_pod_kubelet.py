@@ -1,7 +1,7 @@
-"""Stands in for the kubelet of a control plane: runs kube-scheduler as its static pod says, again and again.
+"""A FAKE of the kubelet of a control plane: runs kube-scheduler as its static pod specifies.
 
-No container is made. What belongs here: starting and ending that one process. What does not: which program
-it is, which the test says.
+No container is created. What belongs here: starting and stopping that process. What does not: the program,
+which tests choose.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""What tests on a real card share. Without one each of them is skipped, and says why."""
+"""Fixtures of tests on a real GPU. Without one each test is skipped with the reason."""
 
 import asyncio
 from pathlib import Path

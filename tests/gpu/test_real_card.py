@@ -1,4 +1,4 @@
-"""A limit of 4 GiB on a real card, under the driver's own functions, the runtime, and a framework.
+"""A limit of 4 GiB on a real GPU, with the driver API, the runtime, and a framework.
 
 Frameworks are looked for in the Python that the environment variable GPU_PYTHON names (default
 ``python3``); what it has not is skipped by name.

@@ -1,6 +1,6 @@
 """Real clusters for integration tests.
 
-What belongs here: fixtures that start beds. What does not: what a test asks of them.
+What belongs here: fixtures that start beds. What does not: assertions.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Driver and toolkit on a host with dnf: real transactions, versions held, module streams, a way back."""
+"""Driver and toolkit on a host with dnf: real transactions, version locks, module streams, rollback."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The role node_labels and the playbook switch_mode against a real API server, with pods that come and go."""
+"""The role node_labels and the playbook switch_mode on a real API server, with pods that start and end."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What the playbooks take out of service with the shipped inventory and defaults, by the documented commands.
+"""Playbooks that cordon nodes, with the shipped inventory and defaults, by the documented commands.
 
 The hosts have systemd, SSH and apt, and really reboot. The node objects are simulated, because containers do
 not start in such hosts.

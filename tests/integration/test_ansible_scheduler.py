@@ -1,4 +1,4 @@
-"""The role scheduler_extender on a host of the control plane: a real kubelet runs the manifest that it edits.
+"""The role scheduler_extender on a control plane host: a real kubelet runs the manifest that it edits.
 
 The image of kube-scheduler is the real program of its version. The extender is reached at the host's own
 address only, as where kube-proxy serves no node ports on loopback.

@@ -1,6 +1,6 @@
-"""The role validate against a real cluster: what the scheduler does with its probe, and what is said of it.
+"""The role validate on a real cluster: its probe pod, and its report.
 
-The hosts are this machine under the nodes' names, asked for nothing that only a node has.
+The hosts are this machine with the names of the nodes; no check needs a real node.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What a container can reach, read from the final OCI spec that runc gets.
+"""GPUs that a container can access, read from the final OCI spec that runc gets.
 
 Real kubelets, containerd, runc and NVIDIA's container runtime in CDI mode; the agent runs over a stub of
-NVML. No card is here: the device nodes of the CDI spec are other names of harmless devices.
+NVML. There is no GPU: the device nodes of the CDI spec are aliases of harmless devices.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The stories on real kubelets, as ``make demo`` plays them: containers start, users look at them."""
+"""The stories on real kubelets, as ``make demo`` runs them: containers start, users inspect them."""
 
 import pytest
 

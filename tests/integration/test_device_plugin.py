@@ -1,4 +1,4 @@
-"""The whole way on real parts: scheduler, extender, kubelet, Allocate, containerd, a container."""
+"""The path of a pod on real components: scheduler, extender, kubelet, Allocate, containerd, container."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Pods of all sizes come and go on one node of eight cards, and everybody must agree on who holds what.
+"""Pods of all sizes start and end on one node of eight GPUs, and all state must agree.
 
 ``make soak-device-plugin`` runs the same for minutes (``GPUSHARE_SOAK_S``).
 """

@@ -1,4 +1,4 @@
-"""Why a node agent does not start, or does not serve: told at once and in one line; no kubelet is needed."""
+"""Errors at the start of a node agent: reported at once and in one line; no kubelet is needed."""
 
 import asyncio
 import os

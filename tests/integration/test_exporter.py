@@ -1,4 +1,4 @@
-"""The real exporter on real kubelets, over a stub of NVML whose load follows the test's script."""
+"""The real exporter on real kubelets, with a stub of NVML and a scripted load."""
 
 import asyncio
 import json

@@ -1,6 +1,6 @@
-"""The scheduler's port, spoken to directly: exact answers, bad input, an API server that misbehaves.
+"""The scheduler's port over HTTP: exact answers, bad input, and faults of the API server.
 
-One real control plane for the module, reached through a proxy that spoils answers on request.
+One real control plane for the module, behind a proxy that injects faults.
 """
 
 import asyncio

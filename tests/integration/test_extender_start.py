@@ -1,4 +1,4 @@
-"""Starting, stopping, missing rights: what is wrong is said, and what can still be done is done."""
+"""Start, stop and missing permissions: errors are reported, and all else works."""
 
 import asyncio
 import sys

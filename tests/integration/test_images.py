@@ -1,4 +1,4 @@
-"""The images of the services, built here, on a real containerd under the limits that our manifests set."""
+"""The images of the services, built here, on a real containerd with the limits of our manifests."""
 
 import json
 import ssl

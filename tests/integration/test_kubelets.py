@@ -1,4 +1,4 @@
-"""Nodes with a real kubelet: real containers, several nodes side by side, and nothing left behind."""
+"""Nodes with a real kubelet: real containers, several nodes at once, and nothing left behind."""
 
 import asyncio
 import json

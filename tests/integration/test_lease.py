@@ -1,4 +1,4 @@
-"""Who binds while the Lease is refused, deleted or missing, and after a crash: real API server, real RBAC."""
+"""Binds while the Lease is refused, deleted or missing, and after a crash: real API server, real RBAC."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""What the components render, before the real API server and under exactly the rights that they give."""
+"""The rendered manifests on the real API server, with exactly the permissions that they grant."""
 
 import shutil
 import sys

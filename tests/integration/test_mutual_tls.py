@@ -1,4 +1,4 @@
-"""The scheduler's port under mutual TLS: the real scheduler gets in, a stranger does not."""
+"""The scheduler's port with mutual TLS: the real scheduler connects, other clients do not."""
 
 import ssl
 from pathlib import Path

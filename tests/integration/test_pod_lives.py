@@ -1,4 +1,4 @@
-"""Names that come back, pods that take their time to go, and pods that make others go."""
+"""Pods with a reused name, pods that terminate slowly, and pods that preempt others."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes our daemons on a real kubelet, over a stub of NVML that follows a script."""
+"""A real Prometheus scrapes our daemons on a real kubelet, with a stub of NVML and a scripted load."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What today's Kubernetes provider does by server-side apply, WITH A STAND-IN for that provider.
+"""Server-side apply of today's Kubernetes provider, WITH A STAND-IN for that provider.
 
 The engine, the language host, the program and the API server are real; the provider is
 ``tests.fakes.apply_provider``, which says why.

@@ -1,4 +1,4 @@
-"""``make preview`` and ``make up`` in a checkout as users have it, with the example stack and without a uv.
+"""``make preview`` and ``make up`` in a user's checkout, with the example stack and without a uv.
 
 The engine, the API server and the provider are real, the last two steps of the language host as well; what it
 does before them is ``tests.fakes.language_host``, which says why.

@@ -1,4 +1,4 @@
-"""``gpushare scheduler-manifest`` on a host of the control plane: a real kubelet runs what it edits.
+"""``gpushare scheduler-manifest`` on a control plane host: a real kubelet runs the edited manifest.
 
 The image of kube-scheduler is the real program of its version. What the Job adds, turns and rights, is
 tested with its image (``tests/e2e/test_installer.py``).

@@ -1,4 +1,4 @@
-"""Services on nodes with a real kubelet: kube-proxy leads to pods, node ports and the API server."""
+"""Services on nodes with a real kubelet: kube-proxy routes to pods, node ports and the API server."""
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Many pods at once, and everything that can die does: no card is ever promised more than it has."""
+"""Many pods at once while every component crashes: no GPU is ever over-committed."""
 
 import asyncio
 import random

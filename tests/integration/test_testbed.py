@@ -1,4 +1,4 @@
-"""What the testbed promises: a real control plane, simulated nodes, and nothing left behind."""
+"""The testbed: a real control plane, simulated nodes, and nothing left behind."""
 
 import asyncio
 import json

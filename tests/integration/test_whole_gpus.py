@@ -1,4 +1,4 @@
-"""A node is switched to sharing while a pod runs that has a whole GPU, in the order of ACK's documentation.
+"""A switch to sharing while a whole-GPU pod runs, in the order of the ACK documentation.
 
 NVIDIA's plugin is a stand-in in a static pod; kubelet, containers, scheduler, extender, agent and the command
 that moves the plugin are real.

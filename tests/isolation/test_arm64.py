@@ -1,4 +1,4 @@
-"""The library for arm64, by a cross compiler and under an emulator: its programs are held too."""
+"""The library for arm64, with a cross compiler and an emulator: its programs are limited too."""
 
 import shutil
 import subprocess

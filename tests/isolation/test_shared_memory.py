@@ -1,4 +1,4 @@
-"""Memory that one process of a container makes and another one uses."""
+"""Memory that one process of a container creates and another one uses."""
 
 import json
 from collections.abc import Iterator

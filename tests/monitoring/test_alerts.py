@@ -1,4 +1,4 @@
-"""Every alert fires, stays quiet before and is resolved after, by Prometheus' own arithmetic."""
+"""Every alert fires, does not fire before, and is resolved after, as computed by Prometheus."""
 
 import re
 from collections.abc import Mapping

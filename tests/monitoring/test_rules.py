@@ -1,4 +1,4 @@
-"""What the rules make of series, by Prometheus' own arithmetic."""
+"""Results of the rules for given series, as computed by Prometheus."""
 
 from pathlib import Path
 

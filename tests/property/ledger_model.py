@@ -1,6 +1,6 @@
 """A naive model of the ledger: facts about pods and nodes, from which everything is recomputed.
 
-Written from the design's sentences, not from the ledger's code; the ledger must agree with it.
+Written from the design documents, not from the ledger's code; the ledger must agree with it.
 """
 
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Small clusters in great variety: few cards of few units, so that everything collides."""
+"""Many small clusters: few GPUs with few units, so that pods compete."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What bind writes and what is read, for every demand; and what is read from anything at all."""
+"""Annotations that bind writes and that are read, for every demand; and reading of arbitrary text."""
 
 import json
 from typing import Any

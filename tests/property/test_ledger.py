@@ -1,8 +1,8 @@
-"""The ledger under any interleaving of what a cluster can do, against a clerk who recounts everything.
+"""The ledger under any interleaving of cluster events, compared with a naive model that recounts everything.
 
-``HonestCluster`` holds only what can happen while one extender binds and nodes do not lose cards:
-there no card is ever promised more than it has. ``HostileCluster`` adds everything else: other
-writers, users who edit, agents that err, nodes that shrink. There the books must still be right.
+``HonestCluster`` has only events that can happen while one extender binds and nodes do not lose GPUs:
+no GPU is ever over-committed. ``HostileCluster`` adds all others: other writers, edits by users, wrong
+agents, nodes that shrink. The books must still be right.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The placement policies choose and score as their definitions say, in any ledger."""
+"""The placement policies choose and score as defined, in any ledger."""
 
 from hypothesis import given
 from hypothesis import strategies as st

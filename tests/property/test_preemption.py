@@ -1,4 +1,4 @@
-"""Preempt, in any cluster: the victims are enough, all necessary, and of lower priority."""
+"""Preempt, in any cluster: the victims are sufficient, all necessary, and of lower priority."""
 
 from hypothesis import given
 from hypothesis import strategies as st

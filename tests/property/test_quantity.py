@@ -1,4 +1,4 @@
-"""Quantities, for all of them."""
+"""Properties of all quantities."""
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 

@@ -1,4 +1,4 @@
-"""Filter, bind and prioritize agree with each other and with common sense, in any cluster."""
+"""Filter, bind and prioritize agree with each other, in any cluster."""
 
 from dataclasses import replace
 from itertools import product

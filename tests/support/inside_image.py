@@ -1,4 +1,4 @@
-"""Looks around inside a container and prints what it found as JSON; runs there, with Python alone."""
+"""Inspects a container from the inside and prints the results as JSON; runs there with Python only."""
 
 import importlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""Prometheus' own test of rules: series by the minute, and what queries give at some minutes."""
+"""Unit tests of Prometheus rules with promtool: series by minute, and expected query results."""
 
 import json
 import subprocess

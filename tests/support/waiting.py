@@ -1,4 +1,4 @@
-"""Waiting for what other tasks, threads and processes do.
+"""Waiting for other tasks, threads and processes.
 
 What belongs here: the polling loop of tests whose condition is a plain function. What does not: conditions
 that are awaited, with the last answer in the error (``testbed.until``).

@@ -1,4 +1,4 @@
-"""The import contracts of ``pyproject.toml`` are kept, and each refuses an import that it is there for."""
+"""The import contracts of ``pyproject.toml`` are kept, and each rejects a forbidden import."""
 
 from copy import deepcopy
 from functools import cache

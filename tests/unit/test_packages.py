@@ -1,6 +1,6 @@
-"""``.ci/packages`` and the make targets that call it: apt's own solver, on a made-up system and archive.
+"""``.ci/packages`` and the make targets that call it: the solver of apt, with a fake system and archive.
 
-apt is real; that it would ever install is excluded by its configuration, which names no dpkg.
+apt is real; it cannot install, because its configuration has no dpkg.
 """
 
 import os

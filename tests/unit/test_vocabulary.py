@@ -1,4 +1,4 @@
-"""The vocabulary check finds what is banned, with the better wording."""
+"""The vocabulary check finds banned phrases and prints the better wording."""
 
 import tomllib
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""One cluster and one node for all tests of the agent's faults; each test leaves the node as it was.
+"""One cluster and one node for all fault tests of the agent; each test restores the node.
 
-What belongs here: what is shared. What does not: nodes of another make, which their tests add and remove.
+What belongs here: shared fixtures. What does not: other nodes, which their tests add and remove.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The agent ends and starts again at any moment, under pods that run; on real parts."""
+"""Restarts of the agent at any time, while pods run; on a real kubelet."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What people write on their pods, and what the agent makes of it; on real parts."""
+"""Annotations that users write on their pods; on a real kubelet."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Cards that fail under pods that run; on real parts."""
+"""GPUs that fail while pods run; on a real kubelet."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The kubelet ends and starts again, and forgets, under pods that run; on real parts."""
+"""Restarts of the kubelet, also with loss of its state, while pods run; on a real kubelet."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Pods that do not go when they should; on real parts."""
+"""Pods that take long to terminate; on a real kubelet."""
 
 import time
 from collections.abc import Iterator

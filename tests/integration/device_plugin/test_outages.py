@@ -1,4 +1,4 @@
-"""The API server is away, and the driver; on real parts."""
+"""Outages of the API server and of the driver; on a real kubelet."""
 
 import asyncio
 import time

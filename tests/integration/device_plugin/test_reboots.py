@@ -1,4 +1,4 @@
-"""The machine starts again under pods that run; on real parts."""
+"""Reboots of the machine while pods run; on a real kubelet."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

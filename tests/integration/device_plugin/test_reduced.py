@@ -1,7 +1,7 @@
 """The agent as the YAML of the ACK documentation runs it: no ConfigMaps, one mount; on a real kubelet.
 
-Its rights there are: nodes get/list/watch, nodes/status patch/update, pods update/patch/get/list/watch,
-events create/patch. Its one mount is the kubelet's folder of device plugins.
+Its permissions there are: nodes get/list/watch, nodes/status patch/update, pods update/patch/get/list/watch,
+events create/patch. Its one mount is the kubelet's device plugin directory.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Clusters, the library and an image for nodes that hold their containers; each module has its own node.
+"""Clusters, the library and an image for nodes with enforcement; each module has its node.
 
-What belongs here: what is shared. What does not: nodes and their modes.
+What belongs here: shared fixtures. What does not: nodes and their modes.
 """
 
 from collections.abc import AsyncIterator

@@ -1,6 +1,6 @@
-"""S2 on one node: containers that the agent holds to their memory; kubelet, containerd and NVIDIA's runtime.
+"""Memory limits of containers on one node: kubelet, containerd and NVIDIA's runtime.
 
-The card is a stub of NVML and of the CUDA driver; the programs are real and know nothing of a limit.
+The GPU is a stub of NVML and of the CUDA driver; the programs are real and do not handle limits.
 """
 
 import shutil

@@ -1,7 +1,7 @@
 """A node of mode mps: real kubelet, containerd, agent, library and MPS daemon.
 
-The control daemon is the FAKE of ``testbed.mps``, the card a stub of NVML and of the CUDA driver: what MPS
-itself does on a card is not shown here.
+The control daemon is the FAKE of ``testbed.mps``, the GPU a stub of NVML and of the CUDA driver: the
+behaviour of MPS on a GPU is not tested here.
 """
 
 import os

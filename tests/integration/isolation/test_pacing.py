@@ -1,7 +1,7 @@
-"""What the agent sees of the containers on a node's card: real kubelet, containerd, agent and library.
+"""Samples of the containers on a node's GPU: real kubelet, containerd, agent and library.
 
-The card is a stub of NVML and of the CUDA driver. The stubs do not know of each other: how long the card
-worked for each container by the driver's own counters, and what processes have, is put into NVML by the test.
+The GPU is a stub of NVML and of the CUDA driver. The stubs are independent: the test sets the utilization and
+memory of processes in NVML, from the counters of the driver.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""NVIDIA's plugin off the node and back, as files and as processes."""
+"""NVIDIA's plugin is moved off the node and back, as files and as processes."""
 
 import signal
 import subprocess

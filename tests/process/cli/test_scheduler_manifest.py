@@ -1,4 +1,4 @@
-"""The command on a node whose kubelet is played by the test; processes, health and extender are real."""
+"""The command on a node with a FAKE kubelet; processes, health and extender are real."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the real library writes under a real program, as the exporter reads it."""
+"""Files that the real library writes for a real program, as the exporter reads them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback that answers GETs of one path by a script, as an API server would."""
+"""A FAKE of the API server on loopback: scripted answers to GET requests of one path."""
 
 import asyncio
 import json

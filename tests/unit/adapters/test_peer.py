@@ -1,4 +1,4 @@
-"""Binds passed on to another replica."""
+"""Binds forwarded to another replica."""
 
 import pytest
 from aiohttp import web

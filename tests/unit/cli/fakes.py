@@ -1,4 +1,4 @@
-"""An API server that knows lists of nodes and pods, and exporters behind it, over loopback; and its tools."""
+"""A FAKE of the API server with lists of nodes and pods, and of exporters, on loopback."""
 
 import asyncio
 import io

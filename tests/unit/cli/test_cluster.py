@@ -1,4 +1,4 @@
-"""The tools against an API server that knows two lists, over loopback."""
+"""The commands with a FAKE API server on loopback."""
 
 import asyncio
 import json

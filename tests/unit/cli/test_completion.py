@@ -1,4 +1,4 @@
-"""What a shell is offered while a plugin's command line is typed."""
+"""Shell completion of the plugin's command line."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Nothing that an object may hold stops the tools."""
+"""No content of an object makes the commands fail."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the tools make of sound and of odd objects."""
+"""Views of valid and invalid objects."""
 
 import json
 

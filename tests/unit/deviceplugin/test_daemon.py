@@ -1,4 +1,4 @@
-"""What the agent as a whole says of itself, without anything running."""
+"""Status of the agent as a whole, without running jobs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The agent beside pods that have whole GPUs: what it gives, refuses and tells until they are gone."""
+"""The agent beside whole-GPU pods: allocations, rejections and log entries."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The architecture page names files that exist, and its pictures fit."""
+"""The architecture page names existing files, and its figures fit."""
 
 import re
 import tomllib

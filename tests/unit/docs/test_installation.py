@@ -1,4 +1,4 @@
-"""Nothing of ours is on a package index, where anybody may take its names: no text sends people there."""
+"""No text sends users to a package index, where anyone could register our names."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A node, its cards, pods and processes in few words, so that a test shows only what it is about.
+"""Builders of nodes, GPUs, pods and processes, with a default for each field.
 
 Card ``i`` is a T4 of 15079 MiB in 14 units with the UUID ``GPU-i``; pods are in the namespace ``ml``.
 """

@@ -1,4 +1,4 @@
-"""Who was given how much of which card."""
+"""Allocated units by container and GPU."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What isolation says of containers beside what the driver says of them."""
+"""Series of limited containers: counts of the library beside those of the driver."""
 
 from dataclasses import replace
 from itertools import product

@@ -1,4 +1,4 @@
-"""Rounds of reading with sources that fail, and what a scrape shows of them."""
+"""Rounds with failing sources, and the scrapes after them."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""From what was read to what is shown, in the sources' names and in ours."""
+"""From a snapshot to series, with the names of DCGM and ours."""
 
 from dataclasses import fields, replace
 from itertools import product

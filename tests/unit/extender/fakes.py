@@ -1,4 +1,4 @@
-"""A fake API server in memory, and waiting for what a background task will do."""
+"""A FAKE of the API server in memory."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""What a bind tells: users of the cards, the scheduler of errors, operators of reasons."""
+"""Results of a bind: GPUs for users, errors for the scheduler, reasons for operators."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Events that explain why a pod waits, and the extender's counters of events."""
+"""Events that explain why a pod is pending, and the extender's counters of events."""
 
 import asyncio
 from collections import deque

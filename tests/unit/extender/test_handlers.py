@@ -1,4 +1,4 @@
-"""What is said about resources that are not listed yet, and how nodes are taken in."""
+"""Reasons for resources that are not listed yet, and the handling of nodes."""
 
 import pytest
 from structlog.testing import capture_logs

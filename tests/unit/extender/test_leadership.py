@@ -1,4 +1,4 @@
-"""One replica's part in the election, against a fake Lease."""
+"""Leader election of one replica, with a fake Lease."""
 
 import asyncio
 import time

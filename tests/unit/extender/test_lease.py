@@ -1,4 +1,4 @@
-"""Leader election as decisions: what to do about a Lease, from when to bind, and until when."""
+"""Leader election as decisions: the next step for a Lease, and the time during which binds are allowed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Seals: which claims on bound pods are believed after a restart."""
+"""Seals: which claims on bound pods are trusted after a restart."""
 
 from dataclasses import replace
 

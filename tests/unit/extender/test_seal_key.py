@@ -1,4 +1,4 @@
-"""The key of the seals: read, or made by the first replica that comes."""
+"""The key of the seals: read, or created by the first replica."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""The scheduler's verbs: exact JSON in and out, and no input that makes them raise."""
+"""The scheduler's verbs: exact JSON in and out, and no input that raises."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What the agent writes into a region, and when it writes nothing; reading is in the exporter's tests."""
+"""Writes of the agent to a region; reading is in the exporter's tests."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One renderer, every Kubernetes since 1.16."""
+"""Configurations for every Kubernetes version since 1.16."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the API server is asked, and how long its word is kept."""
+"""Access reviews by the API server, and their caching."""
 
 from collections.abc import Mapping
 from typing import Any

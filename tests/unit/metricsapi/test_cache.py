@@ -1,4 +1,4 @@
-"""One fetch at a time, kept for a while."""
+"""One request at a time, cached for a while."""
 
 import asyncio
 from contextlib import suppress

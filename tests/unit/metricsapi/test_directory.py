@@ -1,4 +1,4 @@
-"""Who exists, as watches tell it."""
+"""Existing objects, as watches return them."""
 
 import msgspec
 from structlog.testing import capture_logs

@@ -1,4 +1,4 @@
-"""The API's JSON, as its clients read it."""
+"""The JSON of the API, as its clients read it."""
 
 import json
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""Who is believed to ask, and as whom."""
+"""Authentication of requests, and their users."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Flags to settings, and settings that cannot work."""
+"""Flags to settings, and invalid settings."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""Queries, and what Prometheus answers to them."""
+"""Queries to Prometheus, and its answers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Requests over real TLS: who is let in, what is answered, and how each refusal reads."""
+"""Requests over real TLS: access, answers, and the texts of refusals."""
 
 import asyncio
 import re

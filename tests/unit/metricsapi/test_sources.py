@@ -1,4 +1,4 @@
-"""Exporters and Prometheus over real HTTP: what is asked of them, and what their silence costs."""
+"""Exporters and Prometheus over real HTTP: requests, and missing answers."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The annotations that publish a placement: written at bind, believed only where all of them agree."""
+"""The annotations that publish a placement: written at bind, trusted only if all of them agree."""
 
 import json
 

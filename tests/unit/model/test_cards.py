@@ -1,4 +1,4 @@
-"""The node annotation that lists the cards, and the list of cards out of service."""
+"""The node annotation that lists the GPUs, and the list of GPUs out of service."""
 
 from dataclasses import dataclass
 

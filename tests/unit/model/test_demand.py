@@ -1,4 +1,4 @@
-"""What a pod asks for, per container, per card and in all."""
+"""The demand of a pod, per container, per GPU and in total."""
 
 import pytest
 

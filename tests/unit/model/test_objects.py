@@ -1,4 +1,4 @@
-"""Nodes as the core sees them: how they share, which cards they have, and why they are closed."""
+"""Nodes as the core reads them: sharing mode, GPUs, and why they are unschedulable."""
 
 import pytest
 

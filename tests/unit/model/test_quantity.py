@@ -1,4 +1,4 @@
-"""Quantities: the numbers are what Go's ``resource.Quantity.Value()`` of apimachinery 0.36.3 answered."""
+"""Quantities: expected values are those of Go's ``resource.Quantity.Value()`` of apimachinery 0.36.3."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The catalogue's own rules, and its metrics as families."""
+"""Rules for the catalogue, and its metrics as families."""
 
 from collections import Counter
 

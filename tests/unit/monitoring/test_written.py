@@ -1,4 +1,4 @@
-"""Rules, alerts and dashboards: committed as they are made, of metrics that exist, with runbooks."""
+"""Rules, alerts and dashboards: committed as generated, with existing metrics and runbooks."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The control daemon is a real process: the FAKE of ``testbed.mps``."""
+"""The supervisor of a control daemon, which is a real process: the FAKE of ``testbed.mps``."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The operators' port: what readyz says, and with which status."""
+"""The admin port: text and status of readyz."""
 
 import pytest
 from starlette.testclient import TestClient

@@ -1,4 +1,4 @@
-"""The order in which a daemon stops, and how it ends when a part of it fails."""
+"""The order in which a daemon stops, and its end after a failure."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine

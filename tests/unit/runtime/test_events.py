@@ -1,4 +1,4 @@
-"""The event recorder: what is written, in which order, how often, and what is dropped."""
+"""The event recorder: written events, their order, retries, and dropped events."""
 
 import asyncio
 from collections import deque

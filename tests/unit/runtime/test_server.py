@@ -1,4 +1,4 @@
-"""The server on real sockets: order, limits, bad input, connections that stay and connections that end."""
+"""The server on real sockets: order, limits, bad input, keep-alive and closed connections."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable

@@ -1,4 +1,4 @@
-"""One node's book: what is free, which cards are open, and the sums that filter relies on."""
+"""One node's book: free units, schedulable GPUs, and the sums that filter uses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether and where a pod fits on a node, and the words in which it is refused."""
+"""Whether and where a pod fits on a node, and the texts of rejections."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The books as data for people."""
+"""The books as data for users."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Cached results are used as long as they are valid, and no longer."""
+"""Cached results are used as long as they are valid."""
 
 from gpushare.scheduling.events import Confirmed, NodeGone, PodGone, Reserved
 from gpushare.scheduling.ledger import Ledger, apply

@@ -1,4 +1,4 @@
-"""What was asked for against what an API server has."""
+"""Comparison of requested objects with those of the API server."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The judge must convict: a checker that cannot find an over-commit proves nothing."""
+"""The checks for over-commitment find it."""
 
 import json
 from typing import Any

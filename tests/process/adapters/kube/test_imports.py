@@ -1,4 +1,4 @@
-"""What a daemon must not carry: the official client takes as much memory as all of the daemon's own code."""
+"""Modules that a daemon must not import: the official client takes as much memory as all of our code."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The driver's moods: missing, silent, losing cards, reporting errors."""
+"""Driver failures: missing, not responding, losing GPUs, reporting errors."""
 
 import asyncio
 import ctypes.util

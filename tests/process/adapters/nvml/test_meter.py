@@ -1,4 +1,4 @@
-"""What cards and processes do, on the drivers of every era: the real pynvml over the stub."""
+"""Usage of GPUs and processes, on drivers of all versions: the real pynvml over the stub."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Cards as the agent sees them, on the drivers of every era: the real pynvml over the stub."""
+"""GPUs as the agent reads them, on drivers of all versions: the real pynvml over the stub."""
 
 from pathlib import Path
 

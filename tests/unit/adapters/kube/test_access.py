@@ -1,4 +1,4 @@
-"""Whom a client trusts and how it proves itself, over real TLS."""
+"""Server verification and client authentication over real TLS."""
 
 import ssl
 from collections.abc import AsyncIterator

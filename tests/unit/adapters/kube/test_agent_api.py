@@ -1,4 +1,4 @@
-"""The requests of a node's agent, as a server on loopback sees them."""
+"""The requests of a node agent, as a server on loopback receives them."""
 
 import json
 from collections.abc import Awaitable, Callable

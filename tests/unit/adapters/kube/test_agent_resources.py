@@ -1,4 +1,4 @@
-"""What the agent reads of its pods and of its node."""
+"""Pods and nodes as the agent reads them."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Answers and silences of the API server in our own terms."""
+"""Answers and timeouts of the API server as our errors."""
 
 import asyncio
 from pathlib import Path

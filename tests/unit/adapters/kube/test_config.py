@@ -1,4 +1,4 @@
-"""A kubeconfig as kubectl would read it; credentials that cannot work are named with file and reason."""
+"""Kubeconfigs as kubectl reads them; errors of credentials name file and reason."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The pod's own account: found, refused with the reason, and its token renewed."""
+"""The service account of the pod: found, missing with the reason, and its token renewed."""
 
 from dataclasses import dataclass
 from pathlib import Path

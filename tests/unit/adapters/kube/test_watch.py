@@ -1,4 +1,4 @@
-"""List and watch against a server on loopback that follows a script."""
+"""List and watch with a scripted server on loopback."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The kubelet's checkpoint file, in the shapes that kubelets write."""
+"""The kubelet's checkpoint file, in the formats that kubelets write."""
 
 import base64
 import json

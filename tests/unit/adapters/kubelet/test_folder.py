@@ -1,4 +1,4 @@
-"""A folder watched by inotify, and what is said where it cannot be used."""
+"""A directory watched by inotify, and the errors for unusable directories."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The committed messages and stubs are what the generator makes of the files beside them."""
+"""The committed messages and stubs match the generator."""
 
 import subprocess
 import sys

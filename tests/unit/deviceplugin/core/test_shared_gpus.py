@@ -1,4 +1,4 @@
-"""Which cards are shared, how large they are, and what is said about the others."""
+"""Which GPUs are shared, their sizes, and the reasons for excluded ones."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Held containers, from the call of the kubelet to the pod's end, on real folders."""
+"""Limited containers, from the Allocate call to the end of the pod, on real directories."""
 
 import asyncio
 from dataclasses import replace

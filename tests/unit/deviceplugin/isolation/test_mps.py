@@ -1,4 +1,4 @@
-"""Containers of nodes of mode mps, from the call of the kubelet to its answer."""
+"""Containers of nodes of mode mps, from the Allocate call to the response."""
 
 import asyncio
 from pathlib import Path

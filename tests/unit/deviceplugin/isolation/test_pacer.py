@@ -1,4 +1,4 @@
-"""The agent's looks at cards and regions: on real files, with a driver and a /proc that the test makes up."""
+"""Rounds of the pacer on real files, with a FAKE driver and /proc."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Whom an event is about and what it says; when it comes is in ``test_strays`` and ``test_pacer``."""
+"""Objects and texts of events; ``test_uncounted`` and ``test_pacer`` have the times."""
 
 from dataclasses import replace
 
