@@ -23,7 +23,7 @@ EXCLUDED: Final = (
     "tools/vocabulary.*",
 )
 _BREAK: Final = r"\s+(?:(?:#|//|>|\*|\"|f\")\s*)*"
-"""Between two words: space, or a line break with the mark that begins a comment or string."""
+"""Between two words: white space, which may contain the marks of comments, quotes and strings."""
 _WORD_BEFORE: Final = re.compile(r"\w")
 
 

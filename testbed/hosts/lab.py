@@ -80,7 +80,7 @@ class Lab:
 
     def disk(self, name: str) -> Path:
         """Return the folder of the files that a host has written."""
-        return self._place(name).disk
+        return self._layout(name).disk
 
     async def open(self) -> None:
         """Create missing parts of the cache, boot all hosts, and return when they accept logins.
@@ -107,7 +107,7 @@ class Lab:
         if _NETWORK in self._processes:
             await self._processes[_NETWORK].stop()
         for host in self.hosts:
-            await asyncio.to_thread(cgroups.remove, self._place(host.name).group)
+            await asyncio.to_thread(cgroups.remove, self._layout(host.name).group)
         self._taken.release(keep=keep)
 
     def leave_up(self) -> None:
@@ -148,8 +148,8 @@ class Lab:
             raise TestbedError("the hosts were not started")
         return self._home
 
-    def _place(self, name: str) -> wiring.Place:
-        return wiring.Place(name, self._taken.data / name, f"{cgroups.prefix_of(self.folder)}{name}")
+    def _layout(self, name: str) -> wiring.HostLayout:
+        return wiring.HostLayout(name, self._taken.data / name, f"{cgroups.prefix_of(self.folder)}{name}")
 
     async def _run(self, name: str, argv: Sequence[str], ready: Ready) -> None:
         command = Command(name, argv, self.folder, ready=ready, ready_s=_BOOT_S, bound=self._bound)
@@ -176,12 +176,12 @@ class Lab:
         self.inventory.write_text(files.inventory(self.hosts, self.addresses, self.folder))
 
     async def _boot(self, host: HostSpec, root: Path, packages: Path) -> None:
-        place = self._place(host.name)
+        layout = self._layout(host.name)
         key = (self.folder / "key.pub").read_text()
-        _write(place.disk, files.of_host(host, self.addresses[host.name], key))
-        place.script.write_text(wiring.first_process(place, root, files.binds(host, packages)))
-        await asyncio.to_thread(cgroups.create, place.group)
-        await self._run(host.name, wiring.holder(place, self.namespace), lambda: self._is_up(host.name))
+        _write(layout.disk, files.of_host(host, self.addresses[host.name], key))
+        layout.script.write_text(wiring.first_process(layout, root, files.binds(host, packages)))
+        await asyncio.to_thread(cgroups.create, layout.group)
+        await self._run(host.name, wiring.holder(layout, self.namespace), lambda: self._is_up(host.name))
 
     async def _is_up(self, name: str) -> bool:
         # The exit status of a degraded system is not 0.

@@ -21,7 +21,7 @@ _REBOOT: Final = 133
 
 
 @dataclass(frozen=True)
-class Place:
+class HostLayout:
     """Folder and names of one host on this machine."""
 
     name: str
@@ -58,19 +58,19 @@ def within(namespace: Path, argv: list[str]) -> list[str]:
     return ["nsenter", f"--net={namespace}", *argv]
 
 
-def holder(place: Place, namespace: Path) -> list[str]:
+def holder(layout: HostLayout, namespace: Path) -> list[str]:
     """Return the command that runs a host; SIGTERM shuts it down."""
-    procs = f"/sys/fs/cgroup/*/{place.group}/cgroup.procs"
+    procs = f"/sys/fs/cgroup/*/{layout.group}/cgroup.procs"
     join = f'for procs in {procs}; do [ ! -w "$procs" ] || echo $$ >"$procs"; done'
     unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    command = shlex.join(within(namespace, [*unshare, "--", "/bin/sh", "-e", str(place.script)]))
+    command = shlex.join(within(namespace, [*unshare, "--", "/bin/sh", "-e", str(layout.script)]))
     return ["/bin/sh", "-ec", f"{join}; exec {command}"]
 
 
-def first_process(place: Place, base: Path, binds: Mapping[str, Path]) -> str:
+def first_process(layout: HostLayout, base: Path, binds: Mapping[str, Path]) -> str:
     """Return the script that mounts the root folder of a host, and boots it again after each reboot."""
-    root, work = place.folder / "root", place.folder / "work"
-    options = f"lowerdir={base},upperdir={place.disk},workdir={work}"
+    root, work = layout.folder / "root", layout.folder / "work"
+    options = f"lowerdir={base},upperdir={layout.disk},workdir={work}"
     nspawn = shlex.join(
         [
             "systemd-nspawn",
@@ -78,7 +78,7 @@ def first_process(place: Place, base: Path, binds: Mapping[str, Path]) -> str:
             "--register=no",
             "--keep-unit",
             f"--directory={root}",
-            f"--machine={place.name}",
+            f"--machine={layout.name}",
             f"--network-bridge={BRIDGE}",
             "--resolv-conf=off",
             "--timezone=off",

@@ -15,7 +15,7 @@ from testbed.control_plane.bed import Bed
 from testbed.control_plane.commands import API_ADDRESS
 from testbed.errors import TestbedError
 from testbed.kubelets import wiring
-from testbed.kubelets.spec import Place, Subnet
+from testbed.kubelets.spec import NodeLayout, Subnet
 from testbed.system import cgroups
 from testbed.system.ports import LOOPBACK
 from testbed.system.process import Command, Process, Ready, run_text
@@ -31,9 +31,9 @@ _LISTENING = "0A"
 class Machine:
     """A machine of a testbed. ``boot_id`` changes with every start; disk and subnet stay."""
 
-    def __init__(self, bed: Bed, place: Place) -> None:
+    def __init__(self, bed: Bed, layout: NodeLayout) -> None:
         self._bed = bed
-        self.place = place
+        self.layout = layout
         self.boot_id = ""
         self._subnet: Subnet | None = None
         self._processes: list[Process] = []
@@ -42,12 +42,12 @@ class Machine:
     def subnet(self) -> Subnet:
         """Its addresses; raises TestbedError if it was never started."""
         if self._subnet is None:
-            raise TestbedError(f"{self.place.name} has no address before its first start")
+            raise TestbedError(f"{self.layout.name} has no address before its first start")
         return self._subnet
 
     @property
     def is_on(self) -> bool:
-        """Whether it is running, started by this object or another one for the same place."""
+        """Whether it is running, started by this object or another one with the same layout."""
         name = self.process_name(_HOLDER)
         return name in self._bed.processes and self._bed.process(name).running
 
@@ -68,7 +68,7 @@ class Machine:
 
     def inside(self, argv: Sequence[str]) -> list[str]:
         """Return the command that runs ``argv`` on it."""
-        return [*_script("enter.py"), str(self._holder.command.pid_file), self.place.group, *argv]
+        return [*_script("enter.py"), str(self._holder.command.pid_file), self.layout.group, *argv]
 
     async def run_text(self, argv: Sequence[str], timeout_s: float = _COMMAND_S) -> str:
         """Run a short command on it and return its stdout; raise TestbedError with its stderr."""
@@ -76,7 +76,7 @@ class Machine:
 
     def process_name(self, name: str) -> str:
         """Return the name in the testbed of the process ``name`` of the machine."""
-        return f"{self.place.name}.{name}"
+        return f"{self.layout.name}.{name}"
 
     async def run(
         self, name: str, argv: Sequence[str], ready: Ready | None = None, env: Mapping[str, str] | None = None
@@ -91,10 +91,10 @@ class Machine:
         """Start it, with an empty /run, and connect its network."""
         self._write_settings()
         for folder in wiring.PRIVATE:
-            self.place.on_disk(folder).mkdir(parents=True, exist_ok=True)
+            self.layout.on_disk(folder).mkdir(parents=True, exist_ok=True)
         for top in wiring.TOPS:
-            wiring.work_folder(self.place, top).mkdir(exist_ok=True)
-        await asyncio.to_thread(cgroups.create, self.place.group)
+            wiring.work_folder(self.layout, top).mkdir(exist_ok=True)
+        await asyncio.to_thread(cgroups.create, self.layout.group)
         await self._start_holder()
         await self._plug_in()
         await self._forward(self._bed.layout.ports.apiserver)
@@ -108,8 +108,8 @@ class Machine:
             self._processes.clear()
         # The kernel removes the network device too, but later.
         with suppress(TestbedError):
-            await run_text(wiring.unplug(self.place), _COMMAND_S)
-        await asyncio.to_thread(cgroups.remove, self.place.group)
+            await run_text(wiring.unplug(self.layout), _COMMAND_S)
+        await asyncio.to_thread(cgroups.remove, self.layout.group)
 
     @property
     def _holder(self) -> Process:
@@ -118,35 +118,35 @@ class Machine:
     def _write_settings(self) -> None:
         self.boot_id = str(uuid.uuid4())
         for name, value in {**wiring.SETTINGS, wiring.BOOT_ID: self.boot_id}.items():
-            file = wiring.settings(self.place) / name
+            file = wiring.settings(self.layout) / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{value}\n")
 
     async def _start_holder(self) -> None:
-        mark = wiring.booted(self.place)
+        mark = wiring.booted(self.layout)
         mark.unlink(missing_ok=True)
-        wiring.script(self.place).write_text(wiring.first_process(self.place, cgroups.hierarchies()))
+        wiring.script(self.layout).write_text(wiring.first_process(self.layout, cgroups.hierarchies()))
 
         async def booted() -> bool:
             return mark.exists()
 
-        await self.run(_HOLDER, wiring.holder(self.place), booted)
+        await self.run(_HOLDER, wiring.holder(self.layout), booted)
 
     async def _plug_in(self) -> None:
-        for command in wiring.cable(self.place, self._holder.pid):
+        for command in wiring.veth_pair(self.layout, self._holder.pid):
             await run_text(command, _COMMAND_S)
         self._subnet = await self._claim()
-        await run_text(wiring.host_address(self.place, self._subnet), _COMMAND_S)
+        await run_text(wiring.host_address(self.layout, self._subnet), _COMMAND_S)
         await self.run_text(["/bin/sh", "-ec", wiring.node_addresses(self._subnet)])
 
     async def _claim(self) -> Subnet:
         if self._subnet is not None:
-            await run_text(wiring.claim(self.place, self._subnet), _COMMAND_S)
+            await run_text(wiring.claim(self.layout, self._subnet), _COMMAND_S)
             return self._subnet
         for step in range(_SUBNETS):
-            subnet = Subnet((self.place.first_subnet + step) % _SUBNETS)
+            subnet = Subnet((self.layout.first_subnet + step) % _SUBNETS)
             try:
-                await run_text(wiring.claim(self.place, subnet), _COMMAND_S)
+                await run_text(wiring.claim(self.layout, subnet), _COMMAND_S)
             except TestbedError as error:
                 if wiring.TAKEN not in str(error):
                     raise

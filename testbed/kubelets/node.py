@@ -16,7 +16,7 @@ from testbed.kubelets import bundles, files, images
 from testbed.kubelets.machine import Machine
 from testbed.kubelets.needs import Found, look
 from testbed.kubelets.programs import KUBELET, Programs
-from testbed.kubelets.spec import KubeletSpec, Place
+from testbed.kubelets.spec import KubeletSpec, NodeLayout
 from testbed.programs import build
 from testbed.programs.binaries import Installed
 from testbed.system.process import Process, Ready
@@ -61,7 +61,7 @@ class KubeletNode:
         self._found = found
         self._tools = tools
         self._spawned: dict[str, Process] = {}
-        self._machine = Machine(bed, Place(spec.name, bed.folder, bed.layout.data))
+        self._machine = Machine(bed, NodeLayout(spec.name, bed.folder, bed.layout.data))
         self._programs = Programs(bed, self._machine, tools)
 
     @property
@@ -209,7 +209,7 @@ class KubeletNode:
         self.bed.credentials.server(self.name, [self.name, self.address]).write(folder, KUBELET)
 
     async def _load_own_images(self) -> None:
-        archive = self._machine.place.folder / "images.tar"
+        archive = self._machine.layout.folder / "images.tar"
         archive.write_bytes(images.archive(self._found.busybox))
         await self.load_images(archive)
 

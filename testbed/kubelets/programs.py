@@ -53,7 +53,7 @@ class Programs:
 
     async def kubelet(self) -> None:
         """Start the kubelet, and return when it is healthy; its Node may not be Ready yet."""
-        name, address = self.machine.place.name, self.machine.subnet.node
+        name, address = self.machine.layout.name, self.machine.subnet.node
         kubeconfig = self.bed.kubeconfig_for(f"system:node:{name}", ["system:nodes"])
         argv = [
             str(self.tools[KUBELET].path),
@@ -67,7 +67,7 @@ class Programs:
 
     async def kube_proxy(self) -> None:
         """Start kube-proxy on a Node that has its address; return when the rules are written."""
-        name, address = self.machine.place.name, self.machine.subnet.node
+        name, address = self.machine.layout.name, self.machine.subnet.node
         kubeconfig = self.bed.kubeconfig_for("system:kube-proxy")
         argv = kube_proxy_argv(self.tools[KUBE_PROXY].path, name, address, kubeconfig)
 

@@ -91,7 +91,7 @@ class Subnet:
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeLayout:
     """Folders and names of one node on this machine, from the folder and the data folder of the testbed."""
 
     name: str

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.control_plane.commands import API_ADDRESS
-from testbed.kubelets.spec import Place, Subnet
+from testbed.kubelets.spec import NodeLayout, Subnet
 
 TOPS = ("etc", "usr/local", "var")
 """Folders in which a node reads the files of this machine, and writes copies."""
@@ -44,35 +44,35 @@ TAKEN = "File exists"
 """Error of ``ip`` for a route that exists."""
 
 
-def holder(place: Place) -> list[str]:
+def holder(layout: NodeLayout) -> list[str]:
     """Return the command that creates the namespaces and runs the first process of the node."""
     unshare = "unshare --mount --net --pid --uts --cgroup --fork --kill-child --mount-proc"
-    join = f'for procs in /sys/fs/cgroup/*/{place.group}/cgroup.procs; do echo $$ >"$procs"; done'
-    return ["/bin/sh", "-ec", f"{join}; exec {unshare} -- /bin/sh -e {shlex.quote(str(script(place)))}"]
+    join = f'for procs in /sys/fs/cgroup/*/{layout.group}/cgroup.procs; do echo $$ >"$procs"; done'
+    return ["/bin/sh", "-ec", f"{join}; exec {unshare} -- /bin/sh -e {shlex.quote(str(script(layout)))}"]
 
 
-def script(place: Place) -> Path:
+def script(layout: NodeLayout) -> Path:
     """Return the script of the first process of a node."""
-    return place.folder / "boot.sh"
+    return layout.folder / "boot.sh"
 
 
-def booted(place: Place) -> Path:
+def booted(layout: NodeLayout) -> Path:
     """Return the file that exists when the mounts of a node are complete."""
-    return place.folder / "booted"
+    return layout.folder / "booted"
 
 
-def first_process(place: Place, hierarchies: Iterable[Path]) -> str:
+def first_process(layout: NodeLayout, hierarchies: Iterable[Path]) -> str:
     """Return the script of the first process: it mounts, then reaps orphans until SIGTERM."""
     commands = [
-        f"echo {place.name} >/proc/sys/kernel/hostname",
-        *(_bind(hierarchy / place.group, str(hierarchy)) for hierarchy in hierarchies),
-        *(_overlay(place, top) for top in TOPS),
-        *(_bind(place.on_disk(folder), folder) for folder in PRIVATE),
+        f"echo {layout.name} >/proc/sys/kernel/hostname",
+        *(_bind(hierarchy / layout.group, str(hierarchy)) for hierarchy in hierarchies),
+        *(_overlay(layout, top) for top in TOPS),
+        *(_bind(layout.on_disk(folder), folder) for folder in PRIVATE),
         "mount -t tmpfs -o mode=755 tmpfs /run",
-        *(_bind(settings(place) / name, f"/proc/sys/{name}") for name in (*SETTINGS, BOOT_ID)),
+        *(_bind(settings(layout) / name, f"/proc/sys/{name}") for name in (*SETTINGS, BOOT_ID)),
         # Mounts of the kubelet must propagate to containers, and back.
         "mount --make-rshared /",
-        f"touch {shlex.quote(str(booted(place)))}",
+        f"touch {shlex.quote(str(booted(layout)))}",
         "trap 'exit 0' TERM",
         # A waiting shell reaps orphaned processes.
         "sleep infinity & wait",
@@ -80,34 +80,34 @@ def first_process(place: Place, hierarchies: Iterable[Path]) -> str:
     return "\n".join(commands)
 
 
-def settings(place: Place) -> Path:
+def settings(layout: NodeLayout) -> Path:
     """Return the folder of the files that replace kernel settings."""
-    return place.folder / "sys"
+    return layout.folder / "sys"
 
 
-def work_folder(place: Place, top: str) -> Path:
+def work_folder(layout: NodeLayout, top: str) -> Path:
     """Return the work folder of the overlay mount of ``top``."""
-    return place.folder / f"work-{top.replace('/', '-')}"
+    return layout.folder / f"work-{top.replace('/', '-')}"
 
 
-def claim(place: Place, subnet: Subnet) -> list[str]:
+def claim(layout: NodeLayout, subnet: Subnet) -> list[str]:
     """Return the command that takes a subnet; it fails if another node on this machine has it."""
-    return _words(f"ip route add {subnet.cidr} via {subnet.node} dev {place.device} onlink")
+    return _words(f"ip route add {subnet.cidr} via {subnet.node} dev {layout.device} onlink")
 
 
-def cable(place: Place, pid: int) -> list[list[str]]:
+def veth_pair(layout: NodeLayout, pid: int) -> list[list[str]]:
     """Return the commands that connect this machine and the node of process ``pid`` by a veth pair."""
     return [
-        _words(f"ip link add {place.device} type veth peer name eth0 netns {pid}"),
-        _words(f"ip link set {place.device} up"),
+        _words(f"ip link add {layout.device} type veth peer name eth0 netns {pid}"),
+        _words(f"ip link set {layout.device} up"),
         # For traffic between nodes; other routing of this machine does not change.
-        ["/bin/sh", "-ec", f"echo 1 >/proc/sys/net/ipv4/conf/{place.device}/forwarding"],
+        ["/bin/sh", "-ec", f"echo 1 >/proc/sys/net/ipv4/conf/{layout.device}/forwarding"],
     ]
 
 
-def host_address(place: Place, subnet: Subnet) -> list[str]:
+def host_address(layout: NodeLayout, subnet: Subnet) -> list[str]:
     """Return the command that sets the address of this machine on the veth pair."""
-    return _words(f"ip address add {subnet.host} peer {subnet.node} dev {place.device}")
+    return _words(f"ip address add {subnet.host} peer {subnet.node} dev {layout.device}")
 
 
 def node_addresses(subnet: Subnet) -> str:
@@ -125,13 +125,13 @@ ip route add default via {subnet.host}
 """
 
 
-def unplug(place: Place) -> list[str]:
+def unplug(layout: NodeLayout) -> list[str]:
     """Return the command that removes the veth pair with its routes."""
-    return _words(f"ip link delete {place.device}")
+    return _words(f"ip link delete {layout.device}")
 
 
-def _overlay(place: Place, top: str) -> str:
-    options = f"lowerdir=/{top},upperdir={place.disk / top},workdir={work_folder(place, top)}"
+def _overlay(layout: NodeLayout, top: str) -> str:
+    options = f"lowerdir=/{top},upperdir={layout.disk / top},workdir={work_folder(layout, top)}"
     return f"mount -t overlay -o {shlex.quote(options)} overlay /{top}"
 
 

@@ -194,18 +194,18 @@ def cached(item: Tool, root: Path, sources: Path = SOURCES) -> Installed:
 
 
 def own(item: Tool, env: Mapping[str, str] = os.environ) -> Installed | None:
-    """Return the user's own binary, or None where the environment names none.
+    """Return the binary of the user, or None if the environment names none.
 
-    ``TESTBED_<TOOL>`` names one program; ``TESTBED_ASSETS`` and ``KUBEBUILDER_ASSETS`` name a folder
-    that may hold some. kwok's stage files are in ``TESTBED_KWOK_STAGES``, or else beside it. Raises
-    ConfigError where what is named does not exist or cannot be run.
+    ``TESTBED_<TOOL>`` names a program; ``TESTBED_ASSETS`` and ``KUBEBUILDER_ASSETS`` name folders with
+    programs. The stage files of kwok are in ``TESTBED_KWOK_STAGES``, or next to the program. Raises
+    ConfigError for a file that does not exist or is not executable.
     """
     variable = variable_of(item.name)
-    if given := env.get(variable):
-        return _installed(runnable(Path(given), variable), env)
+    if name := env.get(variable):
+        return _installed(runnable(Path(name), variable), env)
     for folder_variable in ("TESTBED_ASSETS", "KUBEBUILDER_ASSETS"):
-        if (given := env.get(folder_variable)) and (
-            path := _in_folder(Path(given), item.name, folder_variable)
+        if (folder := env.get(folder_variable)) and (
+            path := _in_folder(Path(folder), item.name, folder_variable)
         ):
             return _installed(path, env)
     return None

@@ -1,25 +1,32 @@
 """One stack of this project, and the commands of the engine.
 
-What belongs here: running, awaiting and killing ``pulumi``. What does not: parsing its events
+What belongs here: the project folder and configuration of a stack; running, awaiting and killing
+``pulumi``. What does not: its programs (``testbed.pulumi.programs``), and parsing its events
 (``testbed.pulumi.outcome``).
 """
 
 import json
+import shutil
 from collections.abc import Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from testbed.control_plane.bed import Bed
 from testbed.errors import TestbedError
 from testbed.pulumi.outcome import Outcome, outcome_of
 from testbed.pulumi.programs import CLI, environment, home, install, link
-from testbed.pulumi.project import configure, lay_out
 from testbed.system import pids
 from testbed.system.process import Process
 from testbed.system.waiting import until
 
+_ROOT = Path(__file__).parents[2]
+_COPIED = ("Pulumi.yaml", "__main__.py")
+_LINKED = ("components", "gpushare")
+_PREFIX = "gpushare:"
 _COMMAND_S = 180.0
 _UNSET = ("/usr/bin/env", "--unset=KUBECONFIG")
 _AT_ONCE = ("--yes", "--skip-preview")
@@ -70,14 +77,17 @@ class Stack:
         stack = cls(bed, name, programs)
         (stack.folder / "state").mkdir()
         link(home(stack.folder) / ".kube", {"config": kubeconfig or bed.kubeconfig})
-        lay_out(stack.project)
+        _create_project(stack.project)
         stack.configure(config)
         await stack.run("stack", "init")
         return stack
 
     def configure(self, config: Mapping[str, object]) -> None:
-        """Replace the configuration."""
-        configure(self.project, self.name, config)
+        """Replace the configuration; other keys in the file, written by the engine, stay."""
+        file = self.project / f"Pulumi.{self.name}.yaml"
+        kept: dict[str, Any] = yaml.safe_load(file.read_text()) if file.exists() else {}
+        values = {_PREFIX + key: value for key, value in config.items()}
+        file.write_text(yaml.safe_dump({**kept, "config": values}))
 
     async def preview(self, *flags: str) -> Outcome:
         """Return what ``up`` would do."""
@@ -152,6 +162,15 @@ class Stack:
 
     def _events(self, name: str) -> Path:
         return self.folder / f"{name}.events"
+
+
+def _create_project(folder: Path) -> None:
+    """Create a copy of the project, so that the engine writes nothing into the checkout."""
+    folder.mkdir(parents=True)
+    for name in _COPIED:
+        shutil.copy(_ROOT / name, folder / name)
+    for name in _LINKED:
+        (folder / name).symlink_to(_ROOT / name)
 
 
 def _is_complete(file: Path) -> bool:

@@ -83,7 +83,7 @@ def state_of(pid: int) -> str:
     return _stat(pid).state
 
 
-def stands_still(pid: int) -> bool:
+def is_suspended(pid: int) -> bool:
     """Return whether all threads of a process are stopped; a signal stops them one after the other."""
     stats = (_PROC / str(pid) / "task").glob("*/stat")
     try:

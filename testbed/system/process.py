@@ -123,12 +123,12 @@ class Process:
     async def pause(self) -> None:
         """Suspend it (SIGSTOP): it keeps its connections and does not respond."""
         self.kill(signal.SIGSTOP)
-        await until(lambda: self._stands_still(wanted=True), f"{self.name} to be suspended")
+        await until(lambda: self._is_suspended(wanted=True), f"{self.name} to be suspended")
 
     async def resume(self) -> None:
         """Continue it after ``pause``."""
         self.kill(signal.SIGCONT)
-        await until(lambda: self._stands_still(wanted=False), f"{self.name} to continue")
+        await until(lambda: self._is_suspended(wanted=False), f"{self.name} to continue")
 
     async def wait(self, timeout_s: float = 60.0) -> int:
         """Return its exit status (negative: the signal that ended it); raise TestbedError on timeout."""
@@ -174,8 +174,8 @@ class Process:
             kind = PortTaken if _PORT_TAKEN in tail(self.command.log) else TestbedError
             raise kind(f"{self.name} ended with {self._child().returncode}; {self._log_text()}")
 
-    async def _stands_still(self, *, wanted: bool) -> bool:
-        return self._over() or pids.stands_still(self.pid) is wanted
+    async def _is_suspended(self, *, wanted: bool) -> bool:
+        return self._over() or pids.is_suspended(self.pid) is wanted
 
     def _log_text(self) -> str:
         return f"its log is {self.command.log} and ends with:\n{tail(self.command.log)}"

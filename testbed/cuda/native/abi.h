@@ -1,4 +1,4 @@
-/* What the fake shows of the CUDA driver's binary interface. Facts from cuda.h (CUDA 10.1 to 13.0). */
+/* The part of the binary interface of the CUDA driver that the fake implements. Facts from cuda.h (CUDA 10.1 to 13.0). */
 #ifndef STUB_CUDA_ABI_H
 #define STUB_CUDA_ABI_H
 

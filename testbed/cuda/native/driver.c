@@ -1,4 +1,4 @@
-/* FAKE, for tests. Initialization, devices and contexts, and the list of what was given out. */
+/* FAKE, for tests. Initialization, devices and contexts, and the list of objects. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -74,7 +74,7 @@ void thing_end(struct thing *thing)
 
 struct thing *driver_context(void) { return current; }
 
-/* Ends a context, and what was allocated in it. */
+/* Destroys a context with its allocations. */
 static void context_end(struct thing *context)
 {
     for (struct thing *thing = things, *next; thing; thing = next) {
@@ -104,7 +104,7 @@ API int cuDriverGetVersion(int *version)
     return OK;
 }
 
-/* Lets a test, and whoever wonders, see what this library is. */
+/* Lets a test identify this library. */
 API const char *stubCudaName(void) { return "FAKE CUDA driver of the gpushare testbed"; }
 
 API int cuDeviceGetCount(int *count)

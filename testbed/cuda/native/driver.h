@@ -1,4 +1,4 @@
-/* What every function of the fake does first, and the things that it gives out. */
+/* The prologue of every function of the fake, and its objects. */
 #ifndef STUB_CUDA_DRIVER_H
 #define STUB_CUDA_DRIVER_H
 
@@ -8,17 +8,17 @@
 
 enum kind { NOTHING, LINEAR, ARRAY, PHYSICAL, MAPPED, OPENED, CONTEXT, POOL };
 
-/* A thing of the driver's. Its address is its handle, but for memory, which has one of its own. */
+/* An object of the driver. Its address is its handle, except for memory, which has a separate one. */
 struct thing {
     enum kind kind;
     int card, handles, maps, released;
     u64 address, bytes;
-    u64 reserved, used; /* of a pool; of memory that is mapped or another process's, `used` is its size */
+    u64 reserved, used; /* of a pool; for mapped memory, or that of another process, `used` is its size */
     struct thing *pool, *context, *physical;
     struct thing *next;
 };
 
-/* One lock for all; taken by ENTER until the function returns. */
+/* The only lock; ENTER takes it until the function returns. */
 void driver_lock(void);
 void driver_unlock(const int *entered);
 int driver_ready(void);
@@ -29,19 +29,19 @@ int driver_ready(void);
     if (!driver_ready())                                                   \
     return NOT_INITIALIZED
 
-/* This thread's context; NULL without. */
+/* The context of this thread, or NULL. */
 struct thing *driver_context(void);
 
-/* The device of this thread's context, or of the primary one that is retained; -1 without. */
+/* The device of the context of this thread, or of the retained primary context; -1 if none. */
 int driver_device(void);
 
 struct thing *thing_new(enum kind kind, int card, u64 bytes);
 struct thing *thing_at(enum kind kind, u64 address);
 struct thing *thing_is(enum kind kind, const void *handle);
-struct thing *thing_after(enum kind kind, u64 address); /* the first one there or behind */
+struct thing *thing_after(enum kind kind, u64 address); /* the first one at or after the address */
 void thing_end(struct thing *thing);
 
-/* Before a graph runs: what its nodes take of a card. */
+/* Allocates the memory of the nodes of a graph before it runs. */
 int graph_take(int card);
 
 #endif

@@ -1,5 +1,6 @@
-/* FAKE, for tests. Memory that nodes of graphs take: all graphs of a card share it, a launch takes what there are
-   nodes for, and it stays taken until it is trimmed. A graph of these is none to the fake: its launch is any. */
+/* FAKE, for tests. Memory of graph nodes: all graphs of a GPU share it, a launch allocates the memory of all
+   nodes, and it stays allocated until it is trimmed. The fake does not know which node belongs to which graph:
+   any launch counts. */
 #include "driver.h"
 
 enum { RESERVED_NOW = 2 };

@@ -1,5 +1,5 @@
-/* FAKE, for tests. Memory of other processes, by a handle of 64 bytes. Who opens it takes nothing of the card: it
-   is the maker's, and goes with it. */
+/* FAKE, for tests. Memory of other processes, by a handle of 64 bytes. Opening it allocates nothing: the memory
+   belongs to the process that allocated it, and ends with it. */
 #define _GNU_SOURCE
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ API int cuIpcGetMemHandle(struct ipc_handle *handle, u64 pointer)
     return OK;
 }
 
-/* Not in the process that made it, as with a driver. */
+/* Like a driver, it rejects handles of the same process. */
 static int opened(u64 *pointer, const struct ipc_handle *handle, u32 flags)
 {
     ENTER();

@@ -1,11 +1,11 @@
-/* FAKE, for tests. A kernel is nothing but the ns that it takes: that number is its handle. So is a graph, which
-   takes as long as the kernels that were captured into it. All streams of a process are captured at once. */
+/* FAKE, for tests. The handle of a kernel is its run time in ns. So is that of a graph: the sum of its captured
+   kernels. All streams of a process are captured together. */
 #include "driver.h"
 
 static bool capturing;
 static u64 captured;
 
-/* Runs outside of the lock: it may take long. */
+/* Runs without the lock, because it may take long. */
 static int run(u64 ns)
 {
     int device;

@@ -6,7 +6,7 @@
 
 enum { FOUND = 0, MISSING = 1, PER_THREAD = 2 };
 
-/* The CUDA version since which a name means its _v2. */
+/* The first CUDA version in which a name refers to its _v2. */
 struct renamed {
     const char *name;
     int since;
@@ -27,7 +27,7 @@ static int is_second(const char *name, int version)
     return 0;
 }
 
-/* The functions of this era: the build makes the list. */
+/* The functions of this era; the build generates the list. */
 #define F(name) extern char own_##name[] __asm__(#name);
 #include "functions.h"
 #undef F

@@ -1,4 +1,4 @@
-/* FAKE, for tests: no GPU is behind this library. */
+/* FAKE, for tests: this library uses no GPU. */
 #define _GNU_SOURCE
 #include "machine.h"
 
@@ -18,11 +18,11 @@ static struct card cards[MAX_CARDS];
 static int card_count;
 static struct usage *usage;
 static int usage_fd = -1;
-static struct user *mine; /* NULL before this process has or does something */
-static bool listening;    /* to forks */
+static struct user *mine; /* NULL until this process uses a GPU */
+static bool listening;    /* the fork handler is registered */
 
 static const u64 MIB = 1024 * 1024;
-static const u64 MOST_WAITING = 100000000; /* ns of launched work that a card takes in */
+static const u64 MOST_WAITING = 100000000; /* ns of launched work that a GPU queues */
 
 static bool parse_uuid(const char *text, unsigned char *uuid)
 {
@@ -73,7 +73,7 @@ int machine_cards(void) { return card_count; }
 
 const struct card *machine_card(int card) { return card >= 0 && card < card_count ? &cards[card] : NULL; }
 
-/* Field 22 of stat; 0 for the dead and for zombies. */
+/* Field 22 of stat; 0 for exited processes and zombies. */
 static u64 start_of(u64 pid)
 {
     char path[48], content[1024] = "", state;
@@ -92,7 +92,7 @@ static u64 start_of(u64 pid)
 
 static void forget_user(void) { mine = NULL; }
 
-/* Of the dead only where there is no other: what they did stays to be read. */
+/* Reuses entries of exited processes only if no other is free: tests read them. */
 static struct user *free_place(void)
 {
     for (int i = 0; i < MAX_USERS; i++)
@@ -104,7 +104,7 @@ static struct user *free_place(void)
     abort();
 }
 
-/* This process's place, under the lock. */
+/* The entry of this process, with the lock taken. */
 static void take_place(void)
 {
     struct user *place = free_place();
@@ -137,7 +137,7 @@ static u64 sum(int card)
     return all;
 }
 
-/* The sum without those who are gone. */
+/* The sum without exited processes. */
 static u64 sum_of_living(int card)
 {
     for (u64 i = 0; i < usage->count; i++) {
@@ -148,7 +148,7 @@ static u64 sum_of_living(int card)
     return sum(card);
 }
 
-/* Seldom: where the card may be full, or has more in use than ever. */
+/* Called rarely: if the GPU may be full, or its usage exceeds the peak. */
 static int take_with_care(int card)
 {
     flock(usage_fd, LOCK_EX);

@@ -81,7 +81,7 @@ API int cuArray3DCreate_v2(void **array, const struct array3d *shape)
     return create_array(array, elements, shape->format, shape->channels);
 }
 
-/* Levels halve the lengths, and the depth where the shape is no stack of layers (flag 1). */
+/* Each level halves the lengths, and the depth unless the array is layered (flag 1). */
 API int cuMipmappedArrayCreate(void **array, const struct array3d *shape, u32 levels)
 {
     ENTER();

@@ -1,5 +1,5 @@
-/* FAKE, for tests. Pools keep what is freed until they are trimmed, as real ones do with a threshold. They
-   grow by blocks of 32 MiB. Streams do everything at once. */
+/* FAKE, for tests. Pools keep freed memory until they are trimmed, like real ones with a threshold. They grow by
+   blocks of 32 MiB. Streams run everything immediately. */
 #include "driver.h"
 
 enum { RESERVED_NOW = 5, USED_NOW = 7, DEVICE = 1 };

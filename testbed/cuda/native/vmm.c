@@ -1,5 +1,5 @@
-/* FAKE, for tests. Virtual memory management: physical memory lives until its last handle and its last mapping
-   are gone. A handle is given to other processes as a file, which says what it is of. */
+/* FAKE, for tests. Virtual memory management: physical memory exists until its last handle and its last mapping
+   are released. A handle is exported to other processes as a file with its description. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 enum { POSIX_FILE = 1 };
 
-/* What is in the file. */
+/* The content of the file. */
 struct shared {
     u64 pid, handle, bytes;
     int card;
@@ -50,7 +50,7 @@ API int cuMemRelease(u64 handle)
     return OK;
 }
 
-/* The caller chose the address: the fake's own are elsewhere. */
+/* The caller chose the address; those of the fake are in another range. */
 API int cuMemMap(u64 pointer, size_t bytes, size_t offset, u64 handle, unsigned long long flags)
 {
     ENTER();
@@ -65,7 +65,7 @@ API int cuMemMap(u64 pointer, size_t bytes, size_t offset, u64 handle, unsigned 
     return OK;
 }
 
-/* Several mappings at once, but no part of one. */
+/* Several mappings together, but no part of one. */
 static bool is_mapped(u64 pointer, u64 end)
 {
     const struct thing *mapping = thing_at(MAPPED, pointer);
@@ -114,8 +114,8 @@ API int cuMemExportToShareableHandle(void *file, u64 handle, u32 type, unsigned 
     return OK;
 }
 
-/* The maker gets the handle that it has. For others the fake takes nothing of the card: the memory is the
-   maker's, and goes with it. */
+/* The exporting process gets its existing handle. Others allocate nothing: the memory belongs to the exporting
+   process, and ends with it. */
 API int cuMemImportFromShareableHandle(u64 *handle, void *file, u32 type)
 {
     ENTER();

@@ -29,7 +29,7 @@ enum result {
 #define NO_INSTANCE 0xFFFFFFFFu
 #define EVENT_XID 0x8ULL
 
-/* A versioned structure says its size and version in its first field. */
+/* The first field of a versioned structure contains its size and version. */
 #define VERSION_OF(type, version) ((u32)(sizeof(type) | ((version) << 24)))
 
 struct memory {

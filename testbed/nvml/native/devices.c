@@ -1,4 +1,4 @@
-/* FAKE, for tests. Which cards there are, and what does not change while they work. */
+/* FAKE, for tests. The GPUs and their constant properties. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -114,7 +114,7 @@ API u32 nvmlDeviceGetMigMode(const void *device, u32 *now, u32 *pending)
     return OK;
 }
 
-/* A card in MIG mode has no instances here: whoever finds the mode on leaves the card alone. */
+/* A GPU in MIG mode has no instances here: callers do not use GPUs in this mode. */
 API u32 nvmlDeviceGetMaxMigDeviceCount(const void *device, u32 *count)
 {
     CALL_ON(device);
@@ -161,7 +161,7 @@ API u32 nvmlDeviceGetPciInfo(const void *device, struct pci_info *pci)
     return nvmlDeviceGetPciInfo_v3(device, pci);
 }
 
-/* From driver 510 on, the first version counts the driver's reserve as used, before as not there. */
+/* Since driver 510, the first version counts the reserve of the driver as used; before, it excludes it. */
 API u32 nvmlDeviceGetMemoryInfo(const void *device, struct memory *memory)
 {
     CALL_ON(device);

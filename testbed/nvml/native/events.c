@@ -1,4 +1,4 @@
-/* FAKE, for tests. Event sets: what happened after a card was registered, oldest first. */
+/* FAKE, for tests. Event sets: events after the registration of a GPU, oldest first. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 struct set {
     u64 types[MAX_CARDS]; /* by handle */
-    u64 seen;             /* number of the last event delivered, or that was there before */
+    u64 seen;             /* number of the last event that was delivered, or that preceded the set */
     int registered;
 };
 
@@ -49,7 +49,7 @@ API u32 nvmlDeviceRegisterEvents(const void *device, u64 types, struct set *set)
     return OK;
 }
 
-/* An event that names no card, or one that this session has no handle of, goes to every set. */
+/* An event without a GPU, or of a GPU without a handle in this session, goes to every set. */
 static bool wanted(const struct set *set, const struct event *event, const void **device)
 {
     *device = session_handle_of(event->uuid);

@@ -1,4 +1,4 @@
-/* FAKE, for tests. Who uses the card, and how much. Every second is one sample of what is set now. */
+/* FAKE, for tests. Processes and utilization. There is one sample of the current values per second. */
 #define _GNU_SOURCE
 #include <time.h>
 
@@ -41,7 +41,7 @@ static int processes_of(const struct card *card, enum kind kind)
     return count;
 }
 
-/* `first` and `second` are where the answer goes, by the structure that the caller's function has. */
+/* The result is written to `first` or `second`, depending on the version of the structure. */
 static u32 list(const struct card *card, enum kind kind, u32 *room, struct process_v1 *first,
                 struct process_v2 *second)
 {
@@ -91,7 +91,7 @@ static u64 latest_us(void)
     return (u64)time(NULL) * SECOND_US;
 }
 
-/* Processes that did something; none where the latest sample has been seen. */
+/* Busy processes; none if the caller has seen the latest sample. */
 static u32 busy(const struct card *card, u64 last_seen_us)
 {
     u32 count = 0;

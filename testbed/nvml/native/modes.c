@@ -1,4 +1,4 @@
-/* FAKE, for tests. The compute mode: what programs set lies in a file beside the state, for all processes. */
+/* FAKE, for tests. The compute mode: programs set it in a file next to the state, for all processes. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* FAKE, for tests. nvmlInit to nvmlShutdown, and what comes before every other call. */
+/* FAKE, for tests. nvmlInit, nvmlShutdown, and the prologue of every other call. */
 #define _GNU_SOURCE
 #include "session.h"
 
@@ -58,7 +58,7 @@ static u32 failure_of(const char *function, const char *uuid)
     return OK;
 }
 
-/* Takes the lock and reads the state, and does not come back while the fake hangs. */
+/* Takes the lock and reads the state; blocks while the fake hangs. */
 static u32 answer(void)
 {
     for (;;) {
@@ -113,7 +113,7 @@ static void hand_out(void)
         memcpy(handles[i].uuid, state->cards[i].uuid, TEXT);
 }
 
-/* Every spelling fails under the one name "nvmlInit". */
+/* Failures of all variants are described as "nvmlInit". */
 API u32 nvmlInitWithFlags(u32 flags)
 {
     (void)flags;

@@ -1,16 +1,16 @@
-/* What every NVML function of the fake does first. The functions themselves do not belong here. */
+/* The prologue of every NVML function of the fake. The functions do not belong here. */
 #ifndef STUB_NVML_SESSION_H
 #define STUB_NVML_SESSION_H
 
 #include "state.h"
 
-/* Begins a call to `function`, on the card of `device` where `card` is not NULL. Waits while the fake
-   hangs, reads the state afresh, and answers what was asked to fail. Takes the lock exactly where it
-   returns OK; `*card` is then set, and is valid until `session_end`. */
+/* Begins a call to `function`, on the GPU of `device` if `card` is not NULL. Blocks while the fake
+   hangs, reads the state, and returns the described failure. Takes the lock if and only if it returns
+   OK; `*card` is then set, and is valid until `session_end`. */
 u32 session_begin(const char *function, const void *device, const struct card **card);
 void session_end(void);
 
-/* Handles are given out at nvmlInit and keep their card, by UUID, until the last nvmlShutdown. */
+/* nvmlInit creates the handles; they keep their GPU, by UUID, until the last nvmlShutdown. */
 int session_cards(void);
 const void *session_handle(int index);
 int session_index(const void *device);
@@ -22,7 +22,7 @@ static inline void session_leave(const u32 *refused)
         session_end();
 }
 
-/* Opens a function of the fake: returns from it where the call is refused, and ends it on return. */
+/* Prologue of a function: returns from it if the call is rejected, and ends the call on return. */
 #define OPEN(device, card)                                      \
     __attribute__((cleanup(session_leave))) const u32 refused = \
         session_begin(__func__, device, card);                  \
@@ -34,7 +34,7 @@ static inline void session_leave(const u32 *refused)
     const struct card *card = NULL; \
     OPEN(device, &card)
 
-/* Stores a number of the state where the card has it. */
+/* Stores a number of the state if the GPU has it. */
 #define PUT(target, number)                                  \
     do {                                                     \
         if (!(target))                                       \
@@ -44,7 +44,7 @@ static inline void session_leave(const u32 *refused)
         *(target) = (__typeof__(*(target)))(number);         \
     } while (0)
 
-/* A function that tells one number of a card. */
+/* A function that returns one number of a GPU. */
 #define NUMBER_OF(function, field, type)              \
     API u32 function(const void *device, type *value) \
     {                                                 \

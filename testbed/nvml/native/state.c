@@ -1,4 +1,4 @@
-/* FAKE, for tests. Reads the state file: one fact a line, blanks between words, text runs to the end. */
+/* FAKE, for tests. Reads the state file: one value per line, words separated by spaces, text until the end. */
 #define _GNU_SOURCE
 #include "state.h"
 

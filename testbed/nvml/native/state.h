@@ -1,4 +1,4 @@
-/* What the fake driver is to answer, as the testbed wrote it. No NVML call belongs here. */
+/* The state of the fake driver, written by the testbed. No NVML call belongs here. */
 #ifndef STUB_NVML_STATE_H
 #define STUB_NVML_STATE_H
 
@@ -6,8 +6,8 @@
 
 #include "abi.h"
 
-/* Numbers of a card, by the name that the state file has for them. One that is absent there is
-   ABSENT here, and the function that would tell it answers NOT_SUPPORTED. */
+/* Numbers of a GPU, by their names in the state file. A number that is missing there is ABSENT here,
+   and its function returns NOT_SUPPORTED. */
 #define NUMBERS(X)                                                                                    \
     X(minor) X(arch) X(brand) X(cc_major) X(cc_minor) X(numa_id) X(lost)                              \
     X(total_mib) X(reserved_mib) X(used_mib) X(bar1_total_mib) X(bar1_used_mib)                       \
@@ -53,17 +53,17 @@ struct card {
     int process_count;
     struct link links[MAX_LINKS];
     int link_count;
-    u32 level[MAX_CARDS]; /* nvmlGpuTopologyLevel_t to the card at that position */
+    u32 level[MAX_CARDS]; /* nvmlGpuTopologyLevel_t to the GPU at that position */
 };
 
 struct failure {
-    char function[TEXT], uuid[TEXT]; /* uuid "-" is every card */
+    char function[TEXT], uuid[TEXT]; /* uuid "-": every GPU */
     u32 code;
 };
 
 struct event {
     u64 number;
-    char uuid[TEXT]; /* "-": the driver does not say which card */
+    char uuid[TEXT]; /* "-": the driver does not report the GPU */
     u64 type, data;
 };
 
@@ -79,8 +79,8 @@ struct state {
     int event_count;
 };
 
-/* Reads the file that STUB_NVML names where it has changed. Returns OK, DRIVER_NOT_LOADED where there
-   is none, or UNKNOWN for one that makes no sense; says on stderr which line. The caller has the lock. */
+/* Reads the file of STUB_NVML if it has changed. Returns OK, DRIVER_NOT_LOADED if there is none, or
+   UNKNOWN for an invalid one, with the line on stderr. The caller has the lock. */
 u32 state_refresh(void);
 const struct state *state_now(void);
 

@@ -1,4 +1,4 @@
-/* FAKE, for tests. How two cards reach each other. */
+/* FAKE, for tests. Links between GPUs. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ API u32 nvmlDeviceGetTopologyCommonAncestor(const void *device, const void *othe
     return GPU_IS_LOST;
 }
 
-/* A card without NVLink supports none of these; a link beyond its last is no argument. */
+/* NOT_SUPPORTED for a GPU without NVLink; a number beyond the last link is an invalid argument. */
 static u32 find_link(const struct card *card, u32 number, const struct link **link)
 {
     if (card->nvlinks == ABSENT || card->nvlinks == 0)

@@ -1,4 +1,4 @@
-/* FAKE, for tests. How the card is: heat, power, clocks, errors, bus. */
+/* FAKE, for tests. Sensors: temperature, power, clocks, errors, bus. */
 #define _GNU_SOURCE
 #include <time.h>
 
@@ -67,7 +67,7 @@ API u32 nvmlDeviceGetEccMode(const void *device, u32 *now, u32 *pending)
     return OK;
 }
 
-/* Since the driver was loaded (counter 0) or since the card was made (1). */
+/* Since the driver was loaded (counter 0), or over the lifetime of the GPU (1). */
 static long long ecc_errors(const struct card *card, u32 kind, u32 counter)
 {
     const long long found[2][2] = {{card->ecc_corrected, card->ecc_corrected_ever},
@@ -102,7 +102,7 @@ API u32 nvmlDeviceGetPcieThroughput(const void *device, u32 counter, u32 *kib_pe
     return OK;
 }
 
-/* NVML_FI_DEV_…: the few fields that have no function of their own, and their nearest relatives. */
+/* NVML_FI_DEV_…: the fields without a function, and related ones. */
 static long long field(const struct card *card, u32 id, u32 *type)
 {
     *type = id >= 3 && id <= 6 ? VALUE_U64 : VALUE_UINT;

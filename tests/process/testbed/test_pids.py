@@ -108,8 +108,8 @@ def test_a_process_is_suspended_when_all_its_threads_are() -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:  # noqa: S603
         assert child.stdout
         child.stdout.readline()
-        assert not pids.stands_still(child.pid)
+        assert not pids.is_suspended(child.pid)
         child.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
-        assert pids.stands_still(child.pid)
+        assert pids.is_suspended(child.pid)
         child.kill()

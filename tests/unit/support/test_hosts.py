@@ -45,7 +45,7 @@ def test_a_host_without_gpus_has_an_empty_bus() -> None:
 
 def test_a_host_boots_again_after_a_reboot_only() -> None:
     script = wiring.first_process(
-        wiring.Place("a", Path("/a"), "g"), Path("/base"), {"/srv/apt": Path("/apt")}
+        wiring.HostLayout("a", Path("/a"), "g"), Path("/base"), {"/srv/apt": Path("/apt")}
     )
     assert "while [ $code = 133 ]" in script
     assert "--bind-ro=/apt:/srv/apt" in script
