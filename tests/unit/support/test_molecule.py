@@ -14,7 +14,7 @@ def test_all_scenarios_run_and_one_under_the_old_core_too() -> None:
 
 
 def test_a_scenario_that_is_not_there_is_named() -> None:
-    with pytest.raises(SystemExit, match="no scenario nowhere"):
+    with pytest.raises(SystemExit, match="unknown scenario nowhere"):
         runs(["nowhere"])
 
 
