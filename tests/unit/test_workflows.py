@@ -1,4 +1,4 @@
-"""The pipeline runs make targets and pinned actions, and a pull request cannot deploy or sign."""
+"""The pipeline runs what a person runs."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def test_there_is_a_pipeline() -> None:
 
 
 @pytest.mark.parametrize("command", RUNS)
-def test_a_step_runs_one_existing_make_target(command: str) -> None:
+def test_a_step_is_one_make_target_that_exists(command: str) -> None:
     found = re.fullmatch(r'make (?:--silent )?([a-z-]+)(?: >> "\$GITHUB_OUTPUT")?', command)
     assert found is not None
     assert found[1] in TARGETS
@@ -44,14 +44,14 @@ def test_actions_are_pinned_by_commit(line: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_a_pull_request_neither_deploys_nor_signs(file: Path) -> None:
+def test_a_pull_request_has_no_way_to_a_cluster_or_a_signature(file: Path) -> None:
     jobs = yaml.safe_load(file.read_text())["jobs"]
     assert jobs["up"]["if"] == "github.event_name == 'push'"
     signing = [step for step in jobs["images"]["steps"] if step.get("run") == "make sign"]
     assert [step["if"] for step in signing] == ["github.event_name == 'push'"]
 
 
-def test_every_image_has_a_provenance() -> None:
+def test_every_image_gets_its_provenance() -> None:
     jobs = yaml.safe_load(FILES[0].read_text())["jobs"]
     matrix = jobs["provenance"]["strategy"]["matrix"]["service"]
     assert matrix == services((ROOT / "Containerfile").read_text())

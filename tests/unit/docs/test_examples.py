@@ -1,4 +1,4 @@
-"""Commands, flags, metrics and event reasons in the documentation exist."""
+"""The commands and words that the docs show exist."""
 
 import re
 import shlex
