@@ -194,7 +194,7 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSe
             "NODE_NAME is not set: take it from spec.nodeName in the manifest, or use --node-name"
         )
     unit = _unit(flags["memory_unit"])
-    style = ResponseSettings(
+    response = ResponseSettings(
         DeviceListStrategy(flags["device_list_strategy"]),
         by_index=flags["device_id_strategy"] == "index",
         folders=IsolationDirs(flags["isolation_libraries"], flags["isolation_state"]),
@@ -218,8 +218,8 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSe
             HealthPolicy(parse_xids(flags["ignored_xids"]), recovery_s=flags["recovery_seconds"]),
             watch_health=flags["health_check"],
         ),
-        manners=AllocateSettings(
-            style, unit, legacy_failure_env=flags["failure_as_env"], patience_s=flags["patience_seconds"]
+        allocate=AllocateSettings(
+            response, unit, legacy_failure_env=flags["failure_as_env"], patience_s=flags["patience_seconds"]
         ),
         kubelet=_kubelet(flags, node) if flags["query_kubelet"] else None,
         proc=flags["proc_root"],

@@ -84,13 +84,13 @@ class PodHandler:
     """Handles pods. Only the leader explains why a pod waits."""
 
     def __init__(
-        self, cluster: Cluster, explainer: Explainer, feeds: SyncStatus, leads: Callable[[], bool]
+        self, cluster: Cluster, explainer: Explainer, sync_status: SyncStatus, leads: Callable[[], bool]
     ) -> None:
         self._cluster = cluster
         self._explainer = explainer
         self._leads = leads
-        self.synced = feeds.synced
-        self.failed = feeds.failed
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
 
     def changed(self, batch: Iterable[Upserted[Pod] | Deleted]) -> None:
         """Apply the changes, and explain why pods without a node wait."""
@@ -102,11 +102,11 @@ class PodHandler:
 class NodeHandler:
     """Handles nodes. A GPU in mode ``cgpu`` takes at most ``cgpu_pods`` pods, 0 for any number."""
 
-    def __init__(self, cluster: Cluster, feeds: SyncStatus, cgpu_pods: int = 0) -> None:
+    def __init__(self, cluster: Cluster, sync_status: SyncStatus, cgpu_pods: int = 0) -> None:
         self._cluster = cluster
         self._cgpu_pods = cgpu_pods
-        self.synced = feeds.synced
-        self.failed = feeds.failed
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
 
     def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
         """Apply the changes, and log the problems of a node once."""
@@ -138,11 +138,11 @@ def _log_problems(node: Node) -> None:
 class ConfigMapHandler:
     """Handles the ConfigMaps that list unhealthy GPUs."""
 
-    def __init__(self, cluster: Cluster, recorder: EventRecorder, feeds: SyncStatus) -> None:
+    def __init__(self, cluster: Cluster, recorder: EventRecorder, sync_status: SyncStatus) -> None:
         self._cluster = cluster
         self._recorder = recorder
-        self.synced = feeds.synced
-        self.failed = feeds.failed
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
 
     def changed(self, batch: Iterable[Upserted[str] | Deleted]) -> None:
         """Apply the lists. Invalid entries are reported and ignored."""

@@ -241,7 +241,10 @@ def test_the_agent_understands_its_command_line_and_finds_what_is_mounted(
     assert container["command"][0] == "gpushare-device-plugin-v2"
     assert spec["hostPID"] is True
     settings = agent_settings(parsed(monkeypatch, agent_command, container, 1), {})
-    assert (settings.cards.unit, settings.manners.style.strategy) == (MemoryUnit.MIB, DeviceListStrategy.CDI)
+    assert (settings.cards.unit, settings.allocate.response.strategy) == (
+        MemoryUnit.MIB,
+        DeviceListStrategy.CDI,
+    )
     assert settings.ops_port == device_plugin.OPS_PORT
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
     assert mounts[str(settings.folder)] is False

@@ -31,7 +31,7 @@ from gpushare.ports import ProcessDriver
 log = structlog.get_logger()
 
 COMPUTE: Final = "compute"
-"""Value of the label ``right`` in the reduced mode metric."""
+"""Value of the label ``right`` of the degraded mode metric."""
 _ROUND_S: Final = 1.0
 _CONTEXTS_S: Final = 10.0
 _CARDS: Final = "cards"
@@ -78,7 +78,7 @@ class Pacer:
     async def run(self) -> None:
         """Run rounds until cancelled."""
         while True:
-            enforcements = {each.place: each for each in self._manager.holds.values()}
+            enforcements = {each.directory: each for each in self._manager.enforcements.values()}
             if not enforcements:
                 self._sampled_at = None
                 await self._node_state.changed()
@@ -137,7 +137,7 @@ class Pacer:
 
     def _sample_one(self, enforcement: Enforcement, seen: Mapping[str, Seen]) -> PacingRound:
         """Sample one container; ``seen`` are its processes by GPU UUID."""
-        name = enforcement.place
+        name = enforcement.directory
         if not (enforcement.launches or any(seen.values())):
             return PacingRound()
         try:

@@ -65,14 +65,14 @@ class AllocateSettings:
     container fail at its start, instead of an error.
     """
 
-    style: ResponseSettings
+    response: ResponseSettings
     unit: MemoryUnit
     legacy_failure_env: bool = False
     patience_s: float = PATIENCE_S
 
 
 class Allocator:
-    """Serves the calls for both resources of one node. ``tell`` receives events."""
+    """Serves the calls for both resources of one node. ``record_event`` receives events."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Allocator:
         settings: AllocateSettings,
         *,
         kubelet: KubeletClient,
-        tell: Callable[[Event], None],
+        record_event: Callable[[Event], None],
         watchdog: Watchdog,
     ) -> None:
         self._settings = settings
@@ -91,7 +91,7 @@ class Allocator:
         self._enforcement = enforcement
         self._kubelet = kubelet
         self._retries = Retries(node_state, kubelet)
-        self._tell = tell
+        self._record_event = record_event
         self._watchdog = watchdog
         self._lock = asyncio.Lock()
         self._core_percent: int | None = None
@@ -141,7 +141,7 @@ class Allocator:
         found = self._match(call)
         if found is None:
             return None
-        capabilities = self._enforcement.capabilities(self._settings.style.strategy)
+        capabilities = self._enforcement.capabilities(self._settings.response.strategy)
         decision = decide(self._node_state.allocations, found, ids, capabilities, time.time_ns())
         reason = decision.reason if isinstance(decision, Rejected) else ""
         may_change = reason in (NO_LIBRARY, NO_MPS) or (reason == NO_ROOM and leaving)
@@ -162,7 +162,7 @@ class Allocator:
             "allocated", pod=allocation.pod, container=allocation.container, cards=dict(allocation.cards)
         )
         return response_for(
-            self._node_state.allocations, allocation, decision.demand, self._settings.style, decision.mps
+            self._node_state.allocations, allocation, decision.demand, self._settings.response, decision.mps
         )
 
     def _reject(self, rejected: Rejected, found: Match | None) -> Rejected:
@@ -170,7 +170,7 @@ class Allocator:
             present = self._node_state.allocations.gpu_pods
             self._rejected = frozenset(key for key in self._rejected if key[0] in present)
             self._rejected |= {(found.gpu_pod.uid, found.container.name)}
-            self._tell(pod_event(found.gpu_pod.pod, EVENT_REFUSED, rejected.text, warning=True))
+            self._record_event(pod_event(found.gpu_pod.pod, EVENT_REFUSED, rejected.text, warning=True))
         return rejected
 
     async def allocate_core(self, ids: Sequence[str]) -> AllocateResponse | Rejected:

@@ -263,7 +263,7 @@ async def test_without_its_record_the_agent_knows_the_places_from_the_kubelets_c
     (tmp_path / "grants.json").unlink()
     after = held(tmp_path, 14)
     after.come(gpu_pod("a", 4, card=0))
-    after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.enforcement.given),)
+    after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.enforcement.mounts),)
     after.keeper.sync()
     (found,) = after.node_state.allocations.by_container.values()
     assert found.enforcement == grant.enforcement
@@ -309,7 +309,7 @@ async def test_places_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
     here.node_state.allocations = replace(here.node_state.allocations, by_container={key: lost})
     with capture_logs() as logs:
         assert not here.keeper.sync()
-    assert [each["event"] for each in logs] == ["places_not_kept"]
+    assert [each["event"] for each in logs] == ["limit_files_not_synced"]
     assert reduced(here) == 1
 
 
