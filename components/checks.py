@@ -44,7 +44,7 @@ from components.images import with_images
 from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT, METRICS_API_GROUP
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
-from gpushare.model.modes import HELD, Mode, mode_of
+from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy
 
 _REPLICAS: Final = (1, 3)
@@ -274,7 +274,7 @@ def _check_limited_pools(plugins: tuple[DevicePlugin, ...]) -> None:
     """Without the library on their nodes, the node agents would refuse every pod."""
     for index, plugin in enumerate(plugins):
         mode, _ = mode_of(plugin.node_selector)
-        if mode in HELD and plugin.node_selector.get(LABEL_NO_ISOLATION) != "true":
+        if mode in LIMITING and plugin.node_selector.get(LABEL_NO_ISOLATION) != "true":
             raise ConfigError(
                 f"isolation: missing; devicePlugins[{index}].nodeSelector {dict(plugin.node_selector)} "
                 f"enforces limits; set it to {{}}, or also select nodes with {LABEL_NO_ISOLATION}=true"

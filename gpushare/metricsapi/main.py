@@ -94,5 +94,5 @@ def _exporters(text: str) -> Selector:
     except InvalidRequest as error:
         raise ConfigError(f"--exporter-selector: {error}") from error
     if not selector.terms:
-        raise ConfigError("--exporter-selector is empty: every pod would be taken for an exporter")
+        raise ConfigError("--exporter-selector is empty: every pod would count as an exporter")
     return selector

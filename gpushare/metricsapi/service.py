@@ -1,7 +1,6 @@
-"""One request, from who asks to the answer.
+"""Serves requests: authentication, authorization, lookup of the metric and its objects, values.
 
-In this order: is it the front proxy, may its client read this, is there such a metric, which objects are
-meant, what are their values. Every refusal is a Status object.
+Every error response is a Status object.
 """
 
 import re

@@ -136,8 +136,8 @@ def _unschedulable(usages: tuple[CardUsage, ...]) -> str:
 
 def without(book: Book, uids: frozenset[str]) -> Book:
     """The book without the reservations of these pods."""
-    left = {uid: r for uid, r in book.reservations.items() if uid not in uids}
-    return make_book(book.name, book.node, book.unhealthy, left, book.nominees)
+    remaining = {uid: r for uid, r in book.reservations.items() if uid not in uids}
+    return make_book(book.name, book.node, book.unhealthy, remaining, book.nominees)
 
 
 def with_reservation(book: Book, reservation: Reservation) -> Book:

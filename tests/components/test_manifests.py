@@ -24,7 +24,7 @@ from gpushare.installer.main import settings_of as installer_settings
 from gpushare.installer.main import uninstall_command as uninstall_library
 from gpushare.metricsapi.main import command as metrics_api_command
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
-from gpushare.model.modes import HELD, Mode, mode_of
+from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
 from gpushare.mps.layout import MpsDirs
 from gpushare.mpsd.main import command as mps_command
@@ -310,7 +310,7 @@ def test_the_library_comes_to_every_node_whose_containers_are_held() -> None:
         for value in expression["values"]
     ]
     assert found == [Mode.CGPU, Mode.CGPU, Mode.CORE_MEM, Mode.MPS]
-    assert set(found) == HELD
+    assert set(found) == LIMITING
 
 
 def test_the_mps_daemon_understands_its_command_line_and_finds_what_is_mounted(

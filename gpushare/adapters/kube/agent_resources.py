@@ -171,8 +171,8 @@ def _running(status: _AgentPodStatus) -> frozenset[str]:
 
 def _nanoseconds(text: str | None) -> int:
     """Return the time in an annotation; 0 if absent or malformed."""
-    sound = text is not None and text.isascii() and text.isdigit() and len(text) <= _MAX_NS_DIGITS
-    return int(text) if text and sound else 0
+    valid = text is not None and text.isascii() and text.isdigit() and len(text) <= _MAX_NS_DIGITS
+    return int(text) if text and valid else 0
 
 
 def _picks_devices(container: _AgentContainer) -> bool:

@@ -160,16 +160,16 @@ def _by_identity(cards: tuple[Card, ...]) -> dict[str, Card]:
 
 
 def _difference(old: Card | None, new: Card) -> str | None:
-    who = _name(new.index, new.model)
+    name = _name(new.index, new.model)
     if old is None:
-        return f"{who} has appeared with {new.units} units"
+        return f"{name} has appeared with {new.units} units"
     texts = []
     if old.index != new.index:
         texts.append(f"was card {old.index}")
     if old.units != new.units:
         size = f" ({old.mib} → {new.mib} MiB)" if old.mib and old.mib != new.mib else ""
         texts.append(f"has {new.units} units instead of {old.units}{size}")
-    return f"{who} {' and '.join(texts)}" if texts else None
+    return f"{name} {' and '.join(texts)}" if texts else None
 
 
 def _name(index: int, model: str) -> str:

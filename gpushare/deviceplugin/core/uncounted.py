@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from gpushare.deviceplugin.core.pacing import Seen
+from gpushare.deviceplugin.core.pacing import ProcessesByPid
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import Region
 from gpushare.model.own_node import ContainerRef
@@ -62,7 +62,7 @@ class Reported:
 
 
 def uncounted_in(
-    directory: str, limits: Sequence[CardLimit], region: Region, running: Mapping[str, Seen]
+    directory: str, limits: Sequence[CardLimit], region: Region, running: Mapping[str, ProcessesByPid]
 ) -> Iterator[UncountedProcess]:
     """Processes of a limited container that its region does not have, or counts far too little for.
 

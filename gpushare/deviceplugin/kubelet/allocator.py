@@ -1,7 +1,7 @@
 """Serves Allocate calls one at a time: match the container, decide, write files and record, respond.
 
 The kubelet never repeats a call for a pod that was rejected. So a call waits for a pod that is not known
-yet, and for a GPU that the last pod is still leaving. All waits of a call share one deadline: the kubelet
+yet, and for a GPU that its last pod has not released. All waits of a call share one deadline: the kubelet
 sets none, but admits no other pod meanwhile. Files and record are on disk before the response leaves.
 """
 
@@ -18,7 +18,7 @@ from gpushare.deviceplugin.core.allocations import Allocation, Key, choose, core
 from gpushare.deviceplugin.core.decision import (
     NO_LIBRARY,
     NO_MPS,
-    NO_ROOM,
+    NO_UNITS,
     Allocated,
     decide,
     no_core,
@@ -107,7 +107,7 @@ class Allocator:
                 outcome = await self._allocate(tuple(ids), deadline)
                 self._core_percent = None
         if isinstance(outcome, Rejected) and self._settings.legacy_failure_env:
-            log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="poison")
+            log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="invalid device")
             return legacy_failure_env(
                 len(ids), self._settings.unit, self._node_state.allocations.cards, outcome.reason
             )
@@ -133,7 +133,7 @@ class Allocator:
 
         Nothing is awaited between the match and the commit to the node state.
         """
-        leaving = await self._releaser.release_terminated()
+        terminating = await self._releaser.release_terminated()
         call = self._call(len(ids), ids)
         if contested(self._node_state.allocations, call):
             known = await self._kubelet.names()
@@ -144,7 +144,7 @@ class Allocator:
         capabilities = self._enforcement.capabilities(self._settings.response.strategy)
         decision = decide(self._node_state.allocations, found, ids, capabilities, time.time_ns())
         reason = decision.reason if isinstance(decision, Rejected) else ""
-        may_change = reason in (NO_LIBRARY, NO_MPS) or (reason == NO_ROOM and leaving)
+        may_change = reason in (NO_LIBRARY, NO_MPS) or (reason == NO_UNITS and terminating)
         return None if may_change and not last else (found, decision)
 
     async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:
@@ -196,9 +196,9 @@ class Allocator:
             del last
             return self._match_core(percent)
 
-        lonely = core_only(self._node_state.allocations, percent)
-        if lonely and not self._match_core(percent):
-            return self._reject(no_core(self._node_state.allocations, percent, lonely), lonely)
+        without_mem = core_only(self._node_state.allocations, percent)
+        if without_mem and not self._match_core(percent):
+            return self._reject(no_core(self._node_state.allocations, percent, without_mem), without_mem)
         if await self._retries.until(attempt, deadline):
             self._core_percent = percent
             return AllocateResponse()
@@ -215,10 +215,10 @@ class Allocator:
         """The same for the next container with that percent of compute."""
         return await self._cards_of(lambda: self._match_core(percent))
 
-    async def _cards_of(self, look: Callable[[], Match | None]) -> tuple[int, ...]:
+    async def _cards_of(self, find: Callable[[], Match | None]) -> tuple[int, ...]:
         async def attempt(*, last: bool) -> Match | None:
             del last
-            return look()
+            return find()
 
         wait_s = min(_PREFERENCE_S, self._settings.patience_s)
         found = await self._retries.until(attempt, time.monotonic() + wait_s)

@@ -49,7 +49,7 @@ class _StoredAllocation(msgspec.Struct):
 class _RecordDocument(msgspec.Struct):
     version: int
     unit: str
-    grants: list[_StoredAllocation]
+    allocations: list[_StoredAllocation] = msgspec.field(name="grants")
 
 
 def _stored(allocation: Allocation) -> _StoredAllocation:
@@ -89,7 +89,7 @@ class Record:
         if file.version != _VERSION:
             return self._set_aside(f"unsupported version {file.version}, expected {_VERSION}")
         self.previous_unit = file.unit
-        return tuple(_loaded(each) for each in file.grants)
+        return tuple(_loaded(each) for each in file.allocations)
 
     async def write(self, allocations: Callable[[], Mapping[Key, Allocation]]) -> None:
         """Write the allocations durably, unless they are written already. Raises ConfigError.

@@ -19,5 +19,5 @@ class Policy(Protocol):
 
 def fraction_left(chosen: Sequence[CardUsage], demand: Demand) -> float:
     """The free part of the chosen GPUs' memory, from 0 to 1, once the demand is placed there."""
-    left = sum(usage.free.mem for usage in chosen) - demand.mem
-    return left / max(1, sum(usage.total.mem for usage in chosen))
+    free = sum(usage.free.mem for usage in chosen) - demand.mem
+    return free / max(1, sum(usage.total.mem for usage in chosen))

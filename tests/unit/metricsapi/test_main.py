@@ -42,7 +42,7 @@ def test_prometheus_is_told_by_its_url() -> None:
         ((*TLS, "--prometheus-url=http://p"), "is read with --source=prometheus only"),
         ((*TLS, "--source=prometheus", "--prometheus-url=p:9090"), "is not like http://host:9090"),
         ((*TLS, "--exporter-selector=a b"), "--exporter-selector: selector 'a b'"),
-        ((*TLS, "--exporter-selector="), "every pod would be taken for an exporter"),
+        ((*TLS, "--exporter-selector="), "every pod would count as an exporter"),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_way_out(flags: tuple[str, ...], problem: str) -> None:
