@@ -114,14 +114,14 @@ def make_book(
 
 
 def _summary(usages: tuple[CardUsage, ...]) -> str:
-    """The open card with the most units free, and which cards are closed."""
-    closed = _unschedulable(usages)
+    """The schedulable GPU with the most free units, and the unschedulable GPUs, as text."""
+    unschedulable = _unschedulable(usages)
     best = max(
         (usage for usage in usages if usage.schedulable), key=lambda usage: usage.free.mem, default=None
     )
     if best is None:
-        return f"no card is usable{closed}"
-    return f"at most {best.free.mem} of {best.total.mem} free on card {best.card.index}{closed}"
+        return f"no card is usable{unschedulable}"
+    return f"at most {best.free.mem} of {best.total.mem} free on card {best.card.index}{unschedulable}"
 
 
 def _unschedulable(usages: tuple[CardUsage, ...]) -> str:

@@ -107,9 +107,9 @@ def full(book: Book, pod_request: PodRequest) -> Rejection:
     """Why no GPU has enough free units now. Short: the scheduler joins the texts of all nodes."""
     demand = pod_request.demand
     fitting = [usage for usage in book.usages if usage.fits(demand.per_card, demand.users)]
-    held = "; held for a pod that preempts" if len(fitting) >= demand.cards else ""
+    reserved = "; reserved for a pod that preempts" if len(fitting) >= demand.cards else ""
     core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
-    return Rejection(f"{asked(demand)}, {book.summary}{core}{_other_users(book, demand)}{held}")
+    return Rejection(f"{asked(demand)}, {book.summary}{core}{_other_users(book, demand)}{reserved}")
 
 
 def _core_free(book: Book) -> str:
