@@ -1,6 +1,6 @@
 """The event recorder: writes Kubernetes Events in the background, at a limited rate, for every daemon.
 
-A daemon supplies the call that writes one event and the counters. What an event says belongs to the daemon.
+A daemon supplies the call that writes one event, the counters, and the content of its events.
 """
 
 import asyncio

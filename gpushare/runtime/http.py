@@ -16,9 +16,9 @@ _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 class Request:
     """One request. ``path`` is decoded and without the query, which is as it was sent.
 
-    Header names are in lower case; the values of a header that came several times are joined by a line feed,
-    which no value can have. ``body`` is None where it was larger than allowed; the connection then ends with
-    the answer. ``peer`` is the common name of the client's certificate, empty where it showed none.
+    Header names are in lower case; the values of a repeated header are joined by a line feed, which no value
+    can contain. ``body`` is None if it was too large; the connection then ends after the response. ``peer``
+    is the common name of the client's certificate, empty without one.
     """
 
     method: str

@@ -194,7 +194,7 @@ def _own_node(wire: WireOwnNode) -> tuple[str, OwnNode]:
 
 
 def _resources(shown: Mapping[str, Any]) -> dict[str, int]:
-    """Return the resources that we use; invalid quantities are left out."""
+    """Return the resources in use; invalid quantities are omitted."""
     found = {}
     for name in RESOURCES & shown.keys():
         try:
