@@ -116,7 +116,7 @@ class Agent:
         self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._update_node)
         self.admin_app = admin_app(
             rendering(self.metrics.registry),
-            live=self.watchdog.trouble,
+            live=self.watchdog.problem,
             ready=self.unready,
             notices=lambda: self.node_state.notices,
         )
@@ -173,8 +173,8 @@ class Agent:
 
     def unready(self) -> str | None:
         """The error that ``/readyz`` returns; None if pods can be served."""
-        if trouble := self._watches.trouble() or self.node_state.not_serving_reason:
-            return trouble
+        if problem := self._watches.problem() or self.node_state.not_serving_reason:
+            return problem
         return None if self._mem.up else "not registered with the kubelet"
 
     async def _serve(self) -> None:

@@ -44,7 +44,7 @@ def _node_options(function: F) -> F:
 
 def _daemon_options(function: F) -> F:
     for option in (
-        daemon_options(ISOLATION_INSTALLER_PORT, asks_api=False),
+        daemon_options(ISOLATION_INSTALLER_PORT, uses_api=False),
         click.option(
             "--interval-seconds", type=SECONDS, default=60.0, help="Seconds between checks, with --wait."
         ),

@@ -60,7 +60,7 @@ class ControlDaemons:
         self._driver = driver
         self._healthy: frozenset[str] = frozenset()
         self._supervisors: dict[str, Supervisor] = {}
-        self._trouble: str | None = "the GPUs have not been read yet"
+        self._problem: str | None = "the GPUs have not been read yet"
         self.metrics = MpsMetrics()
 
     async def run(self) -> None:
@@ -78,8 +78,8 @@ class ControlDaemons:
     def unready(self) -> str | None:
         """The error that ``/readyz`` returns; None if all control daemons are ready."""
         cards = [f"GPU {uuid}: {each.problem}" for uuid, each in self._supervisors.items() if each.problem]
-        troubles = [self._trouble] if self._trouble else []
-        return "; ".join([*troubles, *cards]) or None
+        problems = [self._problem] if self._problem else []
+        return "; ".join([*problems, *cards]) or None
 
     async def _update(self) -> list[Supervisor]:
         """Read the GPUs; returns the supervisors of new ones."""
@@ -87,15 +87,15 @@ class ControlDaemons:
             inventory = await self._driver.inventory()
             self._healthy = shareable(inventory) - (await self._driver.unhealthy()).keys()
         except GpuError as error:
-            if str(error) != self._trouble:
+            if str(error) != self._problem:
                 log.warning("cards_not_read", reason=str(error))
-            self._trouble = str(error)
+            self._problem = str(error)
             return []
         except Exception as error:  # a defect costs one poll; an exit would terminate all CUDA programs
             log.exception("poll_failed")
-            self._trouble = f"{type(error).__name__}: {error}"
+            self._problem = f"{type(error).__name__}: {error}"
             return []
-        self._trouble = None
+        self._problem = None
         return [self._add(uuid) for uuid in sorted(self._healthy - self._supervisors.keys())]
 
     def _add(self, uuid: str) -> Supervisor:

@@ -22,8 +22,7 @@ from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod
-from gpushare.mps.layout import MpsDirs as MpsFolders
-from gpushare.mps.layout import mounted
+from gpushare.mps.layout import MpsDirs, mounted
 
 _NONE: Final = "void"
 """Makes NVIDIA's container runtime add no devices."""
@@ -39,7 +38,7 @@ class ResponseSettings:
     strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
     by_index: bool = False
     folders: IsolationDirs = field(default_factory=IsolationDirs)
-    mps: MpsFolders = field(default_factory=MpsFolders)
+    mps: MpsDirs = field(default_factory=MpsDirs)
 
 
 def response_for(

@@ -50,7 +50,7 @@ from gpushare.scheduling.fitting import Rejection
 
 log = structlog.get_logger()
 
-PATIENCE_S: Final = 5.0
+TIMEOUT_S: Final = 5.0
 _PREFERENCE_S: Final = 1.0
 """How long GetPreferredAllocation waits for a pod that the API server has not shown yet."""
 _STUCK_S: Final = 30.0
@@ -68,7 +68,7 @@ class AllocateSettings:
     response: ResponseSettings
     unit: MemoryUnit
     legacy_failure_env: bool = False
-    patience_s: float = PATIENCE_S
+    timeout_s: float = TIMEOUT_S
 
 
 class Allocator:
@@ -101,7 +101,7 @@ class Allocator:
     async def allocate_mem(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
         """The response for a container that gets these device IDs of ``gpu-mem``."""
         deadline = self._deadline()
-        with self._watchdog.work("allocate", self._settings.patience_s + _STUCK_S):
+        with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
             async with self._lock:
                 self._last = None
                 outcome = await self._allocate(tuple(ids), deadline)
@@ -180,7 +180,7 @@ class Allocator:
         That may be a twin of the matched container, so its compute must fit on the GPUs allocated to it.
         """
         percent, deadline = len(ids), self._deadline()
-        with self._watchdog.work("allocate", self._settings.patience_s + _STUCK_S):
+        with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
             async with self._lock:
                 last, self._last = self._last, None
                 done = self._node_state.refresh()
@@ -220,7 +220,7 @@ class Allocator:
             del last
             return find()
 
-        wait_s = min(_PREFERENCE_S, self._settings.patience_s)
+        wait_s = min(_PREFERENCE_S, self._settings.timeout_s)
         found = await self._retries.until(attempt, time.monotonic() + wait_s)
         demand = found.gpu_pod.demand if found else None
         if found is None or demand is None:
@@ -246,4 +246,4 @@ class Allocator:
 
     def _deadline(self) -> float:
         """When a call that arrives now must be answered, on the monotonic clock."""
-        return time.monotonic() + self._settings.patience_s
+        return time.monotonic() + self._settings.timeout_s

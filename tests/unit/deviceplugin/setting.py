@@ -69,7 +69,7 @@ class Setting:
             self.node_state,
             self.releaser,
             self.keeper,
-            AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, patience_s=patience_s),
+            AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, timeout_s=patience_s),
             kubelet=KubeletClient(self.ask, self.ask_names),
             record_event=self.notes.append,
             watchdog=self.watchdog,
