@@ -169,9 +169,9 @@ class Leadership:
     def _forbidden(self, error: ApiError, began: float) -> None:
         """The API server forbids the use of the Lease: stop binding, unless configured otherwise."""
         without_lease = may_bind_without_lease(self._observation, allowed=self._allow_without_lease)
-        way_out = _BY_RESTART if self._allow_without_lease else _BY_FLAG
+        remedy = _BY_RESTART if self._allow_without_lease else _BY_FLAG
         before = self.degraded
-        self.degraded = (_WITHOUT_LEASE if without_lease else _REFUSED + way_out).format(error=error)
+        self.degraded = (_WITHOUT_LEASE if without_lease else _REFUSED + remedy).format(error=error)
         if self.degraded != before:
             log.warning("reduced_mode", right="leases", effect=self.degraded)
         if without_lease:

@@ -79,7 +79,7 @@ def settings_of(flags: Mapping[str, Any]) -> MetricsApiSettings:
 def _check_prometheus(source: str, url: str | None) -> None:
     if source != "prometheus":
         if url:
-            raise ConfigError(f"--prometheus-url={url} is read with --source=prometheus only: give both")
+            raise ConfigError(f"--prometheus-url={url} is used with --source=prometheus only: set both")
         return
     if not url:
         raise ConfigError("--source=prometheus needs --prometheus-url")

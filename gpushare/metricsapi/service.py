@@ -25,7 +25,7 @@ from gpushare.metricsapi.paths import ALL, MetricRequest, attributes_of, metric_
 from gpushare.metricsapi.queries import MetricQuery, MetricValue, ObjectKind, definition_of
 from gpushare.metricsapi.sources import ValueSource
 from gpushare.model.selector import Selector, parse_selector
-from gpushare.runtime.http import Coming, Request, Response, text_response
+from gpushare.runtime.http import PendingResponse, Request, Response, text_response
 
 log = structlog.get_logger()
 
@@ -50,7 +50,7 @@ class MetricsService:
     nodes: Directory
     metrics: ApiMetrics
 
-    def handle(self, request: Request) -> Response | Coming:
+    def handle(self, request: Request) -> Response | PendingResponse:
         """Handle one request."""
         if request.path in _OPEN:
             return text_response("ok")

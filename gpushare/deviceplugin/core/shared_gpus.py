@@ -118,8 +118,8 @@ def _reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str
     if refuse_unlisted and not is_listed(gpu.model):
         return "its model is not in the table, and --refuse-unlisted-models is set"
     if units_of(gpu.mib, unit) <= 0:
-        way_out = "; --memory-unit=MiB would show it" if gpu.mib > 0 else ""
-        return f"its {gpu.mib} MiB are less than one unit of 1 {unit}{way_out}"
+        remedy = "; --memory-unit=MiB would show it" if gpu.mib > 0 else ""
+        return f"its {gpu.mib} MiB are less than one unit of 1 {unit}{remedy}"
     return None
 
 
