@@ -44,7 +44,7 @@ from components.images import with_images
 from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT, METRICS_API_GROUP
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
-from gpushare.model.modes import HELD, Mode, mode_of
+from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy
 
 _REPLICAS: Final = (1, 3)
@@ -202,7 +202,7 @@ def _check_selector(where: str, selector: Mapping[str, str]) -> None:
 def _check_pools(plugins: tuple[DevicePlugin, ...]) -> None:
     check_unique("devicePlugins", [plugin.name for plugin in plugins])
     for (first, one), (second, other) in combinations(enumerate(plugins), 2):
-        if not _apart(one.node_selector, other.node_selector):
+        if not _are_disjoint(one.node_selector, other.node_selector):
             raise ConfigError(
                 f"devicePlugins[{second}].nodeSelector: {dict(other.node_selector)} and that of "
                 f"devicePlugins[{first}], {dict(one.node_selector)}, can select the same node; "
@@ -210,7 +210,7 @@ def _check_pools(plugins: tuple[DevicePlugin, ...]) -> None:
             )
 
 
-def _apart(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+def _are_disjoint(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
     """Whether no node can have the labels of both."""
     return any(one[key] != other[key] for key in one.keys() & other.keys())
 
@@ -271,10 +271,10 @@ def _check_isolation(settings: ClusterSettings) -> None:
 
 
 def _check_limited_pools(plugins: tuple[DevicePlugin, ...]) -> None:
-    """Without the library on their nodes, the node agents would refuse every pod."""
+    """Without the library on their nodes, the node agents would reject every pod."""
     for index, plugin in enumerate(plugins):
         mode, _ = mode_of(plugin.node_selector)
-        if mode in HELD and plugin.node_selector.get(LABEL_NO_ISOLATION) != "true":
+        if mode in LIMITING and plugin.node_selector.get(LABEL_NO_ISOLATION) != "true":
             raise ConfigError(
                 f"isolation: missing; devicePlugins[{index}].nodeSelector {dict(plugin.node_selector)} "
                 f"enforces limits; set it to {{}}, or also select nodes with {LABEL_NO_ISOLATION}=true"
@@ -282,7 +282,7 @@ def _check_limited_pools(plugins: tuple[DevicePlugin, ...]) -> None:
 
 
 def _check_mps_pools(plugins: tuple[DevicePlugin, ...]) -> None:
-    """Without control daemons on their nodes, the node agents would refuse every pod."""
+    """Without control daemons on their nodes, the node agents would reject every pod."""
     for index, plugin in enumerate(plugins):
         mode, _ = mode_of(plugin.node_selector)
         if mode is Mode.MPS:

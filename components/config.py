@@ -21,13 +21,13 @@ from gpushare.contract import (
     LABELS_PCI_PRESENT,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
-from gpushare.model.modes import HELD, Mode
+from gpushare.model.modes import LIMITING, Mode
 from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
 LIMITED_NODES: Final = (
     f"{LABEL_CGPU}=true",
-    *(f"{LABEL_MODE}={mode}" for mode in sorted(HELD)),
+    *(f"{LABEL_MODE}={mode}" for mode in sorted(LIMITING)),
 )
 """Nodes with a mode that enforces limits."""
 MPS_NODES: Final = (f"{LABEL_MODE}={Mode.MPS}",)

@@ -25,7 +25,7 @@ from components.manifests import (
 )
 from components.manifests.parts import Object
 from components.manifests.pulls import localized, used
-from components.stack import settled
+from components.stack import checked_settings
 from gpushare.kubescheduler.config import KubernetesVersion
 
 if TYPE_CHECKING:
@@ -210,7 +210,8 @@ class GpuShare(pulumi.ComponentResource):
         *,
         shared: pulumi.ProviderResource | None = None,
     ) -> None:
-        settings = args if isinstance(args, config.ClusterSettings) else settled(args, config.ClusterSettings)
+        kind = config.ClusterSettings
+        settings = args if isinstance(args, kind) else checked_settings(args, kind)
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
         version = settings.kubernetes_version
         inside = pulumi.ResourceOptions(parent=self, transformations=[_localizer(settings), _sharer(shared)])

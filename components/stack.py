@@ -24,10 +24,10 @@ _IMAGES: Final = "images"
 
 def load(raw: Mapping[str, object]) -> Stack:
     """A stack from plain values, checked. Raises ConfigError for the first error."""
-    return settled(_with_images(raw), Stack)
+    return checked_settings(_with_images(raw), Stack)
 
 
-def settled(raw: Mapping[str, object], kind: type[S]) -> S:
+def checked_settings(raw: Mapping[str, object], kind: type[S]) -> S:
     """Settings from plain values, checked. Raises ConfigError for the first error."""
     return check(settings_from(raw, kind))
 

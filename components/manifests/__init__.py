@@ -23,7 +23,7 @@ from components.manifests.pulls import localized
 def everything(settings: ClusterSettings) -> list[Object]:
     """All objects of a cluster, in the order in which they can be applied."""
     version = settings.kubernetes_version
-    made = [
+    objects = [
         *extender.objects(settings.extender, version),
         *device_plugin.objects(settings.device_plugins),
         *evict_recover.objects(settings.device_plugins),
@@ -34,4 +34,4 @@ def everything(settings: ClusterSettings) -> list[Object]:
         *(monitoring.objects(settings.monitoring, version) if settings.monitoring else []),
         *(each for one in settings.tenants for each in tenant.objects(one)),
     ]
-    return [localized(each, settings) for each in made]
+    return [localized(each, settings) for each in objects]

@@ -12,7 +12,6 @@ from components.manifests.parts import (
     OPS,
     Object,
     account_with_rights,
-    apart,
     container_security,
     control_plane_terms,
     control_plane_tolerations,
@@ -21,6 +20,7 @@ from components.manifests.parts import (
     labels,
     metadata,
     non_root_security,
+    required_anti_affinity,
     rule,
     sizes,
 )
@@ -125,9 +125,9 @@ def _strategy(settings: Extender) -> Object:
 
 
 def _template(settings: Extender, version: KubernetesVersion) -> Object:
-    beside = settings.exposure is Exposure.SIDECAR
+    is_sidecar = settings.exposure is Exposure.SIDECAR
     owner = {"fsGroup": NON_ROOT} if settings.tls_secret else {}
-    marks = {"annotations": scheduler.config_mark(settings, version)} if beside else {}
+    marks = {"annotations": scheduler.config_mark(settings, version)} if is_sidecar else {}
     return {
         "metadata": {"labels": dict(_LABELS), **marks},
         "spec": {
@@ -139,7 +139,7 @@ def _template(settings: Extender, version: KubernetesVersion) -> Object:
             "securityContext": {**non_root_security(version), **owner},
             "containers": [
                 _container(settings),
-                *([scheduler.container(settings)] if beside else []),
+                *([scheduler.container(settings)] if is_sidecar else []),
             ],
             **_volumes(settings),
         },
@@ -155,13 +155,13 @@ def _affinity(settings: Extender) -> Object:
     else:
         preferences = [{"weight": 100, "preference": term} for term in terms]
         nodes = {"preferredDuringSchedulingIgnoredDuringExecution": preferences}
-    return {"nodeAffinity": nodes, "podAntiAffinity": apart(_LABELS)}
+    return {"nodeAffinity": nodes, "podAntiAffinity": required_anti_affinity(_LABELS)}
 
 
 def _container(settings: Extender) -> Object:
     loopback = ["--host=127.0.0.1"] if settings.exposure is Exposure.SIDECAR else []
-    alone = [] if settings.lease else ["--allow-without-lease"]
-    flags = [*loopback, *alone, *_placement_flags(settings), *_tls_flags(settings)]
+    without_lease = [] if settings.lease else ["--allow-without-lease"]
+    flags = [*loopback, *without_lease, *_placement_flags(settings), *_tls_flags(settings)]
     return {
         "name": EXTENDER_NAME,
         "image": settings.image,

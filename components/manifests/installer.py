@@ -11,7 +11,6 @@ from components.config import Installer, State
 from components.manifests.parts import (
     Object,
     account,
-    apart,
     container_security,
     control_plane_terms,
     control_plane_tolerations,
@@ -19,6 +18,7 @@ from components.manifests.parts import (
     host_path,
     labels,
     metadata,
+    required_anti_affinity,
     role,
     role_binding,
     rule,
@@ -73,7 +73,7 @@ def _pod(settings: Installer, version: KubernetesVersion) -> Object:
         "tolerations": control_plane_tolerations(),
         "affinity": {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms},
-            "podAntiAffinity": apart(_LABELS),
+            "podAntiAffinity": required_anti_affinity(_LABELS),
         },
         "containers": [_container(settings, version)],
         "volumes": [

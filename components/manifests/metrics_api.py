@@ -17,7 +17,7 @@ from components.manifests.parts import (
     labels,
     metadata,
     non_root_security,
-    preferably_apart,
+    preferred_anti_affinity,
     role_binding,
     rule,
     sizes,
@@ -51,8 +51,8 @@ def objects(settings: MetricsApi, version: KubernetesVersion) -> list[Object]:
         _deployment(settings, version),
         _service(),
         *(
-            _api_service(name, (place + 1) * _STEP, settings)
-            for place, name in enumerate(reversed(METRICS_API_VERSIONS))
+            _api_service(name, (position + 1) * _STEP, settings)
+            for position, name in enumerate(reversed(METRICS_API_VERSIONS))
         ),
     ]
 
@@ -98,7 +98,7 @@ def _deployment(settings: MetricsApi, version: KubernetesVersion) -> Object:
                     "serviceAccountName": METRICS_API_NAME,
                     "priorityClassName": "system-cluster-critical",
                     "tolerations": control_plane_tolerations(),
-                    "affinity": {"podAntiAffinity": preferably_apart(_LABELS)},
+                    "affinity": {"podAntiAffinity": preferred_anti_affinity(_LABELS)},
                     # The files of the Secret belong to the group.
                     "securityContext": {**non_root_security(version), "fsGroup": NON_ROOT},
                     "containers": [_container(settings)],

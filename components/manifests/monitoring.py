@@ -10,7 +10,7 @@ import yaml
 
 from components.config import Monitoring
 from components.manifests import exporter, metrics_api
-from components.manifests.parts import OPS, OURS, Object, labels, metadata
+from components.manifests.parts import APP_LABEL, OPS, Object, labels, metadata
 from gpushare.contract import SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -57,7 +57,7 @@ def _operated() -> list[Object]:
     """All our pods use the same port name. Labels of a series override those of the target."""
     endpoint = {"port": OPS, "path": "/metrics", "honorLabels": True}
     pods: Object = {
-        "selector": {"matchLabels": dict(OURS)},
+        "selector": {"matchLabels": dict(APP_LABEL)},
         "namespaceSelector": {"matchNames": [SYSTEM_NAMESPACE]},
         "podMetricsEndpoints": [endpoint],
     }

@@ -18,10 +18,10 @@ from components.manifests.parts import (
 from gpushare.contract import MPS_NAME, MPS_PORT, MPS_SHM, MPS_STATE, SHM, VISIBLE_BY_MOUNTS
 
 _LABELS: Final = labels(MPS_NAME)
-_POWERS: Final = ("SYS_ADMIN", "SETUID", "SETGID")
+_CAPABILITIES: Final = ("SYS_ADMIN", "SETUID", "SETGID")
 """To set the compute mode of GPUs, and to run servers as the users of their clients."""
 _FAILURES: Final = 30
-"""Five minutes, because a restart of this container ends all CUDA programs of its node."""
+"""Five minutes, because a restart of this container terminates all CUDA programs on its node."""
 _GRACE_S: Final = 60
 
 
@@ -34,7 +34,7 @@ def objects(settings: Mps) -> list[Object]:
             "metadata": metadata(MPS_NAME, _LABELS),
             "spec": {
                 "selector": {"matchLabels": dict(_LABELS)},
-                # An update must not end the programs of all nodes: drain a node, then delete its pod.
+                # An update must not terminate the programs of all nodes: drain a node, then delete its pod.
                 "updateStrategy": {"type": "OnDelete"},
                 "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod(settings)},
             },
@@ -82,7 +82,7 @@ def _container(settings: Mps) -> Object:
         "securityContext": {
             "runAsUser": 0,
             **security,
-            "capabilities": {**security["capabilities"], "add": list(_POWERS)},
+            "capabilities": {**security["capabilities"], "add": list(_CAPABILITIES)},
         },
         "volumeMounts": [
             # At the same path as on the node, because programs use this path.

@@ -29,6 +29,6 @@ def _node(name: str, pool: NodePool) -> Object:
 
 def _taint(text: str) -> Object:
     """Parses ``key=value:Effect``."""
-    word, _, effect = text.rpartition(":")
-    key, _, value = word.partition("=")
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
     return {"key": key, **({"value": value} if value else {}), "effect": effect}

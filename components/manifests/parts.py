@@ -16,10 +16,10 @@ CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kube
 _UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 OPS: Final = "ops"
 """Name of the port of health and metrics, by which it is scraped."""
-OURS: Final = {"app": "gpushare"}
-"""The label of all our objects."""
+APP_LABEL: Final = {"app": "gpushare"}
+"""The label of all objects of gpushare."""
 NON_ROOT: Final = 65532
-"""User and group that own nothing."""
+"""An unprivileged user and group, which own no files."""
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_V1: Final = f"{_RBAC}/v1"
 _SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
@@ -28,7 +28,7 @@ _SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
 
 def labels(component: str) -> dict[str, str]:
     """The two labels that the Services and DaemonSets of the Aliyun gpushare pair select."""
-    return {**OURS, "component": component}
+    return {**APP_LABEL, "component": component}
 
 
 def metadata(name: str, marks: Mapping[str, str] | None = None) -> Object:
@@ -53,15 +53,15 @@ def control_plane_tolerations() -> list[Object]:
     return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
 
 
-def apart(marks: Mapping[str, str]) -> Object:
+def required_anti_affinity(marks: Mapping[str, str]) -> Object:
     """Never two pods with these labels on one node."""
     term = {"labelSelector": {"matchLabels": dict(marks)}, "topologyKey": "kubernetes.io/hostname"}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
-def preferably_apart(marks: Mapping[str, str]) -> Object:
+def preferred_anti_affinity(marks: Mapping[str, str]) -> Object:
     """Two pods with these labels on one node only if no other node fits."""
-    (term,) = apart(marks)["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required_anti_affinity(marks)["requiredDuringSchedulingIgnoredDuringExecution"]
     weighed = {"weight": 100, "podAffinityTerm": term}
     return {"preferredDuringSchedulingIgnoredDuringExecution": [weighed]}
 

@@ -41,7 +41,7 @@ class Cgroups:
 
 
 def containers_of(pids: Iterable[int], proc: Path) -> dict[int, ContainerRef | None]:
-    """Return the container of each process, None outside pods; ended processes are left out.
+    """Return the container of each process, None outside pods; ended processes are omitted.
 
     ``proc`` is a ``/proc`` that shows the host's processes.
     """

@@ -20,7 +20,7 @@ def hosts_proc(proc: Path = Path("/proc")) -> Path | None:
 
 
 def inner_pids(pids: Iterable[int], proc: Path) -> dict[int, int]:
-    """Return the PIDs in the innermost namespaces by host PID; ended processes are left out.
+    """Return the PIDs in the innermost namespaces by host PID; ended processes are omitted.
 
     ``proc`` is a ``/proc`` that shows the host's processes.
     """

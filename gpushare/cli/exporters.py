@@ -38,7 +38,7 @@ def show_exporters(
 ) -> None:
     """Shows the series of all nodes or of one, once or every few seconds.
 
-    An exporter that does not answer is reported and left out. Raises SourceError if none answers,
+    An exporter that does not respond is reported and skipped. Raises SourceError if none responds,
     ConfigError if there is none, and ApiError.
     """
     asyncio.run(_show(show, report, source=source, node=node, watch=watch))
@@ -63,7 +63,7 @@ async def _show(
 async def read_series(
     client: KubeClient, node: str | None, report: Callable[[str], None]
 ) -> list[MetricSample]:
-    """All series of the exporters that answer. Raises as ``show_exporters`` does."""
+    """All series of the exporters that respond. Raises as ``show_exporters`` does."""
     exporters = await _exporters(client, node)
     gate = asyncio.Semaphore(_CONCURRENCY)
     found = await asyncio.gather(*(_page(client, each, gate) for each in exporters))

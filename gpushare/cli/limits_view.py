@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpushare.cli.document import API_VERSION
 from gpushare.cli.usage_tables import Table, UsageFilter
 from gpushare.contract import LABEL_MODE, LABEL_NO_ISOLATION, RESOURCE_MEM
-from gpushare.model.modes import HELD, Mode, mode_of
+from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.page import MetricSample
 
@@ -97,7 +97,7 @@ def document(found: Sequence[ContainerLimit]) -> dict[str, Any]:
 
 
 def why_not(pod: NamedPod, labels: Mapping[str, str] | None) -> str | None:
-    """Why a pod has no limits, as far as pod and node show it; None if it should have limits.
+    """Why a pod has no limits, from the pod and the labels of its node; None if it should have limits.
 
     ``labels`` are those of its node, None until the pod is bound.
     """
@@ -114,7 +114,7 @@ def _why_not_on(node: str, labels: Mapping[str, str]) -> str | None:
         return f"node {node}: {not_sharing}"
     if labels.get(LABEL_NO_ISOLATION) == "true":
         return f"isolation is disabled on node {node} by its label {LABEL_NO_ISOLATION}=true"
-    if mode not in HELD:
+    if mode not in LIMITING:
         advice = f"{LABEL_MODE}={Mode.CGPU} limits new pods"
         return f"node {node} shares without isolation: its mode is {mode}; {advice}"
     return None

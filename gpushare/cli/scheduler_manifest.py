@@ -63,7 +63,7 @@ def _common(function: Callable[..., None]) -> Callable[..., None]:
             help="Where the file system of the node is mounted.",
         ),
         click.option("--manifest", default=_MANIFEST, help="The static pod of kube-scheduler, on the node."),
-        click.option("--backup", default=_BACKUP, help="Where to keep the original manifest, on the node."),
+        click.option("--backup", default=_BACKUP, help="Path of the backup of the manifest, on the node."),
         click.option("--dry-run", is_flag=True, help="Show the changes without making them."),
         click.option(
             "--wait",

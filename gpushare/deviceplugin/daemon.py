@@ -1,7 +1,7 @@
-"""The node agent put together: driver, record, watches, endpoints; started and stopped in order.
+"""The node agent: wires its parts, and starts and stops them in order.
 
-Start order: the cards and the record, then the pods and the node as the API has them, and only then
-the registration with the kubelet: no call is answered before it is known who lives here.
+Start order: the GPUs and the record, then the pods and the node as listed by the API server, and only then
+the registration with the kubelet. No Allocate call is answered before the allocations on this node are known.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from gpushare.contract import ANN_CARDS, EVENT_NOT_SERVING, KUBELET_CHECKPOINT
 from gpushare.deviceplugin.api.projection import Projector
 from gpushare.deviceplugin.api.watches import Watches
 from gpushare.deviceplugin.api.writer import ApiWriter
-from gpushare.deviceplugin.core.node_patch import serving
+from gpushare.deviceplugin.core.node_patch import not_serving_reason
 from gpushare.deviceplugin.isolation.files import MPS, EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import RIGHT, EnforcementManager
 from gpushare.deviceplugin.isolation.pacer import COMPUTE, Pacer
@@ -56,7 +56,7 @@ _LISTS_S: Final = 10.0
 
 
 async def run(settings: AgentSettings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises GpuShareError where it cannot start."""
+    """Serve until SIGTERM or SIGINT. Raises GpuShareError if the agent cannot start."""
     stop = stop_event()
     check_folder(settings.folder)
     if settings.kubelet:
@@ -71,57 +71,52 @@ async def run(settings: AgentSettings) -> None:
 
 
 class Agent:
-    """All parts, wired but not running."""
+    """The parts of the agent, wired but not running."""
 
     def __init__(self, settings: AgentSettings, client: KubeClient, driver: AgentDriver) -> None:
         self._settings = settings
         self._api = AgentApi(client, node=settings.node, identity=settings.identity)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
-        self.publisher = ApiWriter(self._api, self.metrics, self.watchdog)
+        self.writer = ApiWriter(self._api, self.metrics, self.watchdog)
         self._record = Record(settings.state, settings.cards.unit)
         checkpoints = CheckpointReader(
             settings.folder / KUBELET_CHECKPOINT, lambda: self.node_state.allocations.cards
         )
         self.node_state = NodeState(settings.node, self._record.read(), checkpoints)
-        groups = Cgroups(settings.cgroups)
-        self._releaser = CardReleaser(self.node_state, groups.kept if groups.visible else None)
-        places = EnforcementFiles(settings.manners.style.folders)
+        cgroups = Cgroups(settings.cgroups)
+        self._releaser = CardReleaser(self.node_state, cgroups.kept if cgroups.visible else None)
+        response = settings.allocate.response
+        files = EnforcementFiles(response.folders)
+        mps = MpsStatus(response.mps)
         proc = settings.proc or hosts_proc()
-        controls = MpsStatus(settings.manners.style.mps)
-        self._keeper = EnforcementManager(
-            self.node_state, self._record, places, controls, self.metrics, paces=proc is not None
+        self._enforcement = EnforcementManager(
+            self.node_state, self._record, files, mps, self.metrics, paces=proc is not None
         )
-        self._pacer = (
-            self._make_pacer(driver, places.folders.state, proc) if proc and places.visible else None
-        )
-        self._tell_reductions(groups, places, controls)
+        self._pacer = self._make_pacer(driver, files.folders.state, proc) if proc and files.visible else None
+        self._report_degradations(cgroups, files, mps)
         self._projector = Projector(
-            self.node_state,
-            self.publisher,
-            self.metrics,
-            settings.manners.style,
-            record_event=self.publisher.record_event,
+            self.node_state, self.writer, self.metrics, response, record_event=self.writer.record_event
         )
-        self._upkeep = Reconciler(
+        self._reconciler = Reconciler(
             settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
         )
         allocator = Allocator(
             self.node_state,
             self._releaser,
-            self._keeper,
-            settings.manners,
+            self._enforcement,
+            settings.allocate,
             kubelet=kubelet_client(settings.kubelet, settings.pod_resources),
-            tell=self.publisher.record_event,
+            record_event=self.writer.record_event,
             watchdog=self.watchdog,
         )
         self.cards = self._make_cards(driver)
         self._mem = MemPlugin(self.node_state, allocator)
         self._core = CorePlugin(self.node_state, allocator)
-        self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._see_node)
+        self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._update_node)
         self.admin_app = admin_app(
             rendering(self.metrics.registry),
-            live=self.watchdog.trouble,
+            live=self.watchdog.problem,
             ready=self.unready,
             notices=lambda: self.node_state.notices,
         )
@@ -133,91 +128,99 @@ class Agent:
             self._settings.cards,
             self.metrics,
             on_change=self.node_state.update_gpus,
-            record_event=self.publisher.record_event,
+            record_event=self.writer.record_event,
             watchdog=self.watchdog,
         )
 
     def _make_pacer(self, driver: AgentDriver, state: Path, proc: Path) -> Pacer:
-        reporter = UncountedReporter(self.node_state, proc, record_event=self.publisher.record_event)
+        reporter = UncountedReporter(self.node_state, proc, record_event=self.writer.record_event)
         return Pacer(
-            self.node_state, self._keeper, driver, ProcessOwners(state, proc), reporter, self.metrics
+            self.node_state, self._enforcement, driver, ProcessOwners(state, proc), reporter, self.metrics
         )
 
-    def _tell_reductions(self, groups: Cgroups, places: EnforcementFiles, controls: MpsStatus) -> None:
-        """Mounts that the original's manifest does not have, and a file that not every node has."""
-        if not groups.visible:
-            self._reduced("cgroups", "a pod's card is free once the API has dropped it")
+    def _report_degradations(self, cgroups: Cgroups, files: EnforcementFiles, mps: MpsStatus) -> None:
+        """Report missing mounts, which the manifest of the Aliyun plugin lacks, and a missing kubeconfig."""
+        if not cgroups.visible:
+            self._report_degraded("cgroups", "GPUs of a pod are free once the API server has deleted it")
         if not self._settings.pod_resources.parent.is_dir():
-            self._reduced("pod-resources", "unlike pods that come together are taken in the order of binding")
-        if not places.visible:
-            self._reduced(RIGHT, "no container is held to its amount, whatever the node's mode")
+            self._report_degraded(
+                "pod-resources", "unequal pods that are admitted together are matched in the order of binding"
+            )
+        if not files.visible:
+            self._report_degraded(RIGHT, "no container is limited to its units, in any mode")
         elif not self._pacer:
-            effect = "no container is held to its part of a card's time, and nobody is told of what goes past"
-            self._reduced(COMPUTE, f"{effect} the isolation library: hostPID is missing")
-        if not controls.visible:
-            self._reduced(MPS, f"containers of a node of mode {Mode.MPS} go past MPS")
+            self._report_degraded(
+                COMPUTE,
+                "no compute share is enforced, and uncounted processes are not reported: hostPID is missing",
+            )
+        if not mps.visible:
+            self._report_degraded(MPS, f"containers on a node of mode {Mode.MPS} do not use MPS")
         if self._settings.kubeconfig and not kubeconfig_in_pod(self._settings.kubeconfig):
-            self._reduced(
-                "kubeconfig", f"{self._settings.kubeconfig} is no file: the service account is used"
+            self._report_degraded(
+                "kubeconfig", f"{self._settings.kubeconfig} is not a file: the service account is used"
             )
 
-    def _reduced(self, right: str, effect: str) -> None:
+    def _report_degraded(self, right: str, effect: str) -> None:
         log.warning("reduced_mode", right=right, effect=effect)
         self.metrics.reduced.labels(right).set(1)
 
     def jobs(self) -> Iterator[Coroutine[Any, Any, None]]:
-        """What runs in the background until it is cancelled."""
+        """The background jobs; each runs until cancelled."""
         yield self.watchdog.run()
         for name, job in self._watches.jobs():
             yield self.watchdog.run_job(name, job)
         yield self._serve()
 
     def unready(self) -> str | None:
-        """Why pods cannot be served as they should be, None where they can."""
-        if trouble := self._watches.trouble() or self.node_state.not_serving_reason:
-            return trouble
+        """The error that ``/readyz`` returns; None if pods can be served."""
+        if problem := self._watches.problem() or self.node_state.not_serving_reason:
+            return problem
         return None if self._mem.up else "not registered with the kubelet"
 
     async def _serve(self) -> None:
-        """Everything that had better wait for the lists, but not for ever.
+        """Run the jobs that should start after the lists, but at the latest after ``_LISTS_S``.
 
         Without a registration the kubelet could not restart the containers of running pods.
         """
         async with asyncio.TaskGroup() as tasks:
-            listing = tasks.create_task(self._settle())
+            listing = tasks.create_task(self._list())
             await asyncio.wait({listing}, timeout=_LISTS_S)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
                 self.node_state.serve_without_node()
-            for name, job in self._jobs_of_a_settled_agent():
+            for name, job in self._serving_jobs():
                 tasks.create_task(self.watchdog.run_job(name, job))
 
-    def _jobs_of_a_settled_agent(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        # First: a kubelet that was just started starts containers once there is a registration.
-        yield "isolation", self._keeper.run()
+    def _serving_jobs(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """The jobs by name. The names are values of a metric label."""
+        # Limit files come first: after the registration a restarted kubelet starts containers at once.
+        yield "isolation", self._enforcement.run()
         if self._pacer:
             yield "pacing", self._pacer.run()
-        yield "publisher", self.publisher.run()
+        yield "publisher", self.writer.run()
         yield "teller", self._projector.run()
         if self._settings.cards.watch_health:
             yield "cards", self.cards.run()
-        yield from self._upkeep.jobs()
+        yield from self._reconciler.jobs()
         yield "registration", Registrar(self._mem, self._settings.folder, self.metrics).run()
         yield "core registration", self._serve_core()
 
-    async def _settle(self) -> None:
-        """Once all pods are known. Raises ConfigError where the node is not there or its unit has changed."""
+    async def _list(self) -> None:
+        """Wait for the lists of pods and node, and release terminated pods.
+
+        Raises ConfigError if the node does not exist, or if its memory unit has changed under allocations.
+        """
         await self._watches.listed()
         if not self._watches.node.found:
             raise ConfigError(await self._no_such_node())
         self.node_state.mark_synced()
         await self._releaser.release_terminated()
-        kept, unit = self._record.previous_unit, self._settings.cards.unit
-        if kept not in (None, unit) and (grants := self.node_state.allocations.by_container):
-            pods = ", ".join(sorted({grant.pod for grant in grants.values()}))
+        previous, unit = self._record.previous_unit, self._settings.cards.unit
+        if previous not in (None, unit) and (allocations := self.node_state.allocations.by_container):
+            pods = ", ".join(sorted({each.pod for each in allocations.values()}))
             raise ConfigError(
-                f"--memory-unit={unit}, but pods hold cards in {kept}: {pods}. "
-                f"Start with --memory-unit={kept}, or drain the node first"
+                f"--memory-unit={unit}, but pods have allocations in {previous}: {pods}. "
+                f"Start with --memory-unit={previous}, or drain the node first"
             )
 
     async def _serve_core(self) -> None:
@@ -231,13 +234,13 @@ class Agent:
             names = f"unknown ({error})"
         return f"NODE_NAME={self._settings.node!r}: no such node in the cluster; its nodes are: {names}"
 
-    def _see_node(self, facts: OwnNode) -> None:
+    def _update_node(self, node: OwnNode) -> None:
         if not self._watches.node.listed.is_set():
-            self.cards.report_changes(facts.annotations.get(ANN_CARDS))
-        refusal = serving(facts)
-        if refusal and refusal != self.node_state.not_serving_reason:
-            log.warning("not_serving", reason=refusal)
-            self.publisher.record_event(node_event(self._settings.node, EVENT_NOT_SERVING, refusal))
-        self.publisher.observe_node(facts)
-        self.cards.update_node(facts)
-        self.node_state.update_node(facts, refusal)
+            self.cards.report_changes(node.annotations.get(ANN_CARDS))
+        reason = not_serving_reason(node)
+        if reason and reason != self.node_state.not_serving_reason:
+            log.warning("not_serving", reason=reason)
+            self.writer.record_event(node_event(self._settings.node, EVENT_NOT_SERVING, reason))
+        self.writer.observe_node(node)
+        self.cards.update_node(node)
+        self.node_state.update_node(node, reason)

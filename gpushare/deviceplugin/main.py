@@ -23,13 +23,13 @@ from gpushare.contract import (
 )
 from gpushare.deviceplugin.core.health import IGNORED_XIDS, HealthPolicy, parse_xids
 from gpushare.deviceplugin.core.response import ResponseSettings
-from gpushare.deviceplugin.kubelet.allocator import PATIENCE_S, AllocateSettings
+from gpushare.deviceplugin.kubelet.allocator import TIMEOUT_S, AllocateSettings
 from gpushare.deviceplugin.node.cards import CardSettings
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from gpushare.mps.layout import MpsDirs as MpsFolders
+from gpushare.mps.layout import MpsDirs
 from gpushare.runtime.flags import PORT, SECONDS, daemon_options, run_daemon
 
 _DEBUG_VERBOSITY: Final = 8
@@ -95,7 +95,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 @click.option(
     "--patience-seconds",
     type=click.FloatRange(min=0),
-    default=PATIENCE_S,
+    default=TIMEOUT_S,
     help="Seconds that Allocate waits until the pod of the call is known.",
 )
 @click.option(
@@ -194,11 +194,11 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSe
             "NODE_NAME is not set: take it from spec.nodeName in the manifest, or use --node-name"
         )
     unit = _unit(flags["memory_unit"])
-    style = ResponseSettings(
+    response = ResponseSettings(
         DeviceListStrategy(flags["device_list_strategy"]),
         by_index=flags["device_id_strategy"] == "index",
         folders=IsolationDirs(flags["isolation_libraries"], flags["isolation_state"]),
-        mps=MpsFolders(flags["mps_state"], flags["mps_shm"]),
+        mps=MpsDirs(flags["mps_state"], flags["mps_shm"]),
     )
     folder: Path = flags["device_plugin_folder"]
     return AgentSettings(
@@ -218,8 +218,8 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSe
             HealthPolicy(parse_xids(flags["ignored_xids"]), recovery_s=flags["recovery_seconds"]),
             watch_health=flags["health_check"],
         ),
-        manners=AllocateSettings(
-            style, unit, legacy_failure_env=flags["failure_as_env"], patience_s=flags["patience_seconds"]
+        allocate=AllocateSettings(
+            response, unit, legacy_failure_env=flags["failure_as_env"], timeout_s=flags["patience_seconds"]
         ),
         kubelet=_kubelet(flags, node) if flags["query_kubelet"] else None,
         proc=flags["proc_root"],

@@ -1,11 +1,15 @@
 """Metrics of the node agent, in its own registry. Names come from ``gpushare.monitoring.catalogue``."""
 
+from typing import Final
+
 from prometheus_client import CollectorRegistry
 
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.families import counter, gauge, histogram
 
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_EVENTS: Final = "events"
+"""Value of the labels for writes and missing rights."""
 
 
 class PluginMetrics:
@@ -28,3 +32,26 @@ class PluginMetrics:
         self.stale = gauge(catalogue.PLUGIN_WATCH_STALE, registry)
         self.pods = gauge(catalogue.PLUGIN_PODS, registry)
         self.sample_age = gauge(catalogue.PLUGIN_SAMPLE_AGE, registry)
+
+
+class PluginEventMetrics:
+    """The event recorder's counters: writes of events by result, and the gauge of the missing right."""
+
+    def __init__(self, metrics: PluginMetrics) -> None:
+        self._metrics = metrics
+
+    def written(self) -> None:
+        """Count a written event."""
+        self._metrics.writes.labels(_EVENTS, "ok").inc()
+
+    def failed(self) -> None:
+        """Count a failed attempt."""
+        self._metrics.writes.labels(_EVENTS, "error").inc()
+
+    def dropped(self) -> None:
+        """Count a dropped event."""
+        self._metrics.writes.labels(_EVENTS, "dropped").inc()
+
+    def forbidden(self, *, forbidden: bool) -> None:
+        """Set the gauge of the missing right."""
+        self._metrics.reduced.labels(_EVENTS).set(forbidden)

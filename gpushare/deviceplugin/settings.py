@@ -30,6 +30,6 @@ class AgentSettings:
     cgroups: Path
     pod_resources: Path
     cards: CardSettings
-    manners: AllocateSettings
+    allocate: AllocateSettings
     kubelet: KubeletAccess | None = None
     proc: Path | None = None

@@ -52,7 +52,7 @@ class Watchdog:
         now = time.monotonic()
         return frozenset(self._ended.union(job for job, due in self._due.values() if due < now))
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """The error that ``/healthz`` returns; None if all jobs are healthy."""
         stuck = self.stuck
         return f"stuck: {', '.join(sorted(stuck))}" if stuck else None

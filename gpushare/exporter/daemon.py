@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 async def run(settings: ExporterSettings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises GpuShareError where it cannot start."""
+    """Serve until SIGTERM or SIGINT. Raises GpuShareError if the exporter cannot start."""
     stop = stop_event()
     access = await load_access(settings.kubeconfig)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
@@ -37,12 +37,12 @@ async def run(settings: ExporterSettings) -> None:
 
 
 def _app(sampler: Sampler, exposition: Exposition, stale_s: float) -> Starlette:
-    """Ready once there is something to show; alive as long as it is not too old."""
+    """Ready once a snapshot exists; alive while the last one is not older than ``stale_s``."""
 
     def live() -> str | None:
-        return f"nothing was read for {sampler.age_s:.0f} s" if sampler.age_s > stale_s else None
+        return f"no snapshot for {sampler.age_s:.0f} s" if sampler.age_s > stale_s else None
 
     def ready() -> str | None:
-        return "nothing was read yet" if sampler.snapshot is None else live()
+        return "no snapshot yet" if sampler.snapshot is None else live()
 
     return admin_app(exposition, live=live, ready=ready)

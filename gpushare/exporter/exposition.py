@@ -48,9 +48,11 @@ class Exposition:
 
     def prepare(self) -> None:
         """Render the formats that were requested for the last snapshot."""
-        asked = self._pages
+        requested = self._pages
         self._take()
-        self._pages = {content_type: (encode, encode(self)) for content_type, (encode, _) in asked.items()}
+        self._pages = {
+            content_type: (encode, encode(self)) for content_type, (encode, _) in requested.items()
+        }
 
     @property
     def _current(self) -> Snapshot:

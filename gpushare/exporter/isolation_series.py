@@ -25,11 +25,11 @@ def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
     yield Series(names.CONTAINER_LIMIT, [(label, share.limit_bytes) for label, share in shares])
     for metric, field in _COUNTED:
         yield Series(metric, [(label, getattr(share.use, field)) for label, share in shares if share.use])
-    seen = _driver_bytes(usage.uses)
+    driver_bytes = _driver_bytes(usage.uses)
     beyond = [
         (label, reported - share.use.used)
         for label, share in shares
-        if share.use and (reported := seen.get((share.container, share.card.uuid))) is not None
+        if share.use and (reported := driver_bytes.get((share.container, share.card.uuid))) is not None
     ]
     yield Series(names.CONTAINER_UNCOUNTED, [(label, max(0, each)) for label, each in beyond])
     yield Series(names.CONTAINER_UNSEEN, [(label, max(0, -each)) for label, each in beyond])
@@ -43,9 +43,9 @@ def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
 
 def _driver_bytes(uses: Iterable[Use]) -> dict[tuple[ContainerName, str], int | None]:
     """Return the driver's bytes by container and GPU; None if unknown for one of its processes."""
-    seen: dict[tuple[ContainerName, str], int | None] = {}
+    driver_bytes: dict[tuple[ContainerName, str], int | None] = {}
     for use in uses:
         key = use.container, use.card.uuid
-        before = seen.get(key, 0)
-        seen[key] = None if before is None or use.used_bytes is None else before + use.used_bytes
-    return seen
+        before = driver_bytes.get(key, 0)
+        driver_bytes[key] = None if before is None or use.used_bytes is None else before + use.used_bytes
+    return driver_bytes

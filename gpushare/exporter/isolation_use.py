@@ -64,7 +64,7 @@ def _use(limited: LimitedContainer, limit: CardLimit) -> CardUse | None:
 def unlimited_processes(snapshot: Snapshot, shares: Iterable[CardLimitUse]) -> dict[str, int]:
     """Return the number of processes without a limit by UUID of each GPU with limits.
 
-    Left out, because unknown: processes of pods that the API does not list, of containers with an invalid
+    Excluded, because unknown: processes of pods that the API does not list, of containers with an invalid
     region, and those that have ended.
     """
     if not (snapshot.readings and snapshot.isolation):

@@ -103,7 +103,7 @@ _KINDS: Final = (
 
 
 def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]:
-    """Return all series of a snapshot; metrics without known values are left out."""
+    """Return all series of a snapshot; metrics without known values are omitted."""
     cards = snapshot.readings.cards if snapshot.readings else ()
     usage = node_usage(snapshot, each_process=each_process)
     found = [
@@ -192,7 +192,7 @@ def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[Ser
 
 
 def _summed(uses: Iterable[Use], node: str, field: str, convert: _Convert) -> list[Point]:
-    """Sum by container and GPU; containers with an unknown value of a process are left out."""
+    """Sum by container and GPU; containers with an unknown value of a process are omitted."""
     sums: dict[tuple[str, ...], float | None] = {}
     for use in uses:
         label = own_container_labels(node, use.card, use.container)

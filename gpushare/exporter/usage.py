@@ -64,7 +64,7 @@ def _once(found: Iterable[CardAllocation]) -> Iterable[CardAllocation]:
 def owners_of(
     containers_by_pid: Mapping[int, ContainerRef | None], node_pods: Iterable[NodePod]
 ) -> dict[int, ContainerName]:
-    """Return the container of each process; processes of unknown pods are left out."""
+    """Return the container of each process; processes of unknown pods are omitted."""
     by_uid = {each.uid: each for each in node_pods}
     return {
         pid: container_of(by_uid[ref.pod_uid], ref.container_id) if ref else ContainerName()

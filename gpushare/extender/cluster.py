@@ -52,18 +52,18 @@ class Cluster:
     def change_pods(self, batch: Iterable[Upserted[Pod] | Deleted]) -> list[Pod]:
         """Apply a batch of the pod watch; returns the pods that were added or changed."""
         events: list[Event] = []
-        seen: list[Pod] = []
+        changed: list[Pod] = []
         for change in batch:
             if isinstance(change, Deleted):
                 self.pods.pop(change.key, None)
                 events.append(PodGone(change.key))
             else:
                 pod = self._keep(change.value)
-                seen.append(pod)
+                changed.append(pod)
                 events.append(PodSeen(pod))
             self._wake(change.key)
         self.apply(*events)
-        return seen
+        return changed
 
     def change_nodes(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
         """Apply a batch of the node watch."""

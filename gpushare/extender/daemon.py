@@ -38,13 +38,13 @@ from gpushare.runtime.tls import client_context, server_context
 log = structlog.get_logger()
 
 _DRAIN_S: Final = 10.0
-"""For the reads of a bind, beside its POST."""
+"""Allowance for the reads of a bind, in addition to its POST."""
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 _EVENT_QUEUE_SIZE: Final = 10_000
 
 
 async def run(settings: ExtenderSettings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises ConfigError where it cannot start."""
+    """Serve until SIGTERM or SIGINT. Raises ConfigError if the extender cannot start."""
     stop = stop_event()
     with (
         bind_socket(settings.host, settings.port) as listener,
@@ -68,7 +68,7 @@ async def run(settings: ExtenderSettings) -> None:
 
 
 class ExtenderDaemon:
-    """All parts of one replica, wired but not running."""
+    """The parts of one replica, wired but not running."""
 
     def __init__(
         self, settings: ExtenderSettings, client: KubeClient, peers: Peers, tasks: asyncio.TaskGroup
@@ -87,13 +87,15 @@ class ExtenderDaemon:
             RecorderSettings(per_second=settings.events_per_second, queue_size=_EVENT_QUEUE_SIZE),
         )
         explainer = Explainer(self.cluster, self.recorder)
-        self.feeds = SyncStatus(self.metrics)
-        self._pods = Follower(client, PODS, PodHandler(self.cluster, explainer, self.feeds, self._leads))
+        self.sync_status = SyncStatus(self.metrics)
+        self._pods = Follower(
+            client, PODS, PodHandler(self.cluster, explainer, self.sync_status, self._leads)
+        )
         self._nodes = Follower(
-            client, NODES, NodeHandler(self.cluster, self.feeds, settings.cgpu_pods_per_card)
+            client, NODES, NodeHandler(self.cluster, self.sync_status, settings.cgpu_pods_per_card)
         )
         self._unhealthy = Follower(
-            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.recorder, self.feeds)
+            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.recorder, self.sync_status)
         )
         self.leadership = Leadership(
             api,
@@ -117,27 +119,27 @@ class ExtenderDaemon:
             leadership=self.leadership,
             peers=peers,
             metrics=self.metrics,
-            readiness=self.feeds,
+            readiness=self.sync_status,
             shortlist=settings.shortlist,
         )
         self.scheduler_routes = scheduler_routes(service)
         self.admin_app = admin_app(
             rendering(self.metrics.registry),
             live=lambda: None,
-            ready=self.feeds.missing,
+            ready=self.sync_status.missing,
             notices=self._notices,
         )
-        self._watch_gauges()
+        self._register_gauges()
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """What runs in the background until it is cancelled."""
+        """The background jobs; each runs until cancelled."""
         yield self._follow()
         yield self._lead_when_synced()
         yield self.recorder.run()
         yield watch_overcommit(self.cluster, self.recorder)
 
     async def drain(self) -> None:
-        """Wait for the POSTs in progress, then have the Lease released unless an unclear bind is left.
+        """Wait for the POSTs in progress; without unclear binds, allow the release of the Lease.
 
         After a crash or a drain that takes too long the Lease expires instead, and the next leader waits.
         """
@@ -159,13 +161,13 @@ class ExtenderDaemon:
 
     async def _follow_pods(self) -> None:
         """Claims are checked when pods are applied, so the key is loaded first."""
-        self.cluster.sealer = await load_sealer(self._api, self.feeds)
+        self.cluster.sealer = await load_sealer(self._api, self.sync_status)
         await self._pods.run()
 
     async def _lead_when_synced(self) -> None:
-        await self.feeds.synced_once.wait()
-        # What the lists left behind lives as long as the process: keep the collector off it. What
-        # comes after is values without cycles, so it need not look often either.
+        await self.sync_status.synced_once.wait()
+        # The listed objects live as long as the process, so they are excluded from garbage collection.
+        # Later objects have no reference cycles, so rare collections suffice.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
@@ -177,7 +179,7 @@ class ExtenderDaemon:
     def _leads(self) -> bool:
         return self.leadership.leads
 
-    def _watch_gauges(self) -> None:
+    def _register_gauges(self) -> None:
         self.metrics.watch_ledger(lambda: self.cluster.ledger)
         self.metrics.watch_pods(self.cluster.pods.values)
         self.metrics.leads.set_function(lambda: float(self.leadership.leads))

@@ -58,8 +58,8 @@ def decided(pod: Pod, book: Book, demand: Demand, shares: Shares) -> Decision:
     parts = []
     for index, share in shares:
         usage = usages.get(index)
-        left = usage.free.mem - (0 if reserved else share.mem) if usage else 0
-        of = f" ({left} of {usage.total.mem} left)" if usage else ""
+        free = usage.free.mem - (0 if reserved else share.mem) if usage else 0
+        of = f" ({free} of {usage.total.mem} left)" if usage else ""
         parts.append(f"{share.mem} units on card {index}{of}")
     text = f"placed on node {book.name}: {', '.join(parts)}"
     return Decision(pod, book.name, demand, shares, text)

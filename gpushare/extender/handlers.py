@@ -39,7 +39,7 @@ class SyncStatus:
     def __init__(self, metrics: ExtenderMetrics) -> None:
         self._metrics = metrics
         self._listed: set[str] = set()
-        self._trouble: dict[str, str] = {}
+        self._problems: dict[str, str] = {}
         self.synced_once = asyncio.Event()
 
     def missing(self) -> str | None:
@@ -47,7 +47,7 @@ class SyncStatus:
         waiting = [name for name in _REQUIRED if name not in self._listed]
         if not waiting:
             return None
-        reasons = "; ".join(self._trouble[name] for name in waiting if name in self._trouble)
+        reasons = "; ".join(self._problems[name] for name in waiting if name in self._problems)
         return f"the extender has not listed {' and '.join(waiting)} yet" + (
             f": {reasons}" if reasons else ""
         )
@@ -55,7 +55,7 @@ class SyncStatus:
     def synced(self, resource: str) -> None:
         """The list of a resource has been applied."""
         self._listed.add(resource)
-        self._trouble.pop(resource, None)
+        self._problems.pop(resource, None)
         self._metrics.synced.labels(resource).set(1)
         self._metrics.reduced.labels(resource).set(0)
         if self.missing() is None:
@@ -66,12 +66,12 @@ class SyncStatus:
         self._metrics.watch_restarts.labels(resource).inc()
         if error.status == HTTPStatus.FORBIDDEN:
             self._metrics.reduced.labels(resource).set(1)
-        if self._trouble.get(resource) != str(error):
-            _log_trouble(resource, error, retry_in_s)
-        self._trouble[resource] = str(error)
+        if self._problems.get(resource) != str(error):
+            _log_failure(resource, error, retry_in_s)
+        self._problems[resource] = str(error)
 
 
-def _log_trouble(resource: str, error: ApiError, retry_s: float) -> None:
+def _log_failure(resource: str, error: ApiError, retry_s: float) -> None:
     if error.status == HTTPStatus.FORBIDDEN and resource in _WITHOUT:
         log.warning("reduced_mode", right=resource, effect=_WITHOUT[resource], reason=str(error))
     else:
@@ -84,13 +84,13 @@ class PodHandler:
     """Handles pods. Only the leader explains why a pod waits."""
 
     def __init__(
-        self, cluster: Cluster, explainer: Explainer, feeds: SyncStatus, leads: Callable[[], bool]
+        self, cluster: Cluster, explainer: Explainer, sync_status: SyncStatus, leads: Callable[[], bool]
     ) -> None:
         self._cluster = cluster
         self._explainer = explainer
         self._leads = leads
-        self.synced = feeds.synced
-        self.failed = feeds.failed
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
 
     def changed(self, batch: Iterable[Upserted[Pod] | Deleted]) -> None:
         """Apply the changes, and explain why pods without a node wait."""
@@ -102,11 +102,11 @@ class PodHandler:
 class NodeHandler:
     """Handles nodes. A GPU in mode ``cgpu`` takes at most ``cgpu_pods`` pods, 0 for any number."""
 
-    def __init__(self, cluster: Cluster, feeds: SyncStatus, cgpu_pods: int = 0) -> None:
+    def __init__(self, cluster: Cluster, sync_status: SyncStatus, cgpu_pods: int = 0) -> None:
         self._cluster = cluster
         self._cgpu_pods = cgpu_pods
-        self.synced = feeds.synced
-        self.failed = feeds.failed
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
 
     def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
         """Apply the changes, and log the problems of a node once."""
@@ -138,11 +138,11 @@ def _log_problems(node: Node) -> None:
 class ConfigMapHandler:
     """Handles the ConfigMaps that list unhealthy GPUs."""
 
-    def __init__(self, cluster: Cluster, recorder: EventRecorder, feeds: SyncStatus) -> None:
+    def __init__(self, cluster: Cluster, recorder: EventRecorder, sync_status: SyncStatus) -> None:
         self._cluster = cluster
         self._recorder = recorder
-        self.synced = feeds.synced
-        self.failed = feeds.failed
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
 
     def changed(self, batch: Iterable[Upserted[str] | Deleted]) -> None:
         """Apply the lists. Invalid entries are reported and ignored."""

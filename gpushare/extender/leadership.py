@@ -152,38 +152,39 @@ class Leadership:
         else:
             await self._acquire_or_renew(self._observation, action, now)
 
-    async def _acquire_or_renew(self, seen: Observation, action: LeaseAction, now: float) -> None:
+    async def _acquire_or_renew(self, observation: Observation, action: LeaseAction, now: float) -> None:
         """Take or renew the Lease as it was observed, and prepare to bind."""
         if action is not LeaseAction.RENEW:
             self._reset()  # another replica may have bound pods meanwhile
-        written = await self._api.write_lease(self._record(seen.record))
-        if recreated(seen.record, written):
+        written = await self._api.write_lease(self._record(observation.record))
+        if recreated(observation.record, written):
             self._reset()  # as above: it was deleted
-            seen = Observation(None, now)
-        self._observation = observe(seen, written, time.monotonic())
+            observation = Observation(None, now)
+        self._observation = observe(observation, written, time.monotonic())
         self._binds_until = binds_until(now, self._durations)
-        earliest = max(binds_from(seen, self._durations, now), self._earliest_bind)
-        self._start_preparation(earliest, listed=unchanged_since_release(self._first_observation, seen))
+        earliest = max(binds_from(observation, self._durations, now), self._earliest_bind)
+        listed = unchanged_since_release(self._first_observation, observation)
+        self._start_preparation(earliest, listed=listed)
 
-    def _forbidden(self, error: ApiError, asked: float) -> None:
+    def _forbidden(self, error: ApiError, began: float) -> None:
         """The API server forbids the use of the Lease: stop binding, unless configured otherwise."""
         without_lease = may_bind_without_lease(self._observation, allowed=self._allow_without_lease)
-        way_out = _BY_RESTART if self._allow_without_lease else _BY_FLAG
+        remedy = _BY_RESTART if self._allow_without_lease else _BY_FLAG
         before = self.degraded
-        self.degraded = (_WITHOUT_LEASE if without_lease else _REFUSED + way_out).format(error=error)
+        self.degraded = (_WITHOUT_LEASE if without_lease else _REFUSED + remedy).format(error=error)
         if self.degraded != before:
             log.warning("reduced_mode", right="leases", effect=self.degraded)
         if without_lease:
-            self._bind_without_lease(asked)
+            self._bind_without_lease(began)
 
-    def _bind_without_lease(self, asked: float) -> None:
+    def _bind_without_lease(self, began: float) -> None:
         """Treat the rejection as a renewal: a replica that cannot reach the API server stops binding."""
         now = time.monotonic()
         if now >= self._binds_until:
             self._reset()
             self._earliest_bind = now + self._durations.take_over_s
         self._without_lease = True
-        self._binds_until = binds_until(asked, self._durations)
+        self._binds_until = binds_until(began, self._durations)
         self._start_preparation(self._earliest_bind)
 
     def _return_to_election(self) -> None:
@@ -195,15 +196,17 @@ class Leadership:
         self._binds_until = 0.0
         self._earliest_bind = time.monotonic() + self._durations.take_over_s
 
-    def _record(self, seen: LeaseRecord | None) -> LeaseRecord:
-        transitions = (seen.transitions if seen else 0) + (seen is None or seen.holder != self._identity)
+    def _record(self, before: LeaseRecord | None) -> LeaseRecord:
+        transitions = before.transitions if before else 0
+        if before is None or before.holder != self._identity:
+            transitions += 1
         return LeaseRecord(
             holder=self._identity,
             address=self._address,
             duration_s=round(self._durations.lease_s),
             renewed=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             transitions=transitions,
-            version=seen.version if seen else "",
+            version=before.version if before else "",
         )
 
     def _start_preparation(self, earliest: float, *, listed: bool = False) -> None:

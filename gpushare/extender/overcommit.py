@@ -26,6 +26,6 @@ async def watch_overcommit(cluster: Cluster, recorder: EventRecorder) -> None:
             text = f"card {card} is over-committed; no more pods are placed on it"
             recorder.record(node_event(node, EVENT_OVERCOMMIT, text))
         for node, card in reported - now:
-            log.warning("card_sound_again", node=node, card=card)
+            log.warning("card_no_longer_overcommitted", node=node, card=card)
         reported = now
         await asyncio.sleep(_INTERVAL_S)

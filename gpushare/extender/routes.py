@@ -13,7 +13,7 @@ from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
 from gpushare.extender import codec
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.verbs import error_answer
-from gpushare.runtime.http import Coming, Handler, Request, Response, text_response
+from gpushare.runtime.http import Handler, PendingResponse, Request, Response, text_response
 
 MAX_BODY_BYTES: Final = 32 * 2**20
 _TOO_LARGE: Final = (
@@ -25,16 +25,16 @@ _FORWARDED: Final = FORWARDED_HEADER.lower().encode()
 
 
 def _verb(service: SchedulerService, name: str) -> Handler:
-    def answer(request: Request) -> Response | Coming:
+    def handle(request: Request) -> Response | PendingResponse:
         if request.body is None:
             return Response(error_answer(name, _TOO_LARGE))
         body = service.answer(name, request.body)
-        return Response(body) if isinstance(body, bytes) else _coming(body)
+        return Response(body) if isinstance(body, bytes) else _pending(body)
 
-    return answer
+    return handle
 
 
-async def _coming(body: Awaitable[bytes]) -> Response:
+async def _pending(body: Awaitable[bytes]) -> Response:
     return Response(await body)
 
 
@@ -58,7 +58,7 @@ def scheduler_routes(service: SchedulerService) -> Handler:
     def inspect_one(request: Request) -> Response:
         return Response(service.inspect(request.path.removeprefix(f"{_INSPECT}/")))
 
-    def handle(request: Request) -> Response | Coming:
+    def handle(request: Request) -> Response | PendingResponse:
         path = request.path
         post = posts.get(path)
         if post is not None:

@@ -15,15 +15,15 @@ _KEY_BYTES: Final = 32
 _RETRY_S: Final = 1.0
 
 
-async def load_sealer(api: KubeApi, feeds: SyncStatus) -> Sealer:
+async def load_sealer(api: KubeApi, sync_status: SyncStatus) -> Sealer:
     """The sealer, once the API server answers; without a key if the right to the Secret is missing."""
     while True:
         try:
             stored = await _key(api)
-            feeds.synced(_RESOURCE)
+            sync_status.synced(_RESOURCE)
             return Sealer(stored.key, stored.created)
         except ApiError as error:
-            feeds.failed(_RESOURCE, error, _RETRY_S)
+            sync_status.failed(_RESOURCE, error, _RETRY_S)
             if error.status == HTTPStatus.FORBIDDEN:
                 return Sealer()
             await asyncio.sleep(_RETRY_S)

@@ -98,7 +98,7 @@ class SchedulerService:
         return pod is not None and pod.unschedulable is not None
 
     async def _retry_for_waiting_pod(self, verb: str, body: bytes, began: float) -> bytes:
-        """The answer after the extender's watches had time to deliver what the scheduler has seen.
+        """The response after the extender's watches had time to deliver the event that the scheduler handled.
 
         The scheduler retries a waiting pod after an event that the extender may receive a moment later: a pod
         is gone, a GPU is healthy again. A rejected pod would wait for another event, five minutes at worst.
@@ -134,14 +134,14 @@ class SchedulerService:
         return codec.bind_answer(outcome.error)
 
     def _hint(self) -> None:
-        """Log once if the scheduler never asks for scores, as with the Aliyun extender's Policy."""
+        """Log once if the scheduler never requests scores, as with the Aliyun extender's Policy."""
         self._binds_before_hint -= 1
         if self._binds_before_hint == 0 and not self._scored:
             log.warning(
                 "verb_never_called",
                 verb="prioritize",
                 effect="nodes are not ranked by their GPUs; preemption may not consider GPUs either",
-                way_out="gpushare scheduler-config prints a configuration with all verbs",
+                remedy="gpushare scheduler-config prints a configuration with all verbs",
             )
 
     async def _forward(self, body: bytes) -> BindResult:

@@ -1,6 +1,6 @@
-"""The installer as a daemon: the library kept in place on a node, or removed as containers let go of it.
+"""The installer as a daemon: checks the library on a node repeatedly, or removes it once it is unused.
 
-What belongs here: when that is done, and what is told of it. What does not: files (``install``).
+Decides when to act, logs, and serves the metric; ``install`` handles the files.
 """
 
 import asyncio
@@ -23,28 +23,28 @@ log = structlog.get_logger()
 
 
 async def run(settings: InstallerSettings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises GpuShareError where the first round fails."""
+    """Serve until SIGTERM or SIGINT. Raises GpuShareError if the first round fails."""
     stop = stop_event()
-    keeper = LibraryInstaller(settings)
-    app = admin_app(rendering(keeper.registry), live=lambda: None, ready=lambda: keeper.problem)
+    installer = LibraryInstaller(settings)
+    app = admin_app(rendering(installer.registry), live=lambda: None, ready=lambda: installer.problem)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         log.info("started", folder=str(settings.folder), ops_port=listener.getsockname()[1])
-        await serve(stop, (app, listener), [keeper.run()])
+        await serve(stop, (app, listener), [installer.run()])
 
 
 class LibraryInstaller:
-    """Round after round; ``problem`` is what is wrong since the last one, None where nothing is."""
+    """Runs rounds; ``problem`` is the error of the last one, None without an error."""
 
     def __init__(self, settings: InstallerSettings) -> None:
         self._settings = settings
-        self._kept: Mapping[str, str] = {}
-        self.problem: str | None = "the first round is not over"
+        self._retained: Mapping[str, str] = {}
+        self.problem: str | None = "the first round has not finished"
         self.registry = CollectorRegistry()
         self._info = gauge(LIBRARY_INFO, self.registry)
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises ConfigError where the first round fails."""
-        await asyncio.to_thread(self._arrange)
+        """Run rounds until cancelled. Raises ConfigError if the first one fails."""
+        await asyncio.to_thread(self._apply)
         self.problem = None
         while True:
             await asyncio.sleep(self._settings.interval_s)
@@ -57,14 +57,14 @@ class LibraryInstaller:
                 self.problem = None
 
     def _round(self) -> None:
-        """Versions go before the link changes, and so an interval after the last change of it."""
-        kept = prune(self._settings.folder, versions_in_use(self._settings.record))
-        if kept != self._kept:
-            self._kept = kept
-            log.info("versions", kept=dict(kept))
-        self._arrange()
+        """Versions are removed before the link changes, so at least one interval after its last change."""
+        retained = prune(self._settings.folder, versions_in_use(self._settings.record))
+        if retained != self._retained:
+            self._retained = retained
+            log.info("versions", kept=dict(retained))
+        self._apply()
 
-    def _arrange(self) -> None:
+    def _apply(self) -> None:
         folder, package = self._settings.folder, self._settings.package
         if package is None:
             withdraw(folder)

@@ -44,7 +44,7 @@ def _node_options(function: F) -> F:
 
 def _daemon_options(function: F) -> F:
     for option in (
-        daemon_options(ISOLATION_INSTALLER_PORT, asks_api=False),
+        daemon_options(ISOLATION_INSTALLER_PORT, uses_api=False),
         click.option(
             "--interval-seconds", type=SECONDS, default=60.0, help="Seconds between checks, with --wait."
         ),
@@ -77,7 +77,7 @@ def install_command(**flags: Any) -> None:
 
 
 @command.command("uninstall")
-@click.option("--all", "regardless", is_flag=True, help="Also remove versions that containers use.")
+@click.option("--all", "remove_all", is_flag=True, help="Also remove versions that containers use.")
 @click.option(
     "--settle-seconds",
     type=click.FloatRange(min=0),
@@ -97,7 +97,7 @@ def uninstall_command(**flags: Any) -> None:
     _configure_logs(flags)
     withdraw(flags["folder"])
     time.sleep(flags["settle_seconds"])
-    used = frozenset[str]() if flags["regardless"] else versions_in_use(flags["record"])
+    used = frozenset[str]() if flags["remove_all"] else versions_in_use(flags["record"])
     for version, reason in prune(flags["folder"], used).items():
         click.echo(f"{version}  retained: {reason}")
 

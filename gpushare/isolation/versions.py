@@ -30,11 +30,11 @@ class _RecordedEnforcement(msgspec.Struct):
 
 
 class _RecordedAllocation(msgspec.Struct):
-    hold: _RecordedEnforcement | None = None
+    enforcement: _RecordedEnforcement | None = msgspec.field(default=None, name="hold")
 
 
 class _Record(msgspec.Struct):
-    grants: list[_RecordedAllocation]
+    allocations: list[_RecordedAllocation] = msgspec.field(name="grants")
 
 
 def installed_versions(folder: Path) -> tuple[str, ...]:
@@ -62,12 +62,12 @@ def versions_in_use(record: Path) -> Used | UnknownUsage:
         content = read_file(record)
         if content is None:
             return UnknownUsage(f"{record} does not exist")
-        grants = msgspec.json.decode(content, type=_Record).grants
+        allocations = msgspec.json.decode(content, type=_Record).allocations
     except ConfigError as error:
         return UnknownUsage(str(error))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return UnknownUsage(f"cannot decode {record}: {error}")
-    return frozenset(grant.hold.library for grant in grants if grant.hold)
+    return frozenset(each.enforcement.library for each in allocations if each.enforcement)
 
 
 def retained_versions(

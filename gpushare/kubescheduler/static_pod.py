@@ -125,14 +125,14 @@ def _fresh(manifest: Object, extender: ExtenderConfig, version: KubernetesVersio
 def _with_file(manifest: Object, flag: str, file: str, digest: str) -> Object:
     container = _scheduler(manifest)
     key, words = _words_with_flags(container)
-    place, count = _place(words, flag) or (len(words), 0)
-    marks = {_MARK: digest, _REPLACED: json.dumps(words[place : place + count])}
-    places = _places(file)
-    mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path, _ in places]
-    volumes = [{"name": name, "hostPath": {"path": path, "type": kind}} for name, path, kind in places]
+    index, count = _position(words, flag) or (len(words), 0)
+    marks = {_MARK: digest, _REPLACED: json.dumps(words[index : index + count])}
+    mounted = _mounted(file)
+    mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path, _ in mounted]
+    volumes = [{"name": name, "hostPath": {"path": path, "type": kind}} for name, path, kind in mounted]
     changed = {
         **container,
-        key: [*words[:place], f"{flag}={file}", *words[place + count :]],
+        key: [*words[:index], f"{flag}={file}", *words[index + count :]],
         "volumeMounts": [*(container.get("volumeMounts") or []), *mounts],
     }
     pod = _with_scheduler(manifest, changed)
@@ -144,7 +144,7 @@ def _with_file(manifest: Object, flag: str, file: str, digest: str) -> Object:
     return pod
 
 
-def _places(file: str) -> list[tuple[str, str, str]]:
+def _mounted(file: str) -> list[tuple[str, str, str]]:
     """Volume, path and type of every mount: our folder, and a file outside of it."""
     folder = (_VOLUME, FOLDER, "Directory")
     return [folder] if file.startswith(f"{FOLDER}/") else [folder, (_FILE_VOLUME, file, "File")]
@@ -261,14 +261,14 @@ def _words_with_flags(container: Object) -> tuple[str, list[str]]:
 def _flag(container: Object, flag: str) -> str | None:
     """The value of a flag, None if it is not set; "true" for a flag without a value."""
     words = _words(container)
-    found = _place(words, flag)
+    found = _position(words, flag)
     if found is None:
         return None
-    place, count = found
-    return words[place + 1] if count > 1 else words[place].partition("=")[2] or "true"
+    index, count = found
+    return words[index + 1] if count > 1 else words[index].partition("=")[2] or "true"
 
 
-def _place(words: Sequence[str], flag: str) -> tuple[int, int] | None:
+def _position(words: Sequence[str], flag: str) -> tuple[int, int] | None:
     """Index and number of words of a flag: ``--flag=value`` or ``--flag value``."""
     for index, word in enumerate(words):
         if word.startswith(f"{flag}="):

@@ -40,14 +40,14 @@ class Authorizer:
 
 def review_spec(caller: Caller, attributes: Attributes) -> dict[str, Any]:
     """Return the spec of the SubjectAccessReview."""
-    who = {
+    identity = {
         "user": caller.user,
         "uid": caller.uid,
         "groups": caller.groups,
         "extra": dict(caller.extra),
     }
     if attributes.path:
-        return {**who, "nonResourceAttributes": {"path": attributes.path, "verb": attributes.verb}}
+        return {**identity, "nonResourceAttributes": {"path": attributes.path, "verb": attributes.verb}}
     resource = {
         "group": METRICS_API_GROUP,
         "version": attributes.version,
@@ -57,4 +57,4 @@ def review_spec(caller: Caller, attributes: Attributes) -> dict[str, Any]:
         "subresource": attributes.subresource,
         "name": attributes.name,
     }
-    return {**who, "resourceAttributes": resource}
+    return {**identity, "resourceAttributes": resource}

@@ -24,20 +24,20 @@ from gpushare.runtime.serving import bind_socket
 log = structlog.get_logger()
 
 _MAX_BODY_BYTES: Final = 2**16
-"""Nothing is ever written here; what is sent all the same is read and ignored."""
+"""The API is read-only; request bodies are read and ignored."""
 
 
 async def run(settings: MetricsApiSettings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises GpuShareError where it cannot start."""
+    """Serve until SIGTERM or SIGINT. Raises GpuShareError if the metrics API cannot start."""
     stop = stop_event()
-    door = ServerAuth(settings.tls_cert, settings.tls_key)
+    server_auth = ServerAuth(settings.tls_cert, settings.tls_key)
     access = await load_access(settings.kubeconfig)
     with (
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
     ):
         async with KubeClient(access) as client, Pages(timeout_s=settings.deadline_s) as pages:
-            api = MetricsApiDaemon(settings, client, pages, door)
+            api = MetricsApiDaemon(settings, client, pages, server_auth)
             app = admin_app(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
             ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
             log.info("started", **ports, api=client.host, source=settings.source)
@@ -45,41 +45,41 @@ async def run(settings: MetricsApiSettings) -> None:
 
 
 class MetricsApiDaemon:
-    """All parts, wired but not running."""
+    """The parts of the metrics API, wired but not running."""
 
     def __init__(
-        self, settings: MetricsApiSettings, client: KubeClient, pages: Pages, door: ServerAuth
+        self, settings: MetricsApiSettings, client: KubeClient, pages: Pages, server_auth: ServerAuth
     ) -> None:
         self._settings = settings
-        self._door = door
+        self._server_auth = server_auth
         self.metrics = ApiMetrics()
         self._pods = Directory(client, PODS, self.metrics)
         self._nodes = Directory(client, NODES, self.metrics)
         service = MetricsService(
-            front=lambda: door.front,
+            front=lambda: server_auth.front,
             access=Authorizer(lambda spec: review(client, spec), self.metrics),
             source=self._source(pages),
             pods=self._pods,
             nodes=self._nodes,
             metrics=self.metrics,
         )
-        self.server = HttpServer(service.handle, max_body=_MAX_BODY_BYTES, tls=door.tls)
+        self.server = HttpServer(service.handle, max_body=_MAX_BODY_BYTES, tls=server_auth.tls)
         self._config = CountingMirror(
-            client, AUTHENTICATION, self.metrics, lambda: door.update(self._config.objects)
+            client, AUTHENTICATION, self.metrics, lambda: server_auth.update(self._config.objects)
         )
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """What runs in the background until it is cancelled."""
+        """The background jobs; each runs until cancelled."""
         yield self._pods.run()
         yield self._nodes.run()
         yield self._config.run()
-        yield self._door.run()
+        yield self._server_auth.run()
 
     def missing(self) -> str | None:
-        """What keeps requests from being answered; None where nothing does."""
+        """Why requests cannot be served; None if they can."""
         if not (self._pods.listed.is_set() and self._nodes.listed.is_set()):
             return "pods and nodes are not listed yet"
-        return self._door.problem
+        return self._server_auth.problem
 
     def _source(self, pages: Pages) -> ValueSource:
         settings = self._settings

@@ -79,7 +79,7 @@ def settings_of(flags: Mapping[str, Any]) -> MetricsApiSettings:
 def _check_prometheus(source: str, url: str | None) -> None:
     if source != "prometheus":
         if url:
-            raise ConfigError(f"--prometheus-url={url} is read with --source=prometheus only: give both")
+            raise ConfigError(f"--prometheus-url={url} is used with --source=prometheus only: set both")
         return
     if not url:
         raise ConfigError("--source=prometheus needs --prometheus-url")
@@ -94,5 +94,5 @@ def _exporters(text: str) -> Selector:
     except InvalidRequest as error:
         raise ConfigError(f"--exporter-selector: {error}") from error
     if not selector.terms:
-        raise ConfigError("--exporter-selector is empty: every pod would be taken for an exporter")
+        raise ConfigError("--exporter-selector is empty: every pod would count as an exporter")
     return selector

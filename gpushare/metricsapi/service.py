@@ -1,7 +1,6 @@
-"""One request, from who asks to the answer.
+"""Serves requests: authentication, authorization, lookup of the metric and its objects, values.
 
-In this order: is it the front proxy, may its client read this, is there such a metric, which objects are
-meant, what are their values. Every refusal is a Status object.
+Every error response is a Status object.
 """
 
 import re
@@ -26,7 +25,7 @@ from gpushare.metricsapi.paths import ALL, MetricRequest, attributes_of, metric_
 from gpushare.metricsapi.queries import MetricQuery, MetricValue, ObjectKind, definition_of
 from gpushare.metricsapi.sources import ValueSource
 from gpushare.model.selector import Selector, parse_selector
-from gpushare.runtime.http import Coming, Request, Response, text_response
+from gpushare.runtime.http import PendingResponse, Request, Response, text_response
 
 log = structlog.get_logger()
 
@@ -51,7 +50,7 @@ class MetricsService:
     nodes: Directory
     metrics: ApiMetrics
 
-    def handle(self, request: Request) -> Response | Coming:
+    def handle(self, request: Request) -> Response | PendingResponse:
         """Handle one request."""
         if request.path in _OPEN:
             return text_response("ok")
@@ -67,22 +66,22 @@ class MetricsService:
         return answer
 
     async def _answer(self, request: Request, target: MetricRequest | None) -> Response:
-        if refusal := await self._refusal(request):
-            return refusal
+        if rejection := await self._rejection(request):
+            return rejection
         if request.method != "GET":
             return failure(
-                HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not GET: metrics are only read"
+                HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not GET: metrics are read-only"
             )
         if target:
             return await self._metric(target, parse_qs(request.query))
         document = _DISCOVERY.get(request.path.rstrip("/"))
         if document is None:
             return failure(
-                HTTPStatus.NOT_FOUND, f"nothing is at {request.path}: see /apis/{METRICS_API_GROUP}"
+                HTTPStatus.NOT_FOUND, f"{request.path} does not exist: see /apis/{METRICS_API_GROUP}"
             )
         return documents.answer(document)
 
-    async def _refusal(self, request: Request) -> Response | None:
+    async def _rejection(self, request: Request) -> Response | None:
         front = self.front()
         if front is None:
             return failure(
@@ -90,7 +89,7 @@ class MetricsService:
             )
         caller = caller_of(request.peer, request.headers, front)
         if isinstance(caller, str):
-            log.warning("stranger_refused", path=request.path, reason=caller)
+            log.warning("caller_refused", path=request.path, reason=caller)
             return failure(HTTPStatus.FORBIDDEN, caller)
         try:
             if await self.access.allowed(caller, attributes_of(request.method, request.path)):
@@ -98,7 +97,7 @@ class MetricsService:
         except ApiError as error:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"the access review failed: {error}")
         what = f"{request.method.lower()} {request.path}"
-        return failure(HTTPStatus.FORBIDDEN, f"user {caller.user!r} may not {what}: no role of its allows it")
+        return failure(HTTPStatus.FORBIDDEN, f"user {caller.user!r} may not {what}: no role allows it")
 
     async def _metric(self, target: MetricRequest, parameters: Mapping[str, list[str]]) -> Response:
         definition = definition_of(target.metric, target.kind)
@@ -114,7 +113,7 @@ class MetricsService:
         query = MetricQuery(definition, target.kind, target.namespace, one, series)
         chosen = self._chosen(query, objects)
         if one and not chosen:
-            return failure(HTTPStatus.NOT_FOUND, f"{target.kind.value} {one!r} is not there")
+            return failure(HTTPStatus.NOT_FOUND, f"{target.kind.value} {one!r} not found")
         return await self._values(target, query, chosen)
 
     async def _values(self, target: MetricRequest, query: MetricQuery, chosen: frozenset[str]) -> Response:

@@ -35,7 +35,7 @@ class ExporterReadings:
             by_namespace.setdefault(namespace, []).append(Reading(sample, at))
 
     def values(self, query: MetricQuery) -> dict[str, MetricValue]:
-        """Return values by object name; objects without readings are left out."""
+        """Return values by object name; objects without readings are omitted."""
         definition = query.definition
         found = self._combined(definition.read, query, definition.combine)
         if definition.over is None:

@@ -1,4 +1,4 @@
-"""Changes of an object in the API: what a watch reports and a listener takes in."""
+"""Changes of an object in the API, as a watch reports them."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -113,16 +113,17 @@ def _problem(demand: Demand) -> str | None:
 
 
 def _container_problem(container: ContainerDemand, cards: int) -> str | None:
-    who = f"{container.kind} {container.name}"
+    subject = f"{container.kind} {container.name}"
     for name, amount in ((RESOURCE_MEM, container.mem), (RESOURCE_CORE, container.core)):
         if amount < 0:
-            return f"{who}: limit {name}={amount} is negative"
+            return f"{subject}: limit {name}={amount} is negative"
         if amount % cards:
-            return f"{who}: limit {name}={amount} cannot be spread evenly over {cards} cards"
+            return f"{subject}: limit {name}={amount} cannot be spread evenly over {cards} cards"
     if container.core and not container.mem:
-        return f"{who}: asks for {RESOURCE_CORE} without {RESOURCE_MEM} on the same card"
+        return f"{subject}: asks for {RESOURCE_CORE} without {RESOURCE_MEM} on the same card"
     if container.core // cards % CORE_STEP:
-        return f"{who}: limit {RESOURCE_CORE}={container.core} is not a multiple of {CORE_STEP} on each card"
+        core = f"{RESOURCE_CORE}={container.core}"
+        return f"{subject}: limit {core} is not a multiple of {CORE_STEP} on each card"
     return None
 
 

@@ -22,7 +22,7 @@ class Mode(StrEnum):
 
 SHARING = frozenset({Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
 WITH_CORE = frozenset({Mode.CORE_MEM, Mode.MPS})
-HELD = frozenset({Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
+LIMITING = frozenset({Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
 """Modes that enforce the limits of containers."""
 
 

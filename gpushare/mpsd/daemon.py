@@ -1,6 +1,6 @@
-"""The MPS daemon of a node: one control daemon for each card.
+"""The MPS daemon of a node: runs one control daemon for each GPU.
 
-It asks no API, and belongs to no other daemon of ours: whoever ends it ends all CUDA programs of the node.
+It is a separate program that uses no API, because stopping it terminates all CUDA programs on the node.
 """
 
 import asyncio
@@ -21,15 +21,16 @@ from gpushare.runtime.serving import bind_socket
 
 log = structlog.get_logger()
 
-_EVERYBODY = 0o1777
+_SHM_MODE: Final = 0o1777
+"""Programs of any user share memory with the servers."""
 _CLOSE_S: Final = 40.0
-"""Longer than a control daemon takes to end, and shorter than the grace period of the pod."""
+"""Longer than a control daemon takes to stop, and shorter than the grace period of the pod."""
 
 
 async def run(settings: MpsSettings) -> None:
-    """Serve until SIGTERM or SIGINT, then end the control daemons. Raises ConfigError."""
+    """Serve until SIGTERM or SIGINT, then stop the control daemons. Raises ConfigError."""
     stop = stop_event()
-    open_folders(settings)
+    create_folders(settings)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         async with Nvml() as driver:
             node = ControlDaemons(settings, driver)
@@ -38,68 +39,73 @@ async def run(settings: MpsSettings) -> None:
             await serve(stop, (app, listener), [node.run()], close=StopStep(node.stop, _CLOSE_S))
 
 
-def open_folders(settings: MpsSettings) -> None:
-    """Programs of any user share memory with the servers. Raises ConfigError."""
+def create_folders(settings: MpsSettings) -> None:
+    """Create the directories of the control daemons. Raises ConfigError."""
     try:
         settings.state.mkdir(parents=True, exist_ok=True)
         settings.shm.mkdir(parents=True, exist_ok=True)
-        settings.shm.chmod(_EVERYBODY)
+        settings.shm.chmod(_SHM_MODE)
     except OSError as error:
         raise ConfigError(f"cannot use {error.filename}: {error.strerror}") from error
 
 
 class ControlDaemons:
-    """The cards of one machine. A card that was seen once keeps its control daemon while that lives."""
+    """The control daemons of one machine.
+
+    A GPU that becomes unhealthy or disappears keeps its control daemon while that is running.
+    """
 
     def __init__(self, settings: MpsSettings, driver: MpsDriver) -> None:
         self._settings = settings
         self._driver = driver
-        self._well: frozenset[str] = frozenset()
+        self._healthy: frozenset[str] = frozenset()
         self._supervisors: dict[str, Supervisor] = {}
-        self._trouble: str | None = "the cards were not read yet"
+        self._problem: str | None = "the GPUs have not been read yet"
         self.metrics = MpsMetrics()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run a control daemon for each GPU until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                for supervisor in await self._look():
+                for supervisor in await self._update():
                     tasks.create_task(supervisor.run(self._settings.interval_s))
                 await asyncio.sleep(self._settings.interval_s)
 
     async def stop(self) -> None:
-        """End all control daemons, at the same time."""
+        """Stop all control daemons, at the same time."""
         await asyncio.gather(*(each.stop() for each in self._supervisors.values()))
 
     def unready(self) -> str | None:
-        """What is wrong, None where nothing is."""
-        cards = [f"card {uuid}: {each.problem}" for uuid, each in self._supervisors.items() if each.problem]
-        troubles = [self._trouble] if self._trouble else []
-        return "; ".join([*troubles, *cards]) or None
+        """The error that ``/readyz`` returns; None if all control daemons are ready."""
+        cards = [f"GPU {uuid}: {each.problem}" for uuid, each in self._supervisors.items() if each.problem]
+        problems = [self._problem] if self._problem else []
+        return "; ".join([*problems, *cards]) or None
 
-    async def _look(self) -> list[Supervisor]:
-        """The cards as they are; returns those whom nobody runs yet."""
+    async def _update(self) -> list[Supervisor]:
+        """Read the GPUs; returns the supervisors of new ones."""
         try:
             inventory = await self._driver.inventory()
-            self._well = fit(inventory) - (await self._driver.unhealthy()).keys()
+            self._healthy = shareable(inventory) - (await self._driver.unhealthy()).keys()
         except GpuError as error:
-            if str(error) != self._trouble:
+            if str(error) != self._problem:
                 log.warning("cards_not_read", reason=str(error))
-            self._trouble = str(error)
+            self._problem = str(error)
             return []
-        except Exception as error:  # a defect costs one look; the daemon's end would cost all programs
-            log.exception("look_failed")
-            self._trouble = f"{type(error).__name__}: {error}"
+        except Exception as error:  # a defect costs one poll; an exit would terminate all CUDA programs
+            log.exception("poll_failed")
+            self._problem = f"{type(error).__name__}: {error}"
             return []
-        self._trouble = None
-        return [self._add(uuid) for uuid in sorted(self._well - self._supervisors.keys())]
+        self._problem = None
+        return [self._add(uuid) for uuid in sorted(self._healthy - self._supervisors.keys())]
 
     def _add(self, uuid: str) -> Supervisor:
-        made = Supervisor(uuid, self._settings.state, self._driver, self.metrics, lambda: uuid in self._well)
-        self._supervisors[uuid] = made
-        return made
+        supervisor = Supervisor(
+            uuid, self._settings.state, self._driver, self.metrics, lambda: uuid in self._healthy
+        )
+        self._supervisors[uuid] = supervisor
+        return supervisor
 
 
-def fit(inventory: Inventory) -> frozenset[str]:
-    """The cards that MPS can share: those that MIG does not divide already."""
+def shareable(inventory: Inventory) -> frozenset[str]:
+    """UUIDs of the GPUs that MPS can share: those that are not in MIG mode."""
     return frozenset(gpu.uuid for gpu in inventory.gpus if not gpu.mig)

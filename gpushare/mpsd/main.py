@@ -27,7 +27,7 @@ _PATH: Final = click.Path(path_type=Path)
     default=5.0,
     help="Seconds between health checks.",
 )
-@daemon_options(MPS_PORT, asks_api=False)
+@daemon_options(MPS_PORT, uses_api=False)
 def command(**flags: Any) -> None:
     """Run an MPS control daemon for each GPU of this node.
 

@@ -1,6 +1,6 @@
 """The event recorder: writes Kubernetes Events in the background, at a limited rate, for every daemon.
 
-A daemon supplies the call that writes one event and the counters. What an event says belongs to the daemon.
+A daemon supplies the call that writes one event, the counters, and the content of its events.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class RecorderMetrics(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _QueuedEvent:
     """A queued event. ``make`` returns the event when it is about to be written, None to skip it."""
 
     key: Event | str
@@ -90,8 +90,8 @@ class EventRecorder:
         self._settings = settings
         self._clock = clock
         self._sleep = sleep
-        self._alarms: deque[_Entry] = deque()
-        self._others: deque[_Entry] = deque()
+        self._alarms: deque[_QueuedEvent] = deque()
+        self._others: deque[_QueuedEvent] = deque()
         self._queued: set[Event | str] = set()
         self._filled = asyncio.Event()
         self._recorded_at = float("-inf")
@@ -102,14 +102,14 @@ class EventRecorder:
 
     def record(self, event: Event) -> None:
         """Queue an event, unless an identical one is queued already."""
-        self._record(_Entry(event, lambda: event, alarm=event.warning))
+        self._record(_QueuedEvent(event, lambda: event, alarm=event.warning))
 
     def record_later(self, key: str, make: Callable[[], Event | None]) -> None:
         """Queue an event that is made when it is about to be written; None skips it.
 
         ``key`` identifies it while it is queued. It is never an alarm, even if it becomes a warning.
         """
-        self._record(_Entry(key, make, alarm=False))
+        self._record(_QueuedEvent(key, make, alarm=False))
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -120,22 +120,22 @@ class EventRecorder:
             if event is not None and not self._is_repeated(event):
                 await self._sleep(await self._send(entry, event))
 
-    def _record(self, entry: _Entry) -> None:
+    def _record(self, entry: _QueuedEvent) -> None:
         self._recorded_at = self._clock()
         if entry.key not in self._queued:
             self._lane(entry).append(entry)
             self._added(entry)
 
-    def _put_back(self, entry: _Entry) -> None:
+    def _put_back(self, entry: _QueuedEvent) -> None:
         """Queue an event again, at the front, unless the same one was queued meanwhile."""
         if entry.key not in self._queued:
             self._lane(entry).appendleft(entry)
             self._added(entry)
 
-    def _lane(self, entry: _Entry) -> deque[_Entry]:
+    def _lane(self, entry: _QueuedEvent) -> deque[_QueuedEvent]:
         return self._alarms if entry.alarm else self._others
 
-    def _added(self, entry: _Entry) -> None:
+    def _added(self, entry: _QueuedEvent) -> None:
         self._queued.add(entry.key)
         self._filled.set()
         if len(self._queued) > self._settings.queue_size:
@@ -150,7 +150,7 @@ class EventRecorder:
             log.warning("event_queue_full", size=self._settings.queue_size)
         self._overflow += 1
 
-    def _pop(self) -> _Entry:
+    def _pop(self) -> _QueuedEvent:
         entry = (self._alarms or self._others).popleft()
         self._queued.discard(entry.key)
         if not self._queued:
@@ -160,7 +160,7 @@ class EventRecorder:
                 self._overflow = 0
         return entry
 
-    def _make(self, entry: _Entry) -> Event | None:
+    def _make(self, entry: _QueuedEvent) -> Event | None:
         try:
             return entry.make()
         except Exception:  # a defect in one event must not stop the daemon
@@ -175,7 +175,7 @@ class EventRecorder:
             del self._written[next(iter(self._written))]
         return event in self._written
 
-    async def _send(self, entry: _Entry, event: Event) -> float:
+    async def _send(self, entry: _QueuedEvent, event: Event) -> float:
         """Returns the seconds until the next event may be written."""
         try:
             await self._write(event)
@@ -197,7 +197,7 @@ class EventRecorder:
         busy = len(self._queued) > _BACKLOG and self._clock() - self._recorded_at < _BACKLOG_AGE_S
         return (_BACKLOG_FACTOR if busy else 1) / self._settings.per_second
 
-    def _retry(self, entry: _Entry, event: Event, error: ApiError) -> float:
+    def _retry(self, entry: _QueuedEvent, event: Event, error: ApiError) -> float:
         self._put_back(entry)
         doubled_s: float = self._settings.first_retry_s * 2 ** min(self._failures, _MAX_DOUBLINGS)
         jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret

@@ -29,10 +29,10 @@ class _Settings(Protocol):
 S = TypeVar("S", bound=_Settings)
 
 
-def daemon_options(ops_port: int, *, log_level: str = "info", asks_api: bool = True) -> Callable[[F], F]:
+def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = True) -> Callable[[F], F]:
     """Return a decorator that adds the common flags to a command, with these defaults.
 
-    ``asks_api``: whether the daemon uses the API server and takes a kubeconfig.
+    ``uses_api``: whether the daemon uses the API server and takes a kubeconfig.
     """
     access = click.option(
         "--kubeconfig",
@@ -48,7 +48,7 @@ def daemon_options(ops_port: int, *, log_level: str = "info", asks_api: bool = T
             default=ops_port,
             help="Port of the admin server: /healthz, /readyz, /metrics; 0 selects a free port.",
         ),
-        *([access] if asks_api else []),
+        *([access] if uses_api else []),
         click.option(
             "--log-level",
             envvar="LOG_LEVEL",

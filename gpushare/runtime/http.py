@@ -16,9 +16,9 @@ _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 class Request:
     """One request. ``path`` is decoded and without the query, which is as it was sent.
 
-    Header names are in lower case; the values of a header that came several times are joined by a line feed,
-    which no value can have. ``body`` is None where it was larger than allowed; the connection then ends with
-    the answer. ``peer`` is the common name of the client's certificate, empty where it showed none.
+    Header names are in lower case; the values of a repeated header are joined by a line feed, which no value
+    can contain. ``body`` is None if it was too large; the connection then ends after the response. ``peer``
+    is the common name of the client's certificate, empty without one.
     """
 
     method: str
@@ -45,23 +45,23 @@ def text_response(text: str, status: int = 200, *headers: tuple[str, str]) -> Re
     return Response(text.encode(), status, "text/plain; charset=utf-8", headers)
 
 
-Coming = Coroutine[Any, Any, Response]
-Handler = Callable[[Request], Response | Coming]
+PendingResponse = Coroutine[Any, Any, Response]
+Handler = Callable[[Request], Response | PendingResponse]
 
 BAD_REQUEST: Final = text_response("Invalid HTTP request received.", HTTPStatus.BAD_REQUEST)
 CRASHED: Final = text_response("Internal Server Error", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def head_of(answer: Response, *, last: bool) -> bytes:
+def head_of(response: Response, *, last: bool) -> bytes:
     """Encode status line and headers. ``last`` adds ``connection: close``."""
     lines = [
-        f"HTTP/1.1 {answer.status} {_PHRASES[answer.status]}",
+        f"HTTP/1.1 {response.status} {_PHRASES[response.status]}",
         f"date: {_date(int(time.time()))}",
-        f"content-length: {len(answer.body)}",
-        *(f"{name}: {value}" for name, value in answer.headers),
+        f"content-length: {len(response.body)}",
+        *(f"{name}: {value}" for name, value in response.headers),
     ]
-    if answer.content_type:
-        lines.append(f"content-type: {answer.content_type}")
+    if response.content_type:
+        lines.append(f"content-type: {response.content_type}")
     if last:
         lines.append("connection: close")
     return "\r\n".join((*lines, "", "")).encode("latin-1")

@@ -19,10 +19,10 @@ import structlog
 from gpushare.runtime.http import (
     BAD_REQUEST,
     CRASHED,
-    Coming,
     Handler,
     HeadTooLargeError,
     Message,
+    PendingResponse,
     Request,
     Response,
     head_of,
@@ -102,9 +102,9 @@ class _Connection(asyncio.Protocol):
         self._message = Message()
         self._waiting: deque[Request | Response] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._clogged = False
+        self._writing_paused = False
         self._ended = False
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         self._peer = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -119,10 +119,10 @@ class _Connection(asyncio.Protocol):
         self._server.connections.discard(self)
 
     def pause_writing(self) -> None:
-        self._clogged = True
+        self._writing_paused = True
 
     def resume_writing(self) -> None:
-        self._clogged = False
+        self._writing_paused = False
         self._advance()
 
     def finish(self) -> None:
@@ -133,13 +133,13 @@ class _Connection(asyncio.Protocol):
 
     def drop_if_silent(self, silent_since: float) -> None:
         """Close the connection if it is idle and has received nothing since ``silent_since``."""
-        if self._task is None and self._heard_at < silent_since:
+        if self._task is None and self._received_at < silent_since:
             self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._ended:
             return
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         try:
             self._parser.feed_data(data)
             self._message.count_head(len(data))
@@ -178,8 +178,9 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._message.size <= self._server.max_body:
             parser = self._parser
-            stays = parser.should_keep_alive() and not parser.should_upgrade()
-            self._put(b"".join(self._message.body), keep_alive=stays and parser.get_http_version() == "1.1")
+            stays_open = parser.should_keep_alive() and not parser.should_upgrade()
+            keep_alive = stays_open and parser.get_http_version() == "1.1"
+            self._put(b"".join(self._message.body), keep_alive=keep_alive)
 
     def _put(self, body: bytes | None, *, keep_alive: bool) -> None:
         message = self._message
@@ -191,12 +192,12 @@ class _Connection(asyncio.Protocol):
 
     def _advance(self) -> None:
         """Respond to queued requests in order while none is in progress and the client reads."""
-        while self._waiting and self._task is None and not self._clogged and not self._ended:
-            what = self._waiting.popleft()
-            if isinstance(what, Response):
-                self._send(what, last=True)
+        while self._waiting and self._task is None and not self._writing_paused and not self._ended:
+            item = self._waiting.popleft()
+            if isinstance(item, Response):
+                self._send(item, last=True)
             else:
-                self._begin(what)
+                self._begin(item)
         if self.transport.is_closing():
             return
         if self._waiting:
@@ -206,36 +207,36 @@ class _Connection(asyncio.Protocol):
 
     def _begin(self, request: Request) -> None:
         try:
-            answer = self._server.handler(request)
+            response = self._server.handler(request)
         except Exception:  # a bug may fail one request, not the daemon
             log.exception("request_crashed", path=request.path)
-            answer = CRASHED
-        if isinstance(answer, Response):
-            self._answer(request, answer)
+            response = CRASHED
+        if isinstance(response, Response):
+            self._respond(request, response)
             return
-        self._task = asyncio.get_running_loop().create_task(self._answer_later(request, answer))
+        self._task = asyncio.get_running_loop().create_task(self._respond_later(request, response))
         self._server.tasks.add(self._task)
         self._task.add_done_callback(self._server.tasks.discard)
 
-    async def _answer_later(self, request: Request, coming: Coming) -> None:
+    async def _respond_later(self, request: Request, pending: PendingResponse) -> None:
         try:
-            answer = await coming
+            response = await pending
         except Exception:  # as above
             log.exception("request_crashed", path=request.path)
-            answer = CRASHED
+            response = CRASHED
         self._task = None
-        self._answer(request, answer)
+        self._respond(request, response)
         self._advance()
 
-    def _answer(self, request: Request, answer: Response) -> None:
+    def _respond(self, request: Request, response: Response) -> None:
         last = self._ended or not request.keep_alive
-        self._send(answer, last=last, head_only=request.method == "HEAD")
+        self._send(response, last=last, head_only=request.method == "HEAD")
 
-    def _send(self, answer: Response, *, last: bool, head_only: bool = False) -> None:
+    def _send(self, response: Response, *, last: bool, head_only: bool = False) -> None:
         if self.transport.is_closing():
             return
-        head = head_of(answer, last=last)
-        self.transport.write(head if head_only else head + answer.body)
+        head = head_of(response, last=last)
+        self.transport.write(head if head_only else head + response.body)
         if last:
             self._ended = True
             self._waiting.clear()

@@ -114,14 +114,14 @@ def make_book(
 
 
 def _summary(usages: tuple[CardUsage, ...]) -> str:
-    """The open card with the most units free, and which cards are closed."""
-    closed = _unschedulable(usages)
+    """The schedulable GPU with the most free units, and the unschedulable GPUs, as text."""
+    unschedulable = _unschedulable(usages)
     best = max(
         (usage for usage in usages if usage.schedulable), key=lambda usage: usage.free.mem, default=None
     )
     if best is None:
-        return f"no card is usable{closed}"
-    return f"at most {best.free.mem} of {best.total.mem} free on card {best.card.index}{closed}"
+        return f"no card is usable{unschedulable}"
+    return f"at most {best.free.mem} of {best.total.mem} free on card {best.card.index}{unschedulable}"
 
 
 def _unschedulable(usages: tuple[CardUsage, ...]) -> str:
@@ -136,8 +136,8 @@ def _unschedulable(usages: tuple[CardUsage, ...]) -> str:
 
 def without(book: Book, uids: frozenset[str]) -> Book:
     """The book without the reservations of these pods."""
-    left = {uid: r for uid, r in book.reservations.items() if uid not in uids}
-    return make_book(book.name, book.node, book.unhealthy, left, book.nominees)
+    remaining = {uid: r for uid, r in book.reservations.items() if uid not in uids}
+    return make_book(book.name, book.node, book.unhealthy, remaining, book.nominees)
 
 
 def with_reservation(book: Book, reservation: Reservation) -> Book:

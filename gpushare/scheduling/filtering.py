@@ -1,7 +1,7 @@
 """Filter and prioritize: which of the given nodes can take a pod, why others cannot, and the scores.
 
 Nothing is reserved here. The usual case (one GPU, memory only, no nominated pods) takes one comparison per
-node, because the scheduler asks about thousands of nodes at a time.
+node, because the scheduler sends thousands of nodes at a time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from gpushare.contract import MAX_EXTENDER_SCORE
 from gpushare.model.annotations import Shares
 from gpushare.model.card_models import is_listed
 from gpushare.scheduling.book import Book
-from gpushare.scheduling.fitting import PodRequest, Rejection, asked, place, too_large
+from gpushare.scheduling.fitting import PodRequest, Rejection, insufficient, place, too_large
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import suitability
 from gpushare.scheduling.score_cache import UNFIT, Scores
@@ -43,7 +43,7 @@ def filter_nodes(ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) 
     outcome = FilterOutcome()
     demand = pod_request.demand
     simple = demand.cards == 1 and not demand.core
-    units, prefix = demand.mem, asked(demand)
+    units, prefix = demand.mem, insufficient(demand)
     fits_up_to = ledger.score_cache.fits_up_to(ledger.books) if simple else _NOTHING
     known = ledger.score_cache.scores(_key(pod_request))
     for name in names:

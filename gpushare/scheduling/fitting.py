@@ -97,9 +97,9 @@ def _user_problem(demand: Demand) -> str | None:
 def _exceeds_node(book: Book, demand: Demand) -> Rejection | None:
     """The demand exceeds the largest GPU, or the number of GPUs."""
     if demand.per_card.mem > book.largest:
-        return Rejection(f"{asked(demand)}, {too_large(book)}", unresolvable=True)
+        return Rejection(f"{insufficient(demand)}, {too_large(book)}", unresolvable=True)
     if demand.cards > len(book.usages):
-        return Rejection(f"{asked(demand)}, the node has {len(book.usages)}", unresolvable=True)
+        return Rejection(f"{insufficient(demand)}, the node has {len(book.usages)}", unresolvable=True)
     return None
 
 
@@ -107,9 +107,9 @@ def full(book: Book, pod_request: PodRequest) -> Rejection:
     """Why no GPU has enough free units now. Short: the scheduler joins the texts of all nodes."""
     demand = pod_request.demand
     fitting = [usage for usage in book.usages if usage.fits(demand.per_card, demand.users)]
-    held = "; held for a pod that preempts" if len(fitting) >= demand.cards else ""
+    reserved = "; reserved for a pod that preempts" if len(fitting) >= demand.cards else ""
     core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
-    return Rejection(f"{asked(demand)}, {book.summary}{core}{_other_users(book, demand)}{held}")
+    return Rejection(f"{insufficient(demand)}, {book.summary}{core}{_other_users(book, demand)}{reserved}")
 
 
 def _core_free(book: Book) -> str:
@@ -134,7 +134,7 @@ def too_large(book: Book) -> str:
     return f"the largest card has {book.largest}"
 
 
-def asked(demand: Demand) -> str:
+def insufficient(demand: Demand) -> str:
     """The first half of a rejection: the amount requested on one GPU."""
     core = f" and {demand.per_card.core} % of compute" if demand.core else ""
     cards = f" on each of {demand.cards} cards" if demand.cards > 1 else ""

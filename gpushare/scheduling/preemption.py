@@ -22,23 +22,23 @@ def preempt(
     ledger: Ledger, pod_request: PodRequest, proposed: Mapping[str, Iterable[str]]
 ) -> dict[str, tuple[str, ...]]:
     """UIDs of the pods to evict, by proposed node; nodes where evictions do not help are omitted."""
-    answer = {}
+    chosen = {}
     for name, uids in proposed.items():
         book = ledger.books.get(name)
         victims = victims_on(book, pod_request, tuple(uids)) if book else None
         if victims is not None:
-            answer[name] = victims
-    return answer
+            chosen[name] = victims
+    return chosen
 
 
 def victims_on(book: Book, pod_request: PodRequest, proposed: tuple[str, ...]) -> tuple[str, ...] | None:
     """The victims on one node; None if evicting all pods of lower priority does not help."""
     if unfit(book, pod_request.demand):
         return None
-    going = frozenset(r.uid for r in book.reservations.values() if r.terminating)
-    if not isinstance(place(without(book, going | frozenset(proposed)), pod_request), Rejection):
+    terminating = frozenset(r.uid for r in book.reservations.values() if r.terminating)
+    if not isinstance(place(without(book, terminating | frozenset(proposed)), pod_request), Rejection):
         return proposed
-    managed = _cheapest(without(book, going), pod_request, frozenset(proposed))
+    managed = _cheapest(without(book, terminating), pod_request, frozenset(proposed))
     if managed is None:
         return None
     unmanaged = tuple(uid for uid in proposed if uid not in book.reservations)
@@ -49,8 +49,8 @@ def victims_on(book: Book, pod_request: PodRequest, proposed: tuple[str, ...]) -
 def _cheapest(book: Book, pod_request: PodRequest, preferred: frozenset[str]) -> frozenset[str] | None:
     """The victims with the lowest cost: on as many GPUs as the demand needs, otherwise on any GPUs."""
 
-    def fits(gone: frozenset[str]) -> bool:
-        return not isinstance(place(without(book, gone), pod_request), Rejection)
+    def fits(evicted: frozenset[str]) -> bool:
+        return not isinstance(place(without(book, evicted), pod_request), Rejection)
 
     per_card = [
         victims
@@ -68,8 +68,8 @@ def _victims_on_card(
 ) -> frozenset[str] | None:
     """Pods of lower priority to evict from a GPU for one GPU's amount; None if that is not enough."""
 
-    def fits(gone: frozenset[str]) -> bool:
-        return _fits_without(book, gone, pod_request, index)
+    def fits(evicted: frozenset[str]) -> bool:
+        return _fits_without(book, evicted, pod_request, index)
 
     lower = _lower(_on_card(book, index), pod_request)
     return _reprieved(book, lower, preferred, fits) if fits(lower) else None
@@ -101,9 +101,9 @@ def _on_card(book: Book, index: int) -> list[Reservation]:
     return found
 
 
-def _fits_without(book: Book, gone: frozenset[str], pod_request: PodRequest, index: int) -> bool:
+def _fits_without(book: Book, evicted: frozenset[str], pod_request: PodRequest, index: int) -> bool:
     one_card = PodRequest(pod_request.uid, _single(pod_request.demand), pod_request.priority)
-    return any(usage.card.index == index for usage in fitting_cards(without(book, gone), one_card))
+    return any(usage.card.index == index for usage in fitting_cards(without(book, evicted), one_card))
 
 
 def _single(demand: Demand) -> Demand:

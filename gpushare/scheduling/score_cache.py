@@ -1,6 +1,6 @@
 """Results of filter and prioritize per node, kept until the node's book changes.
 
-The scheduler asks about thousands of nodes for each pod, and from one pod to the next a single book changes.
+The scheduler sends thousands of nodes for each pod, and from one pod to the next a single book changes.
 Reading tables by node is several times faster than reading books, which do not fit into the processor's
 caches. No decision is made here.
 """
@@ -16,7 +16,7 @@ _DEMANDS: Final = 64
 """Number of demands that are kept; more than the workloads of one cluster usually differ in."""
 
 Scores = dict[str, int]
-"""Node → score of one demand. Nodes that were not asked about, or where nominated pods wait, are absent."""
+"""Node → score of one demand. Nodes that were not in a request, or where nominated pods wait, are absent."""
 
 
 class ScoreCache:

@@ -24,7 +24,7 @@ from gpushare.installer.main import settings_of as installer_settings
 from gpushare.installer.main import uninstall_command as uninstall_library
 from gpushare.metricsapi.main import command as metrics_api_command
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
-from gpushare.model.modes import HELD, Mode, mode_of
+from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
 from gpushare.mps.layout import MpsDirs
 from gpushare.mpsd.main import command as mps_command
@@ -241,7 +241,10 @@ def test_the_agent_parses_its_arguments_and_its_paths_are_mounted(
     assert container["command"][0] == "gpushare-device-plugin-v2"
     assert spec["hostPID"] is True
     settings = agent_settings(parsed(monkeypatch, agent_command, container, 1), {})
-    assert (settings.cards.unit, settings.manners.style.strategy) == (MemoryUnit.MIB, DeviceListStrategy.CDI)
+    assert (settings.cards.unit, settings.allocate.response.strategy) == (
+        MemoryUnit.MIB,
+        DeviceListStrategy.CDI,
+    )
     assert settings.ops_port == device_plugin.OPS_PORT
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
     assert mounts[str(settings.folder)] is False
@@ -307,7 +310,7 @@ def test_the_library_is_installed_on_every_node_with_enforcement() -> None:
         for value in expression["values"]
     ]
     assert found == [Mode.CGPU, Mode.CGPU, Mode.CORE_MEM, Mode.MPS]
-    assert set(found) == HELD
+    assert set(found) == LIMITING
 
 
 def test_the_mps_daemon_parses_its_arguments_and_its_paths_are_mounted(

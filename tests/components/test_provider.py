@@ -21,7 +21,7 @@ from pulumi.runtime.proto import (
 
 from components.config import ClusterSettings
 from components.manifests import everything
-from components.stack import settled
+from components.stack import checked_settings
 from tests.builders.stacks import DIGEST, ROOT
 
 COMPONENT = "gpushare:index:GpuShare"
@@ -149,7 +149,7 @@ def test_it_makes_the_very_objects_that_are_rendered(provider: Any, served: tupl
     answer = construct(provider, served, inputs)
     state = json_format.MessageToDict(answer.state)
     assert state["extenderUrl"] == "http://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler"
-    rendered = everything(settled(inputs, ClusterSettings))
+    rendered = everything(checked_settings(inputs, ClusterSettings))
     made = [inputs for kind, inputs in served[0].seen if kind.startswith("kubernetes:")]
     assert len(made) == len(rendered)
     assert keyed(made) == keyed(rendered)

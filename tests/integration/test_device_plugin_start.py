@@ -49,7 +49,7 @@ async def end_of(
 
 async def test_without_a_gpu_the_agent_ends_with_an_error(gpus: GpuBed, tmp_path: Path) -> None:
     env = NvmlStub(tmp_path / "nvml").env
-    assert "no card" in await end_of(gpus, env, f"--device-plugin-folder={tmp_path}", code=2)
+    assert "no GPU" in await end_of(gpus, env, f"--device-plugin-folder={tmp_path}", code=2)
 
 
 async def test_without_a_driver_the_agent_ends_with_an_error(gpus: GpuBed, tmp_path: Path) -> None:

@@ -171,8 +171,8 @@ def _running(status: _AgentPodStatus) -> frozenset[str]:
 
 def _nanoseconds(text: str | None) -> int:
     """Return the time in an annotation; 0 if absent or malformed."""
-    sound = text is not None and text.isascii() and text.isdigit() and len(text) <= _MAX_NS_DIGITS
-    return int(text) if text and sound else 0
+    valid = text is not None and text.isascii() and text.isdigit() and len(text) <= _MAX_NS_DIGITS
+    return int(text) if text and valid else 0
 
 
 def _picks_devices(container: _AgentContainer) -> bool:
@@ -194,7 +194,7 @@ def _own_node(wire: WireOwnNode) -> tuple[str, OwnNode]:
 
 
 def _resources(shown: Mapping[str, Any]) -> dict[str, int]:
-    """Return the resources that we use; invalid quantities are left out."""
+    """Return the resources in use; invalid quantities are omitted."""
     found = {}
     for name in RESOURCES & shown.keys():
         try:

@@ -1,6 +1,6 @@
 """The codec of API objects: lists, watches, pods and nodes, and their conversion to the model.
 
-Only fields that are read are decoded; msgspec skips the rest without building it. Wrong types are refused
+Only fields that are read are decoded; msgspec skips the rest without building it. Wrong types are rejected
 with the path of the field.
 """
 

@@ -63,7 +63,7 @@ class Checkpoint:
     entries: tuple[CheckpointEntry, ...]
 
 
-class _Entry(msgspec.Struct):
+class _DeviceEntry(msgspec.Struct):
     pod_uid: str = msgspec.field(name="PodUID")
     container: str = msgspec.field(name="ContainerName")
     resource: str = msgspec.field(name="ResourceName")
@@ -72,7 +72,7 @@ class _Entry(msgspec.Struct):
 
 
 class _CheckpointData(msgspec.Struct):
-    entries: list[_Entry] | None = msgspec.field(name="PodDeviceEntries")
+    entries: list[_DeviceEntry] | None = msgspec.field(name="PodDeviceEntries")
 
 
 class _CheckpointDocument(msgspec.Struct):

@@ -110,7 +110,7 @@ class Nvml:
             else:
                 silent = False
             if found is None:
-                log.warning("xids_unsupported", consequence="GPU health is judged by liveness alone")
+                log.warning("xids_unsupported", effect="GPU health is determined by liveness alone")
                 return
             for fault in found:
                 yield fault

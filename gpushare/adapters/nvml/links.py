@@ -24,7 +24,7 @@ _LEVELS: Final = {
 
 
 def read_links(library: Library, gpus: Mapping[int, tuple[Any, Gpu]]) -> dict[tuple[int, int], Link]:
-    """Return the best link of each pair of GPUs; pairs that NVML does not report are left out."""
+    """Return the best link of each pair of GPUs; pairs that NVML does not report are omitted."""
     ends = {index: frozenset(_far_ends(library, handle)) for index, (handle, _) in gpus.items()}
     cards = frozenset(gpu.pci.lower() for _, gpu in gpus.values())
     links = {}

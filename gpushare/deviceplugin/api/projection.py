@@ -29,21 +29,24 @@ _BATCH_S: Final = 0.01
 
 
 class Projector:
-    """Projects one node state. ``style`` is how Allocate answers; ``record_event`` receives events."""
+    """Projects one node state; ``record_event`` receives events.
+
+    ``settings`` are the settings of Allocate responses.
+    """
 
     def __init__(
         self,
         node_state: NodeState,
         writer: ApiWriter,
         metrics: PluginMetrics,
-        style: ResponseSettings,
+        settings: ResponseSettings,
         *,
         record_event: Callable[[Event], None],
     ) -> None:
         self._node_state = node_state
         self._writer = writer
         self._metrics = metrics
-        self._style = style
+        self._settings = settings
         self._record_event = record_event
         self._confirmed: Mapping[Key, Allocation] = {each.key: each for each in _confirmed(node_state)}
         self._notices: tuple[str, ...] = ()
@@ -128,7 +131,7 @@ class Projector:
 
     def _report_bypass(self, gpu_pod: GpuPod, allocation: Allocation) -> None:
         """Report a container that should have been rejected but got the response for an equal pod."""
-        rejection = sets_visible_devices(gpu_pod, allocation.container, self._style.strategy)
+        rejection = sets_visible_devices(gpu_pod, allocation.container, self._settings.strategy)
         if rejection and allocation.at_ns:
             log.warning(
                 "allocate_refused",

@@ -100,7 +100,7 @@ class Watches:
         """Wait until node and pods have been listed."""
         await asyncio.gather(self.node.listed.wait(), self.pods.listed.wait())
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why node or pods are not known or stale; None if both are up to date."""
         for name, handler, follower in (
             ("pods", self.pods, self.pod_follower),

@@ -18,9 +18,8 @@ from typing import Any, Final
 import structlog
 
 from gpushare.deviceplugin.api.backoff import Backoff, BackoffPolicy
-from gpushare.deviceplugin.api.events import PluginEventMetrics
 from gpushare.deviceplugin.core.node_patch import DesiredNode, applied, patch, without_labels
-from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.metrics import PluginEventMetrics, PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod

@@ -26,20 +26,20 @@ Key = tuple[str, str]
 class Enforcement:
     """The files that are mounted into a container to limit it to its units.
 
-    ``place`` is the name of the container directory with limit and region, ``library`` the version of the
+    ``directory`` is the name of the container directory with limit and region, ``library`` the version of the
     library, and ``limit`` the text of the limit file. ``launches`` is whether the container has the build
     that limits launches too.
     """
 
-    place: str
+    directory: str
     library: str
     limit: str
     launches: bool = False
 
     @property
-    def given(self) -> IsolationMounts:
+    def mounts(self) -> IsolationMounts:
         """The mounted files, as the mounts of the container identify them."""
-        return IsolationMounts(self.library, self.place, self.launches)
+        return IsolationMounts(self.library, self.directory, self.launches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +138,14 @@ def _shares(allocations: Allocations, uid: str) -> Shares:
         for uuid, amount in allocation.cards:
             units[uuid] = units.get(uuid, 0) + amount
     core = max((allocation.core for allocation in allocations.of_pod(uid)), default=0)
-    places = {
+    units_by_index = {
         index: amount for uuid, amount in units.items() if (index := allocations.index_of(uuid)) is not None
     }
     gpu_pod = allocations.gpu_pods.get(uid)
     demand = gpu_pod.demand if gpu_pod else None
     if demand and demand.cards == len(units):
-        return even_shares(demand, tuple(places))
-    return tuple(sorted((index, Amount(amount, core)) for index, amount in places.items()))
+        return even_shares(demand, tuple(units_by_index))
+    return tuple(sorted((index, Amount(amount, core)) for index, amount in units_by_index.items()))
 
 
 def book_of(allocations: Allocations, *, asking: str | None = None, claims: bool = True) -> Book:
@@ -203,9 +203,9 @@ def _same_gpus(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tup
         return Rejection("a GPU allocated to it is gone from the node")
     book = book_of(allocations, asking=gpu_pod.uid, claims=False)
     if len(mine) != demand.cards or not all(_has_free(book, index, share) for index, share in mine):
-        places = ", ".join(f"card {index}" for index, _ in mine)
+        gpus = ", ".join(f"card {index}" for index, _ in mine)
         return Rejection(
-            f"its other containers use {places}, where its demand of {demand.mem} units does not fit"
+            f"its other containers use {gpus}, where its demand of {demand.mem} units does not fit"
         )
     return tuple(index for index, _ in mine)
 
@@ -213,14 +213,14 @@ def _same_gpus(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tup
 def _has_free(book: Book, index: int, share: Amount) -> bool:
     """Whether the GPU has the amount free, schedulable or not: a pod stays on its GPUs."""
     return any(
-        room.card.index == index and room.free.mem >= share.mem and room.free.core >= share.core
-        for room in book.usages
+        usage.card.index == index and usage.free.mem >= share.mem and usage.free.core >= share.core
+        for usage in book.usages
     )
 
 
 def _fits(book: Book, claim: Shares) -> bool:
-    rooms = {room.card.index: room for room in book.usages}
-    return all(index in rooms and rooms[index].fits(share) for index, share in claim)
+    usages = {usage.card.index: usage for usage in book.usages}
+    return all(index in usages and usages[index].fits(share) for index, share in claim)
 
 
 def core_fits(allocations: Allocations, allocation: Allocation, percent: int) -> bool:
@@ -242,4 +242,4 @@ def _free(allocations: Allocations, allocation: Allocation, *, asking: str | Non
     """The free amount of each of the allocation's GPUs; negative on an over-committed one."""
     book = book_of(allocations, asking=asking, claims=False)
     indices = {allocations.index_of(uuid) for uuid, _ in allocation.cards}
-    return [room.free for room in book.usages if room.card.index in indices]
+    return [usage.free for usage in book.usages if usage.card.index in indices]

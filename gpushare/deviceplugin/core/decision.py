@@ -23,7 +23,7 @@ from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
 from gpushare.scheduling.fitting import Rejection
 
-NO_ROOM: Final = "no_room"
+NO_UNITS: Final = "no_room"
 NO_LIBRARY: Final = "no_library"
 NO_MPS: Final = "no_mps"
 _NAMED: Final = 5
@@ -77,7 +77,7 @@ def decide(
         return Rejected("malformed", f"{subject}: {demand.problem}")
     found = _known(allocations, match) or _new(allocations, match, demand)
     if isinstance(found, Rejection):
-        return Rejected(NO_ROOM, f"{subject}: {found.text}")
+        return Rejected(NO_UNITS, f"{subject}: {found.text}")
     reissued = found.confirmed or found.reissued
     allocation = replace(
         found, first_device_id=min(ids), total=demand.mem, at_ns=now_ns, confirmed=False, reissued=reissued

@@ -40,9 +40,9 @@ def parse_xids(text: str) -> frozenset[int]:
     """
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
     numbers = {entry: parse_small(entry) for entry in entries}
-    odd = [entry for entry, number in numbers.items() if number is None]
-    if odd:
-        raise ConfigError(f"ignored XIDs {text!r}: {odd[0]!r} is not a number; write them as 31,43,45")
+    invalid = [entry for entry, number in numbers.items() if number is None]
+    if invalid:
+        raise ConfigError(f"ignored XIDs {text!r}: {invalid[0]!r} is not a number; write them as 31,43,45")
     return frozenset(number for number in numbers.values() if number is not None)
 
 
@@ -96,13 +96,13 @@ class Health:
 
     def after_poll(self, failing: Mapping[str, str], now: float) -> "Health":
         """The health after a poll of every GPU at ``now``; ``failing`` maps failed GPUs to the reason."""
-        looked = {
+        states = {
             uuid: _failed(state, failing[uuid], self.policy)
             if uuid in failing
             else _answered(state, now, self.policy)
             for uuid, state in self.states.items()
         }
-        return replace(self, states=looked)
+        return replace(self, states=states)
 
     def after_silence(self, reason: str, now: float) -> "Health":
         """The health after a poll at ``now`` to which the driver did not respond."""
@@ -167,9 +167,9 @@ class Cordon(NamedTuple):
 
 def cordon(text: str | None, known: Iterable[int]) -> Cordon:
     """Parse the node annotation ``gpushare.io/cordoned-cards``, ``0,2``. An invalid entry has no effect."""
-    named, junk = parse_indices(text or "")
+    named, unparsed = parse_indices(text or "")
     cards = named.intersection(known)
-    odd = [f"{entry!r} is not a GPU index" for entry in junk]
-    odd += [f"this node shares no GPU {index}" for index in sorted(named - cards)]
-    problem = f"annotation {ANN_CORDONED_CARDS}: {', '.join(odd)}; write 0,2" if odd else None
+    invalid = [f"{entry!r} is not a GPU index" for entry in unparsed]
+    invalid += [f"this node shares no GPU {index}" for index in sorted(named - cards)]
+    problem = f"annotation {ANN_CORDONED_CARDS}: {', '.join(invalid)}; write 0,2" if invalid else None
     return Cordon(cards, problem)

@@ -12,7 +12,7 @@ from gpushare.deviceplugin.core.allocations import Allocation, Allocations
 from gpushare.isolation.limits import CardLimit, parse, text
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
-from gpushare.model.modes import HELD, Mode
+from gpushare.model.modes import LIMITING, Mode
 
 _CONTEXT_MIB: Final = 121
 """The initial estimate of a CUDA context: on a V100 with driver 418, nvidia-smi shows 3193 MiB for 3072."""
@@ -34,7 +34,7 @@ class MpsShare:
 
 def is_limited(allocations: Allocations) -> bool:
     """Whether new containers on this node are limited to their units."""
-    return allocations.isolated and allocations.mode in HELD
+    return allocations.isolated and allocations.mode in LIMITING
 
 
 def is_compute_share(percent: int) -> bool:

@@ -111,8 +111,8 @@ def next_container(
 
 def _containers(gpu_pod: GpuPod) -> tuple[ContainerDemand, ...]:
     demand = gpu_pod.pod.demand
-    sound = demand if isinstance(demand, Demand) else demand.at_least
-    return sound.containers if sound else ()
+    readable = demand if isinstance(demand, Demand) else demand.at_least
+    return readable.containers if readable else ()
 
 
 def _rank(allocations: Allocations, found: Match, call: AllocateCall) -> Rank:

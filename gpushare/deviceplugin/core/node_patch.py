@@ -62,24 +62,24 @@ def _labels(shared_gpus: SharedGpus) -> dict[str, str | None]:
     }
 
 
-def patch(shown: OwnNode, desired: DesiredNode, *, labels: bool = True) -> dict[str, Any] | None:
+def patch(actual: OwnNode, desired: DesiredNode, *, labels: bool = True) -> dict[str, Any] | None:
     """The merge patch of node and status; None if the node has all desired values.
 
     ``labels=False`` omits the labels, for agents without the permission to set them.
     """
     metadata = _section(
-        annotations=_differing(shown.annotations, desired.annotations),
-        labels=_differing(shown.labels, desired.labels) if labels else {},
+        annotations=_differing(actual.annotations, desired.annotations),
+        labels=_differing(actual.labels, desired.labels) if labels else {},
     )
     status = _section(
-        capacity=_differing(shown.capacity, desired.resources),
-        allocatable=_differing(shown.allocatable, desired.resources),
+        capacity=_differing(actual.capacity, desired.resources),
+        allocatable=_differing(actual.allocatable, desired.resources),
     )
     return _section(metadata=metadata, status=status) or None
 
 
-def _differing(shown: Mapping[str, T], desired: Mapping[str, T | None]) -> dict[str, T | None]:
-    return {key: value for key, value in desired.items() if shown.get(key) != value}
+def _differing(actual: Mapping[str, T], desired: Mapping[str, T | None]) -> dict[str, T | None]:
+    return {key: value for key, value in desired.items() if actual.get(key) != value}
 
 
 def _section(**parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,33 +92,33 @@ def without_labels(merge: Mapping[str, Any]) -> dict[str, Any]:
     return _section(metadata=metadata, status=merge.get("status", {}))
 
 
-def applied(shown: OwnNode, merge: Mapping[str, Any]) -> OwnNode:
+def applied(actual: OwnNode, merge: Mapping[str, Any]) -> OwnNode:
     """The node after the merge patch."""
     metadata, status = merge.get("metadata", {}), merge.get("status", {})
     return replace(
-        shown,
-        annotations=_merged(shown.annotations, metadata.get("annotations", {})),
-        labels=_merged(shown.labels, metadata.get("labels", {})),
-        capacity=_merged(shown.capacity, status.get("capacity", {})),
-        allocatable=_merged(shown.allocatable, status.get("allocatable", {})),
+        actual,
+        annotations=_merged(actual.annotations, metadata.get("annotations", {})),
+        labels=_merged(actual.labels, metadata.get("labels", {})),
+        capacity=_merged(actual.capacity, status.get("capacity", {})),
+        allocatable=_merged(actual.allocatable, status.get("allocatable", {})),
     )
 
 
-def _merged(shown: Mapping[str, T], changes: Mapping[str, T | None]) -> dict[str, T]:
-    merged = {**shown, **changes}
+def _merged(actual: Mapping[str, T], changes: Mapping[str, T | None]) -> dict[str, T]:
+    merged = {**actual, **changes}
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def serving(facts: OwnNode) -> str | None:
+def not_serving_reason(node: OwnNode) -> str | None:
     """Why the GPUs cannot be served now; None if they can.
 
     Two plugins would allocate the same GPU twice, so this one waits until the other offers none.
     """
-    _, problem = mode_of(facts.labels)
+    _, problem = mode_of(node.labels)
     if problem:
         return problem
     for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
-        others = facts.allocatable.get(resource, 0)
+        others = node.allocatable.get(resource, 0)
         if others > 0:
             return (
                 f"another device plugin still offers {others} of {resource} on this node; "

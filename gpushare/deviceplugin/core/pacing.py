@@ -20,7 +20,7 @@ _HIGHEST_RATE: Final = 1 << 62
 _LARGEST_CONTEXT: Final = 2 << 30
 """A larger difference between driver and region is not due to contexts, in bytes."""
 
-Seen = Mapping[int, ProcessReading]
+ProcessesByPid = Mapping[int, ProcessReading]
 """A container's processes on one GPU, by their PIDs in the container."""
 Slot = tuple[int, int, int]
 """A process in a region: its slot there, its PID, its start time."""
@@ -67,14 +67,14 @@ class ContainerPacing:
 def pace(
     limits: Sequence[CardLimit],
     region: Region,
-    seen: Sequence[Seen | None],
+    processes: Sequence[ProcessesByPid | None],
     now_ns: int,
     before: ContainerPacing,
 ) -> tuple[ContainerPacing, tuple[Write, ...]]:
     """The pacing of a container after a poll, and the writes to its region.
 
-    ``seen`` are its processes on each GPU of its limits, None for a GPU without a reading. ``now_ns`` is the
-    time of the region's reading on CLOCK_MONOTONIC. Raises SourceError for a region with other GPUs.
+    ``processes`` are its processes on each GPU of its limits, None for a GPU without a reading. ``now_ns`` is
+    the time of the region's reading on CLOCK_MONOTONIC. Raises SourceError for a region with other GPUs.
     """
     if not region.cards:
         return ContainerPacing(), ()
@@ -83,10 +83,10 @@ def pace(
     old = before.rates or [None] * len(limits)
     rates = tuple(
         _card_rate(limit, use, on, now_ns, last)
-        for limit, use, on, last in zip(limits, region.cards, seen, old, strict=True)
+        for limit, use, on, last in zip(limits, region.cards, processes, old, strict=True)
     )
     contexts = {
-        _slot(process): _contexts(process, seen, before.contexts.get(_slot(process)))
+        _slot(process): _contexts(process, processes, before.contexts.get(_slot(process)))
         for process in region.processes
     }
     writes = (*_context_writes(region, contexts, before), *_rate_writes(limits, rates))
@@ -102,7 +102,7 @@ def unmeasured(limits: Sequence[CardLimit], pacing: ContainerPacing) -> bool:
 
 
 def _card_rate(
-    limit: CardLimit, use: CardUse, on: Seen | None, now_ns: int, before: CardRate | None
+    limit: CardLimit, use: CardUse, on: ProcessesByPid | None, now_ns: int, before: CardRate | None
 ) -> CardRate:
     """The rate on one GPU; it stays if the container has no process there."""
     loads = [None] if on is None else [each.load for each in on.values()]
@@ -128,9 +128,11 @@ def _slot(process: ProcessUse) -> Slot:
     return process.slot, process.pid, process.start
 
 
-def _contexts(process: ProcessUse, seen: Sequence[Seen | None], before: Contexts | None) -> Contexts:
+def _contexts(
+    process: ProcessUse, processes: Sequence[ProcessesByPid | None], before: Contexts | None
+) -> Contexts:
     """Driver and region are not read at the same moment: a value counts once two polls agree on it."""
-    facts = tuple(_facts(process, card, on) for card, on in enumerate(seen))
+    facts = tuple(_facts(process, card, on) for card, on in enumerate(processes))
     if before is None:
         return Contexts(facts, (0,) * len(facts))
     written = tuple(
@@ -140,7 +142,7 @@ def _contexts(process: ProcessUse, seen: Sequence[Seen | None], before: Contexts
     return Contexts(facts, written)
 
 
-def _facts(process: ProcessUse, card: int, on: Seen | None) -> ProcessBytes:
+def _facts(process: ProcessUse, card: int, on: ProcessesByPid | None) -> ProcessBytes:
     shown = on[process.pid].used_bytes if on and process.pid in on else None
     return ProcessBytes(shown, process.used[card], process.contexts[card], process.context_bytes[card])
 

@@ -46,20 +46,20 @@ def _per_container(
 
     Containers that run one after the other share units; the first ones by name keep theirs here.
     """
-    left = dict(reserved)
+    remaining = dict(reserved)
     text: dict[str, dict[str, int]] = {}
     for allocation in sorted(allocations.of_pod(uid), key=lambda each: each.container):
         for uuid, units in allocation.cards:
             index = allocations.index_of(uuid)
-            if index is not None and (part := min(units, left.get(index, 0))):
+            if index is not None and (part := min(units, remaining.get(index, 0))):
                 text.setdefault(allocation.container, {})[str(index)] = part
-                left[index] -= part
-    return _with_rest(text, left)
+                remaining[index] -= part
+    return _with_rest(text, remaining)
 
 
-def _with_rest(text: dict[str, dict[str, int]], left: Mapping[int, int]) -> dict[str, dict[str, int]]:
+def _with_rest(text: dict[str, dict[str, int]], remaining: Mapping[int, int]) -> dict[str, dict[str, int]]:
     """Adds the units of containers without an allocation, under an empty container name."""
-    rest = {str(index): units for index, units in left.items() if units}
+    rest = {str(index): units for index, units in remaining.items() if units}
     return {**text, "": rest} if rest else text
 
 

@@ -22,8 +22,7 @@ from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod
-from gpushare.mps.layout import MpsDirs as MpsFolders
-from gpushare.mps.layout import mounted
+from gpushare.mps.layout import MpsDirs, mounted
 
 _NONE: Final = "void"
 """Makes NVIDIA's container runtime add no devices."""
@@ -39,37 +38,39 @@ class ResponseSettings:
     strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
     by_index: bool = False
     folders: IsolationDirs = field(default_factory=IsolationDirs)
-    mps: MpsFolders = field(default_factory=MpsFolders)
+    mps: MpsDirs = field(default_factory=MpsDirs)
 
 
 def response_for(
     allocations: Allocations,
     allocation: Allocation,
     demand: Demand,
-    style: ResponseSettings,
+    settings: ResponseSettings,
     mps: MpsShare | None = None,
 ) -> AllocateResponse:
     """The response for the container of the allocation; ``mps`` are its MPS limits, None without MPS."""
-    response = _devices_for(allocations, allocation, demand, style)
-    mounts = (*response.mounts, *_isolation_mounts(allocation, style))
+    response = _devices_for(allocations, allocation, demand, settings)
+    mounts = (*response.mounts, *_isolation_mounts(allocation, settings))
     if mps is None:
         return replace(response, mounts=mounts)
     # Writable as with NVIDIA's device plugin: programs may write to the pipe directory.
-    shared = (Mount(host, inside, read_only=False) for inside, host in mounted(style.mps, mps.card).items())
+    shared = (
+        Mount(host, inside, read_only=False) for inside, host in mounted(settings.mps, mps.card).items()
+    )
     return replace(response, envs={**response.envs, **envs_of(mps)}, mounts=(*mounts, *shared))
 
 
-def _isolation_mounts(allocation: Allocation, style: ResponseSettings) -> Iterator[Mount]:
+def _isolation_mounts(allocation: Allocation, settings: ResponseSettings) -> Iterator[Mount]:
     if allocation.enforcement:
-        for bind in bind_mounts(style.folders, allocation.enforcement.given):
+        for bind in bind_mounts(settings.folders, allocation.enforcement.mounts):
             yield Mount(bind.host, bind.inside, bind.read_only)
 
 
 def _devices_for(
-    allocations: Allocations, allocation: Allocation, demand: Demand, style: ResponseSettings
+    allocations: Allocations, allocation: Allocation, demand: Demand, settings: ResponseSettings
 ) -> AllocateResponse:
     cards = sorted(_cards(allocations, allocation), key=lambda card: card.index)
-    names = [str(card.index) if style.by_index else card.uuid for card in cards]
+    names = [str(card.index) if settings.by_index else card.uuid for card in cards]
     envs = {
         ENV_IDX: str(cards[0].index),
         ENV_POD: str(demand.mem),
@@ -77,7 +78,7 @@ def _devices_for(
         ENV_DEV: str(cards[0].units),
         **({} if allocations.isolated else {ENV_NO_ISOLATION: "true"}),
     }
-    match style.strategy:
+    match settings.strategy:
         case DeviceListStrategy.ENV:
             return AllocateResponse({**envs, ENV_VISIBLE_DEVICES: ",".join(names)})
         case DeviceListStrategy.CDI:

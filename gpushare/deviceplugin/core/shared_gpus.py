@@ -118,8 +118,8 @@ def _reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str
     if refuse_unlisted and not is_listed(gpu.model):
         return "its model is not in the table, and --refuse-unlisted-models is set"
     if units_of(gpu.mib, unit) <= 0:
-        way_out = "; --memory-unit=MiB would show it" if gpu.mib > 0 else ""
-        return f"its {gpu.mib} MiB are less than one unit of 1 {unit}{way_out}"
+        remedy = "; --memory-unit=MiB would show it" if gpu.mib > 0 else ""
+        return f"its {gpu.mib} MiB are less than one unit of 1 {unit}{remedy}"
     return None
 
 
@@ -160,16 +160,16 @@ def _by_identity(cards: tuple[Card, ...]) -> dict[str, Card]:
 
 
 def _difference(old: Card | None, new: Card) -> str | None:
-    who = _name(new.index, new.model)
+    name = _name(new.index, new.model)
     if old is None:
-        return f"{who} has appeared with {new.units} units"
+        return f"{name} has appeared with {new.units} units"
     texts = []
     if old.index != new.index:
         texts.append(f"was card {old.index}")
     if old.units != new.units:
         size = f" ({old.mib} → {new.mib} MiB)" if old.mib and old.mib != new.mib else ""
         texts.append(f"has {new.units} units instead of {old.units}{size}")
-    return f"{who} {' and '.join(texts)}" if texts else None
+    return f"{name} {' and '.join(texts)}" if texts else None
 
 
 def _name(index: int, model: str) -> str:

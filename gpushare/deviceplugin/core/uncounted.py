@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from gpushare.deviceplugin.core.pacing import Seen
+from gpushare.deviceplugin.core.pacing import ProcessesByPid
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import Region
 from gpushare.model.own_node import ContainerRef
@@ -20,7 +20,7 @@ _MIB: Final = 1024 * 1024
 class UncountedOwner(NamedTuple):
     """A limited container by its container directory, or a pod by its UID; both empty outside of pods."""
 
-    place: str = ""
+    directory: str = ""
     pod_uid: str = ""
 
 
@@ -62,20 +62,20 @@ class Reported:
 
 
 def uncounted_in(
-    place: str, limits: Sequence[CardLimit], region: Region, seen: Mapping[str, Seen]
+    directory: str, limits: Sequence[CardLimit], region: Region, running: Mapping[str, ProcessesByPid]
 ) -> Iterator[UncountedProcess]:
     """Processes of a limited container that its region does not have, or counts far too little for.
 
-    ``place`` is its container directory, ``seen`` its processes by the UUID of the GPU. The region has the
-    GPUs of the limits.
+    ``directory`` is its container directory, ``running`` its processes by the UUID of the GPU. The region has
+    the GPUs of the limits.
     """
     cards = {limit.uuid: at for at, limit in enumerate(limits)}
     known = {process.pid: process for process in region.processes}
-    for uuid, on in seen.items():
+    for uuid, on in running.items():
         card = cards.get(uuid)
         found = [
             UncountedProcess(
-                UncountedOwner(place),
+                UncountedOwner(directory),
                 uuid,
                 each.pid,
                 inner_pid,

@@ -31,7 +31,7 @@ from gpushare.mps.layout import MpsDirs, ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 
 MPS: Final = "mps"
-"""Value of the label ``right`` in the reduced mode metric."""
+"""Value of the label ``right`` of the degraded mode metric."""
 _DIRECTORY_MODE: Final = 0o755
 _LIMIT_MODE: Final = 0o644
 _REGION_MODE: Final = 0o666
@@ -61,7 +61,7 @@ class EnforcementFiles:
         If a container was started without these files, the container runtime has created directories in
         their place; they are replaced.
         """
-        directory = self.folders.state / enforcement.place
+        directory = self.folders.state / enforcement.directory
         with _as_config_error(f"cannot write {directory}"):
             directory.mkdir(exist_ok=True)
             directory.chmod(_DIRECTORY_MODE)
@@ -78,7 +78,7 @@ class EnforcementFiles:
         """Create these directories and their links; with ``clear``, remove others. Raises ConfigError."""
         for owner, enforcement in enforcements.items():
             self.create(enforcement)
-            self._link(owner, enforcement.place)
+            self._link(owner, enforcement.directory)
         if clear:
             self._clear(enforcements)
 
@@ -93,7 +93,7 @@ class EnforcementFiles:
             draft.replace(link)
 
     def _clear(self, enforcements: Mapping[DirectoryOwner, Enforcement]) -> None:
-        names = {each.place for each in enforcements.values()}
+        names = {each.directory for each in enforcements.values()}
         state = self.folders.state
         with _as_config_error(f"cannot clear {state}"), os.scandir(state) as entries:
             for entry in entries:

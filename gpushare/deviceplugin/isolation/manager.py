@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 _RETRY_S: Final = 5.0
 RIGHT: Final = "isolation"
-"""Value of the label ``right`` in the reduced mode metric."""
+"""Value of the label ``right`` of the degraded mode metric."""
 
 
 class EnforcementManager:
@@ -36,16 +36,16 @@ class EnforcementManager:
         self,
         node_state: NodeState,
         record: Record,
-        places: EnforcementFiles,
-        controls: MpsStatus,
+        files: EnforcementFiles,
+        mps: MpsStatus,
         metrics: PluginMetrics,
         *,
         paces: bool = False,
     ) -> None:
         self._node_state = node_state
         self._record = record
-        self._places = places
-        self._controls = controls
+        self._files = files
+        self._mps = mps
         self._metrics = metrics
         self._paces = paces
         self._missing: frozenset[str] = frozenset()
@@ -53,43 +53,43 @@ class EnforcementManager:
     def capabilities(self, strategy: DeviceListStrategy) -> Capabilities:
         """What the node can enforce now. Reads the disk: the library's version and the MPS ready locks."""
         allocations = self._node_state.allocations
-        library = self._places.library() if is_limited(allocations) and self._places.visible else None
-        mps = allocations.mode is Mode.MPS and self._controls.visible
-        ready = (card.uuid for card in allocations.cards if mps and self._controls.up(card.uuid))
+        library = self._files.library() if is_limited(allocations) and self._files.visible else None
+        mps = allocations.mode is Mode.MPS and self._mps.visible
+        ready = (card.uuid for card in allocations.cards if mps and self._mps.up(card.uuid))
         return Capabilities(
-            isolation=self._places.visible,
+            isolation=self._files.visible,
             library=library,
-            launches=library is not None and self._paces_launches(library),
-            mps=self._controls.visible,
+            launches=library is not None and self._limits_launches(library),
+            mps=self._mps.visible,
             mps_gpus=frozenset(ready),
             strategy=strategy,
-            libraries_dir=str(self._places.folders.libraries),
-            mps_dir=str(self._controls.folders.state),
+            libraries_dir=str(self._files.folders.libraries),
+            mps_dir=str(self._mps.folders.state),
         )
 
-    def _paces_launches(self, library: str) -> bool:
+    def _limits_launches(self, library: str) -> bool:
         if not self._paces or self._node_state.allocations.mode is not Mode.CORE_MEM:
             return False
-        found = self._places.has(library, LAUNCH_LIBRARY)
+        found = self._files.has(library, LAUNCH_LIBRARY)
         if not found:
             log.warning("launches_not_limited", version=library, reason=f"it has no {LAUNCH_LIBRARY}")
         return found
 
-    async def write(self, grant: Allocation) -> None:
-        """Have a grant that was taken in on the disk, and what holds it. Raises ConfigError."""
-        if grant.enforcement:
-            self._places.create(grant.enforcement)
+    async def write(self, allocation: Allocation) -> None:
+        """Write the limit files of an allocation in the node state, and the record. Raises ConfigError."""
+        if allocation.enforcement:
+            self._files.create(allocation.enforcement)
         await self._record.write(lambda: self._node_state.allocations.by_container)
 
     async def run(self) -> None:
         """Keep the limit files in step with the allocations until cancelled."""
-        kept = None
+        synced = None
         while True:
-            grants = self._node_state.allocations.by_container
-            if grants is kept or not self._places.visible:
+            allocations = self._node_state.allocations.by_container
+            if allocations is synced or not self._files.visible:
                 await self._node_state.changed()
             elif self.sync():
-                kept = grants
+                synced = allocations
             else:
                 await asyncio.sleep(_RETRY_S)
 
@@ -98,47 +98,47 @@ class EnforcementManager:
 
         Files are removed only when all pods of the node are known.
         """
-        certain = self._node_state.is_complete
-        holds = self.holds
+        is_complete = self._node_state.is_complete
+        enforcements = self.enforcements
         try:
-            self._places.sync(holds, clear=certain)
+            self._files.sync(enforcements, clear=is_complete)
         except ConfigError as error:
             self._metrics.reduced.labels(RIGHT).set(1)
-            log.warning("places_not_kept", reason=str(error))
+            log.warning("limit_files_not_synced", reason=str(error))
             return False
-        self._tell_missing(holds.values())
+        self._report_missing(enforcements.values())
         return True
 
     @property
-    def holds(self) -> Mapping[DirectoryOwner, Enforcement]:
-        """What holds containers now."""
-        grants = self._node_state.allocations.by_container.values()
+    def enforcements(self) -> Mapping[DirectoryOwner, Enforcement]:
+        """The enforcements of all limited containers."""
+        allocations = self._node_state.allocations.by_container.values()
         return {
-            DirectoryOwner(grant.uid, grant.container): grant.enforcement
-            for grant in grants
-            if grant.enforcement
+            DirectoryOwner(each.uid, each.container): each.enforcement
+            for each in allocations
+            if each.enforcement
         }
 
     @property
     def cards(self) -> frozenset[str]:
-        """UUIDs of the cards that containers are held on now."""
-        grants = self._node_state.allocations.by_container.values()
-        return frozenset(uuid for grant in grants if grant.enforcement for uuid, _ in grant.cards)
+        """UUIDs of the GPUs with limited containers."""
+        allocations = self._node_state.allocations.by_container.values()
+        return frozenset(uuid for each in allocations if each.enforcement for uuid, _ in each.cards)
 
-    def _tell_missing(self, holds: Iterable[Enforcement]) -> None:
+    def _report_missing(self, enforcements: Iterable[Enforcement]) -> None:
         """Report missing library versions: container runtimes would start containers without them."""
-        given = {(hold.library, hold.launches) for hold in holds}
+        in_use = {(each.library, each.launches) for each in enforcements}
         missing = frozenset(
             version
-            for version, launches in given
-            if not self._places.has(version, LAUNCH_LIBRARY if launches else LIBRARY)
+            for version, launches in in_use
+            if not self._files.has(version, LAUNCH_LIBRARY if launches else LIBRARY)
         )
         if missing - self._missing:
             log.error(
                 "library_gone",
                 versions=sorted(missing),
-                folder=str(self._places.folders.libraries),
-                effect="containers that have it and start again are not held to their amounts",
+                folder=str(self._files.folders.libraries),
+                effect="containers that use it are not limited after a restart",
             )
         self._missing = missing
         self._metrics.reduced.labels(RIGHT).set(int(bool(missing)))

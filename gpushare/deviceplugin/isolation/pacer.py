@@ -15,7 +15,7 @@ import structlog
 
 from gpushare.adapters.cgroups import containers_of
 from gpushare.deviceplugin.core.allocations import Enforcement
-from gpushare.deviceplugin.core.pacing import ContainerPacing, Seen, pace, unmeasured
+from gpushare.deviceplugin.core.pacing import ContainerPacing, ProcessesByPid, pace, unmeasured
 from gpushare.deviceplugin.core.uncounted import UncountedProcess, uncounted_beside, uncounted_in
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.isolation.process_owners import ProcessesByGpu, ProcessOwners
@@ -31,7 +31,7 @@ from gpushare.ports import ProcessDriver
 log = structlog.get_logger()
 
 COMPUTE: Final = "compute"
-"""Value of the label ``right`` in the reduced mode metric."""
+"""Value of the label ``right`` of the degraded mode metric."""
 _CARDS: Final = "cards"
 
 Enforcements = Mapping[str, Enforcement]
@@ -88,7 +88,7 @@ class Pacer:
     async def run(self) -> None:
         """Run rounds until cancelled."""
         while True:
-            enforcements = {each.place: each for each in self._manager.holds.values()}
+            enforcements = {each.directory: each for each in self._manager.enforcements.values()}
             if not enforcements:
                 self._sampled_at = None
                 await self._node_state.changed()
@@ -145,17 +145,17 @@ class Pacer:
         )
         return PacingRound(all(result.measured for result in results), uncounted)
 
-    def _sample_one(self, enforcement: Enforcement, seen: Mapping[str, Seen]) -> PacingRound:
-        """Sample one container; ``seen`` are its processes by GPU UUID."""
-        name = enforcement.place
-        if not (enforcement.launches or any(seen.values())):
+    def _sample_one(self, enforcement: Enforcement, processes: Mapping[str, ProcessesByPid]) -> PacingRound:
+        """Sample one container; ``processes`` are its processes by GPU UUID."""
+        name = enforcement.directory
+        if not (enforcement.launches or any(processes.values())):
             return PacingRound()
         try:
             limits = parse(enforcement.limit)
             path = self._process_owners.state / name / REGION
             region = region_at(path, limits)
             before = self._pacing.get(name, ContainerPacing())
-            on = [seen.get(limit.uuid) for limit in limits]
+            on = [processes.get(limit.uuid) for limit in limits]
             pacing, writes = pace(limits, region, on, time.monotonic_ns(), before)
             if writes:
                 write_region(path, writes)
@@ -165,7 +165,8 @@ class Pacer:
             return PacingRound()
         self._log_problem(name, "")
         self._pacing[name] = pacing
-        return PacingRound(not unmeasured(limits, pacing), tuple(uncounted_in(name, limits, region, seen)))
+        uncounted = tuple(uncounted_in(name, limits, region, processes))
+        return PacingRound(not unmeasured(limits, pacing), uncounted)
 
     def _log_problem(self, what: str, problem: str) -> None:
         """Log a problem once, until it changes."""

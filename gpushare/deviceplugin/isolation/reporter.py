@@ -51,7 +51,7 @@ class UncountedReporter:
     def report(self, found: Iterable[UncountedProcess]) -> None:
         """Report new findings among all uncounted processes; findings without a known pod stay new."""
         reported, fresh = new_findings(found, self._reported)
-        told = dict(reported.reported)
+        sizes = dict(reported.reported)
         for finding, uncounted in fresh.items():
             largest = sorted(uncounted, key=lambda each: each.uncounted, reverse=True)[:_MAX_LISTED]
             commands = {each.pid: command_of(each.pid, self._proc) for each in largest}
@@ -60,8 +60,8 @@ class UncountedReporter:
                 log.warning("not_held", about=event.name, reason=event.reason, text=event.text)
                 self._record_event(event)
             else:
-                del told[finding]
-        self._reported = replace(reported, reported=told)
+                del sizes[finding]
+        self._reported = replace(reported, reported=sizes)
 
 
 def event_of(
@@ -77,7 +77,7 @@ def event_of(
     index = allocations.index_of(finding.uuid)
     gpu = finding.uuid if index is None else f"GPU {index}"
     listed = _listed(uncounted, commands)
-    if finding.owner.place:
+    if finding.owner.directory:
         return _container_event(allocations, finding, gpu, listed, uncounted)
     uid, count = finding.owner.pod_uid, _count(uncounted)
     if gpu_pod := allocations.gpu_pods.get(uid):
@@ -93,9 +93,9 @@ def event_of(
 def _container_event(
     allocations: Allocations, finding: Finding, gpu: str, listed: str, uncounted: Sequence[UncountedProcess]
 ) -> Event | None:
-    every, directory = allocations.by_container.values(), finding.owner.place
+    every, directory = allocations.by_container.values(), finding.owner.directory
     allocation = next(
-        (each for each in every if each.enforcement and each.enforcement.place == directory), None
+        (each for each in every if each.enforcement and each.enforcement.directory == directory), None
     )
     gpu_pod = allocations.gpu_pods.get(allocation.uid) if allocation else None
     if not (allocation and allocation.enforcement and gpu_pod):
@@ -121,7 +121,7 @@ def _listed(uncounted: Sequence[UncountedProcess], commands: Mapping[int, str]) 
 
 
 def _described(uncounted_process: UncountedProcess, command: str) -> str:
-    own = f", {uncounted_process.inner_pid} in its container" if uncounted_process.owner.place else ""
+    own = f", {uncounted_process.inner_pid} in its container" if uncounted_process.owner.directory else ""
     size = (
         "of unknown size"
         if uncounted_process.driver_bytes is None

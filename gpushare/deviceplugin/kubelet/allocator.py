@@ -1,7 +1,7 @@
 """Serves Allocate calls one at a time: match the container, decide, write files and record, respond.
 
 The kubelet never repeats a call for a pod that was rejected. So a call waits for a pod that is not known
-yet, and for a GPU that the last pod is still leaving. All waits of a call share one deadline: the kubelet
+yet, and for a GPU that its last pod has not released. All waits of a call share one deadline: the kubelet
 sets none, but admits no other pod meanwhile. Files and record are on disk before the response leaves.
 """
 
@@ -18,7 +18,7 @@ from gpushare.deviceplugin.core.allocations import Allocation, Key, choose, core
 from gpushare.deviceplugin.core.decision import (
     NO_LIBRARY,
     NO_MPS,
-    NO_ROOM,
+    NO_UNITS,
     Allocated,
     decide,
     no_core,
@@ -50,7 +50,7 @@ from gpushare.scheduling.fitting import Rejection
 
 log = structlog.get_logger()
 
-PATIENCE_S: Final = 5.0
+TIMEOUT_S: Final = 5.0
 _PREFERENCE_S: Final = 1.0
 """How long GetPreferredAllocation waits for a pod that the API server has not shown yet."""
 _STUCK_S: Final = 30.0
@@ -65,14 +65,14 @@ class AllocateSettings:
     container fail at its start, instead of an error.
     """
 
-    style: ResponseSettings
+    response: ResponseSettings
     unit: MemoryUnit
     legacy_failure_env: bool = False
-    patience_s: float = PATIENCE_S
+    timeout_s: float = TIMEOUT_S
 
 
 class Allocator:
-    """Serves the calls for both resources of one node. ``tell`` receives events."""
+    """Serves the calls for both resources of one node. ``record_event`` receives events."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Allocator:
         settings: AllocateSettings,
         *,
         kubelet: KubeletClient,
-        tell: Callable[[Event], None],
+        record_event: Callable[[Event], None],
         watchdog: Watchdog,
     ) -> None:
         self._settings = settings
@@ -91,7 +91,7 @@ class Allocator:
         self._enforcement = enforcement
         self._kubelet = kubelet
         self._retries = Retries(node_state, kubelet)
-        self._tell = tell
+        self._record_event = record_event
         self._watchdog = watchdog
         self._lock = asyncio.Lock()
         self._core_percent: int | None = None
@@ -101,13 +101,13 @@ class Allocator:
     async def allocate_mem(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
         """The response for a container that gets these device IDs of ``gpu-mem``."""
         deadline = self._deadline()
-        with self._watchdog.work("allocate", self._settings.patience_s + _STUCK_S):
+        with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
             async with self._lock:
                 self._last = None
                 outcome = await self._allocate(tuple(ids), deadline)
                 self._core_percent = None
         if isinstance(outcome, Rejected) and self._settings.legacy_failure_env:
-            log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="poison")
+            log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="invalid device")
             return legacy_failure_env(
                 len(ids), self._settings.unit, self._node_state.allocations.cards, outcome.reason
             )
@@ -133,7 +133,7 @@ class Allocator:
 
         Nothing is awaited between the match and the commit to the node state.
         """
-        leaving = await self._releaser.release_terminated()
+        terminating = await self._releaser.release_terminated()
         call = self._call(len(ids), ids)
         if contested(self._node_state.allocations, call):
             known = await self._kubelet.names()
@@ -141,10 +141,10 @@ class Allocator:
         found = self._match(call)
         if found is None:
             return None
-        capabilities = self._enforcement.capabilities(self._settings.style.strategy)
+        capabilities = self._enforcement.capabilities(self._settings.response.strategy)
         decision = decide(self._node_state.allocations, found, ids, capabilities, time.time_ns())
         reason = decision.reason if isinstance(decision, Rejected) else ""
-        may_change = reason in (NO_LIBRARY, NO_MPS) or (reason == NO_ROOM and leaving)
+        may_change = reason in (NO_LIBRARY, NO_MPS) or (reason == NO_UNITS and terminating)
         return None if may_change and not last else (found, decision)
 
     async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:
@@ -162,7 +162,7 @@ class Allocator:
             "allocated", pod=allocation.pod, container=allocation.container, cards=dict(allocation.cards)
         )
         return response_for(
-            self._node_state.allocations, allocation, decision.demand, self._settings.style, decision.mps
+            self._node_state.allocations, allocation, decision.demand, self._settings.response, decision.mps
         )
 
     def _reject(self, rejected: Rejected, found: Match | None) -> Rejected:
@@ -170,7 +170,7 @@ class Allocator:
             present = self._node_state.allocations.gpu_pods
             self._rejected = frozenset(key for key in self._rejected if key[0] in present)
             self._rejected |= {(found.gpu_pod.uid, found.container.name)}
-            self._tell(pod_event(found.gpu_pod.pod, EVENT_REFUSED, rejected.text, warning=True))
+            self._record_event(pod_event(found.gpu_pod.pod, EVENT_REFUSED, rejected.text, warning=True))
         return rejected
 
     async def allocate_core(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
@@ -180,7 +180,7 @@ class Allocator:
         That may be a twin of the matched container, so its compute must fit on the GPUs allocated to it.
         """
         percent, deadline = len(ids), self._deadline()
-        with self._watchdog.work("allocate", self._settings.patience_s + _STUCK_S):
+        with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
             async with self._lock:
                 last, self._last = self._last, None
                 done = self._node_state.refresh()
@@ -196,9 +196,9 @@ class Allocator:
             del last
             return self._match_core(percent)
 
-        lonely = core_only(self._node_state.allocations, percent)
-        if lonely and not self._match_core(percent):
-            return self._reject(no_core(self._node_state.allocations, percent, lonely), lonely)
+        without_mem = core_only(self._node_state.allocations, percent)
+        if without_mem and not self._match_core(percent):
+            return self._reject(no_core(self._node_state.allocations, percent, without_mem), without_mem)
         if await self._retries.until(attempt, deadline):
             self._core_percent = percent
             return AllocateResponse()
@@ -215,12 +215,12 @@ class Allocator:
         """The same for the next container with that percent of compute."""
         return await self._cards_of(lambda: self._match_core(percent))
 
-    async def _cards_of(self, look: Callable[[], Match | None]) -> tuple[int, ...]:
+    async def _cards_of(self, find: Callable[[], Match | None]) -> tuple[int, ...]:
         async def attempt(*, last: bool) -> Match | None:
             del last
-            return look()
+            return find()
 
-        wait_s = min(_PREFERENCE_S, self._settings.patience_s)
+        wait_s = min(_PREFERENCE_S, self._settings.timeout_s)
         found = await self._retries.until(attempt, time.monotonic() + wait_s)
         demand = found.gpu_pod.demand if found else None
         if found is None or demand is None:
@@ -246,4 +246,4 @@ class Allocator:
 
     def _deadline(self) -> float:
         """When a call that arrives now must be answered, on the monotonic clock."""
-        return time.monotonic() + self._settings.patience_s
+        return time.monotonic() + self._settings.timeout_s

@@ -115,14 +115,14 @@ class Endpoint(DevicePluginServicer):
 
         An empty response leaves the choice to the kubelet, while an error would fail the pod.
         """
-        answer = api.PreferredAllocationResponse()
+        response = api.PreferredAllocationResponse()
         try:
             for container in request.container_requests:
-                answer.container_responses.append(await self._preferred(container))
+                response.container_responses.append(await self._preferred(container))
         except Exception:
             log.exception("preferred_allocation_failed", resource=self._plugin.resource)
             return api.PreferredAllocationResponse()
-        return answer
+        return response
 
     async def Allocate(self, request: api.AllocateRequest, context: Any) -> api.AllocateResponse:  # noqa: N802 - the protocol's
         """The response for each container, or the rejection as a gRPC status."""
@@ -157,13 +157,13 @@ class Endpoint(DevicePluginServicer):
         )
 
     async def _allocate(self, request: api.AllocateRequest) -> list[AllocateResponse] | Rejected:
-        answers = []
+        responses = []
         for container in request.container_requests:
-            answer = await self._plugin.allocate(tuple(container.devices_ids))
-            if isinstance(answer, Rejected):
-                return answer
-            answers.append(answer)
-        return answers
+            response = await self._plugin.allocate(tuple(container.devices_ids))
+            if isinstance(response, Rejected):
+                return response
+            responses.append(response)
+        return responses
 
     def _count(self, outcome: list[AllocateResponse] | Rejected, seconds: float) -> None:
         resource = self._plugin.resource
@@ -171,7 +171,7 @@ class Endpoint(DevicePluginServicer):
             log.warning("allocate_refused", resource=resource, reason=outcome.reason, text=outcome.text)
             results = [outcome.reason]
         else:
-            results = [answer.result for answer in outcome if answer.result != OK] or [OK]
+            results = [response.result for response in outcome if response.result != OK] or [OK]
         self._metrics.allocations.labels(resource, results[0]).inc()
         self._metrics.latency.labels(resource).observe(seconds)
 
@@ -196,13 +196,13 @@ def _topology(numa: int) -> api.TopologyInfo:
     return api.TopologyInfo(nodes=[api.NUMANode(ID=numa)])
 
 
-def _encoded(answer: AllocateResponse) -> api.ContainerAllocateResponse:
+def _encoded(response: AllocateResponse) -> api.ContainerAllocateResponse:
     mounts = [
         api.Mount(host_path=each.host_path, container_path=each.container_path, read_only=each.read_only)
-        for each in answer.mounts
+        for each in response.mounts
     ]
-    cdi = [api.CDIDevice(name=name) for name in answer.cdi_devices]
-    return api.ContainerAllocateResponse(envs=answer.envs, mounts=mounts, cdi_devices=cdi)
+    cdi = [api.CDIDevice(name=name) for name in response.cdi_devices]
+    return api.ContainerAllocateResponse(envs=response.envs, mounts=mounts, cdi_devices=cdi)
 
 
 def _error_text(error: Exception) -> str:

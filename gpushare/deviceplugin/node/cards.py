@@ -129,13 +129,13 @@ class CardMonitor:
     async def check(self) -> None:
         """Check the health of all GPUs once."""
         try:
-            ailing = await self._gpus.unhealthy()
+            unhealthy = await self._gpus.unhealthy()
         except GpuError as error:
             self._metrics.nvml_up.set(0)
             self._set_health(self._health.after_silence(str(error), time.monotonic()))
         else:
             self._metrics.nvml_up.set(1)
-            self._set_health(self._health.after_poll(ailing, time.monotonic()))
+            self._set_health(self._health.after_poll(unhealthy, time.monotonic()))
 
     async def _follow_faults(self) -> None:
         async for fault in self._gpus.faults():

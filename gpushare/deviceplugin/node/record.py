@@ -13,11 +13,20 @@ import msgspec
 import structlog
 
 from gpushare.adapters.files import read_file, rename_file, replace_file
-from gpushare.deviceplugin.core.allocations import Allocation, Enforcement, Key
+from gpushare.deviceplugin.core.allocations import Allocation, Key
 
 log = structlog.get_logger()
 
 _VERSION: Final = 1
+
+
+class _StoredEnforcement(msgspec.Struct):
+    """An enforcement with the keys of the file."""
+
+    directory: str = msgspec.field(name="place")
+    library: str
+    limit: str
+    launches: bool = False
 
 
 class _StoredAllocation(msgspec.Struct):
@@ -34,13 +43,13 @@ class _StoredAllocation(msgspec.Struct):
     confirmed: bool = msgspec.field(default=False, name="sure")
     diverged: bool = msgspec.field(default=False, name="astray")
     reissued: bool = msgspec.field(default=False, name="again")
-    enforcement: Enforcement | None = msgspec.field(default=None, name="hold")
+    enforcement: _StoredEnforcement | None = msgspec.field(default=None, name="hold")
 
 
 class _RecordDocument(msgspec.Struct):
     version: int
     unit: str
-    grants: list[_StoredAllocation]
+    allocations: list[_StoredAllocation] = msgspec.field(name="grants")
 
 
 def _stored(allocation: Allocation) -> _StoredAllocation:
@@ -48,7 +57,7 @@ def _stored(allocation: Allocation) -> _StoredAllocation:
 
 
 def _loaded(stored: _StoredAllocation) -> Allocation:
-    return Allocation(**msgspec.structs.asdict(stored))
+    return msgspec.convert(stored, Allocation, from_attributes=True)
 
 
 class Record:
@@ -80,7 +89,7 @@ class Record:
         if file.version != _VERSION:
             return self._set_aside(f"unsupported version {file.version}, expected {_VERSION}")
         self.previous_unit = file.unit
-        return tuple(_loaded(each) for each in file.grants)
+        return tuple(_loaded(each) for each in file.allocations)
 
     async def write(self, allocations: Callable[[], Mapping[Key, Allocation]]) -> None:
         """Write the allocations durably, unless they are written already. Raises ConfigError.

@@ -40,9 +40,9 @@ class CardReleaser:
         self._with_cgroup = with_cgroup
         self._timeout_s = timeout_s
         self._start_grace_s = start_grace_s
-        self._thread = ThreadPoolExecutor(1, "departures")
+        self._thread = ThreadPoolExecutor(1, "cgroups")
         self._slow = False
-        self._seen: frozenset[str] = frozenset()
+        self._with_cgroup_before: frozenset[str] = frozenset()
 
     async def release_terminated(self) -> frozenset[str]:
         """Release all terminated pods without a cgroup; returns the others, which are still terminating."""
@@ -63,8 +63,8 @@ class CardReleaser:
             self._log_slow(slow=True)
             return terminated
         self._log_slow(slow=False)
-        self._seen = found | (self._seen & terminated)
-        return found | (terminated & self._starting(begun_ns) - self._seen)
+        self._with_cgroup_before = found | (self._with_cgroup_before & terminated)
+        return found | (terminated & self._starting(begun_ns) - self._with_cgroup_before)
 
     def _starting(self, check_ns: int) -> frozenset[str]:
         """Pods with an allocation so shortly before the check that their cgroup may not exist yet."""

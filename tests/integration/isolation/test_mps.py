@@ -161,7 +161,7 @@ async def test_while_the_daemon_is_down_a_pod_is_refused_by_name_and_later_ones_
     await bed.create_pods([pod("refused", container(4, core=25, image=IMAGE), **ONE_USER)])
     status = (await failed(bed, "refused", 60))["status"]
     assert status["reason"] == "UnexpectedAdmissionError"
-    for part in ("container main", f"node {node.gpu.name}", f"card {node.uuid}", contract.MPS_NAME):
+    for part in ("container main", f"node {node.gpu.name}", f"GPU {node.uuid}", contract.MPS_NAME):
         assert part in status["message"]
     await remove(bed, "refused")
     await node.mps.start()

@@ -14,7 +14,7 @@ from gpushare.errors import ConfigError
 from gpushare.model.hardware import Gpu, Inventory
 from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import is_ready
-from gpushare.mpsd.daemon import fit, open_folders
+from gpushare.mpsd.daemon import create_folders, shareable
 from gpushare.mpsd.settings import MpsSettings
 from testbed.mps import install
 from testbed.nvml import NvmlStub, card
@@ -126,11 +126,11 @@ async def test_without_a_driver_it_waits_and_logs_the_reason(tmp_path: Path) -> 
 
 def test_gpus_that_mig_divides_are_left_alone() -> None:
     gpus = (Gpu(0, "GPU-0", "T4", 15079), Gpu(1, "GPU-1", "A100", 40960, mig=True))
-    assert fit(Inventory("580", None, gpus)) == {"GPU-0"}
+    assert shareable(Inventory("580", None, gpus)) == {"GPU-0"}
 
 
 def test_the_error_for_an_unusable_directory_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     wrong = MpsSettings(tmp_path / "file" / "state", tmp_path, 1, "", 0, "info")
     with pytest.raises(ConfigError, match=f"cannot use {tmp_path}/file"):
-        open_folders(wrong)
+        create_folders(wrong)

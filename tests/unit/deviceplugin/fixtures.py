@@ -69,9 +69,9 @@ class AgentFixture:
             self.node_state,
             self.releaser,
             self.keeper,
-            AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, patience_s=patience_s),
+            AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, timeout_s=patience_s),
             kubelet=KubeletClient(self.ask, self.ask_names),
-            tell=self.notes.append,
+            record_event=self.notes.append,
             watchdog=self.watchdog,
         )
         self.api = FakeNodeApi()

@@ -139,7 +139,7 @@ def serving_unlisted(found: Agent, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         return iter(())
 
     monkeypatch.setattr(daemon, "_LISTS_S", 0.01)
-    monkeypatch.setattr(found, "_jobs_of_a_settled_agent", jobs)
+    monkeypatch.setattr(found, "_serving_jobs", jobs)
     task = asyncio.ensure_future(found._serve())
     try:
         yield begun
@@ -230,7 +230,7 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
         found = agent(tmp_path, f"--pod-resources-socket={tmp_path}/kubelet.sock")
         found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
         found._watches.pods.changed([Upserted("app", NodePod("app", "d", "app"))])
-        jobs = dict(found._upkeep.jobs())
+        jobs = dict(found._reconciler.jobs())
         task = asyncio.ensure_future(jobs.pop("owners"))
         for job in jobs.values():
             job.close()

@@ -50,9 +50,9 @@ def test_booleans_are_parsed_as_in_go(flag: str, asked: bool) -> None:  # noqa: 
 
 
 def test_the_isolation_directories_have_defaults() -> None:
-    assert settings().manners.style.folders == IsolationDirs()
+    assert settings().allocate.response.folders == IsolationDirs()
     found = settings("--isolation-libraries=/a", "--isolation-state=/b")
-    assert found.manners.style.folders == IsolationDirs(Path("/a"), Path("/b"))
+    assert found.allocate.response.folders == IsolationDirs(Path("/a"), Path("/b"))
 
 
 def test_an_unknown_unit_is_gib_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +76,7 @@ def test_the_record_is_below_the_device_plugin_directory_by_default() -> None:
 
 
 def test_gpus_are_passed_by_mounts_and_uuid_by_default() -> None:
-    style = settings().manners.style
+    style = settings().allocate.response
     assert (style.strategy, style.by_index) == (DeviceListStrategy.MOUNTS, False)
 
 

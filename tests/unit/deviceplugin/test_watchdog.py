@@ -21,7 +21,7 @@ def stuck(metrics: PluginMetrics, job: str) -> float | None:
 def test_work_that_ends_in_time_is_not_stuck(metrics: PluginMetrics) -> None:
     watchdog = Watchdog(metrics)
     with watchdog.work("a", 60):
-        assert watchdog.trouble() is None
+        assert watchdog.problem() is None
     watchdog.check()
     assert stuck(metrics, "a") == 0
 
@@ -30,12 +30,12 @@ def test_work_that_takes_too_long_is_stuck_and_logged_once(metrics: PluginMetric
     watchdog = Watchdog(metrics)
     with capture_logs() as logs:
         with watchdog.work("a", -1), watchdog.work("a", 60):
-            assert watchdog.trouble() == "stuck: a"
+            assert watchdog.problem() == "stuck: a"
             for _ in range(3):
                 watchdog.check()
             assert stuck(metrics, "a") == 1
         watchdog.check()
-    assert watchdog.trouble() is None
+    assert watchdog.problem() is None
     assert stuck(metrics, "a") == 0
     assert [entry["event"] for entry in logs] == ["job_stuck", "job_recovered"]
 
@@ -44,7 +44,7 @@ async def test_a_job_that_ends_by_itself_stays_stuck(metrics: PluginMetrics) -> 
     watchdog = Watchdog(metrics)
     await watchdog.run_job("short", asyncio.sleep(0))
     watchdog.check()
-    assert watchdog.trouble() == "stuck: short"
+    assert watchdog.problem() == "stuck: short"
     assert stuck(metrics, "short") == 1
 
 
@@ -57,7 +57,7 @@ async def test_a_cancelled_job_is_not_stuck(metrics: PluginMetrics) -> None:
     task.cancel()
     await asyncio.wait({task})
     assert task.cancelled()
-    assert watchdog.trouble() is None
+    assert watchdog.problem() is None
 
 
 async def test_an_error_of_a_job_is_raised(metrics: PluginMetrics) -> None:

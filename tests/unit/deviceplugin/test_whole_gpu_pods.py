@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from gpushare.contract import ANN_CARDS, EVENT_CARD_FREE, EVENT_CARD_IN_USE
-from gpushare.deviceplugin.core.decision import NO_ROOM
+from gpushare.deviceplugin.core.decision import NO_UNITS
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import NodePod, OwnNode
@@ -37,7 +37,7 @@ async def test_the_rejection_of_a_pod_with_a_full_gpu_names_the_whole_gpu_pod(tm
     here.come(gpu_pod("late", 4, card=0))
     refused = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(refused, Rejected)
-    assert refused.reason == NO_ROOM
+    assert refused.reason == NO_UNITS
     assert (
         "no card is usable (closed: card 0 until default/app is gone, which has a whole GPU)" in refused.text
     )

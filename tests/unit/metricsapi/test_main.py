@@ -39,10 +39,10 @@ def test_prometheus_is_configured_by_its_url() -> None:
         ((), "--tls-cert and --tls-key are needed"),
         (("--tls-cert=c",), "--tls-cert and --tls-key are needed"),
         ((*TLS, "--source=prometheus"), "--source=prometheus needs --prometheus-url"),
-        ((*TLS, "--prometheus-url=http://p"), "is read with --source=prometheus only"),
+        ((*TLS, "--prometheus-url=http://p"), "is used with --source=prometheus only"),
         ((*TLS, "--source=prometheus", "--prometheus-url=p:9090"), "is not like http://host:9090"),
         ((*TLS, "--exporter-selector=a b"), "--exporter-selector: selector 'a b'"),
-        ((*TLS, "--exporter-selector="), "every pod would be taken for an exporter"),
+        ((*TLS, "--exporter-selector="), "every pod would count as an exporter"),
     ],
 )
 def test_the_error_for_an_invalid_setting_has_the_remedy(flags: tuple[str, ...], problem: str) -> None:

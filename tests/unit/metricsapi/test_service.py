@@ -123,7 +123,7 @@ async def test_before_the_front_proxy_is_known_all_requests_are_refused(tmp_path
 async def test_a_caller_without_permission_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as scene:
         scene.told.allowed = False
-        assert await refused(scene, PODS) == (403, f"user 'u' may not get {PODS}: no role of its allows it")
+        assert await refused(scene, PODS) == (403, f"user 'u' may not get {PODS}: no role allows it")
 
 
 async def test_without_an_answer_about_permissions_requests_are_refused(tmp_path: Path) -> None:
@@ -148,12 +148,12 @@ async def test_health_needs_no_permission(tmp_path: Path) -> None:
     [
         (f"{API}/namespaces/a/pods/*/DCGM_CUSTOM_PROCESS_SM", 404, f"there is .*{SM}"),
         (f"{API}/namespaces/a/pods/*/DCGM_FI_DEV_GPU_UTIL", 404, "no metric 'DCGM_FI_DEV_GPU_UTIL' of pods"),
-        (f"{API}/namespaces/a/services/s/{SM}", 404, "nothing is at"),
-        ("/openapi/v2", 404, "nothing is at /openapi/v2"),
-        (f"{API}/namespaces/a/pods/none/{SM}", 404, "pods 'none' is not there"),
+        (f"{API}/namespaces/a/services/s/{SM}", 404, "does not exist"),
+        ("/openapi/v2", 404, "/openapi/v2 does not exist"),
+        (f"{API}/namespaces/a/pods/none/{SM}", 404, "pods 'none' not found"),
         (f"{API}/namespaces/a/pods/p/{SM}", 404, f"pods 'p' has no {SM} now"),
-        (f"{API}/namespaces/none/metrics/{SM}", 404, "namespaces 'none' is not there"),
-        (f"{API}/nodes/none/{SM}", 404, "nodes 'none' is not there"),
+        (f"{API}/namespaces/none/metrics/{SM}", 404, "namespaces 'none' not found"),
+        (f"{API}/nodes/none/{SM}", 404, "nodes 'none' not found"),
         (f"{PODS}?labelSelector=a%20b", 400, "labelSelector: selector 'a b' is not like"),
         (f"{PODS}?metricLabelSelector=%3D", 400, "metricLabelSelector: selector '=' is not like"),
         (f"{PODS}?metricLabelSelector=a.b%3Dc", 400, "metricLabelSelector: 'a.b' cannot be the label"),

@@ -11,9 +11,9 @@ from gpushare.mpsd.main import command as mps
 from gpushare.runtime.flags import daemon_options
 
 
-def flags(*, asks_api: bool) -> set[str | None]:
+def flags(*, uses_api: bool) -> set[str | None]:
     @click.command()
-    @daemon_options(1234, asks_api=asks_api)
+    @daemon_options(1234, uses_api=uses_api)
     def command() -> None:
         """A daemon."""
 
@@ -22,8 +22,8 @@ def flags(*, asks_api: bool) -> set[str | None]:
 
 def test_only_clients_of_the_api_server_have_the_kubeconfig_flag() -> None:
     common = {"ops_host", "ops_port", "log_level"}
-    assert flags(asks_api=True) == common | {"kubeconfig"}
-    assert flags(asks_api=False) == common
+    assert flags(uses_api=True) == common | {"kubeconfig"}
+    assert flags(uses_api=False) == common
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpushare.runtime.http import Coming, Handler, Request, Response, text_response
+from gpushare.runtime.http import Handler, PendingResponse, Request, Response, text_response
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.serving import bind_socket
 from tests.support.waiting import until
@@ -27,7 +27,7 @@ class Scene:
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     wires: list["Wire"] = field(default_factory=list)
 
-    def handle(self, request: Request) -> Response | Coming:
+    def handle(self, request: Request) -> Response | PendingResponse:
         self.asked.append(request)
         match request.path:
             case "/slow":

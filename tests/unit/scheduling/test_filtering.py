@@ -98,7 +98,7 @@ def test_filter_changes_nothing() -> None:
 
 def test_units_reserved_for_a_nominee_are_not_free_for_others() -> None:
     ledger = cluster(node("n", T4), pod("nominee", 12, priority=10, nominated="n"))
-    assert "held for a pod that preempts" in filter_nodes(ledger, pod_request(4), ["n"]).failed["n"]
+    assert "reserved for a pod that preempts" in filter_nodes(ledger, pod_request(4), ["n"]).failed["n"]
     assert filter_nodes(ledger, pod_request(2), ["n"]).passed == ["n"]
     assert filter_nodes(ledger, pod_request(12, uid="nominee", priority=10), ["n"]).passed == ["n"]
 

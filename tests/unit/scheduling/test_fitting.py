@@ -203,7 +203,7 @@ def test_units_are_reserved_for_a_nominee_once_the_pods_of_another_mode_have_gon
         pod("nominee", 12, priority=10, nominated="n"),
     )
     cleared = apply(ledger, PodGone("old"))
-    assert "held for a pod that preempts" in refused(cleared, pod_request(5)).text
+    assert "reserved for a pod that preempts" in refused(cleared, pod_request(5)).text
     assert placed(cleared, pod_request(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
 
 
@@ -229,7 +229,7 @@ def test_a_nominee_counts_among_the_pods_of_a_gpu() -> None:
         pod("a", 2, at="n", card=0),
         pod("nominee", 2, priority=10, nominated="n"),
     )
-    assert "held for a pod that preempts" in refused(ledger, pod_request(2)).text
+    assert "reserved for a pod that preempts" in refused(ledger, pod_request(2)).text
 
 
 # --- one user on a card of MPS ---------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_elsewhere_users_share_gpus(place_: Node) -> None:
 
 def test_units_are_reserved_for_a_nominee_against_other_users_too() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS), pod("nominee", 4, priority=10, nominated="n"))
-    assert "held for a pod that preempts" in refused(ledger, pod_request(demand(4, user=OTHER))).text
+    assert "reserved for a pod that preempts" in refused(ledger, pod_request(demand(4, user=OTHER))).text
     assert placed(ledger, pod_request(4))
 
 
@@ -350,7 +350,7 @@ def test_units_that_are_free_now_are_reserved_for_a_nominee_that_will_need_them(
     ledger = cluster(node("n", T4), pod("nominee", 12, priority=10, nominated="n"))
     assert refused(ledger, pod_request(4)).text == (
         "Insufficient GPU Memory in one device: asked 4, at most 14 of 14 free on card 0;"
-        " held for a pod that preempts"
+        " reserved for a pod that preempts"
     )
     assert placed(ledger, pod_request(2))
 
@@ -359,7 +359,7 @@ def test_a_gpu_cleared_for_a_nominee_is_not_allocated_to_others() -> None:
     ledger = waiting(12)
     assert refused(ledger, pod_request(4))
     cleared = apply(ledger, PodGone("victim"))
-    assert "held for a pod that preempts" in refused(cleared, pod_request(4)).text
+    assert "reserved for a pod that preempts" in refused(cleared, pod_request(4)).text
     assert placed(cleared, pod_request(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
 
 

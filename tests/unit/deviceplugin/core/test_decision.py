@@ -186,7 +186,7 @@ def test_limit_files_are_adopted_with_an_allocation() -> None:
     )
     hold = join(node, [entry]).by_container["a", "main"].enforcement
     assert hold
-    assert (hold.place, hold.library) == ("00000000000000aa", "0123456789abcdef")
+    assert (hold.directory, hold.library) == ("00000000000000aa", "0123456789abcdef")
     assert parse(hold.limit)[0].units == 4
 
 
@@ -274,7 +274,7 @@ def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
     answer = decide(node, found, ("x",), Capabilities(isolation=True, library="0123456789abcdef"), 255)
     assert isinstance(answer, Allocated)
     assert answer.allocation.enforcement
-    assert answer.allocation.enforcement.place == "00000000000000ff"
+    assert answer.allocation.enforcement.directory == "00000000000000ff"
     missing = decide(node, found, ("x",), Capabilities(isolation=True, libraries_dir="/libraries"), 255)
     assert isinstance(missing, Rejected)
     assert missing.reason == "no_library"

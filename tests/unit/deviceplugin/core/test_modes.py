@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.deviceplugin.core.node_patch import serving
+from gpushare.deviceplugin.core.node_patch import not_serving_reason
 from gpushare.model.own_node import OwnNode
 
 
@@ -18,7 +18,7 @@ from gpushare.model.own_node import OwnNode
     ],
 )
 def test_a_node_that_shares_is_served(labels: dict[str, str]) -> None:
-    assert serving(OwnNode("n", labels=labels)) is None
+    assert not_serving_reason(OwnNode("n", labels=labels)) is None
 
 
 @pytest.mark.parametrize(
@@ -32,21 +32,21 @@ def test_a_node_that_shares_is_served(labels: dict[str, str]) -> None:
     ],
 )
 def test_a_node_that_allocates_whole_gpus_is_not_served(labels: dict[str, str], reason: str) -> None:
-    assert reason in (serving(OwnNode("n", labels=labels)) or "")
+    assert reason in (not_serving_reason(OwnNode("n", labels=labels)) or "")
 
 
 def test_gpus_that_another_plugin_still_offers_are_not_served() -> None:
-    reason = serving(OwnNode("n", allocatable={"nvidia.com/gpu": 2}))
+    reason = not_serving_reason(OwnNode("n", allocatable={"nvidia.com/gpu": 2}))
     assert reason is not None
     assert reason.startswith("another device plugin still offers 2 of nvidia.com/gpu on this node")
 
 
 def test_a_plugin_that_has_ended_leaves_capacity_behind_for_a_while_and_that_is_no_offer() -> None:
     facts = OwnNode("n", capacity={"nvidia.com/gpu": 2}, allocatable={"nvidia.com/gpu": 0})
-    assert serving(facts) is None
+    assert not_serving_reason(facts) is None
 
 
 def test_time_sliced_gpus_that_another_plugin_still_offers_are_not_served() -> None:
-    reason = serving(OwnNode("n", allocatable={"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 8}))
+    reason = not_serving_reason(OwnNode("n", allocatable={"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 8}))
     assert reason is not None
     assert reason.startswith("another device plugin still offers 8 of nvidia.com/gpu.shared on this node")

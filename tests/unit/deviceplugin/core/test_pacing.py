@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.pacing import ContainerPacing, Seen, pace, unmeasured
+from gpushare.deviceplugin.core.pacing import ContainerPacing, ProcessesByPid, pace, unmeasured
 from gpushare.errors import SourceError
 from gpushare.isolation.files import UNUSED
 from gpushare.isolation.limits import CardLimit
@@ -34,14 +34,14 @@ def use(spent: int, uuid: str = "GPU-0", rate: int = 0) -> CardUse:
     return CardUse(uuid, 4301 * MIB, 0, 0, 0, rate=rate, spent=spent)
 
 
-def busy(*percents: int | None, used: int | None = None) -> Seen:
+def busy(*percents: int | None, used: int | None = None) -> ProcessesByPid:
     """Processes 1, 2, … with these loads."""
     loads = (None if each is None else Load(each, 0) for each in percents)
     return {pid: ProcessReading(1000 + pid, used, load) for pid, load in enumerate(loads, 1)}
 
 
 def looks(
-    *steps: tuple[int, Seen | None], limits: Sequence[CardLimit] = (QUARTER,)
+    *steps: tuple[int, ProcessesByPid | None], limits: Sequence[CardLimit] = (QUARTER,)
 ) -> tuple[ContainerPacing, list[tuple[Write, ...]]]:
     """One poll per second, with the tokens spent until then and the processes."""
     account, all_writes = ContainerPacing(), []

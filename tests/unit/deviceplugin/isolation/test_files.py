@@ -87,7 +87,7 @@ def test_all_users_can_read_the_limit_and_write_the_region_with_any_umask(
         places.create(ONE)
     finally:
         os.umask(before)
-    folder = folders.state / ONE.place
+    folder = folders.state / ONE.directory
     modes = [path.stat().st_mode & 0o7777 for path in (folder, folder / "limit", folder / "region")]
     assert modes == [0o755, 0o644, 0o666]
 
@@ -96,7 +96,7 @@ def test_a_container_directory_has_the_limit_and_a_region_without_holes(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     places.create(ONE)
-    folder = folders.state / ONE.place
+    folder = folders.state / ONE.directory
     assert (folder / "limit").read_text() == "limit of one"
     assert (folder / "region").read_bytes() == region.empty()
     assert (folder / "region").stat().st_blocks * 512 >= region.SIZE
@@ -105,7 +105,7 @@ def test_a_container_directory_has_the_limit_and_a_region_without_holes(
 
 def test_an_existing_region_is_not_changed(places: EnforcementFiles, folders: IsolationDirs) -> None:
     places.create(ONE)
-    path = folders.state / ONE.place / "region"
+    path = folders.state / ONE.directory / "region"
     before = path.stat().st_ino
     path.write_bytes(b"in use")
     places.create(ONE)
@@ -116,20 +116,20 @@ def test_directories_that_a_runtime_created_are_replaced_by_files(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     for name in ("limit", "region"):
-        (folders.state / ONE.place / name).mkdir(parents=True)
+        (folders.state / ONE.directory / name).mkdir(parents=True)
     places.create(ONE)
-    assert (folders.state / ONE.place / "limit").is_file()
-    assert (folders.state / ONE.place / "region").is_file()
+    assert (folders.state / ONE.directory / "limit").is_file()
+    assert (folders.state / ONE.directory / "region").is_file()
 
 
 def test_missing_files_are_created_and_unused_ones_removed(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     places.sync({A: ONE, B: TWO}, clear=True)
-    assert link_of(folders.state, A).readlink() == Path(ONE.place)
+    assert link_of(folders.state, A).readlink() == Path(ONE.directory)
     assert (link_of(folders.state, B) / "limit").read_text() == "limit of two"
     places.sync({B: TWO}, clear=True)
-    assert listed(folders) == {TWO.place, "uid-b_main"}
+    assert listed(folders) == {TWO.directory, "uid-b_main"}
 
 
 def test_swapped_twins_exchange_links_and_keep_their_directories(
@@ -139,13 +139,13 @@ def test_swapped_twins_exchange_links_and_keep_their_directories(
     places.sync({A: TWO, B: ONE}, clear=True)
     assert (link_of(folders.state, A) / "limit").read_text() == "limit of two"
     assert (link_of(folders.state, B) / "limit").read_text() == "limit of one"
-    assert listed(folders) == {ONE.place, TWO.place, "uid-a_main", "uid-b_main"}
+    assert listed(folders) == {ONE.directory, TWO.directory, "uid-a_main", "uid-b_main"}
 
 
 def test_nothing_is_removed_without_a_request(places: EnforcementFiles, folders: IsolationDirs) -> None:
     places.sync({A: ONE}, clear=True)
     places.sync({}, clear=False)
-    assert listed(folders) == {ONE.place, "uid-a_main"}
+    assert listed(folders) == {ONE.directory, "uid-a_main"}
 
 
 def test_files_of_others_stay(places: EnforcementFiles, folders: IsolationDirs) -> None:
@@ -158,8 +158,8 @@ def test_files_of_others_stay(places: EnforcementFiles, folders: IsolationDirs) 
 def test_the_error_for_a_directory_that_cannot_be_created_names_it(
     places: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    (folders.state / ONE.place).write_text("")
-    with pytest.raises(ConfigError, match=f"state/{ONE.place}"):
+    (folders.state / ONE.directory).write_text("")
+    with pytest.raises(ConfigError, match=f"state/{ONE.directory}"):
         places.create(ONE)
 
 

@@ -261,7 +261,7 @@ async def test_without_its_record_the_agent_reads_container_directories_from_the
     (tmp_path / "grants.json").unlink()
     after = held(tmp_path, 14)
     after.come(gpu_pod("a", 4, card=0))
-    after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.enforcement.given),)
+    after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.enforcement.mounts),)
     after.keeper.sync()
     (found,) = after.node_state.allocations.by_container.values()
     assert found.enforcement == grant.enforcement
@@ -307,7 +307,7 @@ async def test_errors_of_container_directories_are_logged(tmp_path: Path) -> Non
     here.node_state.allocations = replace(here.node_state.allocations, by_container={key: lost})
     with capture_logs() as logs:
         assert not here.keeper.sync()
-    assert [each["event"] for each in logs] == ["places_not_kept"]
+    assert [each["event"] for each in logs] == ["limit_files_not_synced"]
     assert reduced(here) == 1
 
 

@@ -1,7 +1,6 @@
 """The node agent's counters of events."""
 
-from gpushare.deviceplugin.api.events import PluginEventMetrics
-from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.metrics import PluginEventMetrics, PluginMetrics
 
 
 def test_events_are_counted_by_result() -> None:
