@@ -1,0 +1,43 @@
+"""Placement policies: which GPUs of a node a pod gets, and how well the node suits the pod.
+
+A new policy is one new module with a class that satisfies ``Policy``, and one entry in ``POLICIES``. Its name
+also belongs in ``gpushare.model.options.Placement``, which lists the values for users.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gpushare.model.demand import Demand
+from gpushare.scheduling.book import Book, CardUsage
+from gpushare.scheduling.placement.binpack import Binpack
+from gpushare.scheduling.placement.policy import Policy
+from gpushare.scheduling.placement.spread import Spread
+
+DEFAULT: Final = "binpack"
+
+POLICIES: Final[Mapping[str, Policy]] = {"binpack": Binpack(), "spread": Spread()}
+
+
+def policy_name(book: Book, requested: str | None = None) -> str:
+    """The name of the policy for a pod on a node: the pod's own, then the node's label, then binpack.
+
+    Unknown names are ignored.
+    """
+    label = book.node.placement if book.node else None
+    return next((name for name in (requested, label) if name in POLICIES and name is not None), DEFAULT)
+
+
+def choose(
+    book: Book, fitting: Iterable[CardUsage], demand: Demand, requested: str | None = None
+) -> tuple[int, ...] | None:
+    """The indices of the GPUs for the demand, ascending, chosen from those that fit; None if too few fit."""
+    ranked = POLICIES[policy_name(book, requested)].ranked(book, fitting, demand)
+    chosen = ranked[: demand.cards]
+    return tuple(sorted(usage.card.index for usage in chosen)) if len(chosen) == demand.cards else None
+
+
+def suitability(
+    book: Book, chosen: Iterable[CardUsage], demand: Demand, requested: str | None = None
+) -> float:
+    """How well the node suits the demand on the chosen GPUs, from 0 to 1."""
+    return POLICIES[policy_name(book, requested)].suitability(book, tuple(chosen), demand)
