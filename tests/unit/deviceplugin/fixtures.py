@@ -28,6 +28,8 @@ from gpushare.ports import Event
 from tests.builders.gpu_pods import NODE, cards
 from tests.unit.deviceplugin.fakes import FakeNodeApi
 
+VERSION = "0123456789abcdef"
+
 
 class AgentFixture:
     """``named`` and ``whole`` are the gpu-mem devices and whole GPUs in the kubelet's checkpoint.
@@ -105,3 +107,16 @@ class AgentFixture:
 
 def ids(card: int, *numbers: int) -> Sequence[str]:
     return [f"GPU-{card}-_-{number}" for number in numbers]
+
+
+def install_library(folder: Path, version: str = VERSION, *, launches: bool = True) -> None:
+    """Create both libraries as the installer does, or only the one for memory."""
+    library = folder / "libraries" / version
+    library.mkdir(parents=True)
+    (folder / "state").mkdir(exist_ok=True)
+    names = ["libgpushare.so", "ld.so.preload", "libgpushare-launch.so"]
+    for name in names if launches else names[:2]:
+        (library / name).write_text("")
+    current = folder / "libraries" / "current"
+    current.unlink(missing_ok=True)
+    current.symlink_to(version)

@@ -16,23 +16,9 @@ from gpushare.isolation.limits import parse
 from gpushare.model.own_node import OwnNode
 from tests.builders.gpu_pods import NODE, gpu_pod
 from tests.builders.scheduling import demand
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids
+from tests.unit.deviceplugin.fixtures import VERSION, AgentFixture, ids, install_library
 
-VERSION = "0123456789abcdef"
 LABELS = {LABEL_MODE: "cgpu"}
-
-
-def install(folder: Path, version: str = VERSION, *, launches: bool = True) -> None:
-    """Both libraries as the installer would leave them, or the one for memory alone."""
-    library = folder / "libraries" / version
-    library.mkdir(parents=True)
-    (folder / "state").mkdir(exist_ok=True)
-    names = ["libgpushare.so", "ld.so.preload", "libgpushare-launch.so"]
-    for name in names if launches else names[:2]:
-        (library / name).write_text("")
-    current = folder / "libraries" / "current"
-    current.unlink(missing_ok=True)
-    current.symlink_to(version)
 
 
 def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> AgentFixture:
@@ -64,7 +50,7 @@ def files_of(answer: AllocateResponse) -> bool:
 
 
 async def test_the_enforcement_of_a_container_exists_on_disk_and_in_the_record(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     here.add_pods(gpu_pod("a", 4, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
@@ -92,7 +78,7 @@ async def test_the_enforcement_of_a_container_exists_on_disk_and_in_the_record(t
 )
 async def test_containers_without_limits_get_no_mounts(tmp_path: Path, labels: dict[str, str]) -> None:
     here = held(tmp_path, 14, labels=labels)
-    install(tmp_path)
+    install_library(tmp_path)
     here.add_pods(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert inside(answer) == set()
@@ -102,7 +88,7 @@ async def test_containers_without_limits_get_no_mounts(tmp_path: Path, labels: d
 
 
 async def test_the_older_ack_label_limits_containers(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_CGPU: "true"})
     here.add_pods(gpu_pod("a", 1, card=0))
     assert "/etc/ld.so.preload" in inside(await here.mem.allocate(ids(0, 0)))
@@ -136,12 +122,12 @@ async def test_a_library_that_is_just_being_installed_is_waited_for(tmp_path: Pa
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await asyncio.sleep(0.05)
     assert not call.done()
-    install(tmp_path)
+    install_library(tmp_path)
     assert "/etc/ld.so.preload" in inside(await call)
 
 
 async def test_files_that_cannot_be_written_are_named_in_the_rejection(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     (tmp_path / "state").rmdir()
     here.add_pods(gpu_pod("a", 1, card=0))
@@ -152,7 +138,7 @@ async def test_files_that_cannot_be_written_are_named_in_the_rejection(tmp_path:
 
 
 async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
@@ -165,7 +151,7 @@ async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path
 
 
 async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
@@ -180,13 +166,13 @@ async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path
 
 async def test_another_library_or_limit_is_another_container_directory(tmp_path: Path) -> None:
     """The region of one version means nothing to another."""
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     first = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
     here.named = ()
-    install(tmp_path, "f" * 16)
+    install_library(tmp_path, "f" * 16)
     second = source(await here.mem.allocate(ids(0, 5)), "/opt/gpushare/region")
     assert first != second
     assert first.is_file()
@@ -195,7 +181,7 @@ async def test_another_library_or_limit_is_another_container_directory(tmp_path:
 
 
 async def test_after_a_reboot_container_directories_are_created_from_the_record(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     before = held(tmp_path, 14)
     before.add_pods(gpu_pod("a", 4, card=0))
     answer = await before.mem.allocate(ids(0, 0, 1, 2, 3))
@@ -211,7 +197,7 @@ async def test_after_a_reboot_container_directories_are_created_from_the_record(
 
 
 async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0), gpu_pod("b", 2, card=0))
     await here.mem.allocate(ids(0, 0))
@@ -233,7 +219,7 @@ async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
 
 
 async def test_twins_that_were_taken_for_each_other_are_found_under_their_own_names(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 8, 8)
     here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     answer = await here.mem.allocate(ids(0, 0, 1))
@@ -252,7 +238,7 @@ async def test_twins_that_were_taken_for_each_other_are_found_under_their_own_na
 async def test_without_its_record_the_agent_reads_container_directories_from_the_checkpoint(
     tmp_path: Path,
 ) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     here.add_pods(gpu_pod("a", 4, card=0))
     await here.mem.allocate(ids(0, 0, 1, 2, 3))
@@ -269,7 +255,7 @@ async def test_without_its_record_the_agent_reads_container_directories_from_the
 
 
 async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     (tmp_path / "state" / f"{7:016x}").mkdir()
     here.named = None
@@ -281,7 +267,7 @@ async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(t
 
 
 async def test_a_used_library_that_is_gone_from_the_node_is_logged_once(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     await here.mem.allocate(ids(0, 0))
@@ -297,7 +283,7 @@ async def test_a_used_library_that_is_gone_from_the_node_is_logged_once(tmp_path
 
 
 async def test_errors_of_container_directories_are_logged(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     await here.mem.allocate(ids(0, 0))
@@ -334,7 +320,7 @@ async def test_a_compute_share_is_enforced_if_the_agent_sets_launch_rates(
     paces: bool,  # noqa: FBT001
     name: str,
 ) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_MODE: mode}, paces=paces)
     here.add_pods(gpu_pod("a", demand(1, core=core), card=0))
     answer = await here.mem.allocate(ids(0, 0))
@@ -344,7 +330,7 @@ async def test_a_compute_share_is_enforced_if_the_agent_sets_launch_rates(
 
 
 async def test_a_repeated_allocate_keeps_the_build(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     labels = {LABEL_MODE: "core_mem"}
     here = held(tmp_path, 14, labels=labels, paces=True)
     here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
@@ -360,7 +346,7 @@ async def test_a_repeated_allocate_keeps_the_build(tmp_path: Path) -> None:
 async def test_a_version_without_the_build_for_launches_limits_memory_with_a_log_entry(
     tmp_path: Path,
 ) -> None:
-    install(tmp_path, launches=False)
+    install_library(tmp_path, launches=False)
     here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
     here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     with capture_logs() as logs:
@@ -369,7 +355,7 @@ async def test_a_version_without_the_build_for_launches_limits_memory_with_a_log
 
 
 async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
     here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     await here.mem.allocate(ids(0, 0))

@@ -16,8 +16,7 @@ from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import ReadyLock
 from tests.builders.gpu_pods import NODE, allocations, gpu_pod
 from tests.builders.scheduling import demand, main, sound
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids
-from tests.unit.deviceplugin.isolation.test_manager import install
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
 
 LABELS = {LABEL_MODE: "mps"}
 
@@ -26,7 +25,7 @@ class Here(AgentFixture):
     """A node of mode mps with the library, and a control daemon for card 0."""
 
     def __init__(self, folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> None:
-        install(folder)
+        install_library(folder)
         lock = ready_lock_of(folder / "mps", "GPU-0")
         lock.parent.mkdir(parents=True)
         self.lock = ReadyLock(lock)
@@ -128,7 +127,7 @@ async def test_a_pod_that_had_several_gpus_before_its_node_was_of_mode_mps_is_re
 
 
 async def test_an_agent_without_the_mount_goes_past_mps(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = AgentFixture(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE, labels=LABELS), None)
     here.add_pods(gpu_pod("a", 4, card=0))
