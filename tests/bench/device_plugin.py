@@ -65,7 +65,7 @@ def lists() -> None:
 
 
 async def served() -> None:
-    """Start, Allocate with a full node, memory, and what an idle agent takes."""
+    """Start, Allocate with a full node, memory, and the usage of an idle agent."""
     async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as bed:
         await grant_agent(bed)
         await bed.api.create("/api/v1/nodes", {"metadata": {"name": NODE, "labels": {"gpushare": "true"}}})
@@ -145,11 +145,11 @@ async def _admit(kubelet: FakeKubelet, uid: str) -> float:
 async def _called_served(bed: Bed, pod: Object) -> None:
     path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
 
-    async def told() -> bool:
+    async def reported() -> bool:
         found = await bed.api.get(path)
         return bool(found["metadata"].get("annotations", {}).get(contract.ANN_ASSIGNED) == "true")
 
-    await until(told, "the pod to be called served", 10, 0.01)
+    await until(reported, "the pod to be called served", 10, 0.01)
 
 
 async def _empty(kubelet: FakeKubelet) -> float:

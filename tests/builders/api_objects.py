@@ -87,7 +87,7 @@ def pod(  # noqa: PLR0913 - what a pod can differ in
 
 
 def views(nodes: Iterable[Json], pods: Iterable[Json] = ()) -> list[NodeView]:
-    """What the tools make of the objects."""
+    """The views of the objects."""
     found = objects_of(
         (read_node(json.dumps(item).encode()) for item in nodes),
         (read_pod(json.dumps(item).encode()) for item in pods),

@@ -61,7 +61,7 @@ def save(
 
 
 def _userland(program: Path) -> list[Path]:
-    """The loader and the libraries of a program, by their places on this machine.
+    """The loader and the libraries of a program, by path on this machine.
 
     ``dlmopen`` looks for the loader beside the C library.
     """

@@ -41,7 +41,7 @@ def gpu_pod(
     bound: int = 0,
     picks: frozenset[str] = frozenset(),
 ) -> GpuPod:
-    """A pod of the node, bound at time ``bound``; one with a card was bound by our extender."""
+    """A pod of the node, bound at time ``bound``; with ``card`` it was bound by our extender."""
     plain = pod(uid, asks, at=NODE, card=card)
     return GpuPod(replace(plain, seal="sealed" if card is not None else None), bound, picks_devices=picks)
 

@@ -10,7 +10,7 @@ from gpushare.isolation.limits import CardLimit, text
 
 
 def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = ()) -> bytes:
-    """A region that says that of cards, and that these processes are there."""
+    """A region with this usage of GPUs, and slots for these processes."""
     made = bytearray(region.empty())
     region._HEADER.pack_into(made, 0, region.MAGIC, region.VERSION, region.SIZE, 0)
     for place, use in enumerate(cards):

@@ -84,7 +84,7 @@ def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test na
     placement: str | None = None,
     mode: Mode | None = None,
 ) -> Pod:
-    """A pod: pending, or on the node ``at``; ``card`` and ``mode`` are what its annotations claim."""
+    """A pod: pending, or on the node ``at``; ``card`` and ``mode`` are the values of its annotations."""
     wanted = demand(asks) if isinstance(asks, int) else asks
     cards = (card,) if isinstance(card, int) else card
     claim = even_shares(wanted, cards) if cards is not None and isinstance(wanted, Demand) else None

@@ -18,7 +18,7 @@ DIGEST = f"example.com/image@sha256:{'0' * 64}"
 def raw_stack(
     *, extender: dict[str, Any] | None = None, pools: list[dict[str, Any]] | None = None, **top: Any
 ) -> dict[str, Any]:
-    """Plain values of a small sound stack, with changes to the extender, the pools and the top."""
+    """Plain values of a small valid stack, with changes to the extender, the pools and the top."""
     return {
         "kubernetesVersion": "1.36",
         "extender": {"image": DIGEST, **(extender or {})},

@@ -34,7 +34,7 @@ def test_our_stacks_keep_every_rule(name: str) -> None:
 
 
 def deployment() -> Object:
-    """Of a stack whose extender needs nothing of its node."""
+    """A Deployment of a stack with an extender that needs nothing of its node."""
     objects = everything(load(raw_stack(extender=sidecar())))
     (found,) = [each for each in objects if each["kind"] == "Deployment"]
     return deepcopy(found)

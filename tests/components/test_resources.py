@@ -189,18 +189,18 @@ def test_a_stack_adopts_objects_only_if_it_is_configured() -> None:
 def test_the_stack_exports_its_objects_images_and_the_extender_url() -> None:
     recorder = Recorder()
     set_mocks(recorder, project="gpushare", stack="test", preview=False)
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
 
     def program() -> pulumi.Output[None]:
         made = GpuShare("gpushare", load(from_file(STACKS["everything"])))
         outputs = {"objects": made.names, "images": made.images, "url": made.extender_url}
-        return pulumi.Output.all(**outputs).apply(told.update)
+        return pulumi.Output.all(**outputs).apply(reported.update)
 
     cast("Callable[[], None]", pulumi.runtime.test(program))()  # type: ignore[no-untyped-call]
-    assert "Deployment/gpushare-schd-extender" in told["objects"]
-    assert len(told["objects"]) == len(recorder.objects)
-    assert told["url"] == "https://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler"
-    assert told["images"]["gpushare-schd-extender/gpushare-schd-extender"] == (
+    assert "Deployment/gpushare-schd-extender" in reported["objects"]
+    assert len(reported["objects"]) == len(recorder.objects)
+    assert reported["url"] == "https://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler"
+    assert reported["images"]["gpushare-schd-extender/gpushare-schd-extender"] == (
         "mirror.example.com/gpushare/extender:v0.1.0"
     )
 

@@ -50,7 +50,7 @@ class ControlPlane:
     images: Images
 
     async def deploy(self, state: str, version: str = VERSION) -> None:
-        """Extender and installer, by what ``components.render`` prints, after the Job of before."""
+        """Deploy extender and installer from the output of ``components.render``, after the previous Job."""
         await self.remove_job()
         await by_kubectl(
             self.bed,
@@ -102,7 +102,7 @@ class ControlPlane:
         return {name for name in self.nodes if self.manifest(name) != ORIGINAL}
 
     async def run_with_us(self) -> dict[str, bool | None]:
-        """Whether each node's scheduler has our configuration; None where none runs."""
+        """Whether each node's scheduler has our configuration; None if none runs."""
         return {name: await static_scheduler.runs_with(node, CONFIG) for name, node in self.nodes.items()}
 
     async def until_down(self, name: str) -> None:
@@ -114,7 +114,7 @@ class ControlPlane:
         await until(down, f"the scheduler of {name} to be down", SLOW_S)
 
     async def reasons(self) -> list[str]:
-        """What events of the Job say of its failure."""
+        """The messages of the Job's failure events."""
         events = await self.bed.api.get(f"{NAMESPACE}/events")
         return [each["message"] for each in events["items"] if each["reason"] == "SchedulerNotEdited"]
 
@@ -142,7 +142,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
 
 
 async def seen_until(done: Callable[[], Awaitable[None]], look: Callable[[], Awaitable[bool]]) -> list[bool]:
-    """What a look found, again and again until the other is done."""
+    """The results of repeated checks until the other task is done."""
     found: list[bool] = []
     task = asyncio.ensure_future(done())
     while not task.done():

@@ -45,7 +45,7 @@ PODS = "/api/v1/namespaces/kube-system/pods"
 
 @dataclass(frozen=True)
 class Daemon:
-    """One of ours: its pod's label ``component``, its short name in metrics, where its metrics are."""
+    """A daemon: the label ``component`` of its pod, its short name in metrics, and their port."""
 
     bed: Bed
     component: str
@@ -57,15 +57,15 @@ class Daemon:
         (found,) = await self.bed.api.items(PODS, labelSelector=f"component={self.component}")
         return found
 
-    async def told(self) -> Counter[str]:
-        """What its log says is missing, or could not be done, and how often."""
+    async def reported(self) -> Counter[str]:
+        """Missing features and failures in its log, with their counts."""
         name = (await self.pod())["metadata"]["name"]
         log = await self.bed.kubectl("--namespace=kube-system", "logs", name)
         lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
         return Counter(_missing(line) for line in lines if line["level"] in ("warning", "error"))
 
     async def reduced(self) -> set[str]:
-        """What its metrics say is missing."""
+        """Missing features in its metrics."""
         samples = await self.samples("reduced_mode")
         return {each.labels["right"] for each in samples if each.value}
 
@@ -185,10 +185,10 @@ async def test_the_aliyun_command_works_in_the_pod_of_the_aliyun_manifest(instal
 
 async def test_each_missing_feature_is_one_line_and_one_metric(installed: Installed) -> None:
     missing = {"leases", "secrets"}
-    assert await installed.extender.told() == Counter(missing)
+    assert await installed.extender.reported() == Counter(missing)
     assert await installed.extender.reduced() == missing
     missing = {"pod-resources", "cgroups", "isolation", "mps", "kubeconfig"}
-    assert await installed.agent.told() == Counter(missing)
+    assert await installed.agent.reported() == Counter(missing)
     assert await installed.agent.reduced() == missing
 
 
@@ -202,6 +202,6 @@ async def test_a_gpu_failure_reports_the_missing_permission_for_configmaps(insta
         return [each["healthy"] for each in json.loads(notes[contract.ANN_CARDS])] == [True] * 3 + [False]
 
     await until(closed, "the annotation to close card 3")
-    assert (await installed.agent.told())["configmaps"] == 1
+    assert (await installed.agent.reported())["configmaps"] == 1
     assert await installed.agent.reduced() == before | {"configmaps"}
     assert await installed.extender.reduced() == {"leases", "secrets"}

@@ -36,7 +36,7 @@ async def images() -> Images:
 
 @dataclass(frozen=True)
 class Told:
-    """What was seen after a story: outputs by command, our own pods, limits, events, use, and who is held."""
+    """Observations after a story: outputs by command, our pods, limits, events, usage, and limited pods."""
 
     outputs: Mapping[str, str]
     ours: list[Object]
@@ -68,7 +68,7 @@ async def played(story: Story, images: Images, deploy: Deploy = by_pulumi) -> To
 
 
 async def use_of(bed: Bed, pods: int) -> list[Any]:
-    """What the exporters say, when they say it of so many pods."""
+    """The values of the exporters, once they have so many pods."""
     rows: list[Any] = json.loads(await show(bed, "kubectl gpushare top pod -o json"))
     return rows if len(rows) == pods else []
 
@@ -78,30 +78,32 @@ def images_of(pods: list[Object]) -> list[Any]:
 
 
 async def test_s0_three_notebooks_share_one_gpu_and_the_fourth_has_a_reason(images: Images) -> None:
-    told = await played(notebooks(), images)
-    assert images_of(told.ours) == sorted(
+    reported = await played(notebooks(), images)
+    assert images_of(reported.ours) == sorted(
         images.references[name] for name in ("device-plugin", "exporter", "extender", "isolation")
     )
-    assert [each["status"]["containerStatuses"][0]["restartCount"] for each in told.ours] == [0, 0, 0, 0]
-    assert told.limits.count("4308 MiB") == 3
-    assert "12/14 (GiB) (85%)" in told.outputs["kubectl gpushare top node -s"]
-    assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(told.output("exec").splitlines())
-    assert "at most 2 of 14 free on card 0" in told.events
-    assert [row["allocated"] for row in told.use] == ["4308 MiB"] * 3
-    assert [(row["limitBytes"], row["usedBytes"]) for row in told.held] == [(4308 << 20, 0)] * 3
+    assert [each["status"]["containerStatuses"][0]["restartCount"] for each in reported.ours] == [0, 0, 0, 0]
+    assert reported.limits.count("4308 MiB") == 3
+    assert "12/14 (GiB) (85%)" in reported.outputs["kubectl gpushare top node -s"]
+    assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(
+        reported.output("exec").splitlines()
+    )
+    assert "at most 2 of 14 free on card 0" in reported.events
+    assert [row["allocated"] for row in reported.use] == ["4308 MiB"] * 3
+    assert [(row["limitBytes"], row["usedBytes"]) for row in reported.held] == [(4308 << 20, 0)] * 3
 
 
 async def test_s2_without_pulumi_both_replicas_run_on_the_one_gpu(images: Images) -> None:
-    told = await played(replicas(), images, by_kubectl)
-    assert told.limits.count("4301 MiB") == 2
-    assert "8/15 (53%)" in told.outputs["kubectl inspect cgpu"]
-    assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in told.output("exec")
+    reported = await played(replicas(), images, by_kubectl)
+    assert reported.limits.count("4301 MiB") == 2
+    assert "8/15 (53%)" in reported.outputs["kubectl inspect cgpu"]
+    assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in reported.output("exec")
 
 
 async def test_s3_the_sample_runs_on_the_p40_node(images: Images) -> None:
-    told = await played(sample(), images)
-    assert images_of(told.ours).count(images.references["device-plugin"]) == 2
-    p40, _, titan = told.output("inspect").partition("10.0.33.21")
+    reported = await played(sample(), images)
+    assert images_of(reported.ours).count(images.references["device-plugin"]) == 2
+    p40, _, titan = reported.output("inspect").partition("10.0.33.21")
     assert "1 (1%)" in p40
     assert "0 (0%)" in titan
-    assert "Allocated/Total GPU Memory In Cluster:  1/165 (0%)" in told.output("inspect")
+    assert "Allocated/Total GPU Memory In Cluster:  1/165 (0%)" in reported.output("inspect")

@@ -28,7 +28,7 @@ FOLDER = Path(contract.DEVICE_PLUGIN_FOLDER)
 
 
 class AliyunPlugin(DevicePluginServicer):
-    """One plugin: ``units`` of each card, whose index is its place among the UUIDs."""
+    """One plugin: ``units`` of each GPU; the order of the UUIDs is that of the indices."""
 
     def __init__(self, api: Api, node: str, units: int, uuids: list[str]) -> None:
         self._api = api
@@ -55,7 +55,7 @@ class AliyunPlugin(DevicePluginServicer):
         await asyncio.Event().wait()
 
     async def Allocate(self, request: wire.AllocateRequest, context: Any) -> wire.AllocateResponse:  # noqa: ARG002, N802 - the protocol's
-        """The card of the pending pod of that amount whose assume time is the oldest."""
+        """The GPU of the pending pod of that amount with the oldest assume time."""
         amount = sum(len(each.devices_ids) for each in request.container_requests)
         async with self._turn:
             found = await self._candidate(amount)

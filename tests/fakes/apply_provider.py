@@ -147,7 +147,7 @@ def _id(wanted: Object) -> str:
 
 
 def _plain(struct: Any) -> Object:
-    """A protobuf Struct, whose numbers are all floats, as the object that it was."""
+    """A protobuf Struct, whose numbers are all floats, as a plain object."""
     plain: Object = _whole(MessageToDict(struct))
     return plain
 
@@ -175,7 +175,7 @@ def program(folder: Path) -> Path:
 
 
 def serve(show: Callable[[str], object]) -> None:
-    """Serve until killed; the port is shown first, which is what the engine waits for."""
+    """Serve until killed; prints the port first, because the engine waits for it."""
     server = grpc.server(futures.ThreadPoolExecutor(16))
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(Provider(), server)
     port = server.add_insecure_port("127.0.0.1:0")

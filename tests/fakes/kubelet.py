@@ -134,7 +134,7 @@ class FakeKubelet(RegistrationServicer):
         return len(self.healthy(resource))
 
     def healthy(self, resource: str) -> set[str]:
-        """IDs of the healthy devices as last told."""
+        """IDs of the healthy devices in the last list."""
         return {id_ for id_, each in self.devices.get(resource, {}).items() if each.health == "Healthy"}
 
     async def prefer(
@@ -174,7 +174,7 @@ class FakeKubelet(RegistrationServicer):
         return answer
 
     def forget(self, pod_uid: str) -> None:
-        """Free what a pod held; the kubelet writes that down only with its next allocation."""
+        """Free the devices of a pod; the kubelet writes its checkpoint only at the next allocation."""
         self.held = {key: held for key, held in self.held.items() if key[0] != pod_uid}
 
     def write_checkpoint(self) -> None:

@@ -29,7 +29,7 @@ def container(name: str, *devices: tuple[str, list[str]]) -> api.ContainerResour
 
 
 class Lister(PodResourcesListerServicer):
-    """A FAKE of the kubelet's lister: answers with what it is given, or never."""
+    """A FAKE of the kubelet's lister: returns the configured answer, or does not return."""
 
     def __init__(self, *pods: api.PodResources) -> None:
         self.pods = pods

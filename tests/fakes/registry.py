@@ -19,7 +19,7 @@ _BLOB: Final = re.compile(r"/v2/[a-z0-9/._-]+/(manifests|blobs)/sha256:([0-9a-f]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET and HEAD of what is in the folder."""
+    """GET and HEAD of the files in the directory."""
 
     protocol_version = "HTTP/1.1"
     folder: Path

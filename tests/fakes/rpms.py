@@ -37,7 +37,7 @@ _UNIT: Final = "[Service]\\nExecStart=/usr/bin/sleep infinity\\n[Install]\\nWant
 
 
 def build() -> str:
-    """Return the shell script that makes the signed repository on the host, with module streams."""
+    """Return the shell script that creates the signed repository on the host, with module streams."""
     return "\n".join(
         [
             "set -eu",

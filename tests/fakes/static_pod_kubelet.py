@@ -42,7 +42,7 @@ def fake_scheduler(root: Path, folder: Path) -> Command:
 
 @contextmanager
 def kubelet(manifest: Path, root: Path, command: Command) -> Iterator[None]:
-    """Runs what the manifest says as long as the context lasts; the log is where the kubelet's is."""
+    """Runs the program of the manifest while the context lasts; the log has the path of the kubelet's log."""
     end = threading.Event()
     log = root / _LOG
     log.parent.mkdir(parents=True)

@@ -77,7 +77,7 @@ def has(module: str) -> None:
         pytest.skip(f"{PYTHON} has no {module}: set GPU_PYTHON to one that has")
 
 
-def told(container: Preloaded, code: str) -> Any:
+def reported(container: Preloaded, code: str) -> Any:
     done = container.run([PYTHON, "-c", code])
     if "no libcudart" in done.stderr:
         pytest.skip("there is no libcudart")
@@ -87,24 +87,24 @@ def told(container: Preloaded, code: str) -> Any:
 
 def test_memory_ends_at_the_limit(container: Preloaded) -> None:
     code = f"{PRELUDE}context(); say(alloc(3000)[0], alloc(2000)[0], left()[2])"
-    assert told(container, code) == [0, OUT_OF_MEMORY, LIMIT_MIB]
+    assert reported(container, code) == [0, OUT_OF_MEMORY, LIMIT_MIB]
 
 
 def test_physical_memory_ends_at_the_limit(container: Preloaded) -> None:
-    assert told(container, f"{PRELUDE}{VMM}say(create(3000), create(2000))") == [0, OUT_OF_MEMORY]
+    assert reported(container, f"{PRELUDE}{VMM}say(create(3000), create(2000))") == [0, OUT_OF_MEMORY]
 
 
 def test_nvml_shows_the_limit(container: Preloaded) -> None:
-    assert told(container, NVML) == [0, LIMIT_MIB]
+    assert reported(container, NVML) == [0, LIMIT_MIB]
 
 
 def test_the_runtimes_memory_ends_at_the_limit(container: Preloaded) -> None:
-    assert told(container, CUDA_MALLOC) == [0, OUT_OF_MEMORY]
+    assert reported(container, CUDA_MALLOC) == [0, OUT_OF_MEMORY]
 
 
 def test_pytorch_runs_out_of_memory_at_the_limit(container: Preloaded) -> None:
     has("torch")
-    held_mib, total_mib = told(container, TORCH)
+    held_mib, total_mib = reported(container, TORCH)
     assert total_mib == LIMIT_MIB
     assert LIMIT_MIB - 1024 <= held_mib < LIMIT_MIB
 

@@ -31,7 +31,7 @@ PLUGIN = "apiVersion: v1\nkind: Pod\nmetadata: {name: nvidia-device-plugin}\n"
 
 @dataclass(frozen=True)
 class Cluster:
-    """A bed with the node gpu-1, whose host's files are in ``folder``."""
+    """A bed with the node gpu-1; ``folder`` has the files of its host."""
 
     bed: Bed
     folder: Path
@@ -275,6 +275,6 @@ async def test_unmanaged_pods_are_evicted_by_force_only(cluster: Cluster) -> Non
 
 
 async def test_a_host_that_is_no_node_is_an_error(cluster: Cluster) -> None:
-    told = await cluster.run(node="absent")
-    assert told.code != 0
-    assert "has no node absent; set node_labels_node" in told.said
+    reported = await cluster.run(node="absent")
+    assert reported.code != 0
+    assert "has no node absent; set node_labels_node" in reported.said

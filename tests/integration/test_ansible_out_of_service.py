@@ -51,7 +51,7 @@ class Cluster:
         return [await self.lab.ssh(name, "dpkg-query --show") for name in GPU_NODES]
 
     async def drivers(self) -> list[str]:
-        """The version that the program of each GPU node tells."""
+        """The driver version that the program of each GPU node prints."""
         asked = "nvidia-smi --query-gpu=driver_version"
         return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
 
@@ -153,10 +153,10 @@ async def test_a_node_of_the_same_name_in_another_cluster_is_not_drained(cluster
     await cluster.report_machine("gpu-2", "0" * 32)
     stopped = await cluster.stops_untouched("upgrade_driver")
     await cluster.report_machine("gpu-2", machine_id("gpu-2"))
-    told = (
+    reported = (
         f"gpu-2: node gpu-2 of the cluster of context testbed in {cluster.bed.kubeconfig} is another machine"
     )
-    assert told in stopped.said
+    assert reported in stopped.said
     assert f"machine ID {'0' * 32} there, {machine_id('gpu-2')} here" in stopped.said
     assert "cluster_context" in stopped.said
 

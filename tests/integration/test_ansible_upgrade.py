@@ -67,7 +67,7 @@ class Cluster:
         return await playbooks.run(self.argv(playbook, version, *flags, **more), 600)
 
     async def drivers(self) -> list[str]:
-        """The version that the program of each GPU node tells."""
+        """The driver version that the program of each GPU node prints."""
         asked = "nvidia-smi --query-gpu=driver_version"
         return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
 

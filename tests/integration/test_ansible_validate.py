@@ -20,7 +20,7 @@ PLAY = [{"hosts": "all", "gather_facts": False, "roles": ["gpushare.nodes.valida
 
 
 class Report(NamedTuple):
-    """How a run ended, what it printed, and its JSON document."""
+    """Exit code, output and JSON document of a run."""
 
     run: playbooks.Run
     document: dict[str, Any]

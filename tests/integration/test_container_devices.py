@@ -45,7 +45,7 @@ def device(index: int) -> str:
 
 
 def cdi_spec(listed: Sequence[Card]) -> dict[str, str]:
-    """The file that NVIDIA's toolkit would make of these cards: by UUID, by index and "all"."""
+    """The file that NVIDIA's toolkit would create for these GPUs: by UUID, by index and "all"."""
     nodes = [{"path": device(index), "hostPath": HARMLESS[index]} for index in range(len(listed))]
     devices = [
         *({"name": one.uuid, "containerEdits": {"deviceNodes": [nodes[i]]}} for i, one in enumerate(listed)),
@@ -167,12 +167,12 @@ async def served(bed: Bed, name: str) -> Object:
     """The pod once it runs and is called served."""
     await running(bed, name, 60)
 
-    async def told() -> Object | None:
+    async def reported() -> Object | None:
         found = await bed.api.get(f"{PODS}/{name}")
         notes = found["metadata"].get("annotations", {})
         return found if notes.get(contract.ANN_ASSIGNED) == "true" else None
 
-    found = await until(told, f"pod {name} to be called served")
+    found = await until(reported, f"pod {name} to be called served")
     assert found is not None
     return found
 

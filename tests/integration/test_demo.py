@@ -14,33 +14,33 @@ async def played(story: Story) -> dict[str, str]:
         bed = nodes[0].bed
         for step in story.steps:
             await perform(bed, step)
-        told = {command: await show(bed, command) for command in (*story.commands, *story.inside)}
-        told |= {command: await show_on(nodes[0], command) for command in story.on_node}
-        return told | {"limits": str(await limits(bed)), "events": str(await pod_events(bed))}
+        reported = {command: await show(bed, command) for command in (*story.commands, *story.inside)}
+        reported |= {command: await show_on(nodes[0], command) for command in story.on_node}
+        return reported | {"limits": str(await limits(bed)), "events": str(await pod_events(bed))}
 
 
 async def test_s0_each_notebook_may_use_4308_mib_as_in_the_source() -> None:
-    told = await played(notebooks())
-    assert told["limits"].count("4308 MiB") == 3
-    assert "12/14 (GiB) (85%)" in told["kubectl gpushare top node -s"]
-    assert told["kubectl get pods"].count("Running") == 3
-    assert told["kubectl get pods"].count("Pending") == 1
-    (env,) = (text for command, text in told.items() if "exec" in command)
+    reported = await played(notebooks())
+    assert reported["limits"].count("4308 MiB") == 3
+    assert "12/14 (GiB) (85%)" in reported["kubectl gpushare top node -s"]
+    assert reported["kubectl get pods"].count("Running") == 3
+    assert reported["kubectl get pods"].count("Pending") == 1
+    (env,) = (text for command, text in reported.items() if "exec" in command)
     assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(env.splitlines())
-    assert "at most 2 of 14 free on card 0" in told["events"]
+    assert "at most 2 of 14 free on card 0" in reported["events"]
 
 
 async def test_s2_both_replicas_run_on_the_one_gpu() -> None:
-    told = await played(replicas())
-    assert told["limits"].count("4301 MiB") == 2
-    assert "8/15 (53%)" in told["kubectl inspect cgpu"]
-    assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in told["kubectl exec app-3g-v1-1 -- env | grep ALIYUN"]
+    reported = await played(replicas())
+    assert reported["limits"].count("4301 MiB") == 2
+    assert "8/15 (53%)" in reported["kubectl inspect cgpu"]
+    assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in reported["kubectl exec app-3g-v1-1 -- env | grep ALIYUN"]
 
 
 async def test_s3_the_aliyun_inspect_command_runs_in_the_agents_pod() -> None:
-    told = await played(sample())
-    text = told["kubectl-inspect-gpushare-v2 -d"]
-    assert text == told["kubectl inspect gpushare -d"]
+    reported = await played(sample())
+    text = reported["kubectl-inspect-gpushare-v2 -d"]
+    assert text == reported["kubectl inspect gpushare -d"]
     p40, _, titan = text.partition("10.0.33.21")
     assert "1 (1%)" in p40
     assert "0 (0%)" in titan

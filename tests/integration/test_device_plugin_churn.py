@@ -103,7 +103,7 @@ async def _running(gpus: GpuBed) -> dict[str, Object]:
 
 
 async def _quarrels(gpus: GpuBed, node: GpuNode, running: Mapping[str, Object]) -> set[str]:
-    """What the API, the kubelet and the extender say, against what containers were really given."""
+    """Differences of API, kubelet and extender to the devices of the containers."""
     really = {each.uid: {each.index: each.units} for each in live(node) if each.uid in running}
     word = (await node_object(node))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
     assigned = parse_assigned(word) or {}
@@ -113,9 +113,9 @@ async def _quarrels(gpus: GpuBed, node: GpuNode, running: Mapping[str, Object]) 
     for uid, cards in really.items():
         name = f"default/{running[uid]['metadata']['name']}"
         annotations = running[uid]["metadata"].get("annotations", {})
-        told = assigned.get(uid) or parse_allocation(annotations.get(contract.ANN_ALLOCATION, "")) or {}
-        if told != cards:
-            found.add(f"{name}: the API says {told}")
+        reported = assigned.get(uid) or parse_allocation(annotations.get(contract.ANN_ALLOCATION, "")) or {}
+        if reported != cards:
+            found.add(f"{name}: the API says {reported}")
         if held.get(name) != sum(cards.values()):
             found.add(f"{name}: the kubelet says {held.get(name)}")
         if books.get(name) != cards:

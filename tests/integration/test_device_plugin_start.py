@@ -84,14 +84,14 @@ async def test_the_error_for_a_read_only_socket_directory_names_it(
 
 
 async def test_a_refused_registration_is_logged_and_retried(gpus: GpuBed) -> None:
-    """With a fake kubelet: a real one refuses only what no agent of ours would send."""
+    """With a fake kubelet: a real one refuses only requests that our agent does not send."""
     async with fake_node(gpus.bed, "refusing", [card("T4")], refuse="not today") as fake:
         log = fake.agent.command.log
 
-        async def told() -> bool:
+        async def reported() -> bool:
             return "not today" in log.read_text()
 
-        await until(told, "the refusal to be logged")
+        await until(reported, "the refusal to be logged")
         with pytest.raises(ApiError, match="not registered with the kubelet"):
             await read_text(f"{fake.ops_url}/readyz")
         fake.kubelet.refuse = None

@@ -81,13 +81,13 @@ async def shows(
     """Wait until a scrape shows exactly that."""
     seen: dict[Any, float] = {}
 
-    async def told() -> bool:
+    async def reported() -> bool:
         seen.clear()
         seen.update(await exporter.values(metric, *by, **labels))
         return seen == expected
 
     try:
-        await until(told, metric, timeout_s, 0.1)
+        await until(reported, metric, timeout_s, 0.1)
     except TestbedError:
         assert seen == expected
         raise

@@ -37,7 +37,7 @@ FLAGS = (
 
 @dataclass
 class Rig:
-    """One extender behind a proxy, and what a scheduler would do to it."""
+    """One extender behind a proxy, and the requests of a scheduler."""
 
     bed: Bed
     proxy: FaultProxy
@@ -590,12 +590,12 @@ async def test_dropped_watches_lose_nothing(rig: Rig) -> None:
 
 async def test_a_watch_that_is_too_old_starts_over_with_a_list(rig: Rig) -> None:
     node = await rig.node(14)
-    told = 0
+    reported = 0
 
     async def gone(request: web.Request) -> web.StreamResponse | None:
-        nonlocal told
-        if "watch" in request.query and request.path == "/api/v1/pods" and told < 2:
-            told += 1
+        nonlocal reported
+        if "watch" in request.query and request.path == "/api/v1/pods" and reported < 2:
+            reported += 1
             return status_answer(410, "Expired", "too old resource version")
         return None
 
@@ -603,7 +603,7 @@ async def test_a_watch_that_is_too_old_starts_over_with_a_list(rig: Rig) -> None
     rig.proxy.drop_streams()
 
     async def refused_twice() -> bool:
-        return told == 2
+        return reported == 2
 
     await until(refused_twice, "two refused watches")
     await rig.create(4, nodeName=node)
@@ -629,10 +629,10 @@ async def test_unhealthy_gpus_take_no_pod_and_junk_disables_nothing(rig: Rig) ->
     assert await rig.bind(pod, node) == ""
     assert await rig.used(node) == [0, 4]
 
-    async def told() -> bool:
+    async def reported() -> bool:
         events = await rig.bed.api.items("/api/v1/namespaces/default/events")
         return any(
             "'junk' is no card index" in e["message"] and e["involvedObject"]["name"] == node for e in events
         )
 
-    await until(told, "an event that names the junk", 15)
+    await until(reported, "an event that names the junk", 15)

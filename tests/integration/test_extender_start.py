@@ -112,11 +112,11 @@ async def test_without_permission_to_list_it_is_alive_not_ready_and_names_the_ve
         spec.name, spec.argv(bed.kubeconfig_for("stranger")), ready=lambda: metric(spec, "gpushare_extender_")
     )
 
-    async def told() -> bool:
+    async def reported() -> bool:
         status, text = await readyz(spec)
         return status == 503 and 'User "stranger" cannot list resource "pods"' in text
 
-    await until(told, "readyz to name the missing right")
+    await until(reported, "readyz to name the missing right")
     answer = await read_text(f"{spec.url}/filter", post='{"Pod": {}, "NodeNames": []}')
     assert "the extender has not listed nodes and pods yet" in answer
     assert process.running

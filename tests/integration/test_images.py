@@ -107,7 +107,7 @@ async def node(bed: Bed, built: Images) -> KubeletNode:
 
 
 def pod(node: KubeletNode, service: str, image: str) -> Object:
-    """As our manifests: nothing granted; who works on files of the node is root, the others must not be."""
+    """As our manifests: no capabilities; only images that write files of the node run as root."""
     asked = SERVICES[service] | {"absent": [*SERVICES[service]["absent"], *NOWHERE]}
     whole = {"runAsUser": 0} if service in ROOT_SERVICES else non_root_security(VERSION)
     return {
@@ -132,7 +132,7 @@ def pod(node: KubeletNode, service: str, image: str) -> Object:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def reports(bed: Bed, node: KubeletNode, built: Images) -> dict[str, Any]:
-    """What a look around inside each container found."""
+    """The results of the inspection inside each container."""
     await bed.create_pods([pod(node, service, built.references[service]) for service in SERVICES])
     return {service: await report(bed, service) for service in SERVICES}
 

@@ -376,7 +376,7 @@ def kernel_settings() -> list[str]:
 
 
 def traces(folder: Path) -> set[str]:
-    """Return what this machine knows of a bed's nodes."""
+    """Return the traces of a bed's nodes on this machine."""
     prefix = cgroups.prefix_of(folder)
     found = {str(path) for path in cgroups.ROOT.glob(f"*/{prefix}*")}
     found |= devices()

@@ -66,10 +66,10 @@ async def bind(bed: Bed, spec: ExtenderSpec) -> str:
 
 
 async def until_refused(bed: Bed, spec: ExtenderSpec, says: str) -> None:
-    async def told() -> bool:
+    async def reported() -> bool:
         return says in await bind(bed, spec)
 
-    await until(told, f"a bind to be refused: {says}")
+    await until(reported, f"a bind to be refused: {says}")
 
 
 async def lease(bed: Bed, name: str) -> dict[str, object] | None:

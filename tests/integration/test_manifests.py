@@ -48,7 +48,7 @@ async def apply(bed: Bed, objects: list[Object], *flags: str) -> str:
 
 
 async def with_namespaces(bed: Bed, name: str) -> list[Object]:
-    """All objects of a stack; its namespaces are made, for what lies in one cannot be tried without it."""
+    """All objects of a stack; its namespaces are created, because a dry run of other objects needs them."""
     objects = rendered(name)
     for each in objects:
         if each["kind"] == "Namespace":

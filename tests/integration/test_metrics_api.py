@@ -48,7 +48,7 @@ async def pod(scene: AutoscaledCluster, api: MetricsApi) -> str:
     # One pod is enough here.
     await scene.bed.kubectl("delete", "hpa", "gpu-hpa")
     await scene.load(name, 23)
-    await told(scene, PODS, {name: "23"})
+    await reported(scene, PODS, {name: "23"})
     return name
 
 
@@ -60,10 +60,10 @@ def numbers(document: Object) -> dict[str, str]:
     return {each["describedObject"]["name"]: each["value"] for each in document["items"]}
 
 
-async def told(
+async def reported(
     scene: AutoscaledCluster, path: str, expected: Mapping[str, str], timeout_s: float = 15
 ) -> None:
-    """Wait until the API server tells exactly these values."""
+    """Wait until the API server returns exactly these values."""
     seen: dict[str, str] = {}
 
     async def there() -> bool:
@@ -85,7 +85,7 @@ async def refused(scene: AutoscaledCluster, path: str, **params: str) -> ApiErro
 
 
 async def unavailable(scene: AutoscaledCluster) -> None:
-    """Wait until what was read before is used no more, and there is nothing else."""
+    """Wait until the cached values have expired, and there are no others."""
 
     async def away() -> bool:
         try:
@@ -155,9 +155,9 @@ async def test_the_pods_numbers_to_the_unit(scene: AutoscaledCluster, pod: str) 
 
 async def test_nodes_and_namespaces(scene: AutoscaledCluster, pod: str) -> None:
     assert pod
-    await told(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
-    await told(scene, f"{NEW}/nodes/gpu/{SM}", {"gpu": "23"})
-    await told(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
+    await reported(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
+    await reported(scene, f"{NEW}/nodes/gpu/{SM}", {"gpu": "23"})
+    await reported(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
 
 
 async def test_labels_choose_pods_and_series(scene: AutoscaledCluster, pod: str) -> None:
@@ -210,7 +210,7 @@ async def test_while_no_exporter_answers_it_is_unavailable(scene: AutoscaledClus
     await unavailable(scene)
     assert "no exporter responds" in str(await refused(scene, PODS))
     await scene.process.start()
-    await told(scene, PODS, {pod: "23"})
+    await reported(scene, PODS, {pod: "23"})
 
 
 async def test_it_comes_back_after_a_crash_and_after_the_api_servers(
@@ -220,10 +220,10 @@ async def test_it_comes_back_after_a_crash_and_after_the_api_servers(
     await api.process.wait()
     await api.process.start()
     await until_available(scene.bed, "v1beta2.custom.metrics.k8s.io", 60)
-    await told(scene, PODS, {pod: "23"})
+    await reported(scene, PODS, {pod: "23"})
     await scene.bed.kill("kube-apiserver")
     await scene.bed.start("kube-apiserver")
-    await told(scene, PODS, {pod: "23"}, 60)
+    await reported(scene, PODS, {pod: "23"}, 60)
 
 
 async def test_a_renewed_certificate_is_served(scene: AutoscaledCluster, api: MetricsApi) -> None:
@@ -259,12 +259,12 @@ async def test_prometheus_has_the_same_values(scene: AutoscaledCluster, api: Met
     await api.process.stop()
     argv = [*api.process.command.argv, "--source=prometheus", f"--prometheus-url={prometheus.url}"]
     await scene.bed.spawn("metrics-api-prometheus", argv, ready=f"{api.ops_url}/readyz")
-    await told(scene, PODS, {pod: "23"}, 60)
-    await told(
+    await reported(scene, PODS, {pod: "23"}, 60)
+    await reported(
         scene, f"{NEW}/namespaces/default/pods/{pod}/{RATIO}", {pod: f"{round(1000 * USED_MIB / TOTAL_MIB)}m"}
     )
-    await told(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
-    await told(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
+    await reported(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
+    await reported(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
     chosen = await scene.bed.api.get(PODS, metricLabelSelector="ContainerName=bert-container,UUID")
     assert numbers(chosen) == {pod: "23"}
     await prometheus.process.stop()

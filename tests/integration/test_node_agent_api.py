@@ -189,11 +189,11 @@ async def test_without_permission_for_configmaps_all_else_works(bed: Bed) -> Non
         made.publisher.set_unhealthy("0")
         made.publisher.record_event(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = await bed.api.items("/api/v1/namespaces/default/events")
             return any(event["reason"] == EVENT_CARDS_CHANGED for event in events)
 
-        await until(told, "the event")
+        await until(reported, "the event")
         name = "gpushare_device_plugin_reduced_mode"
         assert made.metrics.registry.get_sample_value(name, {"right": "configmaps"}) == 1
 

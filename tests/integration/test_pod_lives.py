@@ -44,11 +44,11 @@ async def until_placed(bed: Bed, *names: str, timeout_s: float = 30) -> None:
 
 
 async def until_event(bed: Bed, name: str, says: Callable[[str], bool]) -> None:
-    async def told() -> bool:
+    async def reported() -> bool:
         events = await bed.api.items("/api/v1/namespaces/default/events")
         return any(e["involvedObject"].get("name") == name and says(e["message"]) for e in events)
 
-    await until(told, f"an event of pod {name}", 30)
+    await until(reported, f"an event of pod {name}", 30)
 
 
 async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_once() -> None:
@@ -151,9 +151,9 @@ async def test_a_pod_larger_than_any_gpu_evicts_no_pod() -> None:
 
 @VERSIONS
 async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(version: str) -> None:
-    """Totals are enough, no card is: schedulers see no victims to take and never ask the extender.
+    """The total is enough but no GPU is: schedulers find no victims and never call the extender.
 
-    The pod waits, and says why by card; nothing is evicted and nothing is over-committed.
+    The pod waits with a reason per GPU; nothing is evicted and nothing is over-committed.
     """
     async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed:
         for name, units in (("a", 8), ("b", 8)):

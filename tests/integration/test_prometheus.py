@@ -43,13 +43,13 @@ async def records(prometheus: Prometheus, record: str, expected: Mapping[Any, fl
     """Wait until the rule has recorded exactly that."""
     seen: dict[Any, float] = {}
 
-    async def told() -> bool:
+    async def reported() -> bool:
         seen.clear()
         seen.update(await prometheus.values(record, *by))
         return seen == pytest.approx(expected)
 
     try:
-        await until(told, record, 30, 0.2)
+        await until(reported, record, 30, 0.2)
     except TestbedError:
         assert seen == pytest.approx(expected)
         raise

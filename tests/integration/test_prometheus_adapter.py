@@ -45,14 +45,14 @@ async def shows(scene: ScrapedCluster, path: str, expected: dict[str, float]) ->
     """Wait until the API gives these values by the name of the object."""
     seen: dict[str, float] = {}
 
-    async def told() -> bool:
+    async def reported() -> bool:
         found = await scene.bed.api.items(f"{API}/{path}")
         seen.clear()
         seen.update({each["describedObject"]["name"]: number(each["value"]) for each in found})
         return seen == pytest.approx(expected, abs=0.001)
 
     try:
-        await until(told, path, 30, 0.2)
+        await until(reported, path, 30, 0.2)
     except TestbedError:
         assert seen == expected
         raise

@@ -54,7 +54,7 @@ def merged(beds: dict[str, Bed], file: Path) -> Path:
 
 @dataclass
 class Clusters:
-    """Two control planes, the second without nodes. Nothing but its context tells a stack which is its."""
+    """Two control planes, the second without nodes. Only the context of a stack selects its cluster."""
 
     beds: dict[str, Bed]
     kubeconfig: Path
@@ -66,7 +66,7 @@ class Clusters:
 
 @dataclass
 class Deployed:
-    """The stack of the first cluster as it came to be, and what the cluster held between the steps."""
+    """The stack of the first cluster after each step, and the objects of the cluster between the steps."""
 
     stack: Stack
     config: dict[str, Any]

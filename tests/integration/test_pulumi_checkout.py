@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"),
 
 
 async def check_out(folder: Path) -> Path:
-    """Copy what is or would be in the repository, and nothing that was made in the working tree."""
+    """Copy the files that are or would be in the repository, without those created in the working tree."""
     listed = await run_text(["git", "ls-files", "-z", "-co", "--exclude-standard"], 30, cwd=ROOT)
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file() or (ROOT / name).is_symlink():

@@ -41,7 +41,7 @@ REFUSED = "--kubernetes-version=1.24"
 
 @dataclass(frozen=True)
 class Run:
-    """How a command ended, and what it wrote."""
+    """Exit code and output of a command."""
 
     code: int
     output: str

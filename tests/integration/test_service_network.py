@@ -105,7 +105,7 @@ async def answer(bed: Bed, client: str, url: str) -> str:
 
 
 async def in_cluster(bed: Bed, name: str, *arguments: str) -> str:
-    """Run kubectl in a pod, with nothing but what every pod is given."""
+    """Run kubectl in a pod, with the service account only."""
     return await bed.kubectl("exec", name, "--", f"{TOOLS}/kubectl", "--cache-dir=/tmp", *arguments)
 
 
@@ -115,8 +115,8 @@ WHO = ("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
 @pytest.mark.parametrize("client", ["client-a", "client-b", "host-client-a", "host-client-b"])
 async def test_a_pod_reaches_the_api_server_as_its_service_account(bed: Bed, client: str) -> None:
     assert await in_cluster(bed, client, *WHO) == "system:serviceaccount:default:default"
-    told = await bed.kubectl("exec", client, "--", "sh", "-c", "echo $KUBERNETES_SERVICE_HOST")
-    assert told.strip() == (await bed.api.get(f"{SERVICES}/kubernetes"))["spec"]["clusterIP"]
+    reported = await bed.kubectl("exec", client, "--", "sh", "-c", "echo $KUBERNETES_SERVICE_HOST")
+    assert reported.strip() == (await bed.api.get(f"{SERVICES}/kubernetes"))["spec"]["clusterIP"]
 
 
 async def test_a_pod_may_do_what_its_service_account_may_and_no_more(bed: Bed) -> None:

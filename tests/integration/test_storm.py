@@ -101,7 +101,7 @@ async def at_rest(ring: Arena) -> list[Object]:
 
 
 async def why_pending(ring: Arena) -> str:
-    """What the scheduler last said of pods that wait, and the cards that have most left."""
+    """The last messages of the scheduler about pending pods, and the GPUs with most free units."""
     pods = await ring.pods()
     waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
     said: dict[str, str] = {}
@@ -193,7 +193,7 @@ async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_over
 async def _arena_behind_proxy(
     first: ExtenderSpec, second: ExtenderSpec
 ) -> AsyncIterator[tuple[Arena, asyncio.Event]]:
-    """The first extender reaches the API through a proxy that tells when a bind POST is under way."""
+    """The first extender reaches the API through a proxy that reports bind POSTs in progress."""
     posting = asyncio.Event()
     scheduler = SchedulerSpec(extenders=[component_config(first.url)])
     async with Testbed(scheduler=scheduler) as bed:

@@ -242,10 +242,10 @@ async def test_every_write_of_a_pod_is_in_the_history_with_request_and_answer(sh
     await shared_bed.create_pods([gpu_pod("told", 1)])
     await until_phase(shared_bed, "told", "Running")
     events = [each for each in audit.read(shared_bed.audit_log) if each["objectRef"].get("name") == "told"]
-    told = {(each["verb"], each["objectRef"].get("subresource", "")): each for each in events}
-    assert told["create", ""]["responseObject"]["metadata"]["resourceVersion"]
-    assert told["create", "binding"]["requestObject"]["target"]["name"] == NODE
-    assert told["patch", "status"]["responseObject"]["status"]
+    reported = {(each["verb"], each["objectRef"].get("subresource", "")): each for each in events}
+    assert reported["create", ""]["responseObject"]["metadata"]["resourceVersion"]
+    assert reported["create", "binding"]["requestObject"]["target"]["name"] == NODE
+    assert reported["patch", "status"]["responseObject"]["status"]
     await shared_bed.api.delete(f"{PODS}/told")
 
 

@@ -81,41 +81,41 @@ async def label(node: CardNode, value: str) -> None:
 
 
 async def node_mode(node: CardNode, verb: str) -> str:
-    """What ``gpushare node-mode`` says on the node."""
+    """The output of ``gpushare node-mode`` on the node."""
     gpushare = str(Path(sys.executable).with_name("gpushare"))
     return await node.kubelet.run_text([gpushare, "node-mode", verb])
 
 
 async def cards(node: CardNode) -> list[tuple[bool, list[str]]]:
-    """Of each card that the node tells, whether it takes pods, and the pods that have it as a whole GPU."""
+    """For each GPU in the node annotation: whether it is schedulable, and its whole-GPU pods."""
     annotations = (await node_object(node))["metadata"]["annotations"]
-    told = json.loads(annotations.get(contract.ANN_CARDS, "[]"))
-    return [(each["healthy"], each["whole_gpu_pods"]) for each in told]
+    reported = json.loads(annotations.get(contract.ANN_CARDS, "[]"))
+    return [(each["healthy"], each["whole_gpu_pods"]) for each in reported]
 
 
 async def until_in_use(node: GpuNode, index: int) -> None:
-    async def told() -> bool:
+    async def reported() -> bool:
         found = await cards(node)
         return found[index : index + 1] == [(False, [f"default/{APP}-0"])]
 
-    await until(told, f"card {index} to be in use as a whole GPU", 30)
+    await until(reported, f"card {index} to be in use as a whole GPU", 30)
     assert (await cards(node))[1 - index] == (True, [])
 
 
 async def until_none_in_use(node: GpuNode) -> None:
-    async def told() -> bool:
+    async def reported() -> bool:
         return await cards(node) == 2 * [(True, [])]
 
-    await until(told, "both cards to take pods", 60)
+    await until(reported, "both cards to take pods", 60)
 
 
 async def until_told(node: GpuNode, *lines: str) -> None:
-    """Wait until ``/readyz`` says that all is well, and these lines."""
+    """Wait until ``/readyz`` is ready with these lines."""
 
-    async def told() -> bool:
+    async def reported() -> bool:
         return await read_text(f"{node.ops_url}/readyz") == "\n".join(["ok", *lines])
 
-    await until(told, f"the agent to be ready and to tell {lines}", 30)
+    await until(reported, f"the agent to be ready and to tell {lines}", 30)
 
 
 async def used(gpus: GpuBed, node: CardNode) -> list[int]:
@@ -125,14 +125,14 @@ async def used(gpus: GpuBed, node: CardNode) -> list[int]:
 
 
 async def until_used(gpus: GpuBed, node: CardNode, *units: int) -> None:
-    async def told() -> bool:
+    async def reported() -> bool:
         return await used(gpus, node) == list(units)
 
-    await until(told, f"{units} units in use", 30)
+    await until(reported, f"{units} units in use", 30)
 
 
 def whole_card_of(node: CardNode) -> int:
-    """The card that the kubelet has given to the app, by its own record."""
+    """The GPU that the kubelet has allocated to the app, by its checkpoint."""
     checkpoint = f"{contract.DEVICE_PLUGIN_FOLDER}/{contract.KUBELET_CHECKPOINT}"
     entries = json.loads(node.kubelet.path(checkpoint).read_text())["Data"]["PodDeviceEntries"]
     given = [each["DeviceIDs"] for each in entries if each["ResourceName"] == contract.RESOURCE_WHOLE_GPU]

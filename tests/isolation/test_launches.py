@@ -30,7 +30,7 @@ while True:
 """
 
 
-def told(container: Container, code: str) -> list[Any]:
+def reported(container: Container, code: str) -> list[Any]:
     return [json.loads(line) for line in container.python(code).stdout.splitlines()]
 
 
@@ -76,7 +76,7 @@ for kind in ("", "_ptsz"):
     say(getattr(cuda, "cuLaunchKernelEx" + kind)(c.byref(Config(*shape, 0, None, None, 0)), at, None, None))
     say(getattr(cuda, "cuGraphLaunch" + kind)(at, None))
 """
-    assert told(launcher, code) == [[0]] * 8
+    assert reported(launcher, code) == [[0]] * 8
     assert spent(launcher) == 2 * (3 * 2 * 3 * 32 * 2 * 2 + 2**20)
     assert sum(launcher.stub.busy_ns(0).values()) == 8000
 
@@ -90,7 +90,7 @@ for name in ("cuLaunchKernel", "cuLaunchKernelEx", "cuGraphLaunch", "cuLaunchCoo
         cuda.cuGetProcAddress(name.encode(), c.byref(at), 12000, c.c_uint64(flags))
         say(at.value == c.cast(getattr(cuda, name + kind), c.c_void_p).value)
 """
-    assert told(launcher, code) == [[True]] * 8
+    assert reported(launcher, code) == [[True]] * 8
 
 
 @pytest.mark.parametrize("era", [418, 580])
@@ -105,7 +105,7 @@ def test_a_driver_shows_the_launches_that_it_has(make: Make, era: int) -> None:
 
 def test_memory_is_limited_with_launches_too(launcher: Container) -> None:
     limited(launcher)
-    assert told(launcher, "context(); say(alloc(4302)[0], alloc(4301)[0])") == [[2, 0]]
+    assert reported(launcher, "context(); say(alloc(4302)[0], alloc(4301)[0])") == [[2, 0]]
 
 
 def test_two_containers_get_their_compute_shares(make_two: tuple[Container, Container]) -> None:
@@ -146,7 +146,7 @@ import time
 context(); launch(1); begin = time.monotonic()
 say([launch(1000) for i in range(120)] == [0] * 120, time.monotonic() - begin > 0.9)
 """
-    assert told(launcher, code) == [[True, True]]
+    assert reported(launcher, code) == [[True, True]]
     assert launcher.seen().cards[0].rate == 3200
     assert sum(launcher.stub.busy_ns(0).values()) == 120 * 1000 + 1
 
@@ -158,12 +158,12 @@ def test_a_lower_rate_applies_at_once(launcher: Container) -> None:
     launcher.python("context(); launch(1); launch(1)")
     rate(launcher, 3200)
     code = "import time; context(); begin = time.monotonic(); [launch(1) for i in range(120)]"
-    assert told(launcher, f"{code}; say(time.monotonic() - begin > 0.9)") == [[True]]
+    assert reported(launcher, f"{code}; say(time.monotonic() - begin > 0.9)") == [[True]]
 
 
 def test_before_the_first_sample_nothing_waits(launcher: Container) -> None:
     limited(launcher)
-    assert told(launcher, "context(); say(max(launch(1) for i in range(10000)))") == [[0]]
+    assert reported(launcher, "context(); say(max(launch(1) for i in range(10000)))") == [[0]]
     assert spent(launcher) == 320_000
 
 
@@ -171,7 +171,7 @@ def test_before_the_first_sample_nothing_waits(launcher: Container) -> None:
 def test_a_container_with_a_full_compute_share_is_not_limited(launcher: Container, percent: int) -> None:
     limited(launcher, percent)
     rate(launcher, 1)
-    assert told(launcher, "context(); say(max(launch(1) for i in range(10000)))") == [[0]]
+    assert reported(launcher, "context(); say(max(launch(1) for i in range(10000)))") == [[0]]
     assert spent(launcher) == 0
 
 
@@ -186,7 +186,7 @@ def test_a_process_killed_while_it_waits_blocks_no_other(launcher: Container) ->
             waiting.stdout.readline()
             os.kill(waiting.pid, signal.SIGKILL)
             assert waiting.wait() == -signal.SIGKILL
-    assert told(launcher, "context(); say([launch(1) for i in range(20)])") == [[[0] * 20]]
+    assert reported(launcher, "context(); say([launch(1) for i in range(20)])") == [[[0] * 20]]
 
 
 def test_threads_and_children_share_one_bucket(launcher: Container) -> None:
@@ -209,7 +209,7 @@ threads = [threading.Thread(target=work) for _ in range(8)]
 [t.start() for t in threads]; [t.join() for t in threads]
 say(os.waitpid(pid, 0)[1], time.monotonic() - begin > 0.25)
 """
-    assert told(launcher, code) == [[0, True]]
+    assert reported(launcher, code) == [[0, True]]
     assert spent(launcher) == 1000 * 32
 
 
@@ -244,5 +244,5 @@ def test_a_program_without_a_limit_calls_the_driver_directly(make: Make) -> None
     container = make()
     limited(container)
     rate(container, 1)
-    assert told(container, "context(); say(max(launch(1) for i in range(100)))") == [[0]]
+    assert reported(container, "context(); say(max(launch(1) for i in range(100)))") == [[0]]
     assert spent(container) == 0

@@ -7,7 +7,7 @@ from tests.isolation.conftest import Make
 pytestmark = needs_compiler
 
 
-def told(container: Container, code: str) -> list[Any]:
+def reported(container: Container, code: str) -> list[Any]:
     return [json.loads(line) for line in container.python(code).stdout.splitlines()]
 
 
@@ -15,13 +15,13 @@ def test_a_request_beyond_the_limit_fails_with_code_2(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = "context(); say(alloc(4301)[0], left()); say(alloc(1)[0])"
-    assert told(container, code) == [[0, [0, 0, 4301]], [2]]
+    assert reported(container, code) == [[0, [0, 0, 4301]], [2]]
 
 
 def test_six_gib_do_not_fit_into_four(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
-    assert told(container, "context(); say(alloc(6144)[0], left())") == [[2, [0, 4301, 4301]]]
+    assert reported(container, "context(); say(alloc(6144)[0], left())") == [[2, [0, 4301, 4301]]]
     assert container.seen().cards[0].refusals == 1
     assert container.stub.peak(0) == 0
 
@@ -30,7 +30,7 @@ def test_the_gpu_is_as_large_as_the_limit(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = "n = c.c_size_t(); say(cuda.cuDeviceTotalMem_v2(c.byref(n), 0), n.value)"
-    assert told(container, code) == [[0, 4509925376]]
+    assert reported(container, code) == [[0, 4509925376]]
 
 
 def test_contexts_of_all_processes_count(make: Make) -> None:
@@ -40,15 +40,15 @@ def test_contexts_of_all_processes_count(make: Make) -> None:
         assert app.stdout is not None
         assert json.loads(app.stdout.readline()) == [0]
         assert container.seen().cards[0].used == 3193 * MIB
-        assert told(container, "context(); say(alloc(1024)[0])") == [[2]]
-        assert told(container, "context(); say(alloc(900)[0])") == [[0]]
+        assert reported(container, "context(); say(alloc(1024)[0])") == [[2]]
+        assert reported(container, "context(); say(alloc(900)[0])") == [[0]]
         app.communicate("")
 
 
 def test_a_context_that_does_not_fit_is_refused(make: Make) -> None:
     container = make(context_mib=121)
     container.limit(share(1, 1000, context_mib=121))
-    assert told(container, "say(context())") == [[2]]
+    assert reported(container, "say(context())") == [[2]]
 
 
 def test_the_primary_context_counts_once(make: Make) -> None:
@@ -56,7 +56,7 @@ def test_the_primary_context_counts_once(make: Make) -> None:
     container.limit(share(4, 15, context_mib=121))
     code = "context(); context(); say(left()); cuda.cuDevicePrimaryCtxRelease_v2(0); say(left())"
     code += "; cuda.cuDevicePrimaryCtxRelease_v2(0); say(left()[0])"
-    assert told(container, code) == [[[0, 4180, 4301]], [[0, 4180, 4301]], [201]]
+    assert reported(container, code) == [[[0, 4180, 4301]], [[0, 4180, 4301]], [201]]
     assert container.seen().cards[0].used == 0
 
 
@@ -64,7 +64,7 @@ def test_freed_memory_can_be_allocated_again(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = "context()\nfor i in range(50):\n v, at = alloc(3000); say(v, free(at), left())"
-    assert told(container, code) == [[0, 0, [0, 4301, 4301]]] * 50
+    assert reported(container, code) == [[0, 0, [0, 4301, 4301]]] * 50
 
 
 def test_a_second_free_releases_nothing(make: Make) -> None:
@@ -72,20 +72,20 @@ def test_a_second_free_releases_nothing(make: Make) -> None:
     container.limit(share(4, 15))
     code = "context(); v, a = alloc(1000); w, b = alloc(1000); say(free(a), free(a) != 0, left()[1])"
     code += "; say(free(c.c_uint64(12345)) != 0, left()[1])"
-    assert told(container, code) == [[0, True, 3301], [True, 3301]]
+    assert reported(container, code) == [[0, True, 3301], [True, 3301]]
 
 
 def test_memory_of_a_request_that_the_driver_refuses_is_not_counted(make: Make) -> None:
     container = make(total_mib=1000)
     container.limit(share(4, 15))
-    assert told(container, "context(); say(alloc(2000)[0], alloc(0)[0])") == [[2, 1]]
+    assert reported(container, "context(); say(alloc(2000)[0], alloc(0)[0])") == [[2, 1]]
     assert container.seen().cards[0].used == 0
 
 
 def test_without_a_context_the_driver_returns_its_error(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
-    assert told(container, "say(alloc(1)[0])") == [[201]]
+    assert reported(container, "say(alloc(1)[0])") == [[201]]
 
 
 def test_managed_memory_and_rows_count(make: Make) -> None:
@@ -99,7 +99,7 @@ say(cuda.cuMemAllocPitch_v2(c.byref(at), c.byref(pitch), c.c_size_t(1), c.c_size
 say(cuda.cuMemAllocManaged(c.byref(at), c.c_size_t(4000 * MIB), 1))
 say(cuda.cuMemAllocPitch_v2(c.byref(at), c.byref(pitch), c.c_size_t(2**63), c.c_size_t(2**63), 4))
 """
-    assert told(container, code) == [[0, 3301], [0, 3300], [2], [2]]
+    assert reported(container, code) == [[0, 3301], [0, 3300], [2], [2]]
 
 
 def test_arrays_count_until_they_are_freed(make: Make) -> None:
@@ -113,7 +113,7 @@ say(cuda.cuArray3DCreate_v2(c.byref(at), c.byref(Shape(1024, 1024, 100, 32, 4, 0
 say(cuda.cuArrayDestroy(at), left()[1])
 say(cuda.cuArray3DCreate_v2(c.byref(at), c.byref(Shape(1024, 1024, 1000, 32, 4, 0))), left()[1])
 """
-    assert told(container, code) == [[0, 2701], [0, 4301], [2, 4301]]
+    assert reported(container, code) == [[0, 2701], [0, 4301], [2, 4301]]
 
 
 def test_all_levels_of_a_mipmap_count(make: Make) -> None:
@@ -126,7 +126,7 @@ at = c.c_void_p()
 say(cuda.cuMipmappedArrayCreate(c.byref(at), c.byref(Shape(1024, 1024, 64, 32, 4, 1)), 2), left()[1])
 say(cuda.cuMipmappedArrayDestroy(at), left()[1])
 """
-    assert told(container, code) == [[0, 4301 - 1024 - 256], [0, 4301]]
+    assert reported(container, code) == [[0, 4301 - 1024 - 256], [0, 4301]]
     assert container.stub.peak(0) == (1024 + 256) * MIB
 
 
@@ -148,4 +148,4 @@ own = c.c_void_p()
 cuda.cuCtxCreate_v2(c.byref(own), 0, 0); say(alloc(4000)[0]); say(cuda.cuCtxDestroy_v2(own))
 context(); say(alloc(4180)[0])
 """
-    assert told(container, code) == [[0, 0]] * 5 + [[0], [0], [0]]
+    assert reported(container, code) == [[0, 0]] * 5 + [[0], [0], [0]]

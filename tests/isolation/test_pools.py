@@ -1,5 +1,5 @@
 from tests.fixtures.isolation import Container, needs_compiler
-from tests.isolation.test_memory import told
+from tests.isolation.test_memory import reported
 
 pytestmark = needs_compiler
 
@@ -34,27 +34,27 @@ def room(): return left()[1]
 
 def test_a_pool_is_charged_for_its_reserved_memory(container: Container) -> None:
     code = f"{POOLS}v, at = take(100); say(v, room()); say(give(at), room())"
-    assert told(container, code) == [[0, 4301 - 128], [0, 4301 - 128]]
+    assert reported(container, code) == [[0, 4301 - 128], [0, 4301 - 128]]
 
 
 def test_unused_memory_of_a_pool_is_released_before_a_request_fails(container: Container) -> None:
     code = f"{POOLS}v, at = take(4000); give(at); say(alloc(4200)[0], room())"
-    assert told(container, code) == [[0, 101]]
+    assert reported(container, code) == [[0, 101]]
 
 
 def test_a_pool_reuses_its_reserved_memory(container: Container) -> None:
     code = f"{POOLS}\nfor i in range(20):\n v, at = take(4000); say(v, give(at))"
-    assert told(container, code) == [[0, 0]] * 20
+    assert reported(container, code) == [[0, 0]] * 20
 
 
 def test_a_pool_beyond_the_limit_is_refused(container: Container) -> None:
     code = f"{POOLS}say(take(4302)[0], take(6000)[0], room()); say(take(4000)[0], take(400)[0])"
-    assert told(container, code) == [[2, 2, 4301], [0, 2]]
+    assert reported(container, code) == [[2, 2, 4301], [0, 2]]
 
 
 def test_the_blocks_of_a_pool_must_fit_too(container: Container) -> None:
     code = f"{POOLS}v, at = alloc(4290); say(take(1)[0], room()); free(at); say(take(1)[0], room())"
-    assert told(container, code) == [[2, 11], [0, 4301 - 32]]
+    assert reported(container, code) == [[2, 11], [0, 4301 - 32]]
 
 
 def test_pools_of_one_s_own_count_and_end(container: Container) -> None:
@@ -67,7 +67,7 @@ say(v, room()); say(take(4000, p)[0])
 say(give(at), cuda.cuMemPoolDestroy(p), room())
 """
     )
-    assert told(container, code) == [[0, 4301 - 1024], [2], [0, 0, 4301]]
+    assert reported(container, code) == [[0, 4301 - 1024], [2], [0, 0, 4301]]
 
 
 def test_trimming_a_pool_shows(container: Container) -> None:
@@ -79,16 +79,16 @@ v, at = take(1000, p); give(at)
 say(room(), cuda.cuMemPoolTrimTo(p, c.c_size_t(0)), room())
 """
     )
-    assert told(container, code) == [[4301 - 1024, 0, 4301]]
+    assert reported(container, code) == [[4301 - 1024, 0, 4301]]
 
 
 def test_memory_of_either_kind_may_be_freed_either_way(container: Container) -> None:
     code = f"{POOLS}v, a = take(64); w, b = alloc(1000); say(free(a), give(b), room())"
-    assert told(container, code) == [[0, 0, 4301 - 64]]
+    assert reported(container, code) == [[0, 0, 4301 - 64]]
 
 
 def test_a_graph_that_cannot_fit_is_refused(container: Container) -> None:
-    assert told(container, f"{GRAPHS}say(node(4302), room()); say(node(4301), room())") == [
+    assert reported(container, f"{GRAPHS}say(node(4302), room()); say(node(4301), room())") == [
         [2, 4301],
         [0, 4301],
     ]
@@ -98,10 +98,10 @@ def test_a_graph_that_cannot_fit_is_refused(container: Container) -> None:
 def test_memory_of_graphs_is_charged_at_the_next_check(container: Container) -> None:
     code = f"{GRAPHS}say(node(1000), run(), room()); say(alloc(3302)[0])"
     code += "; say(cuda.cuDeviceGraphMemTrim(0), room())"
-    assert told(container, code) == [[0, 0, 3301], [0], [0, 4301 - 3302]]
+    assert reported(container, code) == [[0, 0, 3301], [0], [0, 4301 - 3302]]
 
 
 def test_unused_memory_of_graphs_is_released_before_a_request_fails(container: Container) -> None:
     code = f"{GRAPHS}say(node(4000), run(), room(), alloc(4000)[0], room())"
-    assert told(container, code) == [[0, 0, 301, 0, 301]]
+    assert reported(container, code) == [[0, 0, 301, 0, 301]]
     assert container.stub.peak(0) == 4000 << 20

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fixtures.isolation import Container, needs_compiler, share
-from tests.isolation.test_memory import told
+from tests.isolation.test_memory import reported
 
 pytestmark = needs_compiler
 
@@ -35,7 +35,7 @@ def file_of(process, number): return os.open(f"/proc/{process}/fd/{number}", os.
 
 def test_physical_memory_is_limited(container: Container) -> None:
     code = f"{VMM}say(create(4302)[0], create(4301)[0], create(1)[0], room())"
-    assert told(container, code) == [[2, 0, 2, 0]]
+    assert reported(container, code) == [[2, 0, 2, 0]]
 
 
 def test_a_released_handle_is_charged_while_it_is_mapped(container: Container) -> None:
@@ -47,7 +47,7 @@ say(map_at(0x10000000, 1000, h), cuda.cuMemRelease(h), room())
 say(unmap(0x10000000, 1000), room())
 """
     )
-    assert told(container, code) == [[0, 0, 3301], [0, 4301]]
+    assert reported(container, code) == [[0, 0, 3301], [0, 4301]]
 
 
 def test_unmapped_memory_is_charged_while_it_has_a_handle(container: Container) -> None:
@@ -59,7 +59,7 @@ say(map_at(0x10000000, 1000, h), unmap(0x10000000, 1000), room())
 say(cuda.cuMemRelease(h), room())
 """
     )
-    assert told(container, code) == [[0, 0, 3301], [0, 4301]]
+    assert reported(container, code) == [[0, 0, 3301], [0, 4301]]
 
 
 def test_a_handle_that_was_retained_by_address_counts_too(container: Container) -> None:
@@ -74,13 +74,13 @@ say(unmap(0x10000000, 1000), room())
 say(cuda.cuMemRelease(again), room())
 """
     )
-    assert told(container, code) == [[0], [0, 3301], [0, 4301]]
+    assert reported(container, code) == [[0], [0, 3301], [0, 4301]]
 
 
 def test_a_second_release_of_a_handle_frees_nothing(container: Container) -> None:
     code = VMM + "v, h = create(1000); w, k = create(1000)\n"
     code += "say(cuda.cuMemRelease(h), cuda.cuMemRelease(h) != 0, room())"
-    assert told(container, code) == [[0, True, 3301]]
+    assert reported(container, code) == [[0, True, 3301]]
 
 
 def test_repeated_create_map_release_leaks_nothing(container: Container) -> None:
@@ -93,7 +93,7 @@ for i in range(200):
 say(room())
 """
     )
-    assert told(container, code) == [[4301]]
+    assert reported(container, code) == [[4301]]
 
 
 def test_memory_that_is_mapped_twice_is_charged_until_both_are_gone(container: Container) -> None:
@@ -106,7 +106,7 @@ say(unmap(0x10000000, 1000), room())
 say(unmap(0x90000000, 1000), room())
 """
     )
-    assert told(container, code) == [[0, 0, 0, 3301], [0, 3301], [0, 4301]]
+    assert reported(container, code) == [[0, 0, 0, 3301], [0, 3301], [0, 4301]]
 
 
 def test_one_call_may_end_several_mappings_but_no_part_of_one(container: Container) -> None:
@@ -119,7 +119,7 @@ say(unmap(0x10000000, 150) != 0, room())
 say(unmap(0x10000000, 200), room())
 """
     )
-    assert told(container, code) == [[True, 4101], [0, 4301]]
+    assert reported(container, code) == [[True, 4101], [0, 4301]]
 
 
 verbs = st.sampled_from(["create", "release", "map", "unmap", "retain", "take"])

@@ -28,61 +28,63 @@ class NaiveLedger:
 
     nodes: dict[str, Node] = field(default_factory=dict)
     unhealthy: dict[str, frozenset[int]] = field(default_factory=dict)
-    held: dict[str, NaiveReservation] = field(default_factory=dict)
+    reserved: dict[str, NaiveReservation] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
 
     def sees(self, pod: Pod) -> None:
-        """The API shows a pod with sound demand."""
+        """The API shows a pod with a valid demand."""
         assert isinstance(pod.demand, Demand)
         self.waiting.pop(pod.uid, None)
-        before = self.held.get(pod.uid)
+        before = self.reserved.get(pod.uid)
         if pod.finished:
-            self.held.pop(pod.uid, None)
+            self.reserved.pop(pod.uid, None)
         elif pod.node is None:
             if pod.nominated is not None and not pod.terminating:
                 self.waiting[pod.uid] = pod.nominated
         elif before is None or before.node != pod.node:
-            self.held[pod.uid] = NaiveReservation(
+            self.reserved[pod.uid] = NaiveReservation(
                 pod.node, pod.demand, pod.claim, settled=True, mode=pod.mode
             )
         elif not before.settled:
-            self.held[pod.uid] = replace(before, claim=pod.claim, settled=True, mode=pod.mode)
+            self.reserved[pod.uid] = replace(before, claim=pod.claim, settled=True, mode=pod.mode)
 
-    def reserves(self, uid: str, held: NaiveReservation) -> None:
+    def reserves(self, uid: str, reserved: NaiveReservation) -> None:
         """Bind has decided."""
-        self.held[uid] = held
+        self.reserved[uid] = reserved
 
-    def hears_yes(self, uid: str) -> None:
+    def bind_accepted(self, uid: str) -> None:
         """The API has accepted the bind."""
-        if uid in self.held:
-            self.held[uid] = replace(self.held[uid], settled=True)
+        if uid in self.reserved:
+            self.reserved[uid] = replace(self.reserved[uid], settled=True)
 
-    def hears_no(self, uid: str) -> None:
+    def bind_failed(self, uid: str) -> None:
         """The API has certainly not carried out the bind."""
-        if uid in self.held and not self.held[uid].settled:
-            del self.held[uid]
+        if uid in self.reserved and not self.reserved[uid].settled:
+            del self.reserved[uid]
 
     def loses(self, uid: str) -> None:
         """The pod is gone."""
-        self.held.pop(uid, None)
+        self.reserved.pop(uid, None)
         self.waiting.pop(uid, None)
 
     def lies_on(self, uid: str) -> set[int]:
         """The GPUs that a pod counts against: node annotation first, then the claim; all of them if in doubt.
 
-        A pod that asks for zero is given no card, so it counts on none.
+        A pod that requests zero units gets no GPU, so it counts on none.
         """
-        held = self.held[uid]
-        if held.demand.mem == 0:
+        reserved = self.reserved[uid]
+        if reserved.demand.mem == 0:
             return set()
-        node = self.nodes[held.node]
+        node = self.nodes[reserved.node]
         everywhere = {card.index for card in node.cards}
         if uid in node.assigned:
             said = dict(node.assigned[uid])
         else:
-            said = {index: share.mem for index, share in held.claim or ()}
-        part = held.demand.mem // held.demand.cards
-        sound = len(said) == held.demand.cards and said.keys() <= everywhere and set(said.values()) == {part}
+            said = {index: share.mem for index, share in reserved.claim or ()}
+        part = reserved.demand.mem // reserved.demand.cards
+        sound = (
+            len(said) == reserved.demand.cards and said.keys() <= everywhere and set(said.values()) == {part}
+        )
         return set(said) if sound else everywhere
 
     def free(self, name: str, index: int) -> tuple[int, int]:
@@ -91,15 +93,15 @@ class NaiveLedger:
         card = next(card for card in node.cards if card.index == index)
         mem = 0 if card.whole_gpu_pods else card.units
         core = 100 if node.mode in ("core_mem", "mps") and not card.whole_gpu_pods else 0
-        for uid, held in self.held.items():
-            if held.node == name and index in self.lies_on(uid):
-                mem -= held.demand.mem // held.demand.cards
-                core -= held.demand.core // held.demand.cards
+        for uid, reserved in self.reserved.items():
+            if reserved.node == name and index in self.lies_on(uid):
+                mem -= reserved.demand.mem // reserved.demand.cards
+                core -= reserved.demand.core // reserved.demand.cards
         return mem, core
 
     def on_card(self, name: str, index: int) -> list[NaiveReservation]:
         """The pods that count on a card of a node that is there."""
-        return [h for uid, h in self.held.items() if h.node == name and index in self.lies_on(uid)]
+        return [h for uid, h in self.reserved.items() if h.node == name and index in self.lies_on(uid)]
 
     def is_open(self, name: str, index: int) -> bool:
         """Whether a GPU takes pods: healthy, not over-committed, of one mode, below the maximum of pods.
@@ -111,6 +113,6 @@ class NaiveLedger:
         healthy = card.healthy and not card.whole_gpu_pods
         listed = index in self.unhealthy.get(name, ())
         here = self.on_card(name, index)
-        alike = {held.mode for held in here} <= {None, node.mode}
+        alike = {reserved.mode for reserved in here} <= {None, node.mode}
         more = node.pods_per_card == 0 or len(here) < node.pods_per_card
         return healthy and not listed and alike and more and min(self.free(name, index)) >= 0

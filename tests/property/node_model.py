@@ -78,7 +78,7 @@ def demands(draw: st.DrawFn) -> Demand:
 
 
 class NodeModel:
-    """One node: an agent that sees only what a real one sees, and the truth beside it."""
+    """One node: an agent with the information of a real one, and the true state beside it."""
 
     def __init__(self) -> None:
         self.cards = cards(*SIZES)

@@ -124,7 +124,7 @@ def several(
 
 @st.composite
 def ledgers(draw: st.DrawFn, nominees: int = 2) -> Ledger:
-    """A cluster in some state, sound or not."""
+    """A cluster in any state, valid or not."""
     return cluster(
         *(draw(nodes(name)) for name in NODES),
         *draw(several(lambda uid: bound_pods(uid, NODES), "p", 6)),
@@ -134,7 +134,7 @@ def ledgers(draw: st.DrawFn, nominees: int = 2) -> Ledger:
 
 @st.composite
 def pod_requests(draw: st.DrawFn) -> PodRequest:
-    """A pod that looks for a place; now and then it is one of the nominated ones."""
+    """A pod that is being placed, sometimes one of the nominated ones."""
     return PodRequest(
         draw(st.sampled_from(("seeker", "seeker", "q0"))),
         draw(small_demands()),

@@ -59,12 +59,12 @@ modes = st.sampled_from((None, *SWAPPED))
 
 
 class HonestCluster(RuleBasedStateMachine):
-    """One extender, sound users, nodes that only grow."""
+    """One extender, valid requests, nodes that only grow."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ledger = EMPTY_LEDGER
-        self.clerk = NaiveLedger()
+        self.model = NaiveLedger()
         self.events: list[Event] = []
         self.machines: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
@@ -76,11 +76,11 @@ class HonestCluster(RuleBasedStateMachine):
 
     def shows(self, seen: Pod) -> None:
         self.pods[seen.uid] = seen
-        self.clerk.sees(seen)
+        self.model.sees(seen)
         self.happens(PodSeen(seen))
 
     def shows_node(self, node: Node) -> None:
-        self.machines[node.name] = self.clerk.nodes[node.name] = node
+        self.machines[node.name] = self.model.nodes[node.name] = node
         self.happens(NodeSeen(node))
 
     def picked(self, pick: int) -> Pod:
@@ -123,13 +123,13 @@ class HonestCluster(RuleBasedStateMachine):
 
     @rule(name=names)
     def a_node_changes_its_mode(self, name: str) -> None:
-        """To one that divides as much: a node that stops dividing compute over-commits what it gave."""
+        """To one that divides as much: a node that stops dividing compute over-commits its reservations."""
         node = self.machines[name]
         self.shows_node(replace(node, mode=SWAPPED[node.mode]))
 
     @rule(name=names)
     def a_node_is_deleted(self, name: str) -> None:
-        self.clerk.nodes.pop(name, None)
+        self.model.nodes.pop(name, None)
         self.happens(NodeGone(name))
 
     @rule(name=names)
@@ -138,15 +138,15 @@ class HonestCluster(RuleBasedStateMachine):
 
     @rule(name=names, cards=some_cards)
     def cards_are_listed_as_unhealthy(self, name: str, cards: frozenset[int]) -> None:
-        self.clerk.unhealthy[name] = cards
+        self.model.unhealthy[name] = cards
         self.happens(UnhealthySeen(name, cards))
 
     @rule(name=names)
     def the_agent_tells_the_truth(self, name: str) -> None:
         said = {
-            uid: {index: share.mem for index, share in held.claim}
-            for uid, held in self.clerk.held.items()
-            if held.node == name and held.claim is not None
+            uid: {index: share.mem for index, share in reserved.claim}
+            for uid, reserved in self.model.reserved.items()
+            if reserved.node == name and reserved.claim is not None
         }
         self.shows_node(replace(self.machines[name], assigned=said))
 
@@ -163,41 +163,41 @@ class HonestCluster(RuleBasedStateMachine):
     def bind_decides(self, pick: int, name: str) -> None:
         who = self.picked(pick)
         book = self.ledger.books.get(name)
-        if who.uid in self.clerk.held or who.node is not None or book is None:
+        if who.uid in self.model.reserved or who.node is not None or book is None:
             return
         assert isinstance(who.demand, Demand)
         shares = place(book, PodRequest(who.uid, who.demand, who.priority, who.placement))
         if not isinstance(shares, Rejection):
-            mode = self.clerk.nodes[name].mode
-            self.clerk.reserves(who.uid, NaiveReservation(name, who.demand, shares, settled=False, mode=mode))
+            mode = self.model.nodes[name].mode
+            self.model.reserves(who.uid, NaiveReservation(name, who.demand, shares, settled=False, mode=mode))
             self.happens(Reserved(who, who.demand, name, shares))
 
     @precondition(some_pods)
     @rule(pick=picks)
     def the_api_says_yes(self, pick: int) -> None:
         uid = self.picked(pick).uid
-        self.clerk.hears_yes(uid)
+        self.model.bind_accepted(uid)
         self.happens(Confirmed(uid))
 
     @precondition(some_pods)
     @rule(pick=picks)
     def the_api_says_no(self, pick: int) -> None:
         uid = self.picked(pick).uid
-        self.clerk.hears_no(uid)
+        self.model.bind_failed(uid)
         self.happens(Released(uid))
 
     @precondition(some_pods)
     @rule(pick=picks, terminating=st.booleans())
     def the_watch_shows_a_bound_pod(self, pick: int, terminating: bool) -> None:  # noqa: FBT001
         who = self.picked(pick)
-        held = self.clerk.held.get(who.uid)
-        if held is not None:
+        reserved = self.model.reserved.get(who.uid)
+        if reserved is not None:
             self.shows(
                 replace(
                     who,
-                    node=held.node,
-                    claim=held.claim,
-                    mode=held.mode,
+                    node=reserved.node,
+                    claim=reserved.claim,
+                    mode=reserved.mode,
                     terminating=who.terminating or terminating,
                 )
             )
@@ -214,13 +214,13 @@ class HonestCluster(RuleBasedStateMachine):
         self, pick: int, cards: tuple[int, ...] | None, label: str, mode: Mode | None
     ) -> None:
         who = self.picked(pick)
-        held = self.clerk.held.get(who.uid)
-        if who.node is None or held is None or not held.settled:
+        reserved = self.model.reserved.get(who.uid)
+        if who.node is None or reserved is None or not reserved.settled:
             return
         assert isinstance(who.demand, Demand)
         relabelled = demand_of(who.demand.containers, label)
         wanted = relabelled if isinstance(relabelled, Demand) else who.demand
-        self.clerk.sees(replace(who, demand=wanted))
+        self.model.sees(replace(who, demand=wanted))
         edited = pod(who.uid, wanted, at=who.node, card=cards, mode=mode)
         self.happens(PodSeen(replace(edited, priority=who.priority)))
 
@@ -229,7 +229,7 @@ class HonestCluster(RuleBasedStateMachine):
     def a_pod_is_gone(self, pick: int) -> None:
         who = self.picked(pick)
         del self.pods[who.uid]
-        self.clerk.loses(who.uid)
+        self.model.loses(who.uid)
         self.happens(PodGone(who.uid))
 
     @precondition(some_pods)
@@ -244,31 +244,31 @@ class HonestCluster(RuleBasedStateMachine):
     @invariant()
     def no_card_is_promised_more_than_it_has(self) -> None:
         assert list(overcommitted(self.ledger)) == []
-        for name, node in self.clerk.nodes.items():
+        for name, node in self.model.nodes.items():
             for card in node.cards:
-                assert min(self.clerk.free(name, card.index)) >= 0
+                assert min(self.model.free(name, card.index)) >= 0
 
     @invariant()
     def no_card_mixes_modes_users_of_mps_or_more_pods_than_it_may_hold(self) -> None:
-        for name, node in self.clerk.nodes.items():
+        for name, node in self.model.nodes.items():
             for card in node.cards:
-                here = self.clerk.on_card(name, card.index)
-                assert len({held.mode for held in here}) <= 1
+                here = self.model.on_card(name, card.index)
+                assert len({reserved.mode for reserved in here}) <= 1
                 assert node.pods_per_card == 0 or len(here) <= node.pods_per_card
-                users = {c.user for held in here for c in held.demand.containers if c.mem}
-                of_mps = any(held.mode is Mode.MPS for held in here)
+                users = {c.user for reserved in here for c in reserved.demand.containers if c.mem}
+                of_mps = any(reserved.mode is Mode.MPS for reserved in here)
                 assert not of_mps or node.multi_user or len(users) <= 1
 
     @invariant()
     def the_rooms_are_what_a_recount_says(self) -> None:
         for name, book in self.ledger.books.items():
-            node = self.clerk.nodes.get(name)
+            node = self.model.nodes.get(name)
             assert book.node == node
             assert node or book.unhealthy or book.reservations or book.nominees
             assert [usage.card for usage in book.usages] == list(node.cards if node else ())
             for usage in book.usages:
-                assert tuple(usage.free) == self.clerk.free(name, usage.card.index)
-                assert usage.schedulable == self.clerk.is_open(name, usage.card.index)
+                assert tuple(usage.free) == self.model.free(name, usage.card.index)
+                assert usage.schedulable == self.model.is_open(name, usage.card.index)
 
     @invariant()
     def the_quick_answer_of_filter_is_the_thorough_one(self) -> None:
@@ -288,14 +288,14 @@ class HonestCluster(RuleBasedStateMachine):
     @invariant()
     def the_indices_agree_with_the_books(self) -> None:
         books = self.ledger.books
-        held = {uid: name for name, book in books.items() for uid in book.reservations}
+        reserved = {uid: name for name, book in books.items() for uid in book.reservations}
         waiting = {uid: name for name, book in books.items() for uid in book.nominees}
-        assert held == dict(self.ledger.home) == {uid: h.node for uid, h in self.clerk.held.items()}
-        assert waiting == dict(self.ledger.nominated) == self.clerk.waiting
-        for uid, name in held.items():
+        assert reserved == dict(self.ledger.home) == {uid: h.node for uid, h in self.model.reserved.items()}
+        assert waiting == dict(self.ledger.nominated) == self.model.waiting
+        for uid, name in reserved.items():
             found = self.ledger.reservation(uid)
             assert found == (name, books[name].reservations[uid])
-            assert found[1].settled == self.clerk.held[uid].settled
+            assert found[1].settled == self.model.reserved[uid].settled
 
     def teardown(self) -> None:
         assert apply(EMPTY_LEDGER, *self.events) == self.ledger
@@ -321,7 +321,7 @@ class HostileCluster(HonestCluster):
         self.shows(pod(self.a_new_uid(), wanted, at=name, card=cards, mode=mode))
 
     def unsettled(self) -> list[str]:
-        return sorted(uid for uid, held in self.clerk.held.items() if not held.settled)
+        return sorted(uid for uid, reserved in self.model.reserved.items() if not reserved.settled)
 
     @precondition(lambda self: self.unsettled())
     @rule(pick=picks, elsewhere=st.none() | names, cards=claims, mode=modes)
@@ -331,7 +331,7 @@ class HostileCluster(HonestCluster):
         uids = self.unsettled()
         who = self.pods[uids[pick % len(uids)]]
         assert isinstance(who.demand, Demand)
-        name = elsewhere or self.clerk.held[who.uid].node
+        name = elsewhere or self.model.reserved[who.uid].node
         seen = pod(who.uid, who.demand, at=name, card=cards, mode=mode)
         self.shows(replace(seen, priority=who.priority))
 
@@ -358,16 +358,16 @@ class HostileCluster(HonestCluster):
 
     @invariant()
     def no_card_mixes_modes_users_of_mps_or_more_pods_than_it_may_hold(self) -> None:
-        """Others do; what they have mixed is closed, as ``is_open`` of the clerk says."""
+        """Others do; GPUs that they have mixed are unschedulable, as in ``is_open`` of the model."""
 
     @invariant()
     def no_card_is_promised_more_than_it_has(self) -> None:
         """Other writers reserve here too, but an over-committed GPU is found and is unschedulable."""
         assert set(overcommitted(self.ledger)) == {
             (name, card.index)
-            for name, node in self.clerk.nodes.items()
+            for name, node in self.model.nodes.items()
             for card in node.cards
-            if min(self.clerk.free(name, card.index)) < 0
+            if min(self.model.free(name, card.index)) < 0
         }
 
 

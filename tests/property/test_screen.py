@@ -33,8 +33,8 @@ def test_filter_agrees_with_bind_on_every_node(ledger: Ledger, who: PodRequest) 
     for name in NODES:
         found = place(ledger.books[name], who)
         if isinstance(found, Rejection):
-            told = outcome.unresolvable if found.unresolvable else outcome.failed
-            assert told[name] == found.text
+            reported = outcome.unresolvable if found.unresolvable else outcome.failed
+            assert reported[name] == found.text
         assert (name in outcome.passed) == (not isinstance(found, Rejection))
     assert len(outcome.passed) + len(outcome.failed) + len(outcome.unresolvable) == len(ASKED)
 

@@ -39,7 +39,7 @@ def units_of(pod: Mapping[str, Any]) -> int:
 
 
 def cards_of(pod: Mapping[str, Any]) -> dict[int, int]:
-    """Card → units, as the pod's allocation annotation says."""
+    """GPU → units in the pod's allocation annotation."""
     text = pod["metadata"].get("annotations", {}).get("scheduler.framework.gpushare.allocation", "{}")
     cards: dict[int, int] = defaultdict(int)
     for container in json.loads(text).values():

@@ -57,7 +57,7 @@ def lends_rights(path: Path) -> bool:
 
 
 def is_compiled(path: Path) -> bool:
-    """Whether its bytecode is there, and is taken without a look at the source."""
+    """Whether its bytecode exists and is used without a check of the source."""
     compiled = Path(importlib.util.cache_from_source(str(path)))
     if not compiled.exists():
         return False

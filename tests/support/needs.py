@@ -16,7 +16,7 @@ PLAYBOOK = ROOT / "ansible" / ".venv" / "bin" / "ansible-playbook"
 
 @functools.cache
 def missing(need: str) -> str:
-    """Return what the machine lacks for this need, or nothing. Raises KeyError for an unknown need."""
+    """Return what the machine lacks for this need, or "" if nothing. Raises KeyError for an unknown need."""
     return _CHECKS[need]()
 
 

@@ -186,7 +186,7 @@ def planned(target: str) -> str:
 
 
 def test_set_up_again_in_the_activated_environment_keeps_the_users_uv(tmp_path: Path) -> None:
-    """The fake uv makes the folder that the real one makes."""
+    """The fake uv creates the directory that the real one creates."""
     for folder in (".ci", "own", "policy"):
         (tmp_path / folder).mkdir()
     shutil.copy(ROOT / ".ci" / "bootstrap", tmp_path / ".ci")

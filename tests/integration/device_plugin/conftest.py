@@ -28,7 +28,7 @@ async def link(gpus: GpuBed) -> AsyncIterator[Link]:
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def node(gpus: GpuBed, link: Link) -> GpuNode:
-    """Two T4 of 14 units; a kubelet that tells its status every second, and what it asks of plugins."""
+    """Two T4 of 14 units; a kubelet that writes its status every second."""
     config = {"nodeStatusUpdateFrequency": "1s", "logging": {"verbosity": 4}}
     spec = KubeletSpec("faulty", labels=SHARING, config=config)
     found = await add_linked_node(gpus.bed, link, spec, 2 * [card("T4")], ["--recovery-seconds=1"])

@@ -44,7 +44,7 @@ async def force_off(gpus: GpuBed, name: str) -> None:
 
 @contextmanager
 def frozen(node: GpuNode, name: str) -> Iterator[None]:
-    """A pod whose processes no signal ends, as where a driver does not come back."""
+    """A pod with processes that no signal ends, as in a hanging driver call."""
     uid = next(each.uid for each in live(node) if each.pod == f"default/{name}")
     group = next(node.kubelet.path("/sys/fs/cgroup/freezer").glob(f"kubepods/**/pod{uid}"))
     (group / "freezer.state").write_text("FROZEN")

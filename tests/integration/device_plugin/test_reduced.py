@@ -85,8 +85,8 @@ def here(node: GpuNode) -> dict[str, Any]:
     return {"nodeSelector": {"kubernetes.io/hostname": node.name}}
 
 
-def told(node: GpuNode) -> Counter[str]:
-    """What the agent's log says is missing, and how often."""
+def reported(node: GpuNode) -> Counter[str]:
+    """Missing features in the agent's log, with their counts."""
     lines = [json.loads(line) for line in node.agent.command.log.read_text().splitlines() if line[:1] == "{"]
     found: Counter[str] = Counter()
     for line in lines:
@@ -105,10 +105,10 @@ async def until_closed(node: GpuNode, *indices: int) -> None:
 
 async def test_each_missing_feature_is_one_line_and_one_metric(reduced: GpuNode) -> None:
     async def known() -> bool:
-        return told(reduced).keys() == MISSING
+        return reported(reduced).keys() == MISSING
 
     await until(known, "the agent to miss its rights")
-    assert set(told(reduced).values()) == {1}
+    assert set(reported(reduced).values()) == {1}
     for right in MISSING:
         assert await metric(reduced, "gpushare_device_plugin_reduced_mode", right=right) == 1
     assert await metric(reduced, "gpushare_device_plugin_reduced_mode") == len(MISSING)
@@ -156,6 +156,6 @@ async def test_a_failed_gpu_is_reported_by_annotation_and_event_of_the_node(
     with pytest.raises(ApiError):
         await bed.api.get(f"/api/v1/namespaces/kube-system/configmaps/{contract.UNHEALTHY_PREFIX}reduced")
     assert await read_text(f"{reduced.ops_url}/readyz") == "ok"
-    assert told(reduced)["configmaps"] == 1
-    assert told(reduced).keys() == MISSING | {"configmaps"}
+    assert reported(reduced)["configmaps"] == 1
+    assert reported(reduced).keys() == MISSING | {"configmaps"}
     assert await metric(reduced, "gpushare_device_plugin_reduced_mode", right="configmaps") == 1

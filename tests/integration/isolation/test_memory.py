@@ -131,7 +131,7 @@ def real_place(node: GpuNode, found: Object) -> Path:
 
 
 def seen(node: GpuNode, found: Object) -> region.CardUse:
-    """What the container's region says of its card."""
+    """The usage of the GPU in the container's region."""
     return region_of(node, found).cards[0]
 
 
@@ -332,8 +332,8 @@ async def test_programs_that_cannot_have_the_library_run_without_it(
     await load(node, tmp_path, STRANGE_IMAGE, programs)
     await start(bed, "strange", cuda(image=STRANGE_IMAGE))
     assert await inside(bed, "strange", "held_musl") == "free\n0\n"
-    told, *answers = (await inside(bed, "strange", "held_i386")).splitlines()
-    assert told.endswith("cannot be preloaded (wrong ELF class: ELFCLASS64): ignored.")
+    reported, *answers = (await inside(bed, "strange", "held_i386")).splitlines()
+    assert reported.endswith("cannot be preloaded (wrong ELF class: ELFCLASS64): ignored.")
     assert answers == ["free", "0"]
 
 

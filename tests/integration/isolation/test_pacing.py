@@ -57,14 +57,14 @@ class Node:
         return [100 * (new - old) / elapsed_ns for new, old in zip_longest(last, first, fillvalue=0)]
 
     async def measure(self) -> None:
-        """Have NVML tell what the driver of CUDA knows, until cancelled."""
+        """Copy the usage in the CUDA stub to the NVML stub, until cancelled."""
         while True:
             self._history.append((time.monotonic(), self.cuda.worked_ns(0)))
-            told = [
+            reported = [
                 Process(pid, CONTEXT_MIB, sm=min(100, round(part)))
                 for pid, part in zip(self.pids, self.parts(1.0), strict=True)
             ]
-            self.gpu.stub.processes(0, told)
+            self.gpu.stub.processes(0, reported)
             await asyncio.sleep(0.2)
 
 
@@ -134,7 +134,7 @@ async def until_parts(node: Node, *percents: int) -> None:
 
 
 async def until_measured(node: Node, found: Object) -> None:
-    """Wait until the agent has written what the container's context takes."""
+    """Wait until the agent has written the measured size of the container's context."""
     (process,) = region_of(node.gpu, found).processes
     sizes, number = region.context_writes(process, [CONTEXT_MIB * MIB])
     expected = number.content + sizes.content[len(number.content) :]
@@ -170,8 +170,8 @@ async def test_programs_that_bypass_the_library_cause_events_on_their_pods_and_o
     used_mib = {"held": 1000 + CONTEXT_MIB, "aside": 5000 + CONTEXT_MIB, "static": 100}
     pids = {name: pid_of(node.gpu, name) for name in scripts}
     before = region_of(node.gpu, held).cards[0].used
-    told = [Process(pids[name], used_mib=mib) for name, mib in used_mib.items()]
-    node.gpu.stub.processes(0, [*told, Process(1, used_mib=7)])
+    reported = [Process(pids[name], used_mib=mib) for name, mib in used_mib.items()]
+    node.gpu.stub.processes(0, [*reported, Process(1, used_mib=7)])
 
     texts = {
         name: await until_event(bed, name, lambda _: True, contract.EVENT_NOT_HELD, 40)

@@ -94,10 +94,10 @@ class ControlPlane:
         return CliRunner().invoke(command, self.argv(verb, *flags), catch_exceptions=False)
 
     def fails(self, verb: str, *flags: str) -> str:
-        """What the error says."""
-        with pytest.raises(ConfigError) as told:
+        """The text of the error."""
+        with pytest.raises(ConfigError) as reported:
             self.run(verb, *flags)
-        return str(told.value)
+        return str(reported.value)
 
     def start(self, verb: str, *flags: str) -> subprocess.Popen[str]:
         """The command in a separate process."""
@@ -146,7 +146,7 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def untagged(plane: ControlPlane) -> ControlPlane:
-    """A control plane whose image does not tell the version."""
+    """A control plane with an image without a version tag."""
     plane.place(plane.original_stable)
     return plane
 
@@ -218,9 +218,9 @@ def test_after_an_upgrade_by_kubeadm_the_new_manifest_is_edited_and_kept(plane: 
 def test_an_extender_that_does_not_answer_leaves_every_file_alone(plane: ControlPlane) -> None:
     before = plane.state()
     dead = f"http://127.0.0.1:{free_ports(1)[0]}"
-    told = plane.fails("install", f"--url={dead}/gpushare-scheduler")
-    assert told.startswith("nothing was changed: the extender does not answer this node")
-    assert f"{dead}/version: [Errno 111] Connection refused" in told
+    reported = plane.fails("install", f"--url={dead}/gpushare-scheduler")
+    assert reported.startswith("nothing was changed: the extender does not answer this node")
+    assert f"{dead}/version: [Errno 111] Connection refused" in reported
     assert plane.state() == before
 
 
@@ -249,8 +249,8 @@ def test_an_extender_with_mutual_tls_is_asked_with_the_files_of_the_scheduler(pl
     with extender_at(0, context) as url:
         at = "/etc/kubernetes/gpushare"
         trusting = [f"--url={url}", f"--ca-file={at}/ca.crt", "--server-name=extender.example"]
-        told = plane.fails("install", *trusting)
-        assert "nothing was changed: the extender does not answer this node" in told
+        reported = plane.fails("install", *trusting)
+        assert "nothing was changed: the extender does not answer this node" in reported
         known = [f"--cert-file={at}/tls.crt", f"--key-file={at}/tls.key"]
         assert "kube-scheduler is healthy" in plane.run("install", *trusting, *known).output
 
@@ -259,9 +259,9 @@ def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_
     untagged: ControlPlane,
 ) -> None:
     before = untagged.state()
-    told = untagged.fails("install", REFUSED, "--wait=3")
-    assert f"/{MANIFEST} was restored, and kube-scheduler is healthy again" in told
-    assert "no kind is registered for version kubescheduler.config.k8s.io/v1beta3" in told
+    reported = untagged.fails("install", REFUSED, "--wait=3")
+    assert f"/{MANIFEST} was restored, and kube-scheduler is healthy again" in reported
+    assert "no kind is registered for version kubescheduler.config.k8s.io/v1beta3" in reported
     after = untagged.state()
     assert after[MANIFEST][1:] == before[MANIFEST][1:]
     assert set(after) == {MANIFEST, BACKUP}
@@ -272,8 +272,8 @@ def test_an_update_that_the_scheduler_refuses_brings_back_the_configuration_of_b
 ) -> None:
     untagged.run("install", "--kubernetes-version=1.36")
     before = {name: kept[1:] for name, kept in untagged.state().items()}
-    told = untagged.fails("install", REFUSED, "--wait=3")
-    assert "kube-scheduler is healthy again" in told
+    reported = untagged.fails("install", REFUSED, "--wait=3")
+    assert "kube-scheduler is healthy again" in reported
     assert {name: kept[1:] for name, kept in untagged.state().items()} == before
 
 
@@ -282,8 +282,8 @@ def test_a_scheduler_that_is_not_healthy_before_the_edit_is_not_edited(plane: Co
     older = {"apiVersion": "kubescheduler.config.k8s.io/v1beta3", "kind": "KubeSchedulerConfiguration"}
     (plane.root / "absent").write_text(json.dumps(older))
     before = plane.state()
-    told = plane.fails("install", "--wait=2")
-    assert told.startswith("nothing was changed: kube-scheduler is not healthy")
+    reported = plane.fails("install", "--wait=2")
+    assert reported.startswith("nothing was changed: kube-scheduler is not healthy")
     assert plane.state() == before
 
 
@@ -295,8 +295,8 @@ def test_a_removal_after_which_the_scheduler_is_not_healthy_is_undone(plane: Con
     replaced = plane.manifest.replace(flag.format(""), flag.format('"--config=/old"'))
     plane.place(replaced)
     (plane.root / "old").write_text('{"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}')
-    told = plane.fails("restore", "--wait=3")
-    assert "kube-scheduler is healthy again" in told
+    reported = plane.fails("restore", "--wait=3")
+    assert "kube-scheduler is healthy again" in reported
     assert plane.manifest == replaced
     assert plane.state()[CONFIG][2] == before[CONFIG][2]
 
@@ -312,8 +312,8 @@ def test_an_installer_that_is_ended_half_way_leaves_nothing_that_the_next_run_do
         assert (untagged.root / JOURNAL).exists()
     else:
         assert untagged.manifest == untagged.original_stable
-    told = untagged.fails("install", REFUSED, "--wait=3")
-    assert "kube-scheduler is healthy again" in told
+    reported = untagged.fails("install", REFUSED, "--wait=3")
+    assert "kube-scheduler is healthy again" in reported
     assert untagged.manifest == untagged.original_stable
     assert set(untagged.state()) == {MANIFEST, BACKUP}
 
@@ -333,8 +333,8 @@ def test_the_edit_of_a_killed_installer_is_undone_if_its_extender_is_gone(untagg
     process = untagged.edit_until_written()
     process.kill()
     process.communicate()
-    told = untagged.fails("install", REFUSED, "--url=http://127.0.0.1:1/gpushare-scheduler")
-    assert "was restored, and kube-scheduler is healthy again: the extender does not answer" in told
+    reported = untagged.fails("install", REFUSED, "--url=http://127.0.0.1:1/gpushare-scheduler")
+    assert "was restored, and kube-scheduler is healthy again: the extender does not answer" in reported
     assert untagged.manifest == untagged.original_stable
 
 

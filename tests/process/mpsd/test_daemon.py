@@ -97,8 +97,8 @@ async def test_a_gpu_whose_compute_mode_cannot_be_set_is_reported_and_shared(
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
     stub.fail("nvmlDeviceSetComputeMode", NO_PERMISSION)
     async with running(tmp_path, stub) as daemon:
-        told = await daemon.line("compute_mode_not_set")
-        assert told["command"] == f"nvidia-smi -i {stub.uuid(0)} -c EXCLUSIVE_PROCESS"
+        reported = await daemon.line("compute_mode_not_set")
+        assert reported["command"] == f"nvidia-smi -i {stub.uuid(0)} -c EXCLUSIVE_PROCESS"
         await ready(daemon)
 
 

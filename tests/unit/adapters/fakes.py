@@ -18,7 +18,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass
 class Served:
-    """What was asked, and what will be answered. Without a script a request waits for the end."""
+    """Requests and scripted answers. Without a script a request waits for the end."""
 
     client: KubeClient = field(init=False)
     script: deque[Answer] = field(default_factory=deque)

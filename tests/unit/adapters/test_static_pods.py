@@ -38,8 +38,8 @@ def test_the_newest_log_counts_without_the_runtimes_columns(tmp_path: Path) -> N
         lines = [f"2026-01-01T00:00:00.0Z stderr F {name} line {number}" for number in range(20)]
         (folder / name).write_text("\n".join(lines))
         os.utime(folder / name, (1000 - age, 1000 - age))
-    told = last_log_lines(tmp_path, "kube-system_kube-scheduler")
-    assert (len(told), told[-1]) == (5, "1.log line 19")
+    reported = last_log_lines(tmp_path, "kube-system_kube-scheduler")
+    assert (len(reported), reported[-1]) == (5, "1.log line 19")
     assert last_log_lines(tmp_path, "kube-system_other") == []
 
 

@@ -18,7 +18,7 @@ EXPORTERS = "/api/v1/namespaces/kube-system/pods"
 
 
 class Api:
-    """Lists, single nodes, and watches that tell what is put into ``news``."""
+    """Lists, single nodes, and watches that return the entries of ``news``."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []

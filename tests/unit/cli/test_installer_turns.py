@@ -113,10 +113,10 @@ def test_an_unavailable_api_server_is_waited_for(api: Api) -> None:
 def test_the_failure_of_another_control_plane_is_an_error_and_an_event_of_the_job(api: Api) -> None:
     api.answers = [[pod("a", terminated={"exitCode": 1, "message": REFUSED}), pod("b")]]
     edited = False
-    with pytest.raises(ConfigError) as told, in_turn(2, poll_s=0.01):
+    with pytest.raises(ConfigError) as reported, in_turn(2, poll_s=0.01):
         edited = True
     assert not edited
-    assert str(told.value) == (
+    assert str(reported.value) == (
         "nothing was changed: control plane cp-a failed: the manifest is as it was: v1beta3 is refused"
     )
     (event,) = api.events
@@ -127,7 +127,7 @@ def test_the_failure_of_another_control_plane_is_an_error_and_an_event_of_the_jo
         "name": "gpushare-installer",
         "uid": "u",
     }
-    assert event["message"] == f"cp-b: {told.value}"
+    assert event["message"] == f"cp-b: {reported.value}"
 
 
 def test_the_failure_of_the_edit_is_an_event_of_the_job(api: Api) -> None:

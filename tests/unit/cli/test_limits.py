@@ -23,8 +23,8 @@ def series(name: str, where: str, amount: int, *, node: str = "n1", card: str = 
         "card": card,
         "uuid": f"GPU-{card}",
     }
-    told = ",".join(f'{key}="{value}"' for key, value in labels.items())
-    return f"gpushare_container_memory_{name}{{{told}}} {amount}\n"
+    reported = ",".join(f'{key}="{value}"' for key, value in labels.items())
+    return f"gpushare_container_memory_{name}{{{reported}}} {amount}\n"
 
 
 def page(*lines: str) -> str:
@@ -32,7 +32,7 @@ def page(*lines: str) -> str:
 
 
 def held(where: str, node: str = "n1") -> str:
-    """A container that uses 1000 of 4308 MiB, and of which the driver says 1200."""
+    """A container that uses 1000 of 4308 MiB; 1200 MiB as counted by the driver."""
     return "".join(
         [
             series("limit_bytes", where, 4308 * MIB, node=node),
@@ -67,8 +67,8 @@ async def test_wide_has_the_values_of_the_driver(api: Api) -> None:
     api.exporters = {"n1": page(held("ml/a"))}
     _, out, _ = await call(api, "limits", "-o", "wide")
     header, row = (line.split("  ") for line in out.splitlines())
-    told = dict(zip(filter(None, header), filter(None, row), strict=True))
-    assert {key.strip(): value.strip() for key, value in list(told.items())[-3:]} == {
+    reported = dict(zip(filter(None, header), filter(None, row), strict=True))
+    assert {key.strip(): value.strip() for key, value in list(reported.items())[-3:]} == {
         "DRIVER": "1200 MiB",
         "UNCOUNTED": "200 MiB",
         "UUID": "GPU-0",

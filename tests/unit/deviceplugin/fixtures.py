@@ -28,6 +28,8 @@ from gpushare.ports import Event
 from tests.builders.gpu_pods import NODE, cards
 from tests.unit.deviceplugin.fakes import FakeNodeApi
 
+VERSION = "0123456789abcdef"
+
 
 class AgentFixture:
     """``named`` and ``whole`` are the gpu-mem devices and whole GPUs in the kubelet's checkpoint.
@@ -49,7 +51,7 @@ class AgentFixture:
         self.whole: dict[str, frozenset[str]] = {}
         self.alive = set(alive)
         self.notes: list[Event] = []
-        self.strange: list[GpuPod] = []
+        self.kubelet_pods: list[GpuPod] = []
         self.slow_s = 0.0
         self.record = Record(folder, MemoryUnit.GIB)
         self.metrics = PluginMetrics()
@@ -61,14 +63,14 @@ class AgentFixture:
         self.releaser = CardReleaser(self.node_state, lambda uids: uids & self.alive, start_grace_s=0)
         folders = IsolationDirs(folder / "libraries", folder / "state")
         mps = MpsFolders(folder / "mps", folder / "shm")
-        self.keeper = EnforcementManager(
+        self.manager = EnforcementManager(
             self.node_state, self.record, EnforcementFiles(folders), MpsStatus(mps), self.metrics, paces=paces
         )
         style = ResponseSettings(DeviceListStrategy.ENV, folders=folders, mps=mps)
         self.allocator = Allocator(
             self.node_state,
             self.releaser,
-            self.keeper,
+            self.manager,
             AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, timeout_s=patience_s),
             kubelet=KubeletClient(self.ask, self.ask_names),
             record_event=self.notes.append,
@@ -87,15 +89,15 @@ class AgentFixture:
 
     async def ask(self) -> list[GpuPod]:
         await asyncio.sleep(self.slow_s)
-        return self.strange
+        return self.kubelet_pods
 
     async def ask_names(self) -> frozenset[str] | None:
         return self.names
 
-    def come(self, *gpu_pods: GpuPod) -> None:
+    def add_pods(self, *gpu_pods: GpuPod) -> None:
         self.node_state.update_pods([Upserted(each.pod.uid, each) for each in gpu_pods])
 
-    def go(self, uid: str) -> None:
+    def delete_pod(self, uid: str) -> None:
         self.node_state.update_pods([Deleted(uid)])
 
     def confirm(self, uid: str, units: int, lead: str, container: str = "main") -> None:
@@ -105,3 +107,16 @@ class AgentFixture:
 
 def ids(card: int, *numbers: int) -> Sequence[str]:
     return [f"GPU-{card}-_-{number}" for number in numbers]
+
+
+def install_library(folder: Path, version: str = VERSION, *, launches: bool = True) -> None:
+    """Create both libraries as the installer does, or only the one for memory."""
+    library = folder / "libraries" / version
+    library.mkdir(parents=True)
+    (folder / "state").mkdir(exist_ok=True)
+    names = ["libgpushare.so", "ld.so.preload", "libgpushare-launch.so"]
+    for name in names if launches else names[:2]:
+        (library / name).write_text("")
+    current = folder / "libraries" / "current"
+    current.unlink(missing_ok=True)
+    current.symlink_to(version)

@@ -110,9 +110,9 @@ def test_each_missing_mount_is_one_line_and_one_metric(
             f"--mps-state={tmp_path}/none",
             f"--kubeconfig={tmp_path}/none",
         )
-    told = [entry["right"] for entry in logs if entry["event"] == "reduced_mode"]
-    assert told == ["cgroups", "pod-resources", "isolation", "mps", "kubeconfig"]
-    assert [sample(found, "reduced_mode", right=right) for right in told] == 5 * [1]
+    reported = [entry["right"] for entry in logs if entry["event"] == "reduced_mode"]
+    assert reported == ["cgroups", "pod-resources", "isolation", "mps", "kubeconfig"]
+    assert [sample(found, "reduced_mode", right=right) for right in reported] == 5 * [1]
 
 
 def test_without_host_processes_compute_shares_are_not_enforced(
@@ -122,8 +122,8 @@ def test_without_host_processes_compute_shares_are_not_enforced(
     flags = [f"--isolation-libraries={tmp_path}", f"--isolation-state={tmp_path}"]
     with capture_logs() as logs:
         found = agent(tmp_path, *flags)
-    told = [each["right"] for each in logs if each["event"] == "reduced_mode"]
-    assert ("compute" in told, sample(found, "reduced_mode", right="compute")) == (True, 1)
+    reported = [each["right"] for each in logs if each["event"] == "reduced_mode"]
+    assert ("compute" in reported, sample(found, "reduced_mode", right="compute")) == (True, 1)
     with capture_logs() as logs:
         agent(tmp_path, *flags, "--proc-root=/proc")
     assert "compute" not in [each["right"] for each in logs if each["event"] == "reduced_mode"]
@@ -195,8 +195,8 @@ async def readyz(found: Agent) -> tuple[int, str]:
 async def test_readyz_lists_gpus_in_use_as_whole_gpus(ready: Agent) -> None:
     assert await readyz(ready) == (200, "ok")
     app_with_card_0(ready)
-    told = "card 0 takes no pods until default/app is gone, which has a whole GPU"
-    assert await readyz(ready) == (200, f"ok\n{told}")
+    reported = "card 0 takes no pods until default/app is gone, which has a whole GPU"
+    assert await readyz(ready) == (200, f"ok\n{reported}")
     ready.node_state.update_node(OwnNode("node-a"), "label cgpu=false")
     assert await readyz(ready) == (503, "label cgpu=false")
 

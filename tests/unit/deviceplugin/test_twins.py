@@ -21,7 +21,7 @@ def pair(first: int, second: int) -> Demand:
 def unlike(folder: Path) -> AgentFixture:
     """``small`` of 2 on card 0 was bound before ``large`` of 2 + 6 on card 1."""
     here = AgentFixture(folder, 8, 8)
-    here.come(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
+    here.add_pods(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
     return here
 
 
@@ -47,7 +47,7 @@ async def test_without_a_difference_in_the_kubelet_the_oldest_matches(
 
 async def test_for_equal_pods_the_kubelet_is_not_asked(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 8, 8)
-    here.come(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
+    here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     here.names = frozenset({"default/b"})
     answer = await here.mem.allocate(["x", "y"])
     assert isinstance(answer, AllocateResponse)
@@ -83,10 +83,10 @@ async def test_the_rest_of_such_a_pod_follows_if_it_fits(tmp_path: Path) -> None
 
 async def test_the_rest_of_such_a_pod_is_rejected_if_it_does_not_fit(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 8, 8)
-    here.come(gpu_pod("tenant", 3, card=0, bound=0))
+    here.add_pods(gpu_pod("tenant", 3, card=0, bound=0))
     await here.mem.allocate(ids(0, 5, 6, 7))
     here.confirm("tenant", 3, "GPU-0-_-5")
-    here.come(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
+    here.add_pods(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("large", 2, "GPU-0-_-0", "c0")
     answer = await here.mem.allocate([f"x{n}" for n in range(6)])
@@ -96,7 +96,7 @@ async def test_the_rest_of_such_a_pod_is_rejected_if_it_does_not_fit(tmp_path: P
 
 async def test_a_pod_that_picks_its_devices_differs_from_its_twin(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 8)
-    here.come(
+    here.add_pods(
         gpu_pod("plain", 2, card=0, bound=1), gpu_pod("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
     )
     here.names = frozenset({"default/picks"})
@@ -110,7 +110,7 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
 ) -> None:
     here = AgentFixture(tmp_path, 8)
     picks = gpu_pod("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
-    here.come(gpu_pod("plain", 2, card=0, bound=1), picks)
+    here.add_pods(gpu_pod("plain", 2, card=0, bound=1), picks)
     await here.mem.allocate(["x", "y"])
     here.named = (ServedContainer("picks", "main", "x", 2),)
     here.node_state.refresh()
@@ -118,13 +118,13 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
         here.projector.project()
         here.projector.project()
     direct = AgentFixture(tmp_path / "direct", 8)
-    direct.come(picks)
+    direct.add_pods(picks)
     refused = await direct.mem.allocate(["x", "y"])
     assert isinstance(refused, Rejected)
     assert here.notes == direct.notes
     assert here.notes[0].reason == EVENT_REFUSED
-    told = [entry for entry in logs if entry["event"] == "allocate_refused"]
-    assert [(entry["reason"], entry["text"]) for entry in told] == [(refused.reason, refused.text)]
+    reported = [entry for entry in logs if entry["event"] == "allocate_refused"]
+    assert [(entry["reason"], entry["text"]) for entry in reported] == [(refused.reason, refused.text)]
 
 
 async def test_a_pod_that_was_mistaken_for_another_keeps_its_allocation(
@@ -132,12 +132,12 @@ async def test_a_pod_that_was_mistaken_for_another_keeps_its_allocation(
 ) -> None:
     """The kubelet has lost its checkpoint, and the agent has not seen the other pod yet."""
     here = AgentFixture(tmp_path, 8)
-    here.come(gpu_pod("runs", 2, card=0))
+    here.add_pods(gpu_pod("runs", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("runs", 2, "GPU-0-_-0")
     here.named = ()
     await here.mem.allocate(ids(0, 4, 5))
-    here.come(gpu_pod("unseen", 2, card=0))
+    here.add_pods(gpu_pod("unseen", 2, card=0))
     here.confirm("unseen", 2, "GPU-0-_-4")
     grants = here.node_state.allocations.by_container
     assert {key: dict(grant.cards) for key, grant in grants.items()} == {

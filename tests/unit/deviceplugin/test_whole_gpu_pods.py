@@ -16,7 +16,7 @@ APP = NodePod("app-uid", "default", "app")
 
 
 def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> AgentFixture:
-    """A node whose card 0 the pod ``app`` has as a whole GPU."""
+    """A node with GPU 0 allocated to the pod ``app`` as a whole GPU."""
     here = AgentFixture(folder, *units, alive=alive, patience_s=0.01)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     here.node_state.update_node_pods([Upserted("app", APP)])
@@ -28,13 +28,13 @@ def closed(here: AgentFixture) -> list[int]:
     return [card.index for card in here.node_state.allocations.cards if not card.healthy]
 
 
-def told(here: AgentFixture) -> list[tuple[str, str]]:
+def reported(here: AgentFixture) -> list[tuple[str, str]]:
     return [(note.reason, note.text) for note in here.notes if note.name == NODE]
 
 
 async def test_the_rejection_of_a_pod_with_a_full_gpu_names_the_whole_gpu_pod(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.come(gpu_pod("late", 4, card=0))
+    here.add_pods(gpu_pod("late", 4, card=0))
     refused = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(refused, Rejected)
     assert refused.reason == NO_UNITS
@@ -45,25 +45,25 @@ async def test_the_rejection_of_a_pod_with_a_full_gpu_names_the_whole_gpu_pod(tm
 
 async def test_a_pod_gets_another_free_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.come(gpu_pod("late", 4, card=0))
+    here.add_pods(gpu_pod("late", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     assert here.node_state.allocations.by_container["late", "main"].cards == (("GPU-1", 4),)
 
 
 async def test_a_record_that_is_written_during_the_call_counts(tmp_path: Path) -> None:
-    """The kubelet may have given the card away a moment before NVIDIA's plugin went."""
+    """The kubelet may have allocated the GPU just before NVIDIA's plugin ended."""
     here = AgentFixture(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
-    here.come(gpu_pod("late", 4, card=0))
+    here.add_pods(gpu_pod("late", 4, card=0))
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
 async def test_a_second_container_of_a_pod_on_a_full_gpu_is_refused(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
-    here.come(gpu_pod("early", 4, card=0))
+    here.add_pods(gpu_pod("early", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
-    here.come(gpu_pod("late", 2, card=0))
+    here.add_pods(gpu_pod("late", 2, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 4, 5)), Rejected)
     assert set(here.node_state.allocations.by_pod) == {"early"}
 
@@ -124,7 +124,7 @@ async def test_before_all_pods_are_known_a_gpu_that_the_record_names_is_full(tmp
 
 
 async def test_the_kubelet_still_counts_all_units_of_a_full_gpu(tmp_path: Path) -> None:
-    """It would turn away running pods on it when it starts anew."""
+    """It would otherwise reject running pods after a restart."""
     here = node_of(tmp_path, 14, 14)
     assert [device.healthy for device in here.mem.devices()] == 28 * [True]
 
@@ -146,14 +146,14 @@ async def test_a_gpu_that_is_full_or_free_again_is_logged_once(tmp_path: Path) -
     here.projector.project()
     here.projector.project()
     in_use = "card 0 takes no pods until default/app is gone, which has a whole GPU"
-    assert told(here) == [(EVENT_CARD_IN_USE, in_use)]
+    assert reported(here) == [(EVENT_CARD_IN_USE, in_use)]
     assert list(here.node_state.notices) == [in_use]
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 1
     here.node_state.update_node_pods([Deleted("app")])
     here.alive.clear()
     await here.releaser.release_terminated()
     here.projector.project()
-    assert told(here)[1:] == [(EVENT_CARD_FREE, "GPU 0 is no longer in use as a whole GPU")]
+    assert reported(here)[1:] == [(EVENT_CARD_FREE, "GPU 0 is no longer in use as a whole GPU")]
     assert not list(here.node_state.notices)
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 0
 
@@ -162,12 +162,12 @@ async def test_without_shared_gpus_whole_gpus_are_not_logged(tmp_path: Path) -> 
     here = node_of(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
     here.projector.project()
-    assert (told(here), here.node_state.notices) == ([], ())
+    assert (reported(here), here.node_state.notices) == ([], ())
     here.node_state.update_node(OwnNode(NODE), None)
     here.projector.project()
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
     here.projector.project()
-    assert [reason for reason, _ in told(here)] == [EVENT_CARD_IN_USE]
+    assert [reason for reason, _ in reported(here)] == [EVENT_CARD_IN_USE]
 
 
 async def test_the_full_gpu_is_in_the_annotation_and_in_the_list_of_unhealthy_gpus(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ REQUIREMENT = re.compile(rf"""(?!.*\.(?:whl|tar\.gz))['"`(]*{OURS}(?:[\[=<>~!;,.
 
 
 def files(*patterns: str) -> list[Path]:
-    """Tracked files, but this one, which has what it looks for."""
+    """Tracked files, except this one."""
     argv = ["git", "ls-files", "-z", *patterns]
     listed = subprocess.check_output(argv, cwd=ROOT, text=True)  # noqa: S603 - our own words
     found = (ROOT / name for name in listed.split("\0") if name)
@@ -27,7 +27,7 @@ def files(*patterns: str) -> list[Path]:
 
 
 def installed(text: str) -> list[str]:
-    """The requirements of ours in commands that install from an index, however the text is folded."""
+    """Our requirements in commands that install from an index, with any line breaks."""
     words = (word for match in INSTALLERS.finditer(" ".join(text.split())) for word in match["words"].split())
     return [word for word in words if REQUIREMENT.fullmatch(word)]
 

@@ -61,7 +61,7 @@ def gpu_pod(
     cards_label: str | None = None,
     uid: str | None = None,
 ) -> NodePod:
-    """A pod that shares a card: its only container asks for 4 units; ``card`` is what it claims."""
+    """A pod with 4 units in its only container; ``card`` is the GPU in its annotations."""
     demand = demand_of(containers or (main(4),), cards_label)
     assert isinstance(demand, Demand), demand.problem
     indices = (card,) if isinstance(card, int) else card
@@ -74,7 +74,7 @@ def gpu_pod(
 
 
 def other_pod(name: str) -> NodePod:
-    """A pod that asks for no units of a card."""
+    """A pod without GPU units."""
     return NodePod(f"{name}-uid", "ml", name, containers={container_id(name, "main"): "main"})
 
 
@@ -87,13 +87,13 @@ def ref(pod: str, container: str = "main") -> ContainerRef:
 
 
 def shared(pod: str, units: int = 4, *, card: int = 0, container: str = "main") -> ContainerDevices:
-    """What the kubelet says of a container with units of a card."""
+    """The kubelet's devices of a container with units of a GPU."""
     ids = frozenset(long_id(Card(card, 14, f"GPU-{card}"), number) for number in range(units))
     return ContainerDevices("ml", pod, container, RESOURCE_MEM, ids)
 
 
 def whole(pod: str, *cards: int) -> ContainerDevices:
-    """What the kubelet says of a container with whole cards."""
+    """The kubelet's devices of a container with whole GPUs."""
     return ContainerDevices("ml", pod, "main", RESOURCE_WHOLE_GPU, frozenset(f"GPU-{i}" for i in cards))
 
 
@@ -103,21 +103,21 @@ def limit(units: int = 4, *, card: int = 0) -> CardLimit:
 
 
 def use(used: int, peak: int = 0, refusals: int = 0, *, card: int = 0) -> CardUse:
-    """What a region says of a card, in MiB."""
+    """The usage of a GPU in a region, in MiB."""
     return CardUse(f"GPU-{card}", 0, used * MIB, max(used, peak) * MIB, refusals)
 
 
 def limited(
     pod: str, *uses: CardUse, pids: Iterable[int] = (), limits: Iterable[CardLimit] = ()
 ) -> LimitedContainer:
-    """A container that is held on card 0; without ``uses`` no process of it has begun the region."""
+    """A container with a limit on GPU 0; without ``uses`` its region is unused."""
     processes = tuple(ProcessUse(pid, 1, ()) for pid in pids)
     region = Region(uses, processes) if uses else UNUSED
     return LimitedContainer(DirectoryOwner(f"{pod}-uid", "main"), tuple(limits) or (limit(),), region)
 
 
 def isolation(*found: LimitedContainer, inner_pids: Mapping[int, int] | None = None) -> IsolationState:
-    """What was read of containers that are held."""
+    """The files of limited containers."""
     return IsolationState(found, inner_pids or {})
 
 

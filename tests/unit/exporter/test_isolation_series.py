@@ -36,7 +36,7 @@ def of(found: Snapshot, what: str) -> dict[str, float]:
 
 
 def busy(used_mib: int = 1000, **more: Any) -> Snapshot:
-    """Pod a is held and has pid 10, which calls itself 1 and uses 1000 MiB; pod b is held and idle."""
+    """Pod a is limited and has PID 10 (1 inside), which uses 1000 MiB; pod b is limited and idle."""
     found = snapshot(
         [reading(0, process(10, used_mib))],
         [gpu_pod("a"), gpu_pod("b")],

@@ -14,19 +14,21 @@ SHARES: Shares = ((0, Amount(4)), (1, Amount(4)))
 WANTED = demand(8, cards=2)
 
 
-def told(ledger: Ledger) -> Decision:
+def reported(ledger: Ledger) -> Decision:
     return decided(pod("p", WANTED), ledger.books["n"], WANTED, SHARES)
 
 
 def test_the_free_units_are_the_same_before_and_after_the_reservation() -> None:
     before = cluster(node("n", 14, 22), pod("q", 3, at="n", card=0))
     text = "placed on node n: 4 units on card 0 (7 of 14 left), 4 units on card 1 (18 of 22 left)"
-    assert told(before).text == text
-    assert told(apply(before, Reserved(pod("p", WANTED), WANTED, "n", SHARES))).text == text
+    assert reported(before).text == text
+    assert reported(apply(before, Reserved(pod("p", WANTED), WANTED, "n", SHARES))).text == text
 
 
 def test_a_gpu_that_the_node_has_lost_is_named_without_numbers() -> None:
-    assert told(cluster(node("n", 14))).text.endswith("4 units on card 0 (10 of 14 left), 4 units on card 1")
+    assert reported(cluster(node("n", 14))).text.endswith(
+        "4 units on card 0 (10 of 14 left), 4 units on card 1"
+    )
 
 
 def test_the_size_annotation_of_the_aliyun_extender_is_that_of_the_lowest_gpu() -> None:

@@ -112,7 +112,7 @@ UNHELD = LeaseRecord("", "", 0, "", 0, "v")
 async def test_an_invalid_lease_is_waited_for_in_full_and_followed_by_a_catch_up(
     lease: LeaseRecord | None,
 ) -> None:
-    """It may have been deleted while it was held, or another replica may bind without one."""
+    """It may have been deleted during a term, or another replica may bind without one."""
     api, catch_up = FakeApi(lease=lease), open_gate()
     began = time.monotonic()
     async with running(api, catch_up, QUICK) as leadership:
@@ -271,9 +271,9 @@ async def test_a_rejection_is_logged_once() -> None:
     with capture_logs() as logs:
         async with running(api, durations=FAST):
             await until(lambda: not api.lease_errors)
-    told = [entry for entry in logs if entry["log_level"] == "warning"]
-    assert [(entry["event"], entry["right"]) for entry in told] == [("reduced_mode", "leases")]
-    assert "may not use its Lease (no)" in told[0]["effect"]
+    reported = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert [(entry["event"], entry["right"]) for entry in reported] == [("reduced_mode", "leases")]
+    assert "may not use its Lease (no)" in reported[0]["effect"]
 
 
 # --- without a Lease, by choice ------------------------------------------------------------------
@@ -304,7 +304,7 @@ async def test_by_flag_a_replica_binds_without_a_lease_after_a_full_wait_and_a_c
 
 
 async def test_a_lease_that_can_be_read_stops_it_at_once_and_is_waited_for_in_full() -> None:
-    """Even one that was given back: others without a Lease do not show in it."""
+    """Even a released one: it does not show replicas that bind without a Lease."""
     catch_up = open_gate()
     async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)
@@ -406,7 +406,7 @@ async def test_a_holder_whose_lease_was_taken_steps_down() -> None:
 async def test_a_lease_that_another_replica_held_meanwhile_and_released_is_led_only_after_a_catch_up() -> (
     None
 ):
-    """The other's binds may not have come through our watch."""
+    """Our watch may not have returned the binds of the other replica."""
     api, catch_up = FakeApi(lease=FREE), open_gate()
     async with running(api, catch_up, FAST) as leadership:
         await until(lambda: leadership.leads)
@@ -430,7 +430,7 @@ async def test_a_lease_that_was_released_is_led_at_once() -> None:
 
 @dataclass
 class DeletingApi(FakeApi):
-    """A fake whose Lease is deleted right before the next write, the answer to which may be lost."""
+    """A fake that deletes the Lease right before the next write, and may lose its answer."""
 
     deletes: bool = False
     answers: bool = True

@@ -348,7 +348,7 @@ class World:
                 replica.refused = action == "refuse"
 
     def _leave(self, who: int) -> None:
-        """End the POSTs under way, give back what is ours, start anew."""
+        """End the POSTs in progress, release the Lease, start again."""
         replica = self.replicas[who]
         posting, replica.binds_from = replica.binds_from, None
         self.advance(TERMS.post_s)
@@ -426,7 +426,7 @@ def renewals(who: int, count: int) -> list[Step]:
 
 
 def test_the_simulation_lets_replicas_bind_and_hand_over() -> None:
-    """Else the property above would say nothing."""
+    """Otherwise the property above would prove nothing."""
     schedule: list[Step] = [
         (0, "read", 0), (0, "write", 0), (0, "hear", 0),
         (1, "read", 3), (0, "leave", 0),

@@ -18,7 +18,7 @@ SEALER = Sealer(b"k" * 32, KEY_MADE)
 
 
 def bound(*, card: int = 0, created: str = LATER, sealer: Sealer = SEALER, mode: Mode | None = None) -> Pod:
-    """A pod as the API shows it after a bind of ours."""
+    """A pod as the API returns it after our bind."""
     plain = replace(pod("a", 4, at="n", card=card, mode=mode), created=created)
     assert plain.claim is not None
     return replace(plain, seal=sealer.seal("a", "n", plain.claim, mode))

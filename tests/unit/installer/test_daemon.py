@@ -73,8 +73,8 @@ async def test_a_failed_installation_is_logged_and_retried(tmp_path: Path) -> No
     async with running("install", f"--package={own}", node=node) as installer:
         await until(lambda: current_version(node) is not None)
         (own / "libgpushare.so").write_text("other")
-        told = await installer.line("round_failed")
-        assert "does not match SHA256SUMS" in str(told["problem"])
+        reported = await installer.line("round_failed")
+        assert "does not match SHA256SUMS" in str(reported["problem"])
         assert "does not match SHA256SUMS" in (await installer.get("/readyz")).text
         assert (await installer.get("/healthz")).status_code == 200
         (own / "libgpushare.so").write_text("one")

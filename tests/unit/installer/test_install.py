@@ -281,7 +281,7 @@ class Killed(BaseException):
 
 
 def dying(patch: pytest.MonkeyPatch, steps: int) -> None:
-    """The process ends at the given call of those that change the disk, counted from 0."""
+    """The process ends at that call among those that change the disk, counted from 0."""
     left = iter(range(steps))
 
     def counted(call: Callable[..., object]) -> Callable[..., object]:

@@ -11,7 +11,7 @@ SECOND = 1_000_000_000
 
 @dataclass
 class App:
-    """A program whose tokens cost the same; it launches what it may, up to what it wants of the card."""
+    """A program with equal cost per token; it launches as allowed, up to its demand."""
 
     ns_per_token: float
     wants: float = 1.0

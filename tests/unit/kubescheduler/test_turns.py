@@ -32,8 +32,8 @@ def test_the_next_one_begins_when_the_one_before_has_succeeded() -> None:
 def test_no_pod_begins_before_every_control_plane_has_its_pod() -> None:
     pods = [pod("cp-a"), pod("cp-b"), pod("", "Pending", name="late")]
     assert set(steps(pods).values()) == {Step.WAIT}
-    told = turn(pods, "pod-cp-a", 3).reason
-    assert told == "3 control planes are expected, and pods of the Job are on cp-a, cp-b only"
+    reported = turn(pods, "pod-cp-a", 3).reason
+    assert reported == "3 control planes are expected, and pods of the Job are on cp-a, cp-b only"
 
 
 def test_no_control_plane_is_edited_after_one_has_failed() -> None:

@@ -37,8 +37,8 @@ USER = {"X-Remote-User": "u"}
 
 
 @dataclass
-class Told:
-    """What the fakes say: values by name, or an error; who may do what."""
+class Answers:
+    """Answers of the fakes: values by name, or an error; permissions."""
 
     values: Mapping[str, MetricValue] | GpuShareError = field(default_factory=dict)
     allowed: bool | GpuShareError = True
@@ -61,11 +61,11 @@ class Told:
 class FakeSource:
     """A FAKE of the source: returns the configured answer."""
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
 
     async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
-        return await self._told.answer(query)
+        return await self._answers.answer(query)
 
 
 class MetricsApi:
@@ -73,7 +73,7 @@ class MetricsApi:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.told = Told()
+        self.answers = Answers()
         self.metrics = ApiMetrics()
         self.server_ca, self.front_ca = Authority.create("server"), Authority.create("front")
         self.server_ca.pair().write(folder, "ca")
@@ -84,8 +84,8 @@ class MetricsApi:
         self.door = ServerAuth(f"{folder}/tls.crt", f"{folder}/tls.key", reload_s=0.02)
         service = MetricsService(
             front=lambda: self.door.front,
-            access=Authorizer(self.told.review, self.metrics),
-            source=FakeSource(self.told),
+            access=Authorizer(self.answers.review, self.metrics),
+            source=FakeSource(self.answers),
             pods=self.pods,
             nodes=self.nodes,
             metrics=self.metrics,
@@ -143,24 +143,24 @@ class MetricsApi:
 @asynccontextmanager
 async def serving(folder: Path, *, introduced: bool = True) -> AsyncIterator[MetricsApi]:
     """The server, which knows its front proxy; pods ``p`` and ``q`` in ``a``, and node ``n``."""
-    scene = MetricsApi(folder)
-    scene.add(
-        scene.pods,
+    api = MetricsApi(folder)
+    api.add(
+        api.pods,
         DirectoryEntry("a", "p", {"app": "x"}),
         DirectoryEntry("a", "q", {"app": "y"}),
         DirectoryEntry("b", "r"),
     )
-    scene.add(scene.nodes, DirectoryEntry("", "n", {"zone": "z"}))
+    api.add(api.nodes, DirectoryEntry("", "n", {"zone": "z"}))
     listener = bind_socket("127.0.0.1", 0)
-    scene.port = listener.getsockname()[1]
-    door = asyncio.create_task(scene.door.run())
-    serving_ = asyncio.create_task(scene.http.serve(listener))
+    api.port = listener.getsockname()[1]
+    door = asyncio.create_task(api.door.run())
+    serving_ = asyncio.create_task(api.http.serve(listener))
     try:
         if introduced:
-            scene.introduce(scene.front_ca)
-            await until(lambda: bool(scene.door._served))
-        yield scene
+            api.introduce(api.front_ca)
+            await until(lambda: bool(api.door._served))
+        yield api
     finally:
         door.cancel()
-        scene.http.stop()
+        api.http.stop()
         await asyncio.gather(door, serving_, return_exceptions=True)

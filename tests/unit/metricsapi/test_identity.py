@@ -69,9 +69,9 @@ def test_the_caller_is_the_user_that_the_front_proxy_names() -> None:
 
 
 def test_a_known_caller_is_authenticated() -> None:
-    def groups(user: bytes, *told: bytes) -> tuple[str, ...]:
+    def groups(user: bytes, *reported: bytes) -> tuple[str, ...]:
         caller = caller_of(
-            "front-proxy-client", {b"x-remote-user": user, b"x-remote-group": b"\n".join(told)}, FRONT
+            "front-proxy-client", {b"x-remote-user": user, b"x-remote-group": b"\n".join(reported)}, FRONT
         )
         assert isinstance(caller, Caller)
         return caller.groups

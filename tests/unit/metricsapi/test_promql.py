@@ -63,8 +63,8 @@ def reply(*series: tuple[dict[str, str], str], status: str = "success") -> bytes
 
 
 def test_an_answer_is_read_by_the_objects_name() -> None:
-    told = values_of(reply(({"PodName": "p"}, "23"), ({"PodName": "q"}, "NaN"), ({}, "1")), PODS)
-    assert told == {"p": MetricValue(23, 1700000000.5)}
+    reported = values_of(reply(({"PodName": "p"}, "23"), ({"PodName": "q"}, "NaN"), ({}, "1")), PODS)
+    assert reported == {"p": MetricValue(23, 1700000000.5)}
 
 
 @pytest.mark.parametrize(

@@ -25,119 +25,119 @@ def names(document: Any) -> list[str]:
     return [each["describedObject"]["name"] for each in document["items"]]
 
 
-async def refused(scene: MetricsApi, path: str, **how: Any) -> tuple[int, str]:
+async def refused(api: MetricsApi, path: str, **how: Any) -> tuple[int, str]:
     """The status and the message, which are those of a Status object."""
-    status, document = await scene.ask(path, **how)
+    status, document = await api.ask(path, **how)
     assert (document["kind"], document["code"]) == ("Status", status)
     return status, document["message"]
 
 
 async def test_the_pods_of_a_namespace(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        scene.told.values = VALUES
-        status, document = await scene.ask(PODS)
+    async with serving(tmp_path) as api:
+        api.answers.values = VALUES
+        status, document = await api.ask(PODS)
         assert status == 200
         assert {each["describedObject"]["name"]: each["value"] for each in document["items"]} == {
             "p": "23",
             "q": "0",
         }
-        assert scene.told.questions[0].namespace == "a"
+        assert api.answers.questions[0].namespace == "a"
 
 
 async def test_labels_choose_pods_and_series(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        scene.told.values = VALUES
-        _, document = await scene.ask(f"{PODS}?labelSelector=app%3Dx&metricLabelSelector=gpu%20in%20(0,1)")
+    async with serving(tmp_path) as api:
+        api.answers.values = VALUES
+        _, document = await api.ask(f"{PODS}?labelSelector=app%3Dx&metricLabelSelector=gpu%20in%20(0,1)")
         assert names(document) == ["p"]
-        assert scene.told.questions[0].selector == parse_selector("gpu in (0,1)")
+        assert api.answers.questions[0].selector == parse_selector("gpu in (0,1)")
 
 
 async def test_one_pod_one_node_and_one_namespace(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        scene.told.values = {"p": MetricValue(1, 0), "n": MetricValue(2, 0), "a": MetricValue(3, 0)}
+    async with serving(tmp_path) as api:
+        api.answers.values = {"p": MetricValue(1, 0), "n": MetricValue(2, 0), "a": MetricValue(3, 0)}
         for path, name in (("namespaces/a/pods/p", "p"), ("nodes/n", "n"), ("namespaces/a/metrics", "a")):
-            _, document = await scene.ask(f"{API}/{path}/{SM}")
+            _, document = await api.ask(f"{API}/{path}/{SM}")
             assert names(document) == [name]
-        assert [each.kind for each in scene.told.questions] == [
+        assert [each.kind for each in api.answers.questions] == [
             ObjectKind.PODS,
             ObjectKind.NODES,
             ObjectKind.NAMESPACES,
         ]
-        assert [each.name for each in scene.told.questions] == ["p", "n", "a"]
+        assert [each.name for each in api.answers.questions] == ["p", "n", "a"]
 
 
 @pytest.mark.parametrize("path", ["/apis", "/apis/custom.metrics.k8s.io", API, API.replace("2", "1") + "/"])
 async def test_discovery(tmp_path: Path, path: str) -> None:
-    async with serving(tmp_path) as scene:
-        status, _ = await scene.ask(path)
+    async with serving(tmp_path) as api:
+        status, _ = await api.ask(path)
         assert status == 200
-        assert scene.told.reviews[0]["nonResourceAttributes"] == {"path": path, "verb": "get"}
+        assert api.answers.reviews[0]["nonResourceAttributes"] == {"path": path, "verb": "get"}
 
 
 async def test_groups_are_separate_header_lines(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
+    async with serving(tmp_path) as api:
         groups = [("X-Remote-User", "u"), ("X-Remote-Group", "a,b"), ("X-Remote-Group", "c")]
-        await scene.ask(API, headers=groups)  # type: ignore[arg-type]
-        assert scene.told.reviews[0]["groups"] == ("a,b", "c", "system:authenticated")
+        await api.ask(API, headers=groups)  # type: ignore[arg-type]
+        assert api.answers.reviews[0]["groups"] == ("a,b", "c", "system:authenticated")
 
 
 # --- strangers ----------------------------------------------------------------------------------
 
 
 async def test_a_client_without_a_certificate_is_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        status, message = await refused(scene, PODS, tls=scene.client())
-        assert (status, scene.told.reviews) == (403, [])
+    async with serving(tmp_path) as api:
+        status, message = await refused(api, PODS, tls=api.client())
+        assert (status, api.answers.reviews) == (403, [])
         assert "no client certificate" in message
 
 
 async def test_a_certificate_with_another_name_is_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        tls = scene.client(scene.front_ca.client("admin"))
-        status, message = await refused(scene, PODS, tls=tls)
-        assert (status, scene.told.reviews) == (403, [])
+    async with serving(tmp_path) as api:
+        tls = api.client(api.front_ca.client("admin"))
+        status, message = await refused(api, PODS, tls=tls)
+        assert (status, api.answers.reviews) == (403, [])
         assert "'admin'" in message
 
 
 async def test_a_certificate_of_another_authority_does_not_get_through_tls(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
+    async with serving(tmp_path) as api:
         for pair in (
             Authority.create("front").client(FRONT),
-            scene.server_ca.client(FRONT),
-            scene.front_ca.server(FRONT, ["127.0.0.1"]),
+            api.server_ca.client(FRONT),
+            api.front_ca.server(FRONT, ["127.0.0.1"]),
         ):
             with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
-                await scene.ask(PODS, tls=scene.client(pair))
-        assert scene.told.reviews == []
+                await api.ask(PODS, tls=api.client(pair))
+        assert api.answers.reviews == []
 
 
 async def test_before_the_front_proxy_is_known_all_requests_are_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path, introduced=False) as scene:
-        status, _ = await refused(scene, PODS, tls=scene.client())
+    async with serving(tmp_path, introduced=False) as api:
+        status, _ = await refused(api, PODS, tls=api.client())
         assert status == 503
-        assert "has not been read yet" in str(scene.door.problem)
+        assert "has not been read yet" in str(api.door.problem)
         with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
-            await scene.ask(PODS)
+            await api.ask(PODS)
 
 
 async def test_a_caller_without_permission_is_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        scene.told.allowed = False
-        assert await refused(scene, PODS) == (403, f"user 'u' may not get {PODS}: no role allows it")
+    async with serving(tmp_path) as api:
+        api.answers.allowed = False
+        assert await refused(api, PODS) == (403, f"user 'u' may not get {PODS}: no role allows it")
 
 
 async def test_without_an_answer_about_permissions_requests_are_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        scene.told.allowed = ApiError("no answer in time")
-        status, message = await refused(scene, PODS)
+    async with serving(tmp_path) as api:
+        api.answers.allowed = ApiError("no answer in time")
+        status, message = await refused(api, PODS)
         assert status == 503
         assert "no answer in time" in message
 
 
 async def test_health_needs_no_permission(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
+    async with serving(tmp_path) as api:
         for path in ("/healthz", "/livez", "/readyz"):
-            assert await scene.ask(path, tls=scene.client()) == (200, "ok")
+            assert await api.ask(path, tls=api.client()) == (200, "ok")
 
 
 # --- bad questions ------------------------------------------------------------------------------
@@ -162,37 +162,37 @@ async def test_health_needs_no_permission(tmp_path: Path) -> None:
 async def test_an_invalid_query_returns_the_reason(
     tmp_path: Path, path: str, code: int, message: str
 ) -> None:
-    async with serving(tmp_path) as scene:
-        status, text = await refused(scene, path)
+    async with serving(tmp_path) as api:
+        status, text = await refused(api, path)
         assert status == code
         assert re.search(message, text), text
 
 
 async def test_a_namespace_without_such_pods_has_an_empty_list(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        scene.told.values = VALUES
-        status, document = await scene.ask(f"{API}/namespaces/none/pods/*/{SM}")
+    async with serving(tmp_path) as api:
+        api.answers.values = VALUES
+        status, document = await api.ask(f"{API}/namespaces/none/pods/*/{SM}")
         assert (status, document["items"]) == (200, [])
 
 
 async def test_metrics_are_only_read(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        status, _ = await refused(scene, PODS, method="DELETE")
+    async with serving(tmp_path) as api:
+        status, _ = await refused(api, PODS, method="DELETE")
         assert status == 405
-        assert scene.told.reviews[0]["resourceAttributes"]["verb"] == "delete"
+        assert api.answers.reviews[0]["resourceAttributes"]["verb"] == "delete"
 
 
 async def test_a_source_that_is_down_is_unavailable(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        scene.told.values = SourceError("no exporter responds")
-        assert await refused(scene, PODS) == (503, f"{SM} cannot be read: no exporter responds")
+    async with serving(tmp_path) as api:
+        api.answers.values = SourceError("no exporter responds")
+        assert await refused(api, PODS) == (503, f"{SM} cannot be read: no exporter responds")
 
 
 async def test_requests_are_counted_by_kind_and_code(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        await scene.ask(PODS)
-        await scene.ask("/openapi/v2")
-        count = scene.metrics.registry.get_sample_value
+    async with serving(tmp_path) as api:
+        await api.ask(PODS)
+        await api.ask("/openapi/v2")
+        count = api.metrics.registry.get_sample_value
         assert count("gpushare_metrics_api_requests_total", {"kind": "pods", "code": "200"}) == 1
         assert count("gpushare_metrics_api_requests_total", {"kind": "other", "code": "404"}) == 1
 
@@ -200,11 +200,11 @@ async def test_requests_are_counted_by_kind_and_code(tmp_path: Path) -> None:
 # --- certificates that change -------------------------------------------------------------------
 
 
-async def until_served(scene: MetricsApi, tls: ssl.SSLContext) -> None:
+async def until_served(api: MetricsApi, tls: ssl.SSLContext) -> None:
     async with asyncio.timeout(5):
         while True:
             try:
-                await scene.ask("/healthz", tls=tls)
+                await api.ask("/healthz", tls=tls)
             except (aiohttp.ClientError, ssl.SSLError):
                 await asyncio.sleep(0.02)
             else:
@@ -212,31 +212,31 @@ async def until_served(scene: MetricsApi, tls: ssl.SSLContext) -> None:
 
 
 async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
+    async with serving(tmp_path) as api:
         other = Authority.create("other")
-        scene.serve_by(other)
+        api.serve_by(other)
         other.pair().write(tmp_path, "ca")
-        await until_served(scene, scene.client(scene.front_ca.client(FRONT)))
+        await until_served(api, api.client(api.front_ca.client(FRONT)))
 
 
 async def test_a_half_written_certificate_is_not_served(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
+    async with serving(tmp_path) as api:
         (tmp_path / "tls.crt").write_text("half")
-        await until(lambda: scene.door._last_error is not None)
-        assert await scene.ask("/healthz") == (200, "ok")
+        await until(lambda: api.door._last_error is not None)
+        assert await api.ask("/healthz") == (200, "ok")
 
 
 async def test_a_front_proxy_of_another_authority_takes_over(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
+    async with serving(tmp_path) as api:
         successor = Authority.create("successor")
-        scene.introduce(successor)
-        await until_served(scene, scene.client(successor.client(FRONT)))
+        api.introduce(successor)
+        await until_served(api, api.client(successor.client(FRONT)))
         with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
-            await scene.ask(PODS)
+            await api.ask(PODS)
 
 
 async def test_a_config_map_that_is_broken_later_changes_nothing(tmp_path: Path) -> None:
-    async with serving(tmp_path) as scene:
-        scene.door.update({})
-        assert scene.door.problem is None
-        assert (await scene.ask(API))[0] == 200
+    async with serving(tmp_path) as api:
+        api.door.update({})
+        assert api.door.problem is None
+        assert (await api.ask(API))[0] == 200

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(30)
 
 @dataclass
 class Parts:
-    """A daemon of one job and one server that records what ends, in order."""
+    """A daemon of one job and one server that records their ends in order."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     ended: list[str] = field(default_factory=list)

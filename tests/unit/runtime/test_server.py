@@ -18,7 +18,7 @@ MAX_BODY = 1000
 
 @dataclass
 class Scene:
-    """A server with a handler that says back what it was asked, and a place to hold answers back."""
+    """A server with a handler that echoes requests, and can delay answers."""
 
     server: HttpServer = field(init=False)
     serving: asyncio.Task[None] = field(init=False)
@@ -54,7 +54,7 @@ class Scene:
         return self.wires[-1]
 
     async def once(self, data: bytes) -> bytes:
-        """Everything that the server says until it closes the connection."""
+        """All bytes from the server until it closes the connection."""
         wire = await self.connect()
         wire.writer.write(data)
         return await wire.rest()

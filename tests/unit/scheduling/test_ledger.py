@@ -174,7 +174,7 @@ def test_of_a_bind_without_a_clear_answer_the_api_decides() -> None:
 
 @pytest.mark.parametrize("label", ["2", "4", "many"])
 def test_an_edit_of_the_label_after_bind_thins_out_no_gpu(label: str) -> None:
-    """8 units on card 0 stay 8 units on card 0, though the label now says 4 on each of two cards."""
+    """8 units on GPU 0 stay 8 units on GPU 0, although the label now requests 4 on each of two GPUs."""
     ledger = cluster(node("n", T4, T4), pod("a", 8, at="n", card=0))
     edited = pod("a", demand_of([main(8)], label), at="n")
     assert free(seen(ledger, edited), "n") == [6, 14]

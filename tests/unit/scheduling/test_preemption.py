@@ -94,7 +94,7 @@ def test_the_gpu_with_the_lowest_highest_priority_is_cleared() -> None:
 
 @pytest.mark.parametrize("priority", [7, 0, -7])
 def test_of_gpus_with_equal_priorities_the_one_with_fewer_pods_is_cleared(priority: int) -> None:
-    """Negative priorities must not make more victims look cheaper."""
+    """Negative priorities must not make more victims cheaper."""
     ledger = cluster(
         node("n", T4, T4),
         pod("a", 7, at="n", card=0, priority=priority),

@@ -19,8 +19,8 @@ def test_a_scenario_that_is_not_there_is_named() -> None:
 
 
 def test_the_summary_counts_and_explains_skipped_scenarios() -> None:
-    told = summary([Outcome(Run("a"), passed=True, seconds=3, output=VERIFIED)], 3)
-    assert told == [
+    reported = summary([Outcome(Run("a"), passed=True, seconds=3, output=VERIFIED)], 3)
+    assert reported == [
         "molecule: a: 2 checks skipped: no kernel modules in a container",
         "molecule: 1 scenarios in 3 s, 2 checks skipped",
         "molecule: 1 passed, 0 failed",

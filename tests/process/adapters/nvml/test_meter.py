@@ -78,7 +78,7 @@ async def test_values_that_a_driver_version_lacks_are_absent(
 
 
 @pytest.mark.parametrize(
-    ("told", "read"),
+    ("reported", "read"),
     [
         ({"gpu_util": 20, "memory_util": 3}, {"gpu_percent": 20, "memory_percent": 3}),
         ({"encoder_util": 4, "decoder_util": 5}, {"encoder_percent": 4, "decoder_percent": 5}),
@@ -102,10 +102,10 @@ async def test_values_that_a_driver_version_lacks_are_absent(
     ],
 )
 async def test_sensors_are_read_and_absent_ones_are_none(
-    stub: NvmlStub, gpus: Nvml, told: dict[str, int], read: dict[str, Any]
+    stub: NvmlStub, gpus: Nvml, reported: dict[str, int], read: dict[str, Any]
 ) -> None:
-    stub.set(0, **told)
-    stub.set(1, **dict.fromkeys(told))
+    stub.set(0, **reported)
+    stub.set(1, **dict.fromkeys(reported))
     first, second = (await gpus.readings()).cards
     assert {name: getattr(first, name) for name in read} == read
     assert {getattr(second, name) for name in read} == {None}
@@ -155,7 +155,7 @@ async def test_a_gpu_that_does_not_list_processes_is_read_all_the_same(
 
 
 async def test_a_busy_process_is_busy_in_every_sample(stub: NvmlStub, gpus: Nvml) -> None:
-    """The stub, as drivers do, has one sample a second: a look before the next one sees the last."""
+    """The stub, like drivers, has one sample per second; a read before the next one returns the last."""
     stub.processes(0, [BUSY, IDLING])
     until = time.monotonic() + 1.2
     while time.monotonic() < until:

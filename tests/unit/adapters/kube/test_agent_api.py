@@ -49,7 +49,7 @@ class Wire:
 
 
 async def exchange(call: Callable[[AgentApi], Awaitable[Any]], *answers: Answer) -> tuple[Wire, Any]:
-    """Run one call against the answers; what was sent, and what it returned."""
+    """Run one call with these answers; returns the requests and its result."""
     wire = Wire()
     async with serving() as served:
         served.script.extend(wire.then(*answers))

@@ -68,7 +68,7 @@ async def working(scene: Scene) -> AsyncIterator[Scene]:
 
 
 async def idle(turns: int = 50) -> None:
-    """Give the publisher every chance to do what it must not do."""
+    """Give the writer time for writes that it must not do."""
     for _ in range(turns):
         await asyncio.sleep(0)
 

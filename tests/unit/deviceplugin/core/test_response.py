@@ -37,8 +37,8 @@ def test_the_environment_is_that_of_the_aliyun_plugin() -> None:
 def test_the_node_label_switches_isolation_off() -> None:
     grant = Allocation("uid", "main", "default/a", (("GPU-1", 4),), "x")
     assert "CGPU_DISABLE" not in response_for(NODE, grant, demand(6), ResponseSettings()).envs
-    told = response_for(replace(NODE, isolated=False), grant, demand(6), ResponseSettings())
-    assert told.envs["CGPU_DISABLE"] == "true"
+    reported = response_for(replace(NODE, isolated=False), grant, demand(6), ResponseSettings())
+    assert reported.envs["CGPU_DISABLE"] == "true"
 
 
 def test_gpus_are_named_by_uuid() -> None:

@@ -37,9 +37,9 @@ def on(uuid: str, **mib: int | None) -> Mapping[str, Mapping[int, ProcessReading
     return {uuid: {own: ProcessReading(1000 + own, size and size * MIB) for own, size in sizes.items()}}
 
 
-def found(told: Region, seen: Mapping[str, Mapping[int, ProcessReading]]) -> list[tuple[int, int, bool]]:
+def found(reported: Region, seen: Mapping[str, Mapping[int, ProcessReading]]) -> list[tuple[int, int, bool]]:
     """Uncounted processes: PID in the container, uncounted MiB, and whether the region has a slot."""
-    uncounted = list(uncounted_in("place", LIMITS, told, seen))
+    uncounted = list(uncounted_in("place", LIMITS, reported, seen))
     assert all(each.owner == PLACE and each.pid == 1000 + each.inner_pid for each in uncounted)
     return [(each.inner_pid, each.uncounted // MIB, each.counted is not None) for each in uncounted]
 
@@ -64,15 +64,15 @@ def test_on_a_gpu_outside_its_allocation_a_container_has_nothing_counted() -> No
 
 
 def test_a_container_with_much_uncounted_memory_is_reported_by_process() -> None:
-    told = region(counts(7, 100, 0), counts(8, 100, 0), counts(9, 100, 0))
-    assert found(told, on("GPU-0", p7=700, p8=700, p9=90)) == [(7, 600, True), (8, 600, True)]
-    assert found(told, on("GPU-0", p7=700, p8=500)) == []
+    reported = region(counts(7, 100, 0), counts(8, 100, 0), counts(9, 100, 0))
+    assert found(reported, on("GPU-0", p7=700, p8=700, p9=90)) == [(7, 600, True), (8, 600, True)]
+    assert found(reported, on("GPU-0", p7=700, p8=500)) == []
 
 
 def test_each_gpu_is_compared_with_its_own_limit() -> None:
-    told = region(counts(7, 0, 0))
-    assert found(told, on("GPU-0", p7=900)) == []
-    assert found(told, on("GPU-1", p7=900)) == [(7, 900, True)]
+    reported = region(counts(7, 0, 0))
+    assert found(reported, on("GPU-0", p7=900)) == []
+    assert found(reported, on("GPU-1", p7=900)) == [(7, 900, True)]
 
 
 def test_memory_that_the_driver_does_not_report_is_not_uncounted() -> None:
@@ -97,11 +97,11 @@ def uncounted_process(pid: int, mib: int, *, counted: int | None = None) -> Unco
 
 def looks(*found: Iterable[UncountedProcess]) -> list[list[list[int]]]:
     """The PIDs of each finding that is reported, poll by poll."""
-    memory, told = Reported(), []
+    memory, reported = Reported(), []
     for each in found:
         memory, fresh = new_findings(each, memory)
-        told.append([[one.pid for one in uncounted] for uncounted in fresh.values()])
-    return told
+        reported.append([[one.pid for one in uncounted] for uncounted in fresh.values()])
+    return reported
 
 
 def test_a_process_in_two_polls_is_reported_once() -> None:
@@ -154,17 +154,17 @@ UNCOUNTED = st.lists(
 def test_a_finding_is_repeated_only_after_it_was_gone_or_has_grown(
     rounds: list[list[UncountedProcess]],
 ) -> None:
-    memory, told = Reported(), dict[Finding, int]()
+    memory, reported = Reported(), dict[Finding, int]()
     before: set[tuple[Finding, int]] = set()
     for uncounted in rounds:
         seen = {(Finding(each.owner, each.uuid, each.counted is not None), each.pid) for each in uncounted}
         memory, fresh = new_findings(uncounted, memory)
-        told = {fact: size for fact, size in told.items() if fact in {fact for fact, _ in seen}}
+        reported = {fact: size for fact, size in reported.items() if fact in {fact for fact, _ in seen}}
         for fact, settled in fresh.items():
             assert {(fact, each.pid) for each in settled} <= seen & before
             size = sum(each.uncounted for each in settled)
-            assert fact not in told or size > told[fact] + UNCOUNTED_BYTES
-            told[fact] = size
+            assert fact not in reported or size > reported[fact] + UNCOUNTED_BYTES
+            reported[fact] = size
         settled_facts = {fact for fact, _ in seen & before}
-        assert settled_facts <= told.keys()
+        assert settled_facts <= reported.keys()
         before = seen

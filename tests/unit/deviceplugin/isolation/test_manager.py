@@ -16,27 +16,13 @@ from gpushare.isolation.limits import parse
 from gpushare.model.own_node import OwnNode
 from tests.builders.gpu_pods import NODE, gpu_pod
 from tests.builders.scheduling import demand
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids
+from tests.unit.deviceplugin.fixtures import VERSION, AgentFixture, ids, install_library
 
-VERSION = "0123456789abcdef"
 LABELS = {LABEL_MODE: "cgpu"}
 
 
-def install(folder: Path, version: str = VERSION, *, launches: bool = True) -> None:
-    """Both libraries as the installer would leave them, or the one for memory alone."""
-    library = folder / "libraries" / version
-    library.mkdir(parents=True)
-    (folder / "state").mkdir(exist_ok=True)
-    names = ["libgpushare.so", "ld.so.preload", "libgpushare-launch.so"]
-    for name in names if launches else names[:2]:
-        (library / name).write_text("")
-    current = folder / "libraries" / "current"
-    current.unlink(missing_ok=True)
-    current.symlink_to(version)
-
-
 def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> AgentFixture:
-    """A node whose containers are held."""
+    """A node with limited containers."""
     here = AgentFixture(folder, *units, **more)  # type: ignore[arg-type]
     here.node_state.update_node(OwnNode(NODE, labels=labels), None)
     return here
@@ -47,7 +33,7 @@ def limit(folder: Path, uid: str) -> str:
 
 
 def inside(answer: object) -> set[str]:
-    """Where mounts of an answer lie in the container."""
+    """Container paths of the mounts in a response."""
     assert isinstance(answer, AllocateResponse), answer
     return {mount.container_path for mount in answer.mounts}
 
@@ -64,9 +50,9 @@ def files_of(answer: AllocateResponse) -> bool:
 
 
 async def test_the_enforcement_of_a_container_exists_on_disk_and_in_the_record(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 4, card=0))
+    here.add_pods(gpu_pod("a", 4, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, AllocateResponse)
     assert files_of(answer)
@@ -92,8 +78,8 @@ async def test_the_enforcement_of_a_container_exists_on_disk_and_in_the_record(t
 )
 async def test_containers_without_limits_get_no_mounts(tmp_path: Path, labels: dict[str, str]) -> None:
     here = held(tmp_path, 14, labels=labels)
-    install(tmp_path)
-    here.come(gpu_pod("a", 1, card=0))
+    install_library(tmp_path)
+    here.add_pods(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert inside(answer) == set()
     assert list((tmp_path / "state").iterdir()) == []
@@ -102,15 +88,15 @@ async def test_containers_without_limits_get_no_mounts(tmp_path: Path, labels: d
 
 
 async def test_the_older_ack_label_limits_containers(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_CGPU: "true"})
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     assert "/etc/ld.so.preload" in inside(await here.mem.allocate(ids(0, 0)))
 
 
 async def test_an_agent_without_the_mounts_limits_no_container(tmp_path: Path) -> None:
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     assert inside(await here.mem.allocate(ids(0, 0))) == set()
 
 
@@ -118,7 +104,7 @@ async def test_without_a_library_the_call_is_refused_with_both_ways_out(tmp_path
     for name in ("libraries", "state"):
         (tmp_path / name).mkdir()
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_library"
@@ -132,19 +118,19 @@ async def test_a_library_that_is_just_being_installed_is_waited_for(tmp_path: Pa
     for name in ("libraries", "state"):
         (tmp_path / name).mkdir()
     here = held(tmp_path, 14, patience_s=30)
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await asyncio.sleep(0.05)
     assert not call.done()
-    install(tmp_path)
+    install_library(tmp_path)
     assert "/etc/ld.so.preload" in inside(await call)
 
 
 async def test_files_that_cannot_be_written_are_named_in_the_rejection(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     (tmp_path / "state").rmdir()
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert f"cannot write {tmp_path}/state/" in answer.text
@@ -152,9 +138,9 @@ async def test_files_that_cannot_be_written_are_named_in_the_rejection(tmp_path:
 
 
 async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     region.write_bytes(b"in use")
     here.confirm("a", 1, "GPU-0-_-0")
@@ -165,9 +151,9 @@ async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path
 
 
 async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
     before = dict(here.node_state.allocations.by_container)
@@ -180,24 +166,24 @@ async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path
 
 async def test_another_library_or_limit_is_another_container_directory(tmp_path: Path) -> None:
     """The region of one version means nothing to another."""
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     first = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
     here.named = ()
-    install(tmp_path, "f" * 16)
+    install_library(tmp_path, "f" * 16)
     second = source(await here.mem.allocate(ids(0, 5)), "/opt/gpushare/region")
     assert first != second
     assert first.is_file()
-    here.keeper.sync()
+    here.manager.sync()
     assert not first.exists()
 
 
 async def test_after_a_reboot_container_directories_are_created_from_the_record(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     before = held(tmp_path, 14)
-    before.come(gpu_pod("a", 4, card=0))
+    before.add_pods(gpu_pod("a", 4, card=0))
     answer = await before.mem.allocate(ids(0, 0, 1, 2, 3))
     path = source(answer, "/opt/gpushare/limit")
     text = path.read_text()
@@ -205,24 +191,24 @@ async def test_after_a_reboot_container_directories_are_created_from_the_record(
         each.unlink()
     path.parent.rmdir()
     after = held(tmp_path, alive={"a"})  # type: ignore[arg-type]
-    assert after.keeper.sync()
+    assert after.manager.sync()
     assert path.read_text() == text
     assert limit(tmp_path, "a") == text
 
 
 async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0), gpu_pod("b", 2, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0), gpu_pod("b", 2, card=0))
     await here.mem.allocate(ids(0, 0))
     here.confirm("a", 1, "GPU-0-_-0")
     await here.mem.allocate(ids(0, 1, 2))
     here.confirm("b", 2, "GPU-0-_-1")
-    keeping = asyncio.ensure_future(here.keeper.run())
+    keeping = asyncio.ensure_future(here.manager.run())
     await asyncio.sleep(0)
     assert all(limit(tmp_path, uid) for uid in "ab")
     here.named = here.named[1:] if here.named else ()
-    here.go("a")
+    here.delete_pod("a")
     await here.releaser.release_terminated()
     async with asyncio.timeout(5):
         while link_of(tmp_path / "state", DirectoryOwner("a", "main")).is_symlink():
@@ -233,80 +219,80 @@ async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
 
 
 async def test_twins_that_were_taken_for_each_other_are_found_under_their_own_names(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 8, 8)
-    here.come(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
+    here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     answer = await here.mem.allocate(ids(0, 0, 1))
-    here.keeper.sync()
+    here.manager.sync()
     assert parse(limit(tmp_path, "a"))[0].uuid == "GPU-0"
     here.confirm("b", 2, "GPU-0-_-0")
     other = await here.mem.allocate(ids(1, 0, 1))
     here.confirm("a", 2, "GPU-1-_-0")
-    here.keeper.sync()
-    for uid, told in (("b", answer), ("a", other)):
+    here.manager.sync()
+    for uid, reported in (("b", answer), ("a", other)):
         assert link_of(tmp_path / "state", DirectoryOwner(uid, "main")).resolve() == (
-            source(told, "/opt/gpushare/limit").parent
+            source(reported, "/opt/gpushare/limit").parent
         )
 
 
 async def test_without_its_record_the_agent_reads_container_directories_from_the_checkpoint(
     tmp_path: Path,
 ) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 4, card=0))
+    here.add_pods(gpu_pod("a", 4, card=0))
     await here.mem.allocate(ids(0, 0, 1, 2, 3))
     (grant,) = here.node_state.allocations.by_container.values()
     assert grant.enforcement
     (tmp_path / "grants.json").unlink()
     after = held(tmp_path, 14)
-    after.come(gpu_pod("a", 4, card=0))
+    after.add_pods(gpu_pod("a", 4, card=0))
     after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.enforcement.mounts),)
-    after.keeper.sync()
+    after.manager.sync()
     (found,) = after.node_state.allocations.by_container.values()
     assert found.enforcement == grant.enforcement
     assert limit(tmp_path, "a") == grant.enforcement.limit
 
 
 async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
     (tmp_path / "state" / f"{7:016x}").mkdir()
     here.named = None
-    here.keeper.sync()
+    here.manager.sync()
     assert len(list((tmp_path / "state").iterdir())) == 1
     here.named = ()
-    here.keeper.sync()
+    here.manager.sync()
     assert list((tmp_path / "state").iterdir()) == []
 
 
 async def test_a_used_library_that_is_gone_from_the_node_is_logged_once(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     await here.mem.allocate(ids(0, 0))
     (tmp_path / "libraries" / VERSION / "libgpushare.so").unlink()
     with capture_logs() as logs:
-        here.keeper.sync()
-        here.keeper.sync()
+        here.manager.sync()
+        here.manager.sync()
     assert [(each["event"], each["versions"]) for each in logs] == [("library_gone", [VERSION])]
     assert reduced(here) == 1
     (tmp_path / "libraries" / VERSION / "libgpushare.so").write_text("")
-    here.keeper.sync()
+    here.manager.sync()
     assert reduced(here) == 0
 
 
 async def test_errors_of_container_directories_are_logged(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     await here.mem.allocate(ids(0, 0))
     (key, grant), *_ = here.node_state.allocations.by_container.items()
     (tmp_path / "state" / f"{9:016x}").write_text("")
     lost = replace(grant, enforcement=Enforcement(f"{9:016x}", VERSION, "text"))
     here.node_state.allocations = replace(here.node_state.allocations, by_container={key: lost})
     with capture_logs() as logs:
-        assert not here.keeper.sync()
+        assert not here.manager.sync()
     assert [each["event"] for each in logs] == ["limit_files_not_synced"]
     assert reduced(here) == 1
 
@@ -334,9 +320,9 @@ async def test_a_compute_share_is_enforced_if_the_agent_sets_launch_rates(
     paces: bool,  # noqa: FBT001
     name: str,
 ) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_MODE: mode}, paces=paces)
-    here.come(gpu_pod("a", demand(1, core=core), card=0))
+    here.add_pods(gpu_pod("a", demand(1, core=core), card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert library(answer) == name
     assert isinstance(answer, AllocateResponse)
@@ -344,14 +330,14 @@ async def test_a_compute_share_is_enforced_if_the_agent_sets_launch_rates(
 
 
 async def test_a_repeated_allocate_keeps_the_build(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     labels = {LABEL_MODE: "core_mem"}
     here = held(tmp_path, 14, labels=labels, paces=True)
-    here.come(gpu_pod("a", demand(1, core=25), card=0))
+    here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     first = await here.mem.allocate(ids(0, 0))
     here.confirm("a", 1, "GPU-0-_-0")
     after = held(tmp_path, 14, labels=labels, paces=False)
-    after.come(gpu_pod("a", demand(1, core=25), card=0))
+    after.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     again = await after.mem.allocate(ids(0, 5))
     assert library(again) == library(first) == "libgpushare-launch.so"
     assert source(again, "/opt/gpushare/region") == source(first, "/opt/gpushare/region")
@@ -360,23 +346,23 @@ async def test_a_repeated_allocate_keeps_the_build(tmp_path: Path) -> None:
 async def test_a_version_without_the_build_for_launches_limits_memory_with_a_log_entry(
     tmp_path: Path,
 ) -> None:
-    install(tmp_path, launches=False)
+    install_library(tmp_path, launches=False)
     here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
-    here.come(gpu_pod("a", demand(1, core=25), card=0))
+    here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     with capture_logs() as logs:
         assert library(await here.mem.allocate(ids(0, 0))) == "libgpushare.so"
     assert [each["version"] for each in logs if each["event"] == "launches_not_limited"] == [VERSION]
 
 
 async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
-    here.come(gpu_pod("a", demand(1, core=25), card=0))
+    here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     await here.mem.allocate(ids(0, 0))
-    here.keeper.sync()
+    here.manager.sync()
     assert reduced(here) == 0
     (tmp_path / "libraries" / VERSION / "libgpushare-launch.so").unlink()
-    here.keeper.sync()
+    here.manager.sync()
     assert reduced(here) == 1
 
 

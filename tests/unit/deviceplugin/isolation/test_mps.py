@@ -16,8 +16,7 @@ from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import ReadyLock
 from tests.builders.gpu_pods import NODE, allocations, gpu_pod
 from tests.builders.scheduling import demand, main, sound
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids
-from tests.unit.deviceplugin.isolation.test_manager import install
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
 
 LABELS = {LABEL_MODE: "mps"}
 
@@ -26,7 +25,7 @@ class Here(AgentFixture):
     """A node of mode mps with the library, and a control daemon for card 0."""
 
     def __init__(self, folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> None:
-        install(folder)
+        install_library(folder)
         lock = ready_lock_of(folder / "mps", "GPU-0")
         lock.parent.mkdir(parents=True)
         self.lock = ReadyLock(lock)
@@ -45,7 +44,7 @@ def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[st
 
 async def test_a_container_gets_the_pipes_of_its_gpu_and_limits_of_its_own(tmp_path: Path) -> None:
     here = Here(tmp_path)
-    here.come(gpu_pod("a", demand(4, core=25), card=0))
+    here.add_pods(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
     envs, mounts = mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert envs == {
@@ -62,7 +61,7 @@ async def test_the_library_limits_memory_and_mps_limits_compute(
     tmp_path: Path,
 ) -> None:
     here = Here(tmp_path, paces=True)
-    here.come(gpu_pod("a", demand(4, core=25), card=0))
+    here.add_pods(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, AllocateResponse)
@@ -76,7 +75,7 @@ async def test_the_library_limits_memory_and_mps_limits_compute(
 async def test_while_the_gpus_daemon_is_down_a_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:
     here = Here(tmp_path)
     here.lock.release()
-    here.come(gpu_pod("a", 4, card=0))
+    here.add_pods(gpu_pod("a", 4, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_mps"
@@ -89,7 +88,7 @@ async def test_while_the_gpus_daemon_is_down_a_call_is_refused_with_both_ways_ou
 async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path) -> None:
     here = Here(tmp_path, patience_s=30)
     here.lock.release()
-    here.come(gpu_pod("a", 4, card=0))
+    here.add_pods(gpu_pod("a", 4, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     await asyncio.sleep(0.05)
     assert not call.done()
@@ -99,7 +98,7 @@ async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path)
 
 async def test_another_gpus_daemon_does_not_help(tmp_path: Path) -> None:
     here = Here(tmp_path, 14, 14)
-    here.come(gpu_pod("a", 4, card=1))
+    here.add_pods(gpu_pod("a", 4, card=1))
     answer = await here.mem.allocate(ids(1, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
     assert "GPU GPU-1" in answer.text
@@ -107,7 +106,7 @@ async def test_another_gpus_daemon_does_not_help(tmp_path: Path) -> None:
 
 async def test_a_pod_of_several_gpus_is_refused_by_name(tmp_path: Path) -> None:
     here = Here(tmp_path, 14, 14)
-    here.come(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
+    here.add_pods(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
     assert "one card, not 2" in answer.text
@@ -118,7 +117,7 @@ async def test_a_pod_that_had_several_gpus_before_its_node_was_of_mode_mps_is_re
     tmp_path: Path,
 ) -> None:
     here = Here(tmp_path, 14, 14, labels={LABEL_MODE: "cgpu"})
-    here.come(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
+    here.add_pods(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     here.node_state.update_node(OwnNode(NODE, labels=LABELS), None)
     again = await here.mem.allocate(ids(0, 0, 1, 2, 3))
@@ -128,23 +127,23 @@ async def test_a_pod_that_had_several_gpus_before_its_node_was_of_mode_mps_is_re
 
 
 async def test_an_agent_without_the_mount_goes_past_mps(tmp_path: Path) -> None:
-    install(tmp_path)
+    install_library(tmp_path)
     here = AgentFixture(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE, labels=LABELS), None)
-    here.come(gpu_pod("a", 4, card=0))
+    here.add_pods(gpu_pod("a", 4, card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
 
 
 @pytest.mark.parametrize("mode", ["share", "cgpu", "core_mem"])
 async def test_other_modes_do_not_use_mps(tmp_path: Path, mode: str) -> None:
     here = Here(tmp_path, labels={LABEL_MODE: mode})
-    here.come(gpu_pod("a", demand(4, core=100 if mode == "core_mem" else 0), card=0))
+    here.add_pods(gpu_pod("a", demand(4, core=100 if mode == "core_mem" else 0), card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
 
 
 async def test_without_isolation_mps_serves_and_limits_nothing(tmp_path: Path) -> None:
     here = Here(tmp_path, labels={**LABELS, LABEL_NO_ISOLATION: "true"})
-    here.come(gpu_pod("a", demand(4, core=25), card=0))
+    here.add_pods(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
     envs, mounts = mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert (set(envs), len(mounts)) == ({"CUDA_MPS_PIPE_DIRECTORY"}, 2)

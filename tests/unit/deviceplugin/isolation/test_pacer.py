@@ -81,7 +81,7 @@ class Node:
         self.holds: dict[str, Enforcement] = {}
 
     def hold(self, number: int, core: int = 25, spent: int = 0) -> Path:
-        """A container with its part; returns its region."""
+        """A container with a compute share; returns its region."""
         limit = text([CardLimit(UUID, 15079, 4, 14, core_percent=core)])
         place = directory_name(number)
         self.holds[place] = Enforcement(place, "0" * 16, limit, launches=bool(core))
@@ -157,7 +157,7 @@ def rate(path: Path) -> int:
 
 
 async def paced(node: Node, *paths: Path, tokens: int = 10**6) -> None:
-    """Two looks, between which these containers spend."""
+    """Two rounds; these containers spend tokens between them."""
     await node.look()
     for path in paths:
         spend(path, use(path)[2] + tokens)
@@ -205,9 +205,9 @@ async def test_without_host_processes_the_problem_is_logged_and_samples_age(node
     with capture_logs() as logs:
         await paced(node, path)
     assert rate(path) == 0
-    (told,) = logs
-    assert told["event"] == "not_paced"
-    assert "hostPID: true" in told["reason"]
+    (reported,) = logs
+    assert reported["event"] == "not_paced"
+    assert "hostPID: true" in reported["reason"]
 
 
 def fail(cards: Cards) -> None:
@@ -344,12 +344,12 @@ async def test_containers_without_a_compute_share_are_sampled_less_often(node: N
 def strict(tmp_path: Path) -> Node:
     """A node with one limited container, all of whose containers are sampled in each round."""
     node = Node(tmp_path, contexts_s=0)
-    node.setting.come(gpu_pod("uid-1", card=0))
+    node.setting.add_pods(gpu_pod("uid-1", card=0))
     node.hold(1, core=0)
     return node
 
 
-async def told(node: Node) -> list[tuple[str, str]]:
+async def reported(node: Node) -> list[tuple[str, str]]:
     """The events after three rounds: kind and reason."""
     for _ in range(3):
         await node.look()
@@ -361,7 +361,7 @@ async def test_a_process_missing_from_its_region_causes_an_event_on_its_pod(stri
     strict.cards.run(101, used=500 * MIB)
     await strict.look()
     assert not strict.setting.notes
-    assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
+    assert await reported(strict) == [("Pod", EVENT_NOT_HELD)]
     (note,) = strict.setting.notes
     assert (note.uid, note.warning) == ("uid-1", True)
     assert "container main, limited to 4308 MiB of GPU 0," in note.text
@@ -372,13 +372,13 @@ async def test_a_process_missing_from_its_region_causes_an_event_on_its_pod(stri
 async def test_a_counted_process_causes_no_event(strict: Node) -> None:
     strict.process(101, 1)
     strict.cards.run(101, used=500 * MIB)
-    assert await told(strict) == []
+    assert await reported(strict) == []
 
 
 async def test_much_uncounted_memory_causes_an_event_on_the_pod(strict: Node) -> None:
     strict.process(101, 1)
     strict.cards.run(101, used=2000 * MIB)
-    assert await told(strict) == [("Pod", EVENT_UNCOUNTED)]
+    assert await reported(strict) == [("Pod", EVENT_UNCOUNTED)]
     assert "2000 MiB, of which 0 MiB are counted" in strict.setting.notes[0].text
 
 
@@ -387,17 +387,17 @@ async def test_a_process_of_no_pod_beside_limited_containers_causes_an_event_on_
 ) -> None:
     strict.free_process(102, "/system.slice/x.service")
     strict.cards.run(102, used=7 * MIB)
-    assert await told(strict) == [("Node", EVENT_NOT_HELD)]
+    assert await reported(strict) == [("Node", EVENT_NOT_HELD)]
     assert "GPU 0 has 1 process of no pod" in strict.setting.notes[0].text
     assert "pid 102 (Xorg) 7 MiB" in strict.setting.notes[0].text
 
 
 async def test_an_unlimited_pod_beside_limited_ones_gets_an_event(strict: Node) -> None:
     uid = "11111111-2222-3333-4444-555555555555"
-    strict.setting.come(gpu_pod(uid, card=0))
+    strict.setting.add_pods(gpu_pod(uid, card=0))
     strict.free_process(102, f"/kubepods/pod{uid}/{'0' * 64}")
     strict.cards.run(102, used=7 * MIB)
-    assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
+    assert await reported(strict) == [("Pod", EVENT_NOT_HELD)]
     assert strict.setting.notes[0].uid == uid
 
 
@@ -406,41 +406,41 @@ async def test_an_mps_server_is_not_uncounted(strict: Node) -> None:
     mounts = "36 21 0:25 /gpushare-mps /run/gpushare-mps rw,nosuid - tmpfs tmpfs rw\n"
     (strict.proc / "102" / "mountinfo").write_text(mounts)
     strict.cards.run(102, used=500 * MIB)
-    assert await told(strict) == []
+    assert await reported(strict) == []
 
 
 async def test_a_gpu_without_limited_containers_causes_no_events(strict: Node) -> None:
     strict.free_process(102, "/")
     strict.cards.found = {"GPU-1": (ProcessReading(102, 7 * MIB),)}
-    assert await told(strict) == []
+    assert await reported(strict) == []
 
 
 async def test_a_bypass_in_an_unknown_pod_causes_an_event_once_the_pod_is_known(
     strict: Node,
 ) -> None:
-    strict.setting.go("uid-1")
+    strict.setting.delete_pod("uid-1")
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
-    assert await told(strict) == []
-    strict.setting.come(gpu_pod("uid-1", card=0))
-    assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
+    assert await reported(strict) == []
+    strict.setting.add_pods(gpu_pod("uid-1", card=0))
+    assert await reported(strict) == [("Pod", EVENT_NOT_HELD)]
 
 
 async def test_an_unreadable_region_causes_no_event(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     cut(strict.state / directory_name(1) / REGION)
-    assert await told(strict) == []
+    assert await reported(strict) == []
 
 
 async def test_while_nvml_fails_events_are_not_repeated(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
-    assert await told(strict) == [("Pod", EVENT_NOT_HELD)]
+    assert await reported(strict) == [("Pod", EVENT_NOT_HELD)]
     fail(strict.cards)
     await strict.look()
     strict.cards.run(101, used=500 * MIB)
-    assert len(await told(strict)) == 1
+    assert len(await reported(strict)) == 1
 
 
 # --- the job ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ HERE = replace(
 CONTAINER = UncountedOwner(PLACE)
 
 
-def told(*uncounted: UncountedProcess, unnamed: int = 0) -> Event | None:
+def reported(*uncounted: UncountedProcess, unnamed: int = 0) -> Event | None:
     """The note about these, which are of one fact; the last ones have no name."""
     first = uncounted[0]
     commands = {each.pid: "x" for each in uncounted[: len(uncounted) - unnamed]}
@@ -32,7 +32,7 @@ def told(*uncounted: UncountedProcess, unnamed: int = 0) -> Event | None:
 
 
 def text_of(*uncounted: UncountedProcess, unnamed: int = 0) -> str:
-    note = told(*uncounted, unnamed=unnamed)
+    note = reported(*uncounted, unnamed=unnamed)
     assert note
     return note.text
 
@@ -48,7 +48,7 @@ def about(note: Event | None) -> tuple[str, str, str, bool] | None:
 
 
 def test_processes_of_a_container_are_reported_on_its_pod_with_a_hint() -> None:
-    assert about(told(uncounted_process(CONTAINER))) == ("Pod", "a", EVENT_NOT_HELD, True)
+    assert about(reported(uncounted_process(CONTAINER))) == ("Pod", "a", EVENT_NOT_HELD, True)
     assert text_of(uncounted_process(CONTAINER)).startswith(
         "container train, limited to 4308 MiB of GPU 0, has 1 process unknown to isolation: "
         "pid 9 (x, 7 in its container) 512 MiB. "
@@ -62,7 +62,7 @@ def test_uncounted_memory_is_reported_with_both_numbers() -> None:
         uncounted_process(CONTAINER, 8, 2000, counted=1100),
         uncounted_process(CONTAINER, 9, 1000, counted=300),
     )
-    assert about(told(*both)) == ("Pod", "a", EVENT_UNCOUNTED, True)
+    assert about(reported(*both)) == ("Pod", "a", EVENT_UNCOUNTED, True)
     assert (
         "uses 1600 MiB that isolation has not counted: pid 8 (x, 7 in its container) 2000 MiB, of which "
         in (text_of(*both))
@@ -71,9 +71,14 @@ def test_uncounted_memory_is_reported_with_both_numbers() -> None:
 
 
 def test_a_known_pod_without_limit_gets_a_pod_event_and_an_unknown_one_a_node_event() -> None:
-    assert about(told(uncounted_process(UncountedOwner(pod_uid="b")))) == ("Pod", "b", EVENT_NOT_HELD, True)
+    assert about(reported(uncounted_process(UncountedOwner(pod_uid="b")))) == (
+        "Pod",
+        "b",
+        EVENT_NOT_HELD,
+        True,
+    )
     assert "recreate the pod" in text_of(uncounted_process(UncountedOwner(pod_uid="b")))
-    assert about(told(uncounted_process(UncountedOwner(pod_uid="stranger")))) == (
+    assert about(reported(uncounted_process(UncountedOwner(pod_uid="stranger")))) == (
         "Node",
         NODE,
         EVENT_NOT_HELD,
@@ -84,8 +89,8 @@ def test_a_known_pod_without_limit_gets_a_pod_event_and_an_unknown_one_a_node_ev
 
 
 def test_a_terminating_pod_gets_no_event() -> None:
-    assert told(uncounted_process(UncountedOwner(pod_uid="leaves"))) is None
-    assert told(uncounted_process(UncountedOwner("0" * 16))) is None
+    assert reported(uncounted_process(UncountedOwner(pod_uid="leaves"))) is None
+    assert reported(uncounted_process(UncountedOwner("0" * 16))) is None
 
 
 def test_a_long_list_of_processes_is_shortened() -> None:

@@ -19,7 +19,7 @@ from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 async def test_a_container_gets_its_gpu(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
-    here.come(gpu_pod("a", 2, card=1))
+    here.add_pods(gpu_pod("a", 2, card=1))
     answer = await here.mem.allocate(ids(1, 0, 1))
     assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
@@ -27,7 +27,7 @@ async def test_a_container_gets_its_gpu(tmp_path: Path) -> None:
 
 async def test_the_record_is_on_disk_before_the_response(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
-    here.come(gpu_pod("a", 2, card=1))
+    here.add_pods(gpu_pod("a", 2, card=1))
     await here.mem.allocate(ids(1, 0, 1))
     (grant,) = Record(tmp_path, MemoryUnit.GIB).read()
     assert (grant.key, grant.cards, grant.first_device_id) == (("a", "main"), (("GPU-1", 2),), "GPU-1-_-0")
@@ -37,7 +37,7 @@ async def test_a_record_that_cannot_be_written_is_a_rejection(tmp_path: Path) ->
     (tmp_path / "file").write_text("")
     here = AgentFixture(tmp_path / "state", 14)
     here.record._path = tmp_path / "file" / "grants.json"
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "record"
@@ -50,13 +50,13 @@ async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await asyncio.sleep(0)
     assert not call.done()
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     assert isinstance(await call, AllocateResponse)
 
 
 async def test_a_pod_that_never_appears_is_rejected_at_the_deadline(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
-    here.come(gpu_pod("a", 3, card=0))
+    here.add_pods(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "unknown_pod"
@@ -64,19 +64,19 @@ async def test_a_pod_that_never_appears_is_rejected_at_the_deadline(tmp_path: Pa
 
 async def test_a_pod_known_only_to_the_kubelet_gets_a_gpu_too(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
-    here.strange = [gpu_pod("static", 1)]
+    here.kubelet_pods = [gpu_pod("static", 1)]
     assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
     assert ("static", "main") in here.node_state.allocations.by_container
 
 
 async def test_a_gpu_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 2)
-    here.come(gpu_pod("a", 2, card=0))
+    here.add_pods(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
     here.alive.add("a")
-    here.go("a")
-    here.come(gpu_pod("b", 2, card=0))
+    here.delete_pod("a")
+    here.add_pods(gpu_pod("b", 2, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
     await asyncio.sleep(0)
     assert not call.done()
@@ -87,12 +87,12 @@ async def test_a_gpu_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) ->
 
 async def test_a_pod_that_will_not_leave_keeps_its_gpu(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 2)
-    here.come(gpu_pod("a", 2, card=0))
+    here.add_pods(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
     here.alive.add("a")
-    here.go("a")
-    here.come(gpu_pod("b", 2, card=0))
+    here.delete_pod("a")
+    here.add_pods(gpu_pod("b", 2, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1))
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_room"
@@ -101,15 +101,15 @@ async def test_a_pod_that_will_not_leave_keeps_its_gpu(tmp_path: Path) -> None:
 async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
     """First for the pod, then for the GPU that another pod is leaving."""
     here = AgentFixture(tmp_path, 2, patience_s=1)
-    here.come(gpu_pod("a", 2, card=0))
+    here.add_pods(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
     here.alive.add("a")
-    here.go("a")
+    here.delete_pod("a")
     begun = time.monotonic()
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
     await asyncio.sleep(0.8)
-    here.come(gpu_pod("b", 2, card=0))
+    here.add_pods(gpu_pod("b", 2, card=0))
     answer = await call
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_room"
@@ -129,15 +129,15 @@ async def test_a_slow_kubelet_does_not_extend_the_deadline(
 
 async def test_a_pod_that_is_deleted_during_the_wait_gets_nothing(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 2)
-    here.come(gpu_pod("a", 2, card=0))
+    here.add_pods(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
     here.alive.add("a")
-    here.go("a")
-    here.come(gpu_pod("b", 2, card=0))
+    here.delete_pod("a")
+    here.add_pods(gpu_pod("b", 2, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
     await asyncio.sleep(0.05)
-    here.go("b")
+    here.delete_pod("b")
     here.alive.clear()
     answer = await call
     assert isinstance(answer, Rejected)
@@ -147,7 +147,7 @@ async def test_a_pod_that_is_deleted_during_the_wait_gets_nothing(tmp_path: Path
 
 async def test_a_rejection_is_an_event_of_the_pod(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 2)
-    here.come(gpu_pod("a", 3, card=0))
+    here.add_pods(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, Rejected)
     (note,) = here.notes
@@ -164,7 +164,7 @@ async def test_a_rejection_can_have_the_form_of_the_aliyun_plugin(tmp_path: Path
 
 async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0, picks=frozenset({"main"})))
+    here.add_pods(gpu_pod("a", 1, card=0, picks=frozenset({"main"})))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "own_devices"
@@ -172,7 +172,7 @@ async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) ->
 
 async def test_nothing_is_served_while_the_node_must_not_be(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
-    here.come(gpu_pod("a", 1, card=0))
+    here.add_pods(gpu_pod("a", 1, card=0))
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
     assert here.mem.devices() == []
     answer = await here.mem.allocate(ids(0, 0))
@@ -181,16 +181,16 @@ async def test_nothing_is_served_while_the_node_must_not_be(tmp_path: Path) -> N
 
 async def test_a_restarted_agent_knows_its_allocations(tmp_path: Path) -> None:
     before = AgentFixture(tmp_path, 14)
-    before.come(gpu_pod("a", 12, card=0))
+    before.add_pods(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
     after = AgentFixture(tmp_path, 14, alive={"a"})
-    after.come(gpu_pod("b", 4, card=0))
+    after.add_pods(gpu_pod("b", 4, card=0))
     assert isinstance(await after.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
 async def test_a_pod_that_is_gone_everywhere_has_no_allocation(tmp_path: Path) -> None:
     before = AgentFixture(tmp_path, 14)
-    before.come(gpu_pod("a", 12, card=0))
+    before.add_pods(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
     after = AgentFixture(tmp_path, 14)
     await after.releaser.release_terminated()
@@ -201,7 +201,7 @@ async def test_a_pod_that_is_gone_everywhere_has_no_allocation(tmp_path: Path) -
 async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_first: bool) -> None:  # noqa: FBT001
     here = AgentFixture(tmp_path, 14, 14)
     here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
-    here.come(
+    here.add_pods(
         gpu_pod("plain", 2, card=0, bound=1),
         gpu_pod("both", sound(demand_of([main(2, 30)])), card=1, bound=2),
     )
@@ -219,7 +219,7 @@ async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_fi
 async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
-    here.come(gpu_pod("a", demand_of([main(0, 30)])))
+    here.add_pods(gpu_pod("a", demand_of([main(0, 30)])))
     answer = await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)])
     assert isinstance(answer, Rejected)
     assert answer.reason == "core_only"
@@ -236,7 +236,7 @@ def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> No
 
 async def test_the_ids_of_the_reserved_gpu_are_preferred(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 4, 4)
-    here.come(gpu_pod("a", 2, card=1))
+    here.add_pods(gpu_pod("a", 2, card=1))
     available = [device.id for device in here.mem.devices()]
     assert await here.mem.prefer(available, (), 2) == ["GPU-1-_-0", "GPU-1-_-1"]
 
@@ -245,7 +245,7 @@ async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_questio
     here = AgentFixture(tmp_path, 14, 14)
     asking = asyncio.ensure_future(here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2))
     await asyncio.sleep(0)
-    here.come(gpu_pod("a", 2, card=1))
+    here.add_pods(gpu_pod("a", 2, card=1))
     assert await asking == ids(1, 0, 1)
 
 
@@ -258,7 +258,7 @@ async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path)
     here = AgentFixture(tmp_path, 4)
     here.mem.devices()
     news = asyncio.ensure_future(here.mem.changed())
-    here.come(gpu_pod("a", 2, card=0))
+    here.add_pods(gpu_pod("a", 2, card=0))
     await asyncio.sleep(0)
     assert not news.done()
     here.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(4, broken=(0,))))
@@ -269,7 +269,7 @@ async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path)
 async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> None:
     """The kubelet has failed it long before the API shows that."""
     here = AgentFixture(tmp_path, 14)
-    here.come(
+    here.add_pods(
         gpu_pod("bad", 1, card=0, bound=1, picks=frozenset({"main"})), gpu_pod("good", 1, card=0, bound=2)
     )
     assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
@@ -281,12 +281,12 @@ async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tm
     """Memory came first, and was matched to a twin with less compute."""
     here = AgentFixture(tmp_path, 14, 14)
     here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
-    here.come(gpu_pod("big", sound(demand_of([main(1, 90)])), card=0))
+    here.add_pods(gpu_pod("big", sound(demand_of([main(1, 90)])), card=0))
     await here.mem.allocate(ids(0, 0))
     await here.core.allocate([f"GPU-0-_-{n}" for n in range(90)])
     here.confirm("big", 1, "GPU-0-_-0")
     small, large = (sound(demand_of([main(2, core)])) for core in (10, 60))
-    here.come(gpu_pod("small", small, card=0, bound=1), gpu_pod("large", large, card=1, bound=2))
+    here.add_pods(gpu_pod("small", small, card=0, bound=1), gpu_pod("large", large, card=1, bound=2))
     assert isinstance(await here.mem.allocate(["x", "y"]), AllocateResponse)
     answer = await here.core.allocate([f"GPU-1-_-{n}" for n in range(60)])
     assert isinstance(answer, Rejected)
@@ -297,11 +297,11 @@ async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: P
     here = AgentFixture(tmp_path, 14, 14)
     here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     both = sound(demand_of([main(2, 30)]))
-    here.come(gpu_pod("first", both, card=0, bound=1))
+    here.add_pods(gpu_pod("first", both, card=0, bound=1))
     await here.mem.allocate(ids(0, 0, 1))
     assert await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)]) == AllocateResponse()
     here.confirm("first", 2, "GPU-0-_-0")
-    here.come(gpu_pod("plain", 2, card=1, bound=2), gpu_pod("both", both, card=0, bound=3))
+    here.add_pods(gpu_pod("plain", 2, card=1, bound=2), gpu_pod("both", both, card=0, bound=3))
     answer = await here.mem.allocate(ids(1, 0, 1))
     assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
@@ -310,10 +310,10 @@ async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: P
 async def test_a_recreated_mirror_does_not_affect_its_static_pod(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     for mirror in ("m1", "m2"):
-        here.come(replace(gpu_pod(mirror, 1), static_uid="s"))
-    here.go("m1")
+        here.add_pods(replace(gpu_pod(mirror, 1), static_uid="s"))
+    here.delete_pod("m1")
     assert "s" in here.node_state.allocations.gpu_pods
-    here.go("m2")
+    here.delete_pod("m2")
     assert "s" not in here.node_state.allocations.gpu_pods
 
 
