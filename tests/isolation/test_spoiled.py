@@ -49,7 +49,7 @@ def test_without_a_limit_file_no_memory_is_allowed(container: Container) -> None
 
 def test_a_limit_file_that_others_may_write_allows_no_memory(container: Container) -> None:
     (container.folder / "limit").chmod(0o666)
-    refuses(container, "nobody else may write")
+    refuses(container, "else may write")
 
 
 @pytest.mark.needs("root")
