@@ -83,33 +83,11 @@ def report(files: Iterable[Path], avoided: Sequence[Phrase]) -> int:
     return count
 
 
-def count_pending(files: Iterable[Path], pending: Mapping[str, str]) -> None:
-    """Print how many uses the pending phrases have, and which have none any more."""
-    texts = [path.read_text() for path in files]
-    uses = {
-        words: sum(len(list(find(text, phrases({words: better})))) for text in texts)
-        for words, better in pending.items()
-    }
-    if total := sum(uses.values()):
-        _print(
-            f"vocabulary: {total} uses of pending phrases; `python -m tools.vocabulary --pending` lists them"
-        )
-    if unused := [words for words, count in uses.items() if not count]:
-        _print(f"vocabulary: pending phrases without a use, to be banned: {', '.join(unused)}")
-
-
 def main(arguments: Sequence[str]) -> int:
-    """Check the files in ``arguments``, else all; ``--pending`` lists the pending phrases.
-
-    Returns 1 if a phrase was found, else 0.
-    """
+    """Check the files in ``arguments``, else all. Returns 1 if a phrase was found, else 0."""
     table = tomllib.loads(TABLE.read_text())
-    files = [Path(each).resolve() for each in arguments if each != "--pending"] or list(checked_files())
-    if "--pending" in arguments:
-        return int(report(files, phrases(table["pending"])) > 0)
-    found = report(files, phrases(table["banned"]))
-    count_pending(files, table["pending"])
-    return int(found > 0)
+    files = [Path(each).resolve() for each in arguments] or list(checked_files())
+    return int(report(files, phrases(table["banned"])) > 0)
 
 
 def _print(line: str) -> None:

@@ -16,9 +16,6 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text("""
 [banned]
 "household" = "node state"
-[pending]
-"mend(s|ed)?" = "fix"
-"lookout" = "reporter"
 """)
 
     monkeypatch.setattr(vocabulary, "TABLE", path)
@@ -49,25 +46,10 @@ def test_a_banned_phrase_fails_with_file_line_and_better_wording(
     assert f'{path}:3: "household" → node state' in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("table")
-def test_a_pending_phrase_is_only_counted_and_listed_on_request(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "page.md"
-    path.write_text("It mends the file.\n")
-    assert vocabulary.main([str(path)]) == 0
-    out = capsys.readouterr().out
-    assert "1 uses of pending phrases" in out
-    assert "without a use, to be banned: lookout" in out
-    assert vocabulary.main(["--pending", str(path)]) == 1
-    assert f'{path}:1: "mends" → fix' in capsys.readouterr().out
-
-
 def test_the_table_compiles_and_no_better_wording_has_a_banned_phrase() -> None:
     table = tomllib.loads(vocabulary.TABLE.read_text())
     banned = vocabulary.phrases(table["banned"])
-    assert vocabulary.phrases(table["pending"])
-    wordings = "\n".join([*table["banned"].values(), *table["pending"].values()])
+    wordings = "\n".join(table["banned"].values())
     assert list(vocabulary.find(wordings, banned)) == []
 
 
