@@ -56,8 +56,11 @@ lint-ansible: setup-ansible ## Lint roles, playbooks and inventories with the pr
 
 # Examples of property tests: "check" uses a few fixed ones, "full" more and random ones.
 PROFILE ?= check
-PYTEST := $(BIN)/pytest -q -n 2 --hypothesis-profile=$(PROFILE)
+WORKERS := 2
+PYTEST = $(BIN)/pytest -q -n $(WORKERS) --hypothesis-profile=$(PROFILE)
 
+# Unit tests wait for sockets and short deadlines half of their time: two workers for each of two cores.
+check: WORKERS := 4
 .PHONY: check
 check: lint ## Run the fast checks: lint, types, layers, unit and property tests
 	@$(PYTEST) tests/unit tests/property tests/contract tests/components tests/monitoring
