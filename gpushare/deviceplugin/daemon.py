@@ -71,10 +71,16 @@ async def run(settings: AgentSettings) -> None:
 
 
 class Agent:
-    """The parts of the agent, wired but not running."""
+    """The parts of the agent, wired but not running.
 
-    def __init__(self, settings: AgentSettings, client: KubeClient, driver: AgentDriver) -> None:
+    ``lists_s`` is the longest wait for the lists of the API server before it serves without them.
+    """
+
+    def __init__(
+        self, settings: AgentSettings, client: KubeClient, driver: AgentDriver, *, lists_s: float = _LISTS_S
+    ) -> None:
         self._settings = settings
+        self._lists_s = lists_s
         self._api = AgentApi(client, node=settings.node, identity=settings.identity)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
@@ -178,13 +184,13 @@ class Agent:
         return None if self._mem.up else "not registered with the kubelet"
 
     async def _serve(self) -> None:
-        """Run the jobs that should start after the lists, but at the latest after ``_LISTS_S``.
+        """Run the jobs that should start after the lists, but at the latest after ``lists_s``.
 
         Without a registration the kubelet could not restart the containers of running pods.
         """
         async with asyncio.TaskGroup() as tasks:
             listing = tasks.create_task(self._list())
-            await asyncio.wait({listing}, timeout=_LISTS_S)
+            await asyncio.wait({listing}, timeout=self._lists_s)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
                 self.node_state.serve_without_node()
