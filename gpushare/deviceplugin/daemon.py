@@ -31,7 +31,7 @@ from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.deviceplugin.kubelet.allocator import Allocator
 from gpushare.deviceplugin.kubelet.client import kubelet_client
-from gpushare.deviceplugin.kubelet.plugins import CorePlugin, MemPlugin
+from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
 from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.cards import CardMonitor
@@ -117,8 +117,8 @@ class Agent:
             watchdog=self.watchdog,
         )
         self.cards = self._make_cards(driver)
-        self._mem = MemPlugin(self.node_state, allocator)
-        self._core = CorePlugin(self.node_state, allocator)
+        self._mem = mem_plugin(self.node_state, allocator)
+        self._core = core_plugin(self.node_state, allocator)
         self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._update_node)
         self.admin_app = admin_app(
             rendering(self.metrics.registry),
@@ -230,7 +230,7 @@ class Agent:
             )
 
     async def _serve_core(self) -> None:
-        await self._core.wanted()
+        await self._core.until_offered()
         await Registrar(self._core, self._settings.folder, self.metrics).run()
 
     async def _no_such_node(self) -> str:

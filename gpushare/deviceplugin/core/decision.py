@@ -23,9 +23,12 @@ from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
 from gpushare.scheduling.fitting import Rejection
 
+_UNKNOWN_POD: Final = "unknown_pod"
 NO_UNITS: Final = "no_room"
-NO_LIBRARY: Final = "no_library"
-NO_MPS: Final = "no_mps"
+_NO_LIBRARY: Final = "no_library"
+_NO_MPS: Final = "no_mps"
+_TEMPORARY: Final = frozenset({_UNKNOWN_POD, _NO_LIBRARY, _NO_MPS})
+"""Reasons for a rejection that other programs may remove at any moment."""
 _NAMED: Final = 5
 """Pods that a rejection names at most."""
 
@@ -91,6 +94,13 @@ def decide(
     return Allocated(match, demand, replace(allocation, enforcement=enforcement), mps)
 
 
+def is_final(decision: Allocated | Rejected, *, terminating: bool) -> bool:
+    """Whether waiting cannot change the decision; ``terminating``: pods of the node will release GPUs."""
+    if isinstance(decision, Allocated):
+        return True
+    return decision.reason not in _TEMPORARY and not (decision.reason == NO_UNITS and terminating)
+
+
 def _known(allocations: Allocations, match: Match) -> Allocation | None:
     """The existing allocation, for a repeated call after a lost response or checkpoint; None without one."""
     allocation = allocations.by_container.get((match.gpu_pod.uid, match.container.name))
@@ -132,7 +142,7 @@ def _mps_share(
     if share.card in capabilities.mps_gpus:
         return share
     return Rejected(
-        NO_MPS,
+        _NO_MPS,
         f"{subject}: node {allocations.node} has sharing mode {Mode.MPS}, and no MPS control daemon is ready "
         f"for GPU {share.card} ({capabilities.mps_dir}): check the DaemonSet {MPS_NAME}, or change the mode "
         f"of the node with its label {LABEL_MODE}",
@@ -153,7 +163,7 @@ def _enforcement(
     library = capabilities.library
     if library is None:
         return Rejected(
-            NO_LIBRARY,
+            _NO_LIBRARY,
             f"{subject}: node {allocations.node} limits containers to their units, and "
             f"{capabilities.libraries_dir} there has no isolation library: install it (DaemonSet "
             "cgpu-installer), or disable the limits on "
@@ -196,7 +206,7 @@ def unmatched(allocations: Allocations, amount: int) -> Rejected:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     waiting = ", ".join(names[:_NAMED]) + more
     return Rejected(
-        "unknown_pod",
+        _UNKNOWN_POD,
         f"no container on node {allocations.node} waits for {amount} of {RESOURCE_MEM} "
         f"(pods without an allocation: {waiting or 'none'}); a controller replaces its pod, "
         "a bare pod must be created again",
@@ -212,7 +222,7 @@ def no_core(allocations: Allocations, percent: int, without_mem: Match | None) -
             f"{RESOURCE_CORE}={percent} without {RESOURCE_MEM}: request memory in the same container too",
         )
     return Rejected(
-        "unknown_pod", f"no container on node {allocations.node} asks for {RESOURCE_CORE}={percent}"
+        _UNKNOWN_POD, f"no container on node {allocations.node} asks for {RESOURCE_CORE}={percent}"
     )
 
 

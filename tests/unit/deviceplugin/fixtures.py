@@ -13,7 +13,7 @@ from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
 from gpushare.deviceplugin.kubelet.client import KubeletClient
-from gpushare.deviceplugin.kubelet.plugins import CorePlugin, MemPlugin
+from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
@@ -81,8 +81,8 @@ class AgentFixture:
         self.projector = Projector(
             self.node_state, self.publisher, self.metrics, style, record_event=self.notes.append
         )
-        self.mem = MemPlugin(self.node_state, self.allocator)
-        self.core = CorePlugin(self.node_state, self.allocator)
+        self.mem = mem_plugin(self.node_state, self.allocator)
+        self.core = core_plugin(self.node_state, self.allocator)
 
     def _recorded(self) -> KubeletAllocations | None:
         return None if self.named is None else KubeletAllocations(self.named, self.whole)

@@ -1,7 +1,14 @@
 from dataclasses import replace
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
-from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide, unmatched, with_allocation
+from gpushare.deviceplugin.core.decision import (
+    Allocated,
+    Capabilities,
+    decide,
+    is_final,
+    unmatched,
+    with_allocation,
+)
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
@@ -281,3 +288,19 @@ def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
     unlimited = decide(node, found, ("x",), Capabilities(), 255)
     assert isinstance(unlimited, Allocated)
     assert unlimited.allocation.enforcement is None
+
+
+def test_a_rejection_for_lack_of_units_is_final_unless_pods_are_terminating() -> None:
+    full = rejected(with_gpu_pods(allocations(2), gpu_pod("a", 4, card=0)), 4)
+    assert is_final(full, terminating=False)
+    assert not is_final(full, terminating=True)
+
+
+def test_an_unmatched_call_is_not_final() -> None:
+    assert not is_final(unmatched(allocations(14), 4), terminating=False)
+
+
+def test_an_allocation_is_final() -> None:
+    decision = asked(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), 4, "x")
+    assert isinstance(decision, Allocated)
+    assert is_final(decision, terminating=True)
