@@ -23,7 +23,7 @@ from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
-from gpushare.mps.layout import MpsDirs as MpsFolders
+from gpushare.mps.layout import MpsDirs
 from gpushare.ports import Event
 from tests.builders.gpu_pods import NODE, cards
 from tests.unit.deviceplugin.fakes import FakeNodeApi
@@ -62,7 +62,7 @@ class AgentFixture:
         self.node_state.mark_synced()
         self.releaser = CardReleaser(self.node_state, lambda uids: uids & self.alive, start_grace_s=0)
         folders = IsolationDirs(folder / "libraries", folder / "state")
-        mps = MpsFolders(folder / "mps", folder / "shm")
+        mps = MpsDirs(folder / "mps", folder / "shm")
         self.manager = EnforcementManager(
             self.node_state, self.record, EnforcementFiles(folders), MpsStatus(mps), self.metrics, paces=paces
         )
