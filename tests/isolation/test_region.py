@@ -140,7 +140,7 @@ def test_a_lock_that_is_not_released_is_an_error(make: Make) -> None:
         holder.stdout.readline()
         done = container.python("say(context())")
         assert done.stdout == "[2]\n"
-        assert "its lock is not given back" in done.stderr
+        assert "its lock is not released" in done.stderr
         holder.communicate("")
 
 
