@@ -123,7 +123,7 @@ def test_a_region_with_too_much_usage_allows_no_memory(container: Container) -> 
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(at=st.integers(0, 1600) | st.integers(0, region.SIZE - 1), noise=st.binary(min_size=1, max_size=300))
-def test_no_noise_in_a_region_ends_a_program(container: Container, at: int, noise: bytes) -> None:
+def test_random_bytes_in_a_region_end_no_program(container: Container, at: int, noise: bytes) -> None:
     container.limit(share(4, 15))
     container.python("context()")
     with container.shared.open("r+b") as file:
