@@ -41,16 +41,16 @@ class AgentFixture:
         self,
         folder: Path,
         *units: int,
-        poison: bool = False,
+        legacy_failure_env: bool = False,
         alive: Iterable[str] = (),
-        patience_s: float = 0.3,
+        timeout_s: float = 0.3,
         paces: bool = False,
     ) -> None:
         self.named: tuple[ServedContainer, ...] | None = ()
         self.names: frozenset[str] | None = None
         self.whole: dict[str, frozenset[str]] = {}
         self.alive = set(alive)
-        self.notes: list[Event] = []
+        self.events: list[Event] = []
         self.kubelet_pods: list[GpuPod] = []
         self.slow_s = 0.0
         self.record = Record(folder, MemoryUnit.GIB)
@@ -71,15 +71,17 @@ class AgentFixture:
             self.node_state,
             self.releaser,
             self.manager,
-            AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, timeout_s=patience_s),
+            AllocateSettings(
+                style, MemoryUnit.GIB, legacy_failure_env=legacy_failure_env, timeout_s=timeout_s
+            ),
             kubelet=KubeletClient(self.ask, self.ask_names),
-            record_event=self.notes.append,
+            record_event=self.events.append,
             watchdog=self.watchdog,
         )
         self.api = FakeNodeApi()
-        self.publisher = ApiWriter(self.api, self.metrics, self.watchdog)
+        self.writer = ApiWriter(self.api, self.metrics, self.watchdog)
         self.projector = Projector(
-            self.node_state, self.publisher, self.metrics, style, record_event=self.notes.append
+            self.node_state, self.writer, self.metrics, style, record_event=self.events.append
         )
         self.mem = mem_plugin(self.node_state, self.allocator)
         self.core = core_plugin(self.node_state, self.allocator)

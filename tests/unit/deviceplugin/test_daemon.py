@@ -208,8 +208,8 @@ async def test_an_agent_without_lists_reads_the_checkpoint_before_it_serves(
 ) -> None:
     found = agent(tmp_path)
     found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
-    held = {"PodUID": "app", "ContainerName": "main", "ResourceName": RESOURCE_WHOLE_GPU}
-    entries = [{**held, "DeviceIDs": {"-1": ["GPU-0"]}, "AllocResp": None}]
+    entry = {"PodUID": "app", "ContainerName": "main", "ResourceName": RESOURCE_WHOLE_GPU}
+    entries = [{**entry, "DeviceIDs": {"-1": ["GPU-0"]}, "AllocResp": None}]
     checkpoint = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
     (tmp_path / KUBELET_CHECKPOINT).write_text(json.dumps(checkpoint))
     with serving_unlisted(found, monkeypatch) as begun:

@@ -54,7 +54,7 @@ def test_a_pod_without_annotations_gets_the_gpu_that_placement_chooses() -> None
 
 
 def test_units_reserved_for_a_waiting_pod_stay_free() -> None:
-    node = with_gpu_pods(allocations(14, 14), gpu_pod("promised", 12, card=0), gpu_pod("b", 4))
+    node = with_gpu_pods(allocations(14, 14), gpu_pod("waiting", 12, card=0), gpu_pod("b", 4))
     assert allocated(node, 4).cards == (("GPU-1", 4),)
 
 
@@ -191,10 +191,10 @@ def test_limit_files_are_adopted_with_an_allocation() -> None:
     entry = ServedContainer(
         "a", "main", "x", 4, cards=("GPU-1",), bound=IsolationMounts("0123456789abcdef", "00000000000000aa")
     )
-    hold = join(node, [entry]).by_container["a", "main"].enforcement
-    assert hold
-    assert (hold.directory, hold.library) == ("00000000000000aa", "0123456789abcdef")
-    assert parse(hold.limit)[0].units == 4
+    enforcement = join(node, [entry]).by_container["a", "main"].enforcement
+    assert enforcement
+    assert (enforcement.directory, enforcement.library) == ("00000000000000aa", "0123456789abcdef")
+    assert parse(enforcement.limit)[0].units == 4
 
 
 def test_a_limit_that_cannot_be_computed_again_allows_nothing() -> None:
@@ -203,9 +203,9 @@ def test_a_limit_that_cannot_be_computed_again_allows_nothing() -> None:
     entry = ServedContainer(
         "a", "main", "x", 4, cards=("GPU-0",), bound=IsolationMounts("0123456789abcdef", "00000000000000aa")
     )
-    hold = join(odd, [entry]).by_container["a", "main"].enforcement
-    assert hold
-    assert hold.limit == ""
+    enforcement = join(odd, [entry]).by_container["a", "main"].enforcement
+    assert enforcement
+    assert enforcement.limit == ""
 
 
 def test_an_allocation_with_unknown_gpus_is_not_adopted() -> None:

@@ -62,18 +62,18 @@ def test_a_mig_device_is_on_a_gpu_in_mig_mode_which_is_not_shared() -> None:
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"])
 def test_all_devices_of_nvidias_resources_count(resource: str) -> None:
-    held = [("a", resource, frozenset({"odd"})), ("a", resource, frozenset({ZERO}))]
-    assert devices_by_pod(held) == {"a": {"odd", ZERO}}
+    recorded = [("a", resource, frozenset({"odd"})), ("a", resource, frozenset({ZERO}))]
+    assert devices_by_pod(recorded) == {"a": {"odd", ZERO}}
 
 
 def test_of_other_resources_those_count_that_are_named_as_gpus() -> None:
-    held = [
+    recorded = [
         ("a", "nvidia.com/t4", frozenset({f"{ZERO}::1", "odd"})),
         ("b", "rdma/hca", frozenset({"mlx5_0"})),
         ("c", RESOURCE_MEM, frozenset({f"{ONE}-_-3", ONE})),
         ("d", RESOURCE_CORE, frozenset({ONE})),
     ]
-    assert devices_by_pod(held) == {"a": {f"{ZERO}::1"}}
+    assert devices_by_pod(recorded) == {"a": {f"{ZERO}::1"}}
 
 
 def test_a_whole_gpu_is_unschedulable_and_healthy_for_the_kubelet() -> None:

@@ -82,11 +82,11 @@ async def test_while_the_gpus_daemon_is_down_a_call_is_refused_with_both_ways_ou
     for part in ("container main", NODE, "GPU GPU-0", "DaemonSet gpushare-mps", LABEL_MODE):
         assert part in answer.text
     assert not here.node_state.allocations.by_container
-    assert [note.text for note in here.notes] == [answer.text]
+    assert [event.text for event in here.events] == [answer.text]
 
 
 async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path) -> None:
-    here = Here(tmp_path, patience_s=30)
+    here = Here(tmp_path, timeout_s=30)
     here.lock.release()
     here.add_pods(gpu_pod("a", 4, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1, 2, 3)))

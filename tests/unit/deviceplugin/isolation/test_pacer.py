@@ -62,7 +62,7 @@ class Node:
         agent = self.agent
         mps = MpsStatus(MpsDirs(folder / "mps"))
         manager = EnforcementManager(agent.node_state, agent.record, files, mps, agent.metrics, paces=True)
-        reporter = UncountedReporter(self.agent.node_state, self.proc, record_event=self.agent.notes.append)
+        reporter = UncountedReporter(self.agent.node_state, self.proc, record_event=self.agent.events.append)
         owners = ProcessOwners(self.state, self.proc)
         self.pacer = Pacer(
             self.agent.node_state,
@@ -346,20 +346,20 @@ async def reported(node: Node) -> list[tuple[str, str]]:
     """The events after three rounds: kind and reason."""
     for _ in range(3):
         await node.look()
-    return [(note.kind, note.reason) for note in node.agent.notes]
+    return [(event.kind, event.reason) for event in node.agent.events]
 
 
 async def test_a_process_missing_from_its_region_causes_an_event_on_its_pod(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     await strict.look()
-    assert not strict.agent.notes
+    assert not strict.agent.events
     assert await reported(strict) == [("Pod", EVENT_NOT_HELD)]
-    (note,) = strict.agent.notes
-    assert (note.uid, note.warning) == ("uid-1", True)
-    assert "container main, limited to 4308 MiB of GPU 0," in note.text
-    assert "pid 101 (train, 8 in its container) 500 MiB" in note.text
-    assert "musl" in note.text
+    (event,) = strict.agent.events
+    assert (event.uid, event.warning) == ("uid-1", True)
+    assert "container main, limited to 4308 MiB of GPU 0," in event.text
+    assert "pid 101 (train, 8 in its container) 500 MiB" in event.text
+    assert "musl" in event.text
 
 
 async def test_a_counted_process_causes_no_event(strict: Node) -> None:
@@ -372,7 +372,7 @@ async def test_much_uncounted_memory_causes_an_event_on_the_pod(strict: Node) ->
     strict.process(101, 1)
     strict.cards.run(101, used=2000 * MIB)
     assert await reported(strict) == [("Pod", EVENT_UNCOUNTED)]
-    assert "2000 MiB, of which 0 MiB are counted" in strict.agent.notes[0].text
+    assert "2000 MiB, of which 0 MiB are counted" in strict.agent.events[0].text
 
 
 async def test_a_process_of_no_pod_beside_limited_containers_causes_an_event_on_the_node(
@@ -381,8 +381,8 @@ async def test_a_process_of_no_pod_beside_limited_containers_causes_an_event_on_
     strict.free_process(102, "/system.slice/x.service")
     strict.cards.run(102, used=7 * MIB)
     assert await reported(strict) == [("Node", EVENT_NOT_HELD)]
-    assert "GPU 0 has 1 process of no pod" in strict.agent.notes[0].text
-    assert "pid 102 (Xorg) 7 MiB" in strict.agent.notes[0].text
+    assert "GPU 0 has 1 process of no pod" in strict.agent.events[0].text
+    assert "pid 102 (Xorg) 7 MiB" in strict.agent.events[0].text
 
 
 async def test_an_unlimited_pod_beside_limited_ones_gets_an_event(strict: Node) -> None:
@@ -391,7 +391,7 @@ async def test_an_unlimited_pod_beside_limited_ones_gets_an_event(strict: Node) 
     strict.free_process(102, f"/kubepods/pod{uid}/{'0' * 64}")
     strict.cards.run(102, used=7 * MIB)
     assert await reported(strict) == [("Pod", EVENT_NOT_HELD)]
-    assert strict.agent.notes[0].uid == uid
+    assert strict.agent.events[0].uid == uid
 
 
 async def test_an_mps_server_is_not_uncounted(strict: Node) -> None:

@@ -29,8 +29,12 @@ async def test_the_record_is_on_disk_before_the_response(tmp_path: Path) -> None
     here = AgentFixture(tmp_path, 14, 14)
     here.add_pods(gpu_pod("a", 2, card=1))
     await here.mem.allocate(ids(1, 0, 1))
-    (grant,) = Record(tmp_path, MemoryUnit.GIB).read()
-    assert (grant.key, grant.cards, grant.first_device_id) == (("a", "main"), (("GPU-1", 2),), "GPU-1-_-0")
+    (allocation,) = Record(tmp_path, MemoryUnit.GIB).read()
+    assert (allocation.key, allocation.cards, allocation.first_device_id) == (
+        ("a", "main"),
+        (("GPU-1", 2),),
+        "GPU-1-_-0",
+    )
 
 
 async def test_a_record_that_cannot_be_written_is_a_rejection(tmp_path: Path) -> None:
@@ -100,7 +104,7 @@ async def test_a_pod_that_will_not_leave_keeps_its_gpu(tmp_path: Path) -> None:
 
 async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
     """First for the pod, then for the GPU that another pod is leaving."""
-    here = AgentFixture(tmp_path, 2, patience_s=1)
+    here = AgentFixture(tmp_path, 2, timeout_s=1)
     here.add_pods(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
@@ -150,12 +154,12 @@ async def test_a_rejection_is_an_event_of_the_pod(tmp_path: Path) -> None:
     here.add_pods(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, Rejected)
-    (note,) = here.notes
-    assert (note.reason, note.name, note.text) == (EVENT_REFUSED, "a", answer.text)
+    (event,) = here.events
+    assert (event.reason, event.name, event.text) == (EVENT_REFUSED, "a", answer.text)
 
 
 async def test_a_rejection_can_have_the_form_of_the_aliyun_plugin(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 2, poison=True)
+    here = AgentFixture(tmp_path, 2, legacy_failure_env=True)
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "no-gpu-has-3GiB-to-run"
@@ -250,7 +254,7 @@ async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_questio
 
 
 async def test_without_a_pod_some_ids_are_preferred_all_the_same(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 14, 14, patience_s=0.01)
+    here = AgentFixture(tmp_path, 14, 14, timeout_s=0.01)
     assert len(await here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2)) == 2
 
 

@@ -16,8 +16,10 @@ from tests.builders.gpu_pods import NODE, gpu_pod
 
 def left_behind(*uids: str) -> NodeState:
     """A complete pod list without these pods, which have allocations."""
-    grants = [Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), uid, confirmed=True) for uid in uids]
-    node_state = NodeState(NODE, grants, KubeletAllocations)
+    allocations = [
+        Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), uid, confirmed=True) for uid in uids
+    ]
+    node_state = NodeState(NODE, allocations, KubeletAllocations)
     node_state.mark_synced()
     return node_state
 
@@ -35,8 +37,8 @@ async def test_only_pods_without_a_cgroup_are_released() -> None:
 
 def just_started(uid: str) -> NodeState:
     """A pod that was deleted right after its allocation."""
-    grant = Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), "x", at_ns=time.time_ns())
-    node_state = NodeState(NODE, [grant], KubeletAllocations)
+    allocation = Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), "x", at_ns=time.time_ns())
+    node_state = NodeState(NODE, [allocation], KubeletAllocations)
     node_state.mark_synced()
     return node_state
 
@@ -78,8 +80,8 @@ async def test_without_visible_cgroups_a_deleted_pod_is_released() -> None:
 
 
 async def test_no_pod_is_released_before_the_pod_list_is_complete() -> None:
-    grant = Allocation("a", "main", "default/a", (("GPU-0", 1),), "x")
-    node_state = NodeState(NODE, [grant], KubeletAllocations)
+    allocation = Allocation("a", "main", "default/a", (("GPU-0", 1),), "x")
+    node_state = NodeState(NODE, [allocation], KubeletAllocations)
     await CardReleaser(node_state, None).release_terminated()
     assert holders(node_state) == {"a"}
 
