@@ -107,15 +107,7 @@ class Agent:
         self._reconciler = Reconciler(
             settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
         )
-        allocator = Allocator(
-            self.node_state,
-            self._releaser,
-            self._enforcement,
-            settings.allocate,
-            kubelet=kubelet_client(settings.kubelet, settings.pod_resources),
-            record_event=self.writer.record_event,
-            watchdog=self.watchdog,
-        )
+        allocator = self._make_allocator()
         self.cards = self._make_cards(driver)
         self._mem = mem_plugin(self.node_state, allocator)
         self._core = core_plugin(self.node_state, allocator)
@@ -125,6 +117,17 @@ class Agent:
             live=self.watchdog.problem,
             ready=self.unready,
             notices=lambda: self.node_state.notices,
+        )
+
+    def _make_allocator(self) -> Allocator:
+        return Allocator(
+            self.node_state,
+            self._releaser,
+            self._enforcement,
+            self._settings.allocate,
+            kubelet=kubelet_client(self._settings.kubelet, self._settings.pod_resources),
+            record_event=self.writer.record_event,
+            watchdog=self.watchdog,
         )
 
     def _make_cards(self, driver: AgentDriver) -> CardMonitor:
