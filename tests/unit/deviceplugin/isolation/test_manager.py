@@ -196,7 +196,7 @@ async def test_after_a_reboot_container_directories_are_created_from_the_record(
     assert limit(tmp_path, "a") == text
 
 
-async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
+async def test_the_files_of_a_deleted_pod_are_removed(tmp_path: Path) -> None:
     install_library(tmp_path)
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0), gpu_pod("b", 2, card=0))
@@ -204,7 +204,7 @@ async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
     here.confirm("a", 1, "GPU-0-_-0")
     await here.mem.allocate(ids(0, 1, 2))
     here.confirm("b", 2, "GPU-0-_-1")
-    keeping = asyncio.ensure_future(here.manager.run())
+    syncing = asyncio.ensure_future(here.manager.run())
     await asyncio.sleep(0)
     assert all(limit(tmp_path, uid) for uid in "ab")
     here.named = here.named[1:] if here.named else ()
@@ -215,10 +215,10 @@ async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
     assert len(list((tmp_path / "state").iterdir())) == 2
     assert limit(tmp_path, "b")
-    keeping.cancel()
+    syncing.cancel()
 
 
-async def test_twins_that_were_taken_for_each_other_are_found_under_their_own_names(tmp_path: Path) -> None:
+async def test_swapped_twins_get_links_under_their_own_names(tmp_path: Path) -> None:
     install_library(tmp_path)
     here = limited_agent(tmp_path, 8, 8)
     here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
@@ -354,7 +354,7 @@ async def test_a_version_without_the_build_for_launches_limits_memory_with_a_log
     assert [each["version"] for each in logs if each["event"] == "launches_not_limited"] == [VERSION]
 
 
-async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_path: Path) -> None:
+async def test_a_missing_launch_build_is_reported_if_a_container_uses_it(tmp_path: Path) -> None:
     install_library(tmp_path)
     here = limited_agent(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
     here.add_pods(gpu_pod("a", demand(1, core=25), card=0))

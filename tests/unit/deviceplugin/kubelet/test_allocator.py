@@ -245,7 +245,7 @@ async def test_the_ids_of_the_reserved_gpu_are_preferred(tmp_path: Path) -> None
     assert await here.mem.prefer(available, (), 2) == ["GPU-1-_-0", "GPU-1-_-1"]
 
 
-async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_question(tmp_path: Path) -> None:
+async def test_ids_are_preferred_for_a_pod_that_appears_after_the_call(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
     asking = asyncio.ensure_future(here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2))
     await asyncio.sleep(0)
@@ -253,7 +253,7 @@ async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_questio
     assert await asking == ids(1, 0, 1)
 
 
-async def test_without_a_pod_some_ids_are_preferred_all_the_same(tmp_path: Path) -> None:
+async def test_without_a_matching_pod_any_ids_are_preferred(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14, timeout_s=0.01)
     assert len(await here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2)) == 2
 
@@ -261,12 +261,12 @@ async def test_without_a_pod_some_ids_are_preferred_all_the_same(tmp_path: Path)
 async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 4)
     here.mem.devices()
-    news = asyncio.ensure_future(here.mem.changed())
+    change = asyncio.ensure_future(here.mem.changed())
     here.add_pods(gpu_pod("a", 2, card=0))
     await asyncio.sleep(0)
-    assert not news.done()
+    assert not change.done()
     here.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(4, broken=(0,))))
-    await asyncio.wait_for(news, 5)
+    await asyncio.wait_for(change, 5)
     assert {device.healthy for device in here.mem.devices()} == {False}
 
 
