@@ -68,7 +68,7 @@ async def test_a_second_container_of_a_pod_on_a_full_gpu_is_refused(tmp_path: Pa
     assert set(here.node_state.allocations.by_pod) == {"early"}
 
 
-async def test_the_gpu_is_full_until_the_pod_is_gone_from_the_api_and_its_group_too(tmp_path: Path) -> None:
+async def test_the_gpu_is_full_until_pod_and_cgroup_are_gone(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.node_state.update_node_pods([Deleted("app")])
     assert await here.releaser.release_terminated() == {APP.uid}
