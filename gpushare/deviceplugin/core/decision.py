@@ -40,8 +40,7 @@ class Capabilities:
     ``isolation`` is whether the agent sees the directories of the isolation library. ``library`` is the
     version that new containers get, None while none is installed; ``launches`` whether launches can be
     paced with it. ``mps`` is whether the agent sees the MPS directory, and ``mps_gpus`` are the UUIDs of the
-    GPUs with a ready MPS control daemon. ``strategy`` is how responses name devices. The two directories
-    are for error texts.
+    GPUs with a ready MPS control daemon. The two directories are for error texts.
     """
 
     isolation: bool = False
@@ -49,7 +48,6 @@ class Capabilities:
     launches: bool = False
     mps: bool = False
     mps_gpus: frozenset[str] = frozenset()
-    strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
     libraries_dir: str = ""
     mps_dir: str = ""
 
@@ -65,16 +63,23 @@ class Allocated:
 
 
 def decide(
-    allocations: Allocations, match: Match, ids: tuple[str, ...], capabilities: Capabilities, now_ns: int
+    allocations: Allocations,
+    match: Match,
+    ids: tuple[str, ...],
+    capabilities: Capabilities,
+    now_ns: int,
+    *,
+    strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS,
 ) -> Allocated | Rejected:
     """The allocation of the matched container. It never exceeds the free units of a GPU.
 
-    ``ids`` are the device IDs of the call, ``now_ns`` is the wall clock in nanoseconds.
+    ``ids`` are the device IDs of the call, ``now_ns`` is the wall clock in nanoseconds, and ``strategy`` is
+    how responses name devices.
     """
     gpu_pod = match.gpu_pod
     subject = f"pod {gpu_pod.pod.full_name}, container {match.container.name}"
     demand = gpu_pod.pod.demand
-    if rejected := sets_visible_devices(gpu_pod, match.container.name, capabilities.strategy):
+    if rejected := sets_visible_devices(gpu_pod, match.container.name, strategy):
         return rejected
     if isinstance(demand, Malformed):
         return Rejected("malformed", f"{subject}: {demand.problem}")

@@ -143,8 +143,8 @@ class Allocator:
         found = self._match(call)
         allocations = self._node_state.allocations
         if found:
-            capabilities = self._enforcement.capabilities(self._settings.response.strategy)
-            outcome = decide(allocations, found, ids, capabilities, time.time_ns())
+            capabilities, strategy = self._enforcement.capabilities(), self._settings.response.strategy
+            outcome = decide(allocations, found, ids, capabilities, time.time_ns(), strategy=strategy)
         else:
             outcome = unmatched(allocations, len(ids))
         return _Decision(outcome, found, is_final(outcome, terminating=bool(terminating)))

@@ -262,7 +262,7 @@ def test_a_container_that_sets_its_devices_is_rejected_only_where_the_response_d
     node = with_gpu_pods(allocations(14), gpu_pod("a", 4, picks=frozenset({"main"})))
     found = match(node, AllocateCall(4))
     assert found
-    answer = decide(node, found, ("x",), Capabilities(strategy=DeviceListStrategy.ENV), 1)
+    answer = decide(node, found, ("x",), Capabilities(), 1, strategy=DeviceListStrategy.ENV)
     assert isinstance(answer, Rejected)
     assert answer.reason == "own_devices"
     assert "pod default/a, container main sets NVIDIA_VISIBLE_DEVICES itself" in answer.text
@@ -270,7 +270,7 @@ def test_a_container_that_sets_its_devices_is_rejected_only_where_the_response_d
     assert isinstance(decide(node, found, ("x",), Capabilities(), 1), Allocated)
     other = replace(found, gpu_pod=replace(found.gpu_pod, picks_devices=frozenset({"other"})))
     assert isinstance(
-        decide(node, other, ("x",), Capabilities(strategy=DeviceListStrategy.ENV), 1), Allocated
+        decide(node, other, ("x",), Capabilities(), 1, strategy=DeviceListStrategy.ENV), Allocated
     )
 
 

@@ -343,7 +343,7 @@ async def test_a_repeated_allocate_keeps_the_build(tmp_path: Path) -> None:
     assert source(again, "/opt/gpushare/region") == source(first, "/opt/gpushare/region")
 
 
-async def test_a_version_without_the_build_for_launches_limits_memory_with_a_log_entry(
+async def test_a_version_without_the_build_for_launches_limits_memory_and_is_logged_once(
     tmp_path: Path,
 ) -> None:
     install_library(tmp_path, launches=False)
@@ -351,6 +351,7 @@ async def test_a_version_without_the_build_for_launches_limits_memory_with_a_log
     here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     with capture_logs() as logs:
         assert library(await here.mem.allocate(ids(0, 0))) == "libgpushare.so"
+        here.manager.capabilities()
     assert [each["version"] for each in logs if each["event"] == "launches_not_limited"] == [VERSION]
 
 
