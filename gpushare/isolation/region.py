@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gpushare.errors import SourceError
+from gpushare.isolation.limits import MAX_CARDS
 
 MAGIC: Final = 0x6E6F696765527047
 VERSION: Final = 2
-MAX_CARDS: Final = 16
 SLOTS: Final = 256
 _HEADER: Final = struct.Struct("<QIIQ64x")  # magic, version, bytes, sequence; the lock
 _CARD: Final = struct.Struct("<48sQQQQ")  # UUID, limit, used, peak, refusals

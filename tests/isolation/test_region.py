@@ -42,13 +42,12 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
         "slots": region._SLOTS_AT,
         "slot": region._SLOT.size,
         "slot_count": region.SLOTS,
-        "max_cards": region.MAX_CARDS,
+        "max_cards": limits.MAX_CARDS,
         "measures": region._MEASURES_AT,
         "measure": region._MEASURE.size,
         "magic": region.MAGIC,
         "version": region.VERSION,
     }
-    assert limits.MAX_CARDS == region.MAX_CARDS
 
 
 def test_the_region_has_the_usage_of_each_process(make: Make) -> None:

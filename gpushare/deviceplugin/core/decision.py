@@ -1,4 +1,4 @@
-"""The decision on an Allocate call: the allocation of a container, or the reason why it gets none. Pure."""
+"""The decision on an Allocate call: an allocation and its effect on the node, or why there is none. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Final

@@ -19,7 +19,7 @@ from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.errors import GpuError
 from gpushare.isolation import region
 from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, directory_name
-from gpushare.isolation.limits import CardLimit, text
+from gpushare.isolation.limits import MAX_CARDS, CardLimit, text
 from gpushare.model.readings import Load, ProcessReading
 from gpushare.mps.layout import MpsDirs
 from tests.builders.gpu_pods import gpu_pod
@@ -304,7 +304,7 @@ def measure(path: Path) -> tuple[int, int, int]:
 
 def charge(path: Path, used: int, contexts: int) -> None:
     content = bytearray(path.read_bytes())
-    nothing = [0] * (region.MAX_CARDS - 1)
+    nothing = [0] * (MAX_CARDS - 1)
     slot = (7, 1, used, *nothing, 121 * MIB, *nothing, contexts, *nothing)
     region._SLOT.pack_into(content, region._SLOTS_AT, *slot)
     path.write_bytes(content)
