@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from gpushare.adapters.nvml import Nvml
-from gpushare.isolation import region, regulator
+from gpushare.deviceplugin.core import regulator
+from gpushare.isolation import region
 from gpushare.model.hardware import Gpu
 from gpushare.model.readings import ProcessReading
 from tests.fixtures.isolation import PRELUDE, Preloaded

@@ -1,7 +1,7 @@
 /* Launch control: the region has a token bucket for each GPU, shared by all processes of the container. A launch
    takes one token per thread, in order of arrival; it may overdraw the bucket, and later launches wait for the
    debt. The node agent sets the rate of the tokens so that the container gets its compute share
-   (`gpushare.isolation.regulator`).
+   (`gpushare.deviceplugin.core.regulator`).
 
    There is no lock, so a process that is killed while it waits blocks no other. */
 #ifndef GPUSHARE_PACE_H

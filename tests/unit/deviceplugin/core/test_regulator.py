@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.isolation.regulator import LaunchSample, rate
+from gpushare.deviceplugin.core.regulator import LaunchSample, rate
 
 SECOND = 1_000_000_000
 
