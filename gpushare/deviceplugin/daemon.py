@@ -31,7 +31,7 @@ from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.deviceplugin.kubelet.allocator import Allocator
 from gpushare.deviceplugin.kubelet.client import kubelet_client
-from gpushare.deviceplugin.kubelet.plugins import CorePlugin, MemPlugin
+from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
 from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.cards import CardMonitor
@@ -71,10 +71,16 @@ async def run(settings: AgentSettings) -> None:
 
 
 class Agent:
-    """The parts of the agent, wired but not running."""
+    """The parts of the agent, wired but not running.
 
-    def __init__(self, settings: AgentSettings, client: KubeClient, driver: AgentDriver) -> None:
+    ``lists_s`` is the longest wait for the lists of the API server before it serves without them.
+    """
+
+    def __init__(
+        self, settings: AgentSettings, client: KubeClient, driver: AgentDriver, *, lists_s: float = _LISTS_S
+    ) -> None:
         self._settings = settings
+        self._lists_s = lists_s
         self._api = AgentApi(client, node=settings.node, identity=settings.identity)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
@@ -101,24 +107,27 @@ class Agent:
         self._reconciler = Reconciler(
             settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
         )
-        allocator = Allocator(
-            self.node_state,
-            self._releaser,
-            self._enforcement,
-            settings.allocate,
-            kubelet=kubelet_client(settings.kubelet, settings.pod_resources),
-            record_event=self.writer.record_event,
-            watchdog=self.watchdog,
-        )
+        allocator = self._make_allocator()
         self.cards = self._make_cards(driver)
-        self._mem = MemPlugin(self.node_state, allocator)
-        self._core = CorePlugin(self.node_state, allocator)
+        self._mem = mem_plugin(self.node_state, allocator)
+        self._core = core_plugin(self.node_state, allocator)
         self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._update_node)
         self.admin_app = admin_app(
             rendering(self.metrics.registry),
             live=self.watchdog.problem,
             ready=self.unready,
             notices=lambda: self.node_state.notices,
+        )
+
+    def _make_allocator(self) -> Allocator:
+        return Allocator(
+            self.node_state,
+            self._releaser,
+            self._enforcement,
+            self._settings.allocate,
+            kubelet=kubelet_client(self._settings.kubelet, self._settings.pod_resources),
+            record_event=self.writer.record_event,
+            watchdog=self.watchdog,
         )
 
     def _make_cards(self, driver: AgentDriver) -> CardMonitor:
@@ -178,13 +187,13 @@ class Agent:
         return None if self._mem.up else "not registered with the kubelet"
 
     async def _serve(self) -> None:
-        """Run the jobs that should start after the lists, but at the latest after ``_LISTS_S``.
+        """Run the jobs that should start after the lists, but at the latest after ``lists_s``.
 
         Without a registration the kubelet could not restart the containers of running pods.
         """
         async with asyncio.TaskGroup() as tasks:
             listing = tasks.create_task(self._list())
-            await asyncio.wait({listing}, timeout=_LISTS_S)
+            await asyncio.wait({listing}, timeout=self._lists_s)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
                 self.node_state.serve_without_node()
@@ -224,7 +233,7 @@ class Agent:
             )
 
     async def _serve_core(self) -> None:
-        await self._core.wanted()
+        await self._core.until_offered()
         await Registrar(self._core, self._settings.folder, self.metrics).run()
 
     async def _no_such_node(self) -> str:

@@ -14,6 +14,7 @@ import click
 
 from gpushare.adapters.kubelet.pods import CLUSTER_CA, KubeletAccess
 from gpushare.contract import (
+    AGENT_RECORD,
     DEVICE_PLUGIN_FOLDER,
     ISOLATION_LIBRARIES,
     ISOLATION_STATE,
@@ -209,7 +210,7 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSe
         log_level="debug" if flags["v"] >= _DEBUG_VERBOSITY else flags["log_level"],
         identity=environ.get("POD_NAME") or socket.gethostname(),
         folder=folder,
-        state=flags["state_folder"] or folder / "gpushare",
+        state=flags["state_folder"] or (folder / AGENT_RECORD).parent,
         cgroups=flags["cgroup_root"],
         pod_resources=flags["pod_resources_socket"],
         cards=CardSettings(

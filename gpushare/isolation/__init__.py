@@ -1,5 +1,5 @@
-"""GPU isolation: file formats that keep a container within its share of a GPU.
+"""GPU isolation: the library that limits containers to their shares of a GPU, and the formats of its files.
 
-The library that is preloaded into containers (C, in ``native/``), the limit file that it reads and the
-region that it writes. Mounting them into containers belongs to ``gpushare.deviceplugin``.
+The library (C, in ``native/``) is preloaded into containers. It reads the limit file and counts usage in the
+region. Mounting them into containers belongs to ``gpushare.deviceplugin``.
 """

@@ -16,6 +16,7 @@ from typing import Final
 from gpushare.errors import InvalidRequest
 
 MAX_CARDS: Final = 16
+"""The GPUs of one container, in the limit file and in the region."""
 _MAX_MIB: Final = 1 << 24
 _UUID: Final = re.compile(r"[0-9A-Za-z-]{5,47}")
 _NUMBERS: Final = ("card_mib", "units", "card_units", "context_mib", "core_percent")

@@ -1,7 +1,7 @@
 """The region: a file shared by the processes of a container, with the memory use of each on each GPU.
 
 Defines the layout, an empty region, parsing, and the writes of the node agent. Only the library takes the
-lock in the region (``native/region.c``). A container's processes can write anything into their region, so
+lock in the region (``native/mapping.c``). A container's processes can write anything into their region, so
 readers compare it with NVML.
 
 Some words are written by the agent only. It writes them one by one with ``pwrite`` and without the lock; it
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gpushare.errors import SourceError
+from gpushare.isolation.limits import MAX_CARDS
 
 MAGIC: Final = 0x6E6F696765527047
 VERSION: Final = 2
-MAX_CARDS: Final = 16
 SLOTS: Final = 256
 _HEADER: Final = struct.Struct("<QIIQ64x")  # magic, version, bytes, sequence; the lock
 _CARD: Final = struct.Struct("<48sQQQQ")  # UUID, limit, used, peak, refusals

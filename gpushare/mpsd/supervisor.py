@@ -8,7 +8,7 @@ example after this process was killed, is used as it is.
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -31,11 +31,24 @@ _EFFECT: Final = (
 )
 
 
+class SupervisorTiming(NamedTuple):
+    """Seconds until a query without an answer fails, and until ``stop`` kills the control daemon.
+
+    ``backoff_s`` returns the seconds until the next start after that many consecutive failures.
+    """
+
+    answer_s: float = 5.0
+    kill_s: float = 5.0
+    backoff_s: Callable[[int], float] = backoff_s
+
+
+_TIMING: Final = SupervisorTiming()
+
+
 class Supervisor:
     """Supervises one GPU. ``healthy`` returns whether the control daemon may be started on it.
 
-    ``problem`` is why the control daemon is not up, None while it is. A query fails without an
-    answer in ``answer_s`` seconds; ``stop`` kills a control daemon that still runs after ``kill_s`` seconds.
+    ``problem`` is why the control daemon is not up, None while it is.
     """
 
     def __init__(
@@ -45,16 +58,14 @@ class Supervisor:
         modes: ModeDriver,
         metrics: MpsMetrics,
         healthy: Callable[[], bool],
-        *,
-        answer_s: float = 5.0,
-        kill_s: float = 5.0,
+        timing: SupervisorTiming = _TIMING,
     ) -> None:
         self._uuid = uuid
         self._modes = modes
         self._metrics = metrics
         self._healthy = healthy
-        self._kill_s = kill_s
-        self._control = ControlDaemon(state, uuid, answer_s=answer_s)
+        self._timing = timing
+        self._control = ControlDaemon(state, uuid, answer_s=timing.answer_s)
         self._lock = ReadyLock(ready_lock_of(state, uuid))
         self._failures = 0
         self._start_at = 0.0
@@ -122,7 +133,7 @@ class Supervisor:
 
     async def _start(self) -> None:
         self._failures += 1
-        self._start_at = time.monotonic() + backoff_s(self._failures)
+        self._start_at = time.monotonic() + self._timing.backoff_s(self._failures)
         await self._set_exclusive(exclusive=True)
         try:
             await self._control.start()
@@ -164,6 +175,6 @@ class Supervisor:
             await self._control.query(quit_within(_QUIT_S))
         except GpuError as error:
             log.warning("control_not_stopped", card=self._uuid, reason=str(error))
-        await self._control.wait_or_kill(self._kill_s)
+        await self._control.wait_or_kill(self._timing.kill_s)
         await self._set_exclusive(exclusive=False)
         log.info("control_stopped", card=self._uuid, clients=self._clients)

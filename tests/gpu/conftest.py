@@ -12,8 +12,8 @@ from gpushare.model.hardware import Gpu
 from tests.fixtures.isolation import LAUNCH_LIBRARY, Preloaded, build, needs_compiler
 
 LIMIT_MIB = 4096
-GUESS_MIB = 500
-"""Of a context: recent data-centre cards take 300 to 600 MiB for one."""
+ESTIMATE_MIB = 500
+"""Of a context, which uses 300 to 600 MiB on recent data-centre GPUs."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,34 +22,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(needs_compiler)
 
 
-async def _first_card() -> Gpu:
+async def _first_gpu() -> Gpu:
     async with Nvml() as driver:
         found = (await driver.inventory()).gpus
     if not found:
-        raise GpuError("the driver has no card")
+        raise GpuError("the driver lists none")
     return found[0]
 
 
 @pytest.fixture(scope="session")
 def gpu() -> Gpu:
     try:
-        found = asyncio.run(_first_card())
+        found = asyncio.run(_first_gpu())
     except GpuError as reason:
-        pytest.skip(f"needs a real NVIDIA card: {reason}")
+        pytest.skip(f"needs a real NVIDIA GPU: {reason}")
     if found.mib < 2 * LIMIT_MIB:
-        pytest.skip(f"needs a card of {2 * LIMIT_MIB} MiB, {found.model} has {found.mib}")
+        pytest.skip(f"needs a GPU with {2 * LIMIT_MIB} MiB, {found.model} has {found.mib}")
     return found
 
 
 @pytest.fixture(scope="session")
 def built(gpu: Gpu, tmp_path_factory: pytest.TempPathFactory) -> Preloaded:
-    del gpu  # without a card nothing is built
+    del gpu  # without a GPU nothing is built
     folder = tmp_path_factory.mktemp("container")
     return Preloaded(folder, build(tmp_path_factory.mktemp("library"), folder))
 
 
 def _limited(container: Preloaded, gpu: Gpu, core_percent: int = 0) -> Preloaded:
-    container.limit(CardLimit(gpu.uuid, gpu.mib, LIMIT_MIB, gpu.mib, GUESS_MIB, core_percent))
+    container.limit(CardLimit(gpu.uuid, gpu.mib, LIMIT_MIB, gpu.mib, ESTIMATE_MIB, core_percent))
     return container
 
 

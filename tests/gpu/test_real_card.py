@@ -1,7 +1,7 @@
 """A limit of 4 GiB on a real GPU, with the driver API, the runtime, and a framework.
 
-Frameworks are looked for in the Python that the environment variable GPU_PYTHON names (default
-``python3``); what it has not is skipped by name.
+Frameworks are imported in the Python of the environment variable GPU_PYTHON (default ``python3``); tests of a
+missing one are skipped.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from gpushare.adapters.nvml import Nvml
-from gpushare.isolation import region, regulator
+from gpushare.deviceplugin.core import regulator
+from gpushare.isolation import region
 from gpushare.model.hardware import Gpu
 from gpushare.model.readings import ProcessReading
 from tests.fixtures.isolation import PRELUDE, Preloaded
@@ -43,12 +44,12 @@ print([nvml.nvmlDeviceGetMemoryInfo(device, memory), memory[0] >> 20])
 """
 TORCH = """
 import json, torch
-block, held = 256 << 20, []
+block, allocated = 256 << 20, []
 try:
     while True:
-        held.append(torch.empty(block, dtype=torch.uint8, device="cuda"))
+        allocated.append(torch.empty(block, dtype=torch.uint8, device="cuda"))
 except torch.cuda.OutOfMemoryError:
-    print(json.dumps([len(held) * 256, torch.cuda.mem_get_info()[1] >> 20]))
+    print(json.dumps([len(allocated) * 256, torch.cuda.mem_get_info()[1] >> 20]))
 """
 CUDA_MALLOC = """
 import ctypes as c, ctypes.util, glob, os, sys, json
@@ -98,19 +99,19 @@ def test_nvml_shows_the_limit(container: Preloaded) -> None:
     assert reported(container, NVML) == [0, LIMIT_MIB]
 
 
-def test_the_runtimes_memory_ends_at_the_limit(container: Preloaded) -> None:
+def test_memory_of_the_cuda_runtime_ends_at_the_limit(container: Preloaded) -> None:
     assert reported(container, CUDA_MALLOC) == [0, OUT_OF_MEMORY]
 
 
 def test_pytorch_runs_out_of_memory_at_the_limit(container: Preloaded) -> None:
     has("torch")
-    held_mib, total_mib = reported(container, TORCH)
+    allocated_mib, total_mib = reported(container, TORCH)
     assert total_mib == LIMIT_MIB
-    assert LIMIT_MIB - 1024 <= held_mib < LIMIT_MIB
+    assert LIMIT_MIB - 1024 <= allocated_mib < LIMIT_MIB
 
 
 async def test_the_driver_counts_no_more_than_the_region(container: Preloaded, gpu: Gpu) -> None:
-    # With a guess of a context that is large enough; the agent measures it.
+    # The estimate for a context is large enough; the agent would measure it.
     with container.start("context(); alloc(1000); say(0); sys.stdin.read()") as app:
         assert app.stdout is not None
         app.stdout.readline()
@@ -118,7 +119,7 @@ async def test_the_driver_counts_no_more_than_the_region(container: Preloaded, g
         async with Nvml() as driver:
             shown = (await process(driver, gpu, app.pid)).used_bytes
         app.communicate("")
-    sys.stdout.write(f"{gpu.model}: the driver says {shown} bytes, the region {use.used}\n")
+    sys.stdout.write(f"{gpu.model}: {shown} bytes by the driver, {use.used} by the region\n")
     assert shown is not None
     assert shown <= use.used
 

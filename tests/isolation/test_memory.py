@@ -135,7 +135,7 @@ def test_a_gpu_without_a_limit_allows_no_memory(make: Make) -> None:
     container.limit()
     done = container.python("say(context())")
     assert done.stdout == "[2]\n"
-    assert "has no card GPU-00000000-1111-2222-3333-444444444444" in done.stderr
+    assert "has no limit for GPU GPU-00000000-1111-2222-3333-444444444444" in done.stderr
 
 
 def test_memory_of_a_destroyed_context_is_released(make: Make) -> None:

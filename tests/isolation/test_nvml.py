@@ -78,7 +78,7 @@ def test_the_second_version_shows_the_same_and_no_reserve(make: Make) -> None:
     assert smi(container, nvml, code) == [0, 4308, 4308]
 
 
-def test_without_a_usable_limit_nvml_shows_no_gpu_s_memory(make: Make) -> None:
+def test_without_a_valid_limit_nvml_shows_no_memory(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.write_limit("")

@@ -14,7 +14,7 @@ def take(mib, pool=None):
 def give(at): return cuda.cuMemFreeAsync(at, None)
 def pool():
     made = c.c_void_p(); cuda.cuMemPoolCreate(c.byref(made), c.byref(Prop(1, 0, 1, 0))); return made
-def room(): return left()[1]
+def unused(): return left()[1]
 """
 # A graph of the stub's is the ns that it takes.
 GRAPHS = """
@@ -28,17 +28,17 @@ def node(mib):
         c.byref(made), None, None, c.c_size_t(0), c.byref(Node(1, 0, 1, 0, b"", None, 0, mib * MIB, 0))
     )
 def run(): return cuda.cuGraphLaunch(c.c_void_p(1), None)
-def room(): return left()[1]
+def unused(): return left()[1]
 """
 
 
 def test_a_pool_is_charged_for_its_reserved_memory(container: Container) -> None:
-    code = f"{POOLS}v, at = take(100); say(v, room()); say(give(at), room())"
+    code = f"{POOLS}v, at = take(100); say(v, unused()); say(give(at), unused())"
     assert reported(container, code) == [[0, 4301 - 128], [0, 4301 - 128]]
 
 
 def test_unused_memory_of_a_pool_is_released_before_a_request_fails(container: Container) -> None:
-    code = f"{POOLS}v, at = take(4000); give(at); say(alloc(4200)[0], room())"
+    code = f"{POOLS}v, at = take(4000); give(at); say(alloc(4200)[0], unused())"
     assert reported(container, code) == [[0, 101]]
 
 
@@ -48,47 +48,47 @@ def test_a_pool_reuses_its_reserved_memory(container: Container) -> None:
 
 
 def test_a_pool_beyond_the_limit_is_refused(container: Container) -> None:
-    code = f"{POOLS}say(take(4302)[0], take(6000)[0], room()); say(take(4000)[0], take(400)[0])"
+    code = f"{POOLS}say(take(4302)[0], take(6000)[0], unused()); say(take(4000)[0], take(400)[0])"
     assert reported(container, code) == [[2, 2, 4301], [0, 2]]
 
 
 def test_the_blocks_of_a_pool_must_fit_too(container: Container) -> None:
-    code = f"{POOLS}v, at = alloc(4290); say(take(1)[0], room()); free(at); say(take(1)[0], room())"
+    code = f"{POOLS}v, at = alloc(4290); say(take(1)[0], unused()); free(at); say(take(1)[0], unused())"
     assert reported(container, code) == [[2, 11], [0, 4301 - 32]]
 
 
-def test_pools_of_one_s_own_count_and_end(container: Container) -> None:
+def test_created_pools_are_charged_until_destroyed(container: Container) -> None:
     code = (
         POOLS
         + """
 p = pool()
 v, at = take(1000, p)
-say(v, room()); say(take(4000, p)[0])
-say(give(at), cuda.cuMemPoolDestroy(p), room())
+say(v, unused()); say(take(4000, p)[0])
+say(give(at), cuda.cuMemPoolDestroy(p), unused())
 """
     )
     assert reported(container, code) == [[0, 4301 - 1024], [2], [0, 0, 4301]]
 
 
-def test_trimming_a_pool_shows(container: Container) -> None:
+def test_trimming_a_pool_reduces_its_charge(container: Container) -> None:
     code = (
         POOLS
         + """
 p = pool()
 v, at = take(1000, p); give(at)
-say(room(), cuda.cuMemPoolTrimTo(p, c.c_size_t(0)), room())
+say(unused(), cuda.cuMemPoolTrimTo(p, c.c_size_t(0)), unused())
 """
     )
     assert reported(container, code) == [[4301 - 1024, 0, 4301]]
 
 
-def test_memory_of_either_kind_may_be_freed_either_way(container: Container) -> None:
-    code = f"{POOLS}v, a = take(64); w, b = alloc(1000); say(free(a), give(b), room())"
+def test_linear_and_pool_memory_can_be_freed_by_both_functions(container: Container) -> None:
+    code = f"{POOLS}v, a = take(64); w, b = alloc(1000); say(free(a), give(b), unused())"
     assert reported(container, code) == [[0, 0, 4301 - 64]]
 
 
 def test_a_graph_that_cannot_fit_is_refused(container: Container) -> None:
-    assert reported(container, f"{GRAPHS}say(node(4302), room()); say(node(4301), room())") == [
+    assert reported(container, f"{GRAPHS}say(node(4302), unused()); say(node(4301), unused())") == [
         [2, 4301],
         [0, 4301],
     ]
@@ -96,12 +96,12 @@ def test_a_graph_that_cannot_fit_is_refused(container: Container) -> None:
 
 
 def test_memory_of_graphs_is_charged_at_the_next_check(container: Container) -> None:
-    code = f"{GRAPHS}say(node(1000), run(), room()); say(alloc(3302)[0])"
-    code += "; say(cuda.cuDeviceGraphMemTrim(0), room())"
+    code = f"{GRAPHS}say(node(1000), run(), unused()); say(alloc(3302)[0])"
+    code += "; say(cuda.cuDeviceGraphMemTrim(0), unused())"
     assert reported(container, code) == [[0, 0, 3301], [0], [0, 4301 - 3302]]
 
 
 def test_unused_memory_of_graphs_is_released_before_a_request_fails(container: Container) -> None:
-    code = f"{GRAPHS}say(node(4000), run(), room(), alloc(4000)[0], room())"
+    code = f"{GRAPHS}say(node(4000), run(), unused(), alloc(4000)[0], unused())"
     assert reported(container, code) == [[0, 0, 301, 0, 301]]
     assert container.stub.peak(0) == 4000 << 20

@@ -17,17 +17,17 @@ from tests.isolation.conftest import Make
 
 pytestmark = needs_compiler
 
-# Reads a number of MiB to allocate, or -1 to free the latest, a line each; answers each.
+# Reads one number per line: MiB to allocate, or -1 to free the last allocation. Prints each result.
 WORKER = """
 context()
-held = []
+allocated = []
 for line in sys.stdin:
     mib = int(line)
     if mib < 0:
-        say(free(held.pop()) if held else 0)
+        say(free(allocated.pop()) if allocated else 0)
         continue
     v, at = alloc(mib)
-    if v == 0: held.append(at)
+    if v == 0: allocated.append(at)
     say(v)
 """
 
@@ -47,7 +47,7 @@ def ask(process: "Popen[str]", mib: int) -> int:
     return int(json.loads(process.stdout.readline())[0])
 
 
-def test_the_memory_of_the_killed_is_had_by_the_next(make: Make) -> None:
+def test_memory_of_a_killed_process_is_released(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     with worker(container) as first, worker(container) as second:
@@ -58,7 +58,7 @@ def test_the_memory_of_the_killed_is_had_by_the_next(make: Make) -> None:
         assert ask(second, 3000) == 0
 
 
-def test_the_memory_of_a_zombie_is_free(make: Make) -> None:
+def test_memory_of_a_zombie_is_released(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     with worker(container) as first, worker(container) as second:
@@ -68,7 +68,7 @@ def test_the_memory_of_a_zombie_is_free(make: Make) -> None:
         assert ask(second, 3000) == 0
 
 
-def test_a_forked_child_has_nothing_of_its_parents(make: Make) -> None:
+def test_a_forked_child_is_not_charged_for_its_parent(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = """
@@ -82,7 +82,7 @@ os.waitpid(pid, 0); say(left()[1], free(at), left()[1])
     assert [json.loads(line) for line in lines] == [[0], [0, 2, 301], [2301, 0, 4301]]
 
 
-def test_a_program_that_becomes_another_leaves_nothing_behind(make: Make) -> None:
+def test_exec_releases_the_memory_of_the_former_program(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     code = """
@@ -165,7 +165,7 @@ def test_processes_that_come_and_go_never_exceed_the_limit(
     assert container.python("context(); say(alloc(4301)[0])").stdout == "[0]\n"
 
 
-# A child by vfork shares the parent's memory: what it may not do is to spoil the parent's books.
+# A child of vfork shares the memory of its parent, so it must not change the records of its parent.
 VFORK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -199,7 +199,7 @@ int main(void)
 """
 
 
-def test_a_child_by_vfork_gets_nothing_and_spoils_nothing(make: Make, tmp_path: Path) -> None:
+def test_a_child_of_vfork_gets_no_memory_and_changes_no_usage(make: Make, tmp_path: Path) -> None:
     container = make()
     container.limit(share(4, 15))
     source = tmp_path / "vforks.c"

@@ -10,7 +10,7 @@ from tests.isolation.conftest import Make
 
 pytestmark = needs_compiler
 
-# Takes the region's lock as a process of the container may, then does what follows.
+# Acquires the lock of the region, as a process of the container can.
 LOCKED = """
 import mmap
 def lock(path):
@@ -42,13 +42,12 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
         "slots": region._SLOTS_AT,
         "slot": region._SLOT.size,
         "slot_count": region.SLOTS,
-        "max_cards": region.MAX_CARDS,
+        "max_cards": limits.MAX_CARDS,
         "measures": region._MEASURES_AT,
         "measure": region._MEASURE.size,
         "magic": region.MAGIC,
         "version": region.VERSION,
     }
-    assert limits.MAX_CARDS == region.MAX_CARDS
 
 
 def test_the_region_has_the_usage_of_each_process(make: Make) -> None:
@@ -104,7 +103,7 @@ def test_a_measurement_of_an_ended_process_is_ignored(make: Make) -> None:
     assert container.python("context(); say(left()[1])").stdout == "[4301]\n"
 
 
-def test_the_first_value_of_the_agent_stays(make: Make) -> None:
+def test_a_rate_in_an_uninitialised_region_stays(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.write(*region.rate_writes(0, 1000, 5))
@@ -113,7 +112,7 @@ def test_the_first_value_of_the_agent_stays(make: Make) -> None:
     assert (card.rate, card.sampled_ns, card.spent) == (1000, 5, 0)
 
 
-def test_a_holder_that_died_half_way_is_recounted(make: Make) -> None:
+def test_usage_is_recomputed_after_a_process_was_killed_with_the_lock(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     used = region._CARDS_AT + 48 + 8
@@ -124,8 +123,8 @@ view[16:24] = (7).to_bytes(8, "little")
 view[{used}:{used + 8}] = (2**40).to_bytes(8, "little")
 os.kill(os.getpid(), 9)
 """
-    with container.start(code) as holder:
-        assert holder.wait(60) == -9
+    with container.start(code) as owner:
+        assert owner.wait(60) == -9
     assert container.python("context(); say(alloc(4301)[0])").stdout == "[0]\n"
     assert container.seen().cards[0].used == 4301 * MIB
 
@@ -135,13 +134,13 @@ def test_a_lock_that_is_not_released_is_an_error(make: Make) -> None:
     container.limit(share(4, 15))
     container.python("context()")
     code = f"{LOCKED}\nview = lock({str(container.shared)!r}); say(0); sys.stdin.read()"
-    with container.start(code) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
+    with container.start(code) as owner:
+        assert owner.stdout is not None
+        owner.stdout.readline()
         done = container.python("say(context())")
         assert done.stdout == "[2]\n"
-        assert "its lock is not given back" in done.stderr
-        holder.communicate("")
+        assert "its lock is not released" in done.stderr
+        owner.communicate("")
 
 
 def test_an_unused_region_has_no_usage() -> None:
@@ -149,7 +148,7 @@ def test_an_unused_region_has_no_usage() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * region.SIZE, bytes([1]) + bytes(region.SIZE - 1)])
-def test_bytes_that_are_no_region_are_refused(content: bytes) -> None:
+def test_invalid_bytes_are_not_read_as_a_region(content: bytes) -> None:
     with pytest.raises(SourceError):
         region.read(lambda: content)
 
@@ -163,7 +162,7 @@ def test_a_region_that_is_being_written_is_read_again() -> None:
         region.read(lambda: bytes(odd))
 
 
-def test_an_empty_region_is_as_large_as_a_whole_one(make: Make) -> None:
+def test_an_empty_region_has_the_size_of_an_initialised_one(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.python("context()")

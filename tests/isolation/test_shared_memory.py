@@ -17,7 +17,7 @@ class Handle(c.Structure): _fields_ = [("bytes", c.c_ubyte * 64)]
 def open_memory(text):
     at = c.c_uint64()
     return cuda.cuIpcOpenMemHandle_v2(c.byref(at), Handle.from_buffer_copy(bytes.fromhex(text)), 1), at
-def room(): return left()[1]
+def unused(): return left()[1]
 context()
 """
 GIVES_IPC = f"""{IPC}
@@ -27,7 +27,7 @@ say(bytes(h).hex()); sys.stdin.readline()
 
 
 @contextmanager
-def maker(container: Container, code: str) -> Iterator[tuple["Popen[str]", Any]]:
+def exporter(container: Container, code: str) -> Iterator[tuple["Popen[str]", Any]]:
     """A process that has created an allocation, and its output about it."""
     with container.start(code) as process:
         assert process.stdout is not None
@@ -45,23 +45,23 @@ def used(container: Container) -> int:
 
 
 def test_imported_memory_is_charged_once(container: Container) -> None:
-    with maker(container, GIVES) as (process, number):
+    with exporter(container, GIVES) as (process, number):
         code = f"""{VMM}{SHARE}
 h = take(file_of({process.pid}, {number}))
-say(room(), map_at(0x10000000, 1000, h), room(), create(3302)[0], create(3301)[0])
-say(unmap(0x10000000, 1000), cuda.cuMemRelease(h), room())
+say(unused(), map_at(0x10000000, 1000, h), unused(), create(3302)[0], create(3301)[0])
+say(unmap(0x10000000, 1000), cuda.cuMemRelease(h), unused())
 """
         done = container.python(code)
         assert [json.loads(line) for line in done.stdout.splitlines()] == [[3301, 0, 3301, 2, 0], [0, 0, 0]]
-        assert container.python(f"{VMM}say(room())").stdout == "[3301]\n"
+        assert container.python(f"{VMM}say(unused())").stdout == "[3301]\n"
 
 
 def test_a_release_by_the_exporter_leaves_the_memory_of_the_importer(container: Container) -> None:
-    code = GIVES + "say(cuda.cuMemRelease(h), room()); sys.stdin.readline()"
-    with maker(container, code) as (process, number):
+    code = GIVES + "say(cuda.cuMemRelease(h), unused()); sys.stdin.readline()"
+    with exporter(container, code) as (process, number):
         imports = f"""{VMM}{SHARE}
 h = take(file_of({process.pid}, {number})); map_at(0x10000000, 1000, h); v, own = create(500)
-say(room()); sys.stdin.readline(); say(unmap(0x10000000, 1000), cuda.cuMemRelease(h), room())
+say(unused()); sys.stdin.readline(); say(unmap(0x10000000, 1000), cuda.cuMemRelease(h), unused())
 """
         with container.start(imports) as importer:
             assert answers(importer, 1) == [[2801]]
@@ -70,11 +70,11 @@ say(room()); sys.stdin.readline(); say(unmap(0x10000000, 1000), cuda.cuMemReleas
             assert importer.communicate("\n")[0] == "[0, 0, 3801]\n"
 
 
-def test_a_maker_that_is_killed_leaves_no_charge_behind(container: Container) -> None:
-    with maker(container, GIVES) as (process, number):
+def test_memory_of_a_killed_exporter_is_not_charged(container: Container) -> None:
+    with exporter(container, GIVES) as (process, number):
         imports = f"""{VMM}{SHARE}
 h = take(file_of({process.pid}, {number})); map_at(0x10000000, 1000, h); v, own = create(500)
-say(room()); sys.stdin.readline(); say(room(), unmap(0x10000000, 1000), cuda.cuMemRelease(h), room())
+say(unused()); sys.stdin.readline(); say(unused(), unmap(0x10000000, 1000), cuda.cuMemRelease(h), unused())
 """
         with container.start(imports) as importer:
             assert answers(importer, 1) == [[2801]]
@@ -86,20 +86,20 @@ say(room()); sys.stdin.readline(); say(room(), unmap(0x10000000, 1000), cuda.cuM
 def test_a_handle_imported_by_its_exporter_counts_again(container: Container) -> None:
     code = f"""{VMM}{SHARE}
 v, h = create(1000); again = take(give(h))
-say(again.value == h.value, cuda.cuMemRelease(h), room())
-say(cuda.cuMemRelease(again), room())
+say(again.value == h.value, cuda.cuMemRelease(h), unused())
+say(cuda.cuMemRelease(again), unused())
 """
     assert container.python(code).stdout == "[true, 0, 3301]\n[0, 4301]\n"
 
 
 def test_memory_opened_by_a_handle_of_another_process_is_charged_once(container: Container) -> None:
-    with maker(container, GIVES_IPC) as (process, text):
+    with exporter(container, GIVES_IPC) as (process, text):
         code = f"""{IPC}
 v, at = open_memory({text!r})
-say(v, room(), free(at) != 0, room(), alloc(3302)[0])
-say(cuda.cuIpcCloseMemHandle(at), room())
+say(v, unused(), free(at) != 0, unused(), alloc(3302)[0])
+say(cuda.cuIpcCloseMemHandle(at), unused())
 """
         assert container.python(code).stdout == "[0, 3301, true, 3301, 2]\n[0, 3301]\n"
         assert used(container) == 1000
         process.communicate("\n")
-    assert container.python(f"{IPC}say(room())").stdout == "[4301]\n"
+    assert container.python(f"{IPC}say(unused())").stdout == "[4301]\n"

@@ -18,7 +18,7 @@ def create(mib, where=1):
     return cuda.cuMemCreate(c.byref(handle), size(mib * MIB), c.byref(Prop(1, 0, where, 0)), u64(0)), handle
 def map_at(at, mib, handle): return cuda.cuMemMap(u64(at), size(mib * MIB), size(0), handle, u64(0))
 def unmap(at, mib): return cuda.cuMemUnmap(u64(at), size(mib * MIB))
-def room(): return left()[1]
+def unused(): return left()[1]
 """
 SHARE = """
 def give(handle):
@@ -34,7 +34,7 @@ def file_of(process, number): return os.open(f"/proc/{process}/fd/{number}", os.
 
 
 def test_physical_memory_is_limited(container: Container) -> None:
-    code = f"{VMM}say(create(4302)[0], create(4301)[0], create(1)[0], room())"
+    code = f"{VMM}say(create(4302)[0], create(4301)[0], create(1)[0], unused())"
     assert reported(container, code) == [[2, 0, 2, 0]]
 
 
@@ -43,8 +43,8 @@ def test_a_released_handle_is_charged_while_it_is_mapped(container: Container) -
         VMM
         + """
 v, h = create(1000)
-say(map_at(0x10000000, 1000, h), cuda.cuMemRelease(h), room())
-say(unmap(0x10000000, 1000), room())
+say(map_at(0x10000000, 1000, h), cuda.cuMemRelease(h), unused())
+say(unmap(0x10000000, 1000), unused())
 """
     )
     assert reported(container, code) == [[0, 0, 3301], [0, 4301]]
@@ -55,8 +55,8 @@ def test_unmapped_memory_is_charged_while_it_has_a_handle(container: Container) 
         VMM
         + """
 v, h = create(1000)
-say(map_at(0x10000000, 1000, h), unmap(0x10000000, 1000), room())
-say(cuda.cuMemRelease(h), room())
+say(map_at(0x10000000, 1000, h), unmap(0x10000000, 1000), unused())
+say(cuda.cuMemRelease(h), unused())
 """
     )
     assert reported(container, code) == [[0, 0, 3301], [0, 4301]]
@@ -70,8 +70,8 @@ v, h = create(1000)
 again = u64()
 map_at(0x10000000, 1000, h); cuda.cuMemRelease(h)
 say(cuda.cuMemRetainAllocationHandle(c.byref(again), c.c_void_p(0x10000000)))
-say(unmap(0x10000000, 1000), room())
-say(cuda.cuMemRelease(again), room())
+say(unmap(0x10000000, 1000), unused())
+say(cuda.cuMemRelease(again), unused())
 """
     )
     assert reported(container, code) == [[0], [0, 3301], [0, 4301]]
@@ -79,7 +79,7 @@ say(cuda.cuMemRelease(again), room())
 
 def test_a_second_release_of_a_handle_frees_nothing(container: Container) -> None:
     code = VMM + "v, h = create(1000); w, k = create(1000)\n"
-    code += "say(cuda.cuMemRelease(h), cuda.cuMemRelease(h) != 0, room())"
+    code += "say(cuda.cuMemRelease(h), cuda.cuMemRelease(h) != 0, unused())"
     assert reported(container, code) == [[0, True, 3301]]
 
 
@@ -90,7 +90,7 @@ def test_repeated_create_map_release_leaks_nothing(container: Container) -> None
 for i in range(200):
     v, h = create(4000); m = map_at(0x10000000, 4000, h); cuda.cuMemRelease(h)
     assert (v, m, unmap(0x10000000, 4000)) == (0, 0, 0), i
-say(room())
+say(unused())
 """
     )
     assert reported(container, code) == [[4301]]
@@ -101,9 +101,9 @@ def test_memory_that_is_mapped_twice_is_charged_until_both_are_gone(container: C
         VMM
         + """
 v, h = create(1000)
-say(map_at(0x10000000, 1000, h), map_at(0x90000000, 1000, h), cuda.cuMemRelease(h), room())
-say(unmap(0x10000000, 1000), room())
-say(unmap(0x90000000, 1000), room())
+say(map_at(0x10000000, 1000, h), map_at(0x90000000, 1000, h), cuda.cuMemRelease(h), unused())
+say(unmap(0x10000000, 1000), unused())
+say(unmap(0x90000000, 1000), unused())
 """
     )
     assert reported(container, code) == [[0, 0, 0, 3301], [0, 3301], [0, 4301]]
@@ -115,8 +115,8 @@ def test_one_call_may_end_several_mappings_but_no_part_of_one(container: Contain
         + """
 for at in 0x10000000, 0x10000000 + 100 * MIB:
     v, h = create(100); map_at(at, 100, h); cuda.cuMemRelease(h)
-say(unmap(0x10000000, 150) != 0, room())
-say(unmap(0x10000000, 200), room())
+say(unmap(0x10000000, 150) != 0, unused())
+say(unmap(0x10000000, 200), unused())
 """
     )
     assert reported(container, code) == [[True, 4101], [0, 4301]]

@@ -1,4 +1,4 @@
-"""The decision on an Allocate call: the allocation of a container, or the reason why it gets none. Pure."""
+"""The decision on an Allocate call: an allocation and its effect on the node, or why there is none. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -23,9 +23,12 @@ from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
 from gpushare.scheduling.fitting import Rejection
 
+_UNKNOWN_POD: Final = "unknown_pod"
 NO_UNITS: Final = "no_room"
-NO_LIBRARY: Final = "no_library"
-NO_MPS: Final = "no_mps"
+_NO_LIBRARY: Final = "no_library"
+_NO_MPS: Final = "no_mps"
+_TEMPORARY: Final = frozenset({_UNKNOWN_POD, _NO_LIBRARY, _NO_MPS})
+"""Reasons for a rejection that other programs may remove at any moment."""
 _NAMED: Final = 5
 """Pods that a rejection names at most."""
 
@@ -37,8 +40,7 @@ class Capabilities:
     ``isolation`` is whether the agent sees the directories of the isolation library. ``library`` is the
     version that new containers get, None while none is installed; ``launches`` whether launches can be
     paced with it. ``mps`` is whether the agent sees the MPS directory, and ``mps_gpus`` are the UUIDs of the
-    GPUs with a ready MPS control daemon. ``strategy`` is how responses name devices. The two directories
-    are for error texts.
+    GPUs with a ready MPS control daemon. The two directories are for error texts.
     """
 
     isolation: bool = False
@@ -46,7 +48,6 @@ class Capabilities:
     launches: bool = False
     mps: bool = False
     mps_gpus: frozenset[str] = frozenset()
-    strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
     libraries_dir: str = ""
     mps_dir: str = ""
 
@@ -62,16 +63,23 @@ class Allocated:
 
 
 def decide(
-    allocations: Allocations, match: Match, ids: tuple[str, ...], capabilities: Capabilities, now_ns: int
+    allocations: Allocations,
+    match: Match,
+    ids: tuple[str, ...],
+    capabilities: Capabilities,
+    now_ns: int,
+    *,
+    strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS,
 ) -> Allocated | Rejected:
     """The allocation of the matched container. It never exceeds the free units of a GPU.
 
-    ``ids`` are the device IDs of the call, ``now_ns`` is the wall clock in nanoseconds.
+    ``ids`` are the device IDs of the call, ``now_ns`` is the wall clock in nanoseconds, and ``strategy`` is
+    how responses name devices.
     """
     gpu_pod = match.gpu_pod
     subject = f"pod {gpu_pod.pod.full_name}, container {match.container.name}"
     demand = gpu_pod.pod.demand
-    if rejected := sets_visible_devices(gpu_pod, match.container.name, capabilities.strategy):
+    if rejected := sets_visible_devices(gpu_pod, match.container.name, strategy):
         return rejected
     if isinstance(demand, Malformed):
         return Rejected("malformed", f"{subject}: {demand.problem}")
@@ -89,6 +97,13 @@ def decide(
     if isinstance(enforcement, Rejected):
         return enforcement
     return Allocated(match, demand, replace(allocation, enforcement=enforcement), mps)
+
+
+def is_final(decision: Allocated | Rejected, *, terminating: bool) -> bool:
+    """Whether waiting cannot change the decision; ``terminating``: pods of the node will release GPUs."""
+    if isinstance(decision, Allocated):
+        return True
+    return decision.reason not in _TEMPORARY and not (decision.reason == NO_UNITS and terminating)
 
 
 def _known(allocations: Allocations, match: Match) -> Allocation | None:
@@ -132,7 +147,7 @@ def _mps_share(
     if share.card in capabilities.mps_gpus:
         return share
     return Rejected(
-        NO_MPS,
+        _NO_MPS,
         f"{subject}: node {allocations.node} has sharing mode {Mode.MPS}, and no MPS control daemon is ready "
         f"for GPU {share.card} ({capabilities.mps_dir}): check the DaemonSet {MPS_NAME}, or change the mode "
         f"of the node with its label {LABEL_MODE}",
@@ -153,7 +168,7 @@ def _enforcement(
     library = capabilities.library
     if library is None:
         return Rejected(
-            NO_LIBRARY,
+            _NO_LIBRARY,
             f"{subject}: node {allocations.node} limits containers to their units, and "
             f"{capabilities.libraries_dir} there has no isolation library: install it (DaemonSet "
             "cgpu-installer), or disable the limits on "
@@ -196,7 +211,7 @@ def unmatched(allocations: Allocations, amount: int) -> Rejected:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     waiting = ", ".join(names[:_NAMED]) + more
     return Rejected(
-        "unknown_pod",
+        _UNKNOWN_POD,
         f"no container on node {allocations.node} waits for {amount} of {RESOURCE_MEM} "
         f"(pods without an allocation: {waiting or 'none'}); a controller replaces its pod, "
         "a bare pod must be created again",
@@ -212,7 +227,7 @@ def no_core(allocations: Allocations, percent: int, without_mem: Match | None) -
             f"{RESOURCE_CORE}={percent} without {RESOURCE_MEM}: request memory in the same container too",
         )
     return Rejected(
-        "unknown_pod", f"no container on node {allocations.node} asks for {RESOURCE_CORE}={percent}"
+        _UNKNOWN_POD, f"no container on node {allocations.node} asks for {RESOURCE_CORE}={percent}"
     )
 
 

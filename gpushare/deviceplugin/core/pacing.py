@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from gpushare.deviceplugin.core import regulator
 from gpushare.deviceplugin.core.limits import is_compute_share
 from gpushare.errors import SourceError
-from gpushare.isolation import regulator
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region, Write, context_writes, rate_writes
 from gpushare.model.readings import ProcessReading

@@ -45,21 +45,21 @@ class WholeGpus:
         """The pod's full name, or its UID if it was never in the API."""
         return self.names.get(uid) or f"pod UID {uid}"
 
-    def recorded(self, found: Mapping[str, Devices]) -> "WholeGpus":
-        """Updates the devices from the kubelet's record.
+    def with_devices(self, found: Mapping[str, Devices]) -> "WholeGpus":
+        """With the devices from the kubelet's record.
 
         A pod that is missing in the record keeps its GPUs until it is gone: the record may be lost.
         """
         devices = {uid: ids for uid, ids in self.devices.items() if uid in self.pods} | dict(found)
         return replace(self, devices=devices, gone=self.gone & devices.keys())
 
-    def shown(self, pods: Mapping[str, str]) -> "WholeGpus":
-        """Updates the unfinished pods in the API: UID → full name."""
+    def with_pods(self, pods: Mapping[str, str]) -> "WholeGpus":
+        """With the unfinished pods in the API: UID → full name."""
         names = {uid: name for uid, name in self.names.items() if uid in self.devices}
         return replace(self, names=names | dict(pods), living=frozenset(pods), gone=self.gone - pods.keys())
 
-    def let_go(self, uids: frozenset[str]) -> "WholeGpus":
-        """Marks these pods as gone, except those in the API."""
+    def with_gone(self, uids: frozenset[str]) -> "WholeGpus":
+        """With these pods marked as gone, except those in the API."""
         return replace(self, gone=self.gone | (self.devices.keys() & uids) - self.living)
 
 

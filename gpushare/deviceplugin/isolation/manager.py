@@ -20,7 +20,6 @@ from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, DirectoryOwner
 from gpushare.model.modes import Mode
-from gpushare.model.options import DeviceListStrategy
 
 log = structlog.get_logger()
 
@@ -49,8 +48,9 @@ class EnforcementManager:
         self._metrics = metrics
         self._paces = paces
         self._missing: frozenset[str] = frozenset()
+        self._without_launches = ""
 
-    def capabilities(self, strategy: DeviceListStrategy) -> Capabilities:
+    def capabilities(self) -> Capabilities:
         """What the node can enforce now. Reads the disk: the library's version and the MPS ready locks."""
         allocations = self._node_state.allocations
         library = self._files.library() if is_limited(allocations) and self._files.visible else None
@@ -62,7 +62,6 @@ class EnforcementManager:
             launches=library is not None and self._limits_launches(library),
             mps=self._mps.visible,
             mps_gpus=frozenset(ready),
-            strategy=strategy,
             libraries_dir=str(self._files.folders.libraries),
             mps_dir=str(self._mps.folders.state),
         )
@@ -71,8 +70,9 @@ class EnforcementManager:
         if not self._paces or self._node_state.allocations.mode is not Mode.CORE_MEM:
             return False
         found = self._files.has(library, LAUNCH_LIBRARY)
-        if not found:
+        if not found and library != self._without_launches:
             log.warning("launches_not_limited", version=library, reason=f"it has no {LAUNCH_LIBRARY}")
+        self._without_launches = "" if found else library
         return found
 
     async def write(self, allocation: Allocation) -> None:

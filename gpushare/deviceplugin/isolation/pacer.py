@@ -6,9 +6,8 @@ limited containers nothing is sampled; containers with memory limits only are sa
 """
 
 import asyncio
-import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import structlog
@@ -33,6 +32,7 @@ log = structlog.get_logger()
 COMPUTE: Final = "compute"
 """Value of the label ``right`` of the degraded mode metric."""
 _CARDS: Final = "cards"
+_SECOND_NS: Final = 1_000_000_000
 
 Enforcements = Mapping[str, Enforcement]
 """Limited containers by container directory."""
@@ -45,14 +45,18 @@ class PacingRound(NamedTuple):
     uncounted: tuple[UncountedProcess, ...] = ()
 
 
-class PacerIntervals(NamedTuple):
-    """Seconds between rounds, and between rounds that also sample containers without a compute share."""
+class PacerTiming(NamedTuple):
+    """Seconds between rounds, and between rounds that also sample containers without a compute share.
+
+    ``clock_ns`` returns CLOCK_MONOTONIC, the clock of the times in regions.
+    """
 
     round_s: float = 1.0
     contexts_s: float = 10.0
+    clock_ns: Callable[[], int] = time.monotonic_ns
 
 
-_INTERVALS: Final = PacerIntervals()
+_TIMING: Final = PacerTiming()
 
 
 class Pacer:
@@ -66,48 +70,50 @@ class Pacer:
         process_owners: ProcessOwners,
         reporter: UncountedReporter,
         metrics: PluginMetrics,
-        intervals: PacerIntervals = _INTERVALS,
+        timing: PacerTiming = _TIMING,
     ) -> None:
         self._node_state = node_state
         self._manager = manager
         self._driver = driver
         self._process_owners = process_owners
         self._reporter = reporter
-        self._intervals = intervals
+        self._timing = timing
         self._pacing: dict[str, ContainerPacing] = {}
         self._problems: dict[str, str] = {}
-        self._contexts_at = -math.inf
-        self._sampled_at: float | None = None
+        self._contexts_at_ns: int | None = None
+        self._sampled_at_ns: int | None = None
         metrics.sample_age.set_function(lambda: self.age_s)
 
     @property
     def age_s(self) -> float:
         """Age of the last sample for launch rates; 0 if no container has a compute share."""
-        return 0.0 if self._sampled_at is None else time.monotonic() - self._sampled_at
+        if self._sampled_at_ns is None:
+            return 0.0
+        return (self._timing.clock_ns() - self._sampled_at_ns) / _SECOND_NS
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
         while True:
             enforcements = {each.directory: each for each in self._manager.enforcements.values()}
             if not enforcements:
-                self._sampled_at = None
+                self._sampled_at_ns = None
                 await self._node_state.changed()
                 continue
             try:
                 await self.round(enforcements)
             except Exception:  # a bug must not end the job; if all rounds fail, the metric of the age rises
                 log.exception("pacing_failed")
-            await asyncio.sleep(self._intervals.round_s)
+            await asyncio.sleep(self._timing.round_s)
 
     async def round(self, enforcements: Enforcements) -> None:
         """Sample the containers that are due now, and write their regions."""
-        now = time.monotonic()
+        now_ns = self._timing.clock_ns()
         paced = {directory: each for directory, each in enforcements.items() if each.launches}
         if not paced:
-            self._sampled_at = None
-        elif self._sampled_at is None:
-            self._sampled_at = now
-        due = now - self._contexts_at >= self._intervals.contexts_s
+            self._sampled_at_ns = None
+        elif self._sampled_at_ns is None:
+            self._sampled_at_ns = now_ns
+        due = self._contexts_due(now_ns)
         if not (due or paced):
             return
         try:
@@ -120,12 +126,17 @@ class Pacer:
             return
         self._log_problem(_CARDS, "")
         if due:
-            self._contexts_at = now
+            self._contexts_at_ns = now_ns
             self._reporter.report(result.uncounted)
         if paced and result.measured:
-            self._sampled_at = now
+            self._sampled_at_ns = now_ns
         self._pacing = {name: each for name, each in self._pacing.items() if name in enforcements}
         self._problems = {name: each for name, each in self._problems.items() if name in enforcements}
+
+    def _contexts_due(self, now_ns: int) -> bool:
+        """Whether containers without a compute share are sampled too."""
+        interval_ns = self._timing.contexts_s * _SECOND_NS
+        return self._contexts_at_ns is None or now_ns - self._contexts_at_ns >= interval_ns
 
     def _sample(
         self, enforcements: Enforcements, running: ProcessesByGpu, cards: frozenset[str]
@@ -156,7 +167,7 @@ class Pacer:
             region = region_at(path, limits)
             before = self._pacing.get(name, ContainerPacing())
             on = [processes.get(limit.uuid) for limit in limits]
-            pacing, writes = pace(limits, region, on, time.monotonic_ns(), before)
+            pacing, writes = pace(limits, region, on, self._timing.clock_ns(), before)
             if writes:
                 write_region(path, writes)
         except (OSError, SourceError, InvalidRequest) as error:

@@ -9,18 +9,16 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
 from gpushare.contract import EVENT_REFUSED
 from gpushare.deviceplugin.core.allocations import Allocation, Key, choose, core_fits
 from gpushare.deviceplugin.core.decision import (
-    NO_LIBRARY,
-    NO_MPS,
-    NO_UNITS,
     Allocated,
     decide,
+    is_final,
     no_core,
     no_core_left,
     unmatched,
@@ -71,6 +69,17 @@ class AllocateSettings:
     timeout_s: float = TIMEOUT_S
 
 
+class _Decision(NamedTuple):
+    """The result of one attempt. ``match`` is None if no container waits for that amount.
+
+    ``final`` is whether waiting cannot change it.
+    """
+
+    outcome: Allocated | Rejected
+    match: Match | None
+    final: bool
+
+
 class Allocator:
     """Serves the calls for both resources of one node. ``record_event`` receives events."""
 
@@ -95,7 +104,7 @@ class Allocator:
         self._watchdog = watchdog
         self._lock = asyncio.Lock()
         self._core_percent: int | None = None
-        self._last: Allocation | None = None
+        self._last_allocation: Allocation | None = None
         self._rejected: frozenset[Key] = frozenset()
 
     async def allocate_mem(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
@@ -103,7 +112,7 @@ class Allocator:
         deadline = self._deadline()
         with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
             async with self._lock:
-                self._last = None
+                self._last_allocation = None
                 outcome = await self._allocate(tuple(ids), deadline)
                 self._core_percent = None
         if isinstance(outcome, Rejected) and self._settings.legacy_failure_env:
@@ -114,22 +123,15 @@ class Allocator:
         return outcome
 
     async def _allocate(self, ids: tuple[str, ...], deadline: float) -> AllocateResponse | Rejected:
-        if self._node_state.not_serving_reason:
-            return Rejected("not_serving", self._node_state.not_serving_reason)
+        if reason := self._node_state.not_serving_reason:
+            return Rejected("not_serving", reason)
+        decision = await self._retries.until(lambda: self._decide(ids), lambda each: each.final, deadline)
+        if isinstance(decision.outcome, Rejected):
+            return self._reject(decision.outcome, decision.match)
+        return await self._perform(decision.outcome)
 
-        async def attempt(*, last: bool) -> tuple[Match, Allocated | Rejected] | None:
-            return await self._decide(ids, last=last)
-
-        decided = await self._retries.until(attempt, deadline)
-        if decided is None:
-            return self._reject(unmatched(self._node_state.allocations, len(ids)), None)
-        found, decision = decided
-        if isinstance(decision, Rejected):
-            return self._reject(decision, found)
-        return await self._perform(decision)
-
-    async def _decide(self, ids: tuple[str, ...], *, last: bool) -> tuple[Match, Allocated | Rejected] | None:
-        """The match and the decision on it; None if waiting may help.
+    async def _decide(self, ids: tuple[str, ...]) -> _Decision:
+        """Read the current facts and decide on them.
 
         Nothing is awaited between the match and the commit to the node state.
         """
@@ -139,13 +141,13 @@ class Allocator:
             known = await self._kubelet.names()
             call = replace(self._call(len(ids), ids), known=known)
         found = self._match(call)
-        if found is None:
-            return None
-        capabilities = self._enforcement.capabilities(self._settings.response.strategy)
-        decision = decide(self._node_state.allocations, found, ids, capabilities, time.time_ns())
-        reason = decision.reason if isinstance(decision, Rejected) else ""
-        may_change = reason in (NO_LIBRARY, NO_MPS) or (reason == NO_UNITS and terminating)
-        return None if may_change and not last else (found, decision)
+        allocations = self._node_state.allocations
+        if found:
+            capabilities, strategy = self._enforcement.capabilities(), self._settings.response.strategy
+            outcome = decide(allocations, found, ids, capabilities, time.time_ns(), strategy=strategy)
+        else:
+            outcome = unmatched(allocations, len(ids))
+        return _Decision(outcome, found, is_final(outcome, terminating=bool(terminating)))
 
     async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:
         """Commit the allocation, write its files and the record, and respond; roll back if a write fails."""
@@ -157,7 +159,7 @@ class Allocator:
         except ConfigError as error:
             self._node_state.revert_allocation(allocation, before)
             return self._reject(Rejected("record", str(error)), decision.match)
-        self._last = allocation
+        self._last_allocation = allocation
         log.info(
             "allocated", pod=allocation.pod, container=allocation.container, cards=dict(allocation.cards)
         )
@@ -182,7 +184,7 @@ class Allocator:
         percent, deadline = len(ids), self._deadline()
         with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
             async with self._lock:
-                last, self._last = self._last, None
+                last, self._last_allocation = self._last_allocation, None
                 done = self._node_state.refresh()
                 if last and twin_with_core(self._node_state.allocations, last, percent, done):
                     fits = core_fits(self._node_state.allocations, last, percent)
@@ -191,42 +193,41 @@ class Allocator:
 
     async def _allocate_core_first(self, percent: int, deadline: float) -> AllocateResponse | Rejected:
         """The compute comes first: the next call for memory is for a container with that share."""
-
-        async def attempt(*, last: bool) -> Match | None:
-            del last
-            return self._match_core(percent)
-
         without_mem = core_only(self._node_state.allocations, percent)
         if without_mem and not self._match_core(percent):
             return self._reject(no_core(self._node_state.allocations, percent, without_mem), without_mem)
-        if await self._retries.until(attempt, deadline):
+        if await self._wait_for(lambda: self._match_core(percent), deadline):
             self._core_percent = percent
             return AllocateResponse()
         return self._reject(no_core(self._node_state.allocations, percent, None), None)
 
-    async def wanted_cards(self, amount: int) -> tuple[int, ...]:
+    async def cards_for_mem(self, amount: int) -> tuple[int, ...]:
         """Indices of the GPUs for the next container with that amount; empty if unknown.
 
         With IDs of other GPUs the kubelet would fail the container after a reboot without those GPUs.
         """
-        return await self._cards_of(lambda: self._match(self._call(amount)))
+        return await self._cards_for(lambda: self._match(self._call(amount)))
 
-    async def core_cards(self, percent: int) -> tuple[int, ...]:
+    async def cards_for_core(self, percent: int) -> tuple[int, ...]:
         """The same for the next container with that percent of compute."""
-        return await self._cards_of(lambda: self._match_core(percent))
+        return await self._cards_for(lambda: self._match_core(percent))
 
-    async def _cards_of(self, find: Callable[[], Match | None]) -> tuple[int, ...]:
-        async def attempt(*, last: bool) -> Match | None:
-            del last
-            return find()
-
+    async def _cards_for(self, find: Callable[[], Match | None]) -> tuple[int, ...]:
         wait_s = min(_PREFERENCE_S, self._settings.timeout_s)
-        found = await self._retries.until(attempt, time.monotonic() + wait_s)
+        found = await self._wait_for(find, time.monotonic() + wait_s)
         demand = found.gpu_pod.demand if found else None
         if found is None or demand is None:
             return ()
         cards = choose(self._node_state.allocations, found.gpu_pod, demand)
         return () if isinstance(cards, Rejection) else cards
+
+    async def _wait_for(self, find: Callable[[], Match | None], deadline: float) -> Match | None:
+        """The first match; None without one until the deadline."""
+
+        async def attempt() -> Match | None:
+            return find()
+
+        return await self._retries.until(attempt, lambda found: found is not None, deadline)
 
     def _call(self, amount: int, ids: Sequence[str] = ()) -> AllocateCall:
         done = self._node_state.refresh()

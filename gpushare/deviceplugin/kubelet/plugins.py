@@ -1,7 +1,8 @@
 """The two device plugins of a node: units of memory, and percent of compute where the mode divides it."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from gpushare.contract import CORE_PER_CARD, CORE_SOCKET, MEM_SOCKET, RESOURCE_CORE, RESOURCE_MEM
 from gpushare.deviceplugin.core.device_ids import devices_of, namer_for, preferred
@@ -11,35 +12,82 @@ from gpushare.deviceplugin.kubelet.allocator import Allocator
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.model.cards import Card
 from gpushare.model.demand import Malformed
-from gpushare.model.modes import WITH_CORE
+from gpushare.model.modes import WITH_CORE, Mode
 
 
-class _Plugin:
-    """The common part of both; implements ``interface.Plugin``."""
+@dataclass(frozen=True, slots=True)
+class PluginSpec:
+    """What distinguishes the two plugins.
 
-    resource = ""
-    socket = ""
+    ``modes`` are the sharing modes that offer the resource, and ``units`` returns the number of devices of a
+    GPU. ``allocate`` serves an Allocate call with these device IDs; ``cards_for`` returns the indices of the
+    GPUs for the next container with that number of devices, empty if unknown.
+    """
 
-    def __init__(self, node_state: NodeState, allocator: Allocator) -> None:
-        self._node_state = node_state
-        self._allocator = allocator
-        self._published: object = None
+    resource: str
+    socket: str
+    modes: frozenset[Mode]
+    units: Callable[[Card], int]
+    allocate: Callable[[Sequence[str]], Awaitable[AllocateResponse | Rejected]]
+    cards_for: Callable[[int], Awaitable[tuple[int, ...]]]
+
+
+def mem_plugin(node_state: NodeState, allocator: Allocator) -> "GpuPlugin":
+    """The plugin of ``aliyun.com/gpu-mem``, which every mode offers."""
+    spec = PluginSpec(
+        RESOURCE_MEM,
+        MEM_SOCKET,
+        modes=frozenset(Mode),
+        units=lambda card: card.units,
+        allocate=allocator.allocate_mem,
+        cards_for=allocator.cards_for_mem,
+    )
+    return GpuPlugin(node_state, spec)
+
+
+def core_plugin(node_state: NodeState, allocator: Allocator) -> "GpuPlugin":
+    """The plugin of ``aliyun.com/gpu-core.percentage``, for nodes whose mode divides compute."""
+    spec = PluginSpec(
+        RESOURCE_CORE,
+        CORE_SOCKET,
+        modes=WITH_CORE,
+        units=lambda _: CORE_PER_CARD,
+        allocate=allocator.allocate_core,
+        cards_for=allocator.cards_for_core,
+    )
+    return GpuPlugin(node_state, spec)
+
+
+class GpuPlugin:
+    """Offers one resource of the shared GPUs to the kubelet; implements ``interface.Plugin``."""
+
+    def __init__(self, node_state: NodeState, spec: PluginSpec) -> None:
+        self.resource = spec.resource
+        self.socket = spec.socket
         self.up = False
+        self._node_state = node_state
+        self._spec = spec
+        self._published: object = None
 
     def devices(self) -> Iterable[Device]:
         """The current devices; none while the node must not be served."""
         self._published = self._offer()
         shared_gpus = self._node_state.shared_gpus
-        if shared_gpus is None or not self._offers():
+        if shared_gpus is None or not self._offered:
             return []
         namer = namer_for(shared_gpus.cards)
         if isinstance(namer, Malformed):
             return []
-        return devices_of(shared_gpus.cards, namer, self._units, shared_gpus.cordoned)
+        return devices_of(shared_gpus.cards, namer, self._spec.units, shared_gpus.cordoned)
 
     async def changed(self) -> None:
         """Return when the shared GPUs have changed, or serving has begun or ended."""
         while self._offer() == self._published:
+            await self._node_state.changed()
+
+    async def until_offered(self) -> None:
+        """Return once the node offers the resource."""
+        while not self._offered:
             await self._node_state.changed()
 
     async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
@@ -47,65 +95,22 @@ class _Plugin:
 
         Selected in a thread: with MiB as unit there are 130,000 of them.
         """
-        wanted = await self._wanted(size)
+        wanted = await self._spec.cards_for(size)
         cards = self._node_state.allocations.cards
         return await asyncio.to_thread(preferred, available, must, size, wanted, cards)
+
+    async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
+        """The response for a container that gets these device IDs."""
+        return await self._spec.allocate(ids)
 
     def registered(self, *, up: bool) -> None:
         """Receives whether the kubelet watches the devices."""
         self.up = up
 
     def _offer(self) -> tuple[SharedGpus | None, bool]:
-        return self._node_state.shared_gpus, self._offers()
+        return self._node_state.shared_gpus, self._offered
 
-    def _offers(self) -> bool:
-        return self._node_state.not_serving_reason is None
-
-    def _units(self, card: Card) -> int:
-        raise NotImplementedError
-
-    async def _wanted(self, size: int) -> tuple[int, ...]:
-        raise NotImplementedError
-
-
-class MemPlugin(_Plugin):
-    """``aliyun.com/gpu-mem``."""
-
-    resource = RESOURCE_MEM
-    socket = MEM_SOCKET
-
-    async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
-        """The response with the container's GPUs."""
-        return await self._allocator.allocate_mem(ids)
-
-    def _units(self, card: Card) -> int:
-        return card.units
-
-    async def _wanted(self, size: int) -> tuple[int, ...]:
-        return await self._allocator.wanted_cards(size)
-
-
-class CorePlugin(_Plugin):
-    """``aliyun.com/gpu-core.percentage``, on nodes whose mode divides compute."""
-
-    resource = RESOURCE_CORE
-    socket = CORE_SOCKET
-
-    async def allocate(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
-        """An empty response; the GPU comes with the memory."""
-        return await self._allocator.allocate_core(ids)
-
-    async def wanted(self) -> None:
-        """Return once the node's mode divides compute; the plugin is registered only then."""
-        while not self._offers():
-            await self._node_state.changed()
-
-    def _offers(self) -> bool:
-        return super()._offers() and self._node_state.allocations.mode in WITH_CORE
-
-    def _units(self, card: Card) -> int:
-        del card
-        return CORE_PER_CARD
-
-    async def _wanted(self, size: int) -> tuple[int, ...]:
-        return await self._allocator.core_cards(size)
+    @property
+    def _offered(self) -> bool:
+        mode = self._node_state.allocations.mode
+        return self._node_state.not_serving_reason is None and mode in self._spec.modes

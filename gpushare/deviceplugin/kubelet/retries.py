@@ -2,23 +2,16 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from gpushare.deviceplugin.kubelet.client import KubeletClient
 from gpushare.deviceplugin.node.state import NodeState
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 _POLL_S: Final = 0.25
-
-
-class Attempt(Protocol[T_co]):
-    """One attempt at a decision; ``last`` is whether it is the last one."""
-
-    async def __call__(self, *, last: bool) -> T_co | None:
-        """The decision; None if waiting may help."""
 
 
 class Retries:
@@ -28,16 +21,18 @@ class Retries:
         self._node_state = node_state
         self._kubelet = kubelet
 
-    async def until(self, attempt: Attempt[T], deadline: float) -> T | None:
-        """The first result of the attempt that is not None; the last attempt is after the deadline.
+    async def until(
+        self, attempt: Callable[[], Awaitable[T]], is_final: Callable[[T], bool], deadline: float
+    ) -> T:
+        """The first final result, or the result of the last attempt, which is after the deadline.
 
-        ``deadline`` is a time of the monotonic clock.
+        ``deadline`` is a time of the monotonic clock. Nothing is awaited after the attempt.
         """
         asked = False
         while True:
             left_s = deadline - time.monotonic()
-            result = await attempt(last=left_s <= 0)
-            if result is not None or left_s <= 0:
+            result = await attempt()
+            if is_final(result) or left_s <= 0:
                 return result
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):

@@ -29,7 +29,10 @@ _WATCHDOG_S: Final = 30.0
 
 
 class Reconciler:
-    """Keeps one node state in step with the kubelet and its record in step with the node state."""
+    """Keeps one node state in step with the kubelet and its record in step with the node state.
+
+    ``poll_s`` is the interval of polls of the PodResources API.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,10 @@ class Reconciler:
         record: Record,
         watchdog: Watchdog,
         metrics: PluginMetrics,
+        *,
+        poll_s: float = _POD_RESOURCES_POLL_S,
     ) -> None:
+        self._poll_s = poll_s
         self._folder = settings.folder
         self._pod_resources = PodResources(settings.pod_resources)
         self._node_state = node_state
@@ -68,7 +74,7 @@ class Reconciler:
     async def _poll_pod_resources(self) -> None:
         """Use the PodResources API while the checkpoint cannot be read."""
         while True:
-            await asyncio.sleep(_POD_RESOURCES_POLL_S)
+            await asyncio.sleep(self._poll_s)
             if self._node_state.refresh() is None:
                 with suppress(KubeletError):
                     self._update_devices(await self._pod_resources.list())

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from gpushare.adapters.files import read_file, rename_file, replace_file
+from gpushare.contract import AGENT_RECORD
 from gpushare.deviceplugin.core.allocations import Allocation, Key
 
 log = structlog.get_logger()
@@ -67,7 +68,7 @@ class Record:
     """
 
     def __init__(self, folder: Path, unit: str) -> None:
-        self._path = folder / "grants.json"
+        self._path = folder / Path(AGENT_RECORD).name
         self._unit = unit
         self._lock = asyncio.Lock()
         self._written: Mapping[Key, Allocation] | None = None

@@ -26,7 +26,10 @@ PodsWithCgroup = Callable[[frozenset[str]], frozenset[str]]
 
 
 class CardReleaser:
-    """Releases terminated pods of a node state. ``with_cgroup`` is None if cgroups are not visible."""
+    """Releases terminated pods of a node state. ``with_cgroup`` is None if cgroups are not visible.
+
+    ``clock_ns`` returns the wall clock in nanoseconds, like the times of allocations.
+    """
 
     def __init__(
         self,
@@ -35,11 +38,13 @@ class CardReleaser:
         *,
         timeout_s: float = _TIMEOUT_S,
         start_grace_s: float = _START_GRACE_S,
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._node_state = node_state
         self._with_cgroup = with_cgroup
         self._timeout_s = timeout_s
         self._start_grace_s = start_grace_s
+        self._clock_ns = clock_ns
         self._thread = ThreadPoolExecutor(1, "cgroups")
         self._slow = False
         self._with_cgroup_before: frozenset[str] = frozenset()
@@ -55,7 +60,7 @@ class CardReleaser:
         """All of them if the check takes too long: GPUs are never released on a guess."""
         if self._with_cgroup is None:
             return frozenset()
-        loop, begun_ns = asyncio.get_running_loop(), time.time_ns()
+        loop, begun_ns = asyncio.get_running_loop(), self._clock_ns()
         try:
             async with asyncio.timeout(self._timeout_s):
                 found = await loop.run_in_executor(self._thread, self._with_cgroup, terminated)
@@ -68,7 +73,7 @@ class CardReleaser:
 
     def _starting(self, check_ns: int) -> frozenset[str]:
         """Pods with an allocation so shortly before the check that their cgroup may not exist yet."""
-        since_ns, now_ns = check_ns - self._start_grace_s * 1e9, time.time_ns()
+        since_ns, now_ns = check_ns - self._start_grace_s * 1e9, self._clock_ns()
         allocations = self._node_state.allocations.by_container.values()
         return frozenset(each.uid for each in allocations if since_ns < each.at_ns <= now_ns)
 

@@ -101,7 +101,7 @@ class NodeState:
             else:
                 self._node_pods[change.key] = change.value
         names = {each.uid: each.full_name for each in self._node_pods.values()}
-        self._set_whole_gpus(self.whole_gpus.shown(names))
+        self._set_whole_gpus(self.whole_gpus.with_pods(names))
         self.update_pods(gpu_pod for change in changes if (gpu_pod := _gpu_pod(change)))
 
     def update_pods(self, batch: Iterable[Upserted[GpuPod] | Deleted]) -> None:
@@ -159,7 +159,7 @@ class NodeState:
 
     def update_whole_gpus(self, whole_gpus: Mapping[str, Devices]) -> None:
         """Set the devices that other plugins have allocated, by pod UID."""
-        self._set_whole_gpus(self.whole_gpus.recorded(whole_gpus))
+        self._set_whole_gpus(self.whole_gpus.with_devices(whole_gpus))
 
     def update_served(self, served: Sequence[ServedContainer]) -> None:
         """Join with the containers that have gpu-mem devices according to the kubelet."""
@@ -183,7 +183,7 @@ class NodeState:
 
     def release(self, uids: frozenset[str]) -> None:
         """Release the GPUs of these pods, except pods that exist again."""
-        self._set_whole_gpus(self.whole_gpus.let_go(uids))
+        self._set_whole_gpus(self.whole_gpus.with_gone(uids))
         self._set_allocations(retained(self.allocations, frozenset(self.allocations.by_pod.keys() - uids)))
 
     async def changed(self) -> None:

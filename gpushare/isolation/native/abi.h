@@ -1,5 +1,5 @@
-/* The binary interface of the CUDA driver and of NVML, as far as the limit needs it.
-   Facts from NVIDIA's cuda.h (CUDA 10.1 to 13.0) and nvml.h; names of types are our own. */
+/* The parts of the binary interfaces of the CUDA driver and of NVML that the library uses. Values and layouts
+   are those of NVIDIA's cuda.h (CUDA 10.1 to 13.0) and nvml.h; the names of the types are not. */
 #ifndef GPUSHARE_ABI_H
 #define GPUSHARE_ABI_H
 
@@ -25,7 +25,7 @@ enum { POOL_RESERVED_NOW = 5, POOL_USED_NOW = 7, GRAPH_RESERVED_NOW = 2 };
 
 enum { LOCATION_DEVICE = 1 };
 
-/* CUDA_ARRAY3D_…: arrays of the last two have no memory of their own until something is mapped. */
+/* CUDA_ARRAY3D_…: sparse and deferred arrays have no memory until some is mapped. */
 enum { ARRAY_LAYERED = 0x01, ARRAY_CUBEMAP = 0x04, ARRAY_SPARSE = 0x40, ARRAY_DEFERRED = 0x80 };
 
 enum { PER_THREAD_STREAM = 2 }; /* flag of cuGetProcAddress */

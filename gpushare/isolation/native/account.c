@@ -10,7 +10,7 @@
 #include "limit.h"
 #include "mapping.h"
 #include "records.h"
-#include "tell.h"
+#include "report.h"
 #include "wrappers.h"
 
 #ifndef GPUSHARE_FOLDER
@@ -25,8 +25,8 @@ static struct limits limits;
 static bool usable, shares_time;
 static pid_t owner;
 
-/* A child by fork has its own slot and no memory of a card. A child by vfork, which shares our memory,
-   does not come here: getpid tells it apart. */
+/* A forked child has its own slot and no GPU memory. This handler does not run in a child of vfork, which shares
+   the memory of its parent: `ready` recognises it by its PID. */
 static void in_child(void)
 {
     owner = getpid();
@@ -41,7 +41,7 @@ static bool is_share(const struct card_limit *card) { return card->core_percent 
 
 static void set_up(void)
 {
-    static int told;
+    static int reported;
     const char *file = LIMIT_FILE, *why;
     usable = limits_read(file, &limits, &why);
     if (usable) {
@@ -49,7 +49,7 @@ static void set_up(void)
         usable = mapping_open(file, &limits, &why);
     }
     if (!usable)
-        tell_once(&told, "%s: %s: no memory of a card is given out", file, why);
+        report_once(&reported, "%s: %s; GPU memory allocations fail", file, why);
     for (int i = 0; usable && i < limits.count; i++)
         shares_time = shares_time || is_share(&limits.cards[i]);
     owner = getpid();
@@ -64,11 +64,11 @@ static bool ready(int card)
 
 static int card_of(const char *uuid)
 {
-    static int told;
+    static int reported;
     pthread_once(&once, set_up);
     int card = usable ? limits_find(&limits, uuid) : NO_CARD;
     if (usable && card == NO_CARD)
-        tell_once(&told, "%s has no card %s: no memory of it is given out", LIMIT_FILE, uuid);
+        report_once(&reported, "%s has no limit for GPU %s: memory allocations on it fail", LIMIT_FILE, uuid);
     return card;
 }
 
@@ -84,16 +84,16 @@ static int look_up(int device)
     return card_of(text);
 }
 
-/* Kept, because each allocation asks: a device's number means the same card until the process ends. */
+/* Cached for allocations: the number of a device means the same GPU until the process ends. */
 int account_card(int device)
 {
-    static int kept[MAX_CARDS]; /* 1 + card; 0 is not known yet */
+    static int cache[MAX_CARDS]; /* 1 + card; 0 if not known yet */
     if (device < 0 || device >= MAX_CARDS)
         return look_up(device);
-    int card = __atomic_load_n(&kept[device], __ATOMIC_RELAXED) - 1;
+    int card = __atomic_load_n(&cache[device], __ATOMIC_RELAXED) - 1;
     if (card == NO_CARD) {
         card = look_up(device);
-        __atomic_store_n(&kept[device], card + 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&cache[device], card + 1, __ATOMIC_RELAXED);
     }
     return card;
 }
@@ -116,8 +116,7 @@ int account_nvml_card(const void *device)
 
 bool account_reserve(int card, u64 bytes) { return ready(card) && region_reserve(card, bytes); }
 
-/* What the driver has freed was ours, whoever we are: there is no need to ask for our number, which takes a
-   system call. */
+/* Without `ready`: memory that the driver has freed belonged to this process, and getpid is a system call. */
 void account_release(int card, u64 bytes)
 {
     if (usable && card != NO_CARD && bytes)

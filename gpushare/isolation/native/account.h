@@ -1,5 +1,5 @@
-/* What this process may take, by the card's number in the limit file. Everything is set up at the first
-   call, so that a process that never touches CUDA does no work. */
+/* The GPU memory of this process, by `card`: the index of a GPU in the limit file. Limit file and region are
+   opened at the first call, so a process that does not use CUDA opens nothing. */
 #ifndef GPUSHARE_ACCOUNT_H
 #define GPUSHARE_ACCOUNT_H
 
@@ -9,8 +9,8 @@
 
 enum { NO_CARD = -1 };
 
-/* The card of a CUDA device, of the device of the current context, of an NVML handle. NO_CARD where the
-   limit file does not have it or cannot be used: nothing is given out there. */
+/* The index of a CUDA device, of the device of the current context, and of an NVML handle. NO_CARD if the limit
+   file does not have the GPU or cannot be used: all reservations fail then. */
 int account_card(int device);
 int account_current_card(void);
 int account_nvml_card(const void *device);
@@ -19,16 +19,16 @@ bool account_reserve(int card, u64 bytes);
 void account_release(int card, u64 bytes);
 void account_force(int card, u64 bytes);
 
-/* A context on a card takes memory before anything is allocated in it. */
+/* A context uses GPU memory before anything is allocated in it. */
 bool account_enter_context(int card);
 void account_leave_context(int card);
 
-/* What to answer where nothing could be reserved, on the current context's card or on a device that was
-   named: out of memory, which is counted; the driver's own error where it knows of no such device. */
+/* The result of a call whose reservation failed: out of memory, which is counted as a refusal, or the error of
+   the driver if there is no current context or no such device. */
 int account_refused(int card);
 int account_refused_on(int card, int device);
 
-/* The current context's card where the container may have a part of its time only; else NO_CARD. */
+/* The GPU of the current context if the container has a compute share of it, else NO_CARD. */
 int account_shared_card(void);
 
 u64 account_limit(int card);

@@ -23,7 +23,7 @@ static bool read_stat(u64 pid, char *content, size_t size)
     return length > 0;
 }
 
-/* The name in brackets may hold blanks and brackets: fields are counted from its end. */
+/* The command name in brackets may contain blanks and brackets: fields are counted from its end. */
 static bool parse_stat(const char *content, char *state, u64 *start)
 {
     const char *at = strrchr(content, ')');
@@ -54,6 +54,6 @@ bool process_alive(u64 pid, u64 start)
     if (pid == 0 || pid > 1u << 30 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH))
         return false;
     if (!read_stat(pid, content, sizeof content) || !parse_stat(content, &state, &now))
-        return true; /* no /proc, or one that hides it */
+        return true; /* without /proc, or with hidepid */
     return state != 'Z' && state != 'X' && (start == 0 || now == start);
 }

@@ -1,4 +1,4 @@
-/* Whether a process lives, as the kernel tells it. */
+/* Whether a process is alive, from /proc. */
 #ifndef GPUSHARE_ALIVE_H
 #define GPUSHARE_ALIVE_H
 
@@ -6,10 +6,10 @@
 
 #include "abi.h"
 
-/* Clock ticks since boot; 0 where the process is gone, a zombie, or cannot be read. */
+/* The start time in clock ticks since boot; 0 if the process has ended, is a zombie, or cannot be read. */
 u64 process_start(u64 pid);
 
-/* Whether the process that began at `start` still holds memory of a card. In doubt it does. */
+/* Whether the process that started at `start` may still use GPU memory; true if unknown. */
 bool process_alive(u64 pid, u64 start);
 
 #endif

@@ -1,10 +1,10 @@
-/* Arrays of textures. The driver does not say how much they take: their elements are counted. */
+/* CUDA arrays. The driver does not report their size, so it is computed from their elements. */
 #include "wrappers.h"
 
-static const u64 TOO_MUCH = ~0ull;
+static const u64 TOO_LARGE = ~0ull;
 
 /* CUarray_format: 8-bit ones are 1 and 8, 16-bit ones 2, 9 and half 16, 32-bit ones 3, 10 and float 32.
-   Of others, such as compressed ones, 4 bytes a channel is more than they take. */
+   Others, such as compressed ones, use less than 4 bytes per channel. */
 static u64 element(u32 format, u32 channels)
 {
     u64 size = format == 1 || format == 8 ? 1 : format == 2 || format == 9 || format == 16 ? 2 : 4;
@@ -14,7 +14,7 @@ static u64 element(u32 format, u32 channels)
 static u64 times(u64 a, u64 b)
 {
     u64 product;
-    return __builtin_mul_overflow(a, b ? b : 1, &product) ? TOO_MUCH : product;
+    return __builtin_mul_overflow(a, b ? b : 1, &product) ? TOO_LARGE : product;
 }
 
 static u64 size_of(const struct array3d *shape)
@@ -26,14 +26,14 @@ static u64 size_of(const struct array3d *shape)
 
 static u64 half(u64 length) { return length > 1 ? length / 2 : length; }
 
-/* Every level halves all lengths, but not the number of layers. */
+/* Each level has half the lengths of the previous one, and the same number of layers. */
 static u64 size_of_levels(const struct array3d *shape, u32 levels)
 {
     struct array3d level = shape ? *shape : (struct array3d){0};
     u64 sum = 0;
     for (u32 i = 0; shape && i < levels && i < 64; i++) {
         if (__builtin_add_overflow(sum, size_of(&level), &sum))
-            return TOO_MUCH;
+            return TOO_LARGE;
         level.width = half(level.width);
         level.height = half(level.height);
         if (!(level.flags & (ARRAY_LAYERED | ARRAY_CUBEMAP)))

@@ -1,6 +1,6 @@
-/* A context takes memory before anything is allocated in it: charged by the guess of the limit file, until the
-   node agent has measured it.
-   The primary context of a device is one for the process, however often it is retained. */
+/* CUDA contexts. A context uses memory before anything is allocated in it. It is charged with the estimate in
+   the limit file until the node agent has measured it. A process has one primary context for each device,
+   however often it retains it. */
 #include <pthread.h>
 
 #include "wrappers.h"
@@ -9,7 +9,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void contexts_forget(void) { pthread_mutex_init(&lock, NULL); }
 
-/* Where there is no room the pools first give back what nobody uses. */
+/* If the context does not fit, the pools release unused memory first. */
 static bool enter(int card)
 {
     if (account_enter_context(card))
@@ -112,7 +112,7 @@ API int cuDevicePrimaryCtxRetain(void **context, int device)
     return verdict;
 }
 
-/* `all`: a reset ends the context, however often it was retained. */
+/* `all`: a reset destroys the context, however often it was retained. */
 static void left(int device, int all)
 {
     struct record record;

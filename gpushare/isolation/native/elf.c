@@ -1,5 +1,5 @@
-/* Finds dlsym in the symbol table of the loaded libc (libdl before glibc 2.34). Asking dlvsym for it is
-   no way: a versioned reference is bound to the unversioned function that this library exports. */
+/* Finds dlsym in the symbol table of the loaded libc (libdl before glibc 2.34). dlvsym cannot be used for that:
+   the dynamic linker binds a versioned reference to the unversioned function that this library exports. */
 #define _GNU_SOURCE
 #include "elf.h"
 
@@ -27,7 +27,7 @@ static uint32_t gnu_hash(const char *name)
     return hash;
 }
 
-/* glibc relocates these addresses on most machines, and leaves them relative on some. */
+/* glibc relocates these addresses on most architectures, and leaves them relative on others. */
 static const void *address(ElfW(Addr) base, ElfW(Addr) value)
 {
     return (const void *)(value < base ? base + value : value);
@@ -48,7 +48,7 @@ static struct table table_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic)
     return table;
 }
 
-/* The table begins with: buckets, first symbol, words of the filter, its shift; then filter, buckets, chains. */
+/* Layout of the table: number of buckets, first symbol, words of the filter, its shift; filter, buckets, chains. */
 static const ElfW(Sym) * symbol(const struct table *table, const char *name)
 {
     uint32_t wanted = gnu_hash(name), buckets = table->hash[0], first = table->hash[1];
@@ -73,7 +73,7 @@ static int is_libc(const char *path)
            !strncmp(file, "libdl-2.", 8);
 }
 
-static int look(struct dl_phdr_info *info, size_t size, void *argument)
+static int search_library(struct dl_phdr_info *info, size_t size, void *argument)
 {
     (void)size;
     struct search *search = argument;
@@ -89,25 +89,25 @@ static int look(struct dl_phdr_info *info, size_t size, void *argument)
     return search->found != NULL;
 }
 
-static void *find(const char *name, void **kept)
+static void *find(const char *name, void **cache)
 {
-    void *known = __atomic_load_n(kept, __ATOMIC_ACQUIRE);
+    void *known = __atomic_load_n(cache, __ATOMIC_ACQUIRE);
     if (known)
         return known;
     struct search search = {.name = name};
-    dl_iterate_phdr(look, &search);
-    __atomic_store_n(kept, search.found, __ATOMIC_RELEASE);
+    dl_iterate_phdr(search_library, &search);
+    __atomic_store_n(cache, search.found, __ATOMIC_RELEASE);
     return search.found;
 }
 
 dlsym_function libc_dlsym(void)
 {
-    static void *kept;
-    return (dlsym_function)find("dlsym", &kept);
+    static void *cache;
+    return (dlsym_function)find("dlsym", &cache);
 }
 
 dlvsym_function libc_dlvsym(void)
 {
-    static void *kept;
-    return (dlvsym_function)find("dlvsym", &kept);
+    static void *cache;
+    return (dlvsym_function)find("dlvsym", &cache);
 }

@@ -12,19 +12,19 @@
 WRAPPED(DECLARE)
 #undef DECLARE
 
-struct way {
+struct entry_point {
     const char *name, *base;
     int since, per_thread;
     void *wrapper, *driver;
 };
 
-static struct way ways[ENTRIES] = {
-#define WAY(name, base, since, per_thread) {#name, base, since, per_thread, wrapper_##name, NULL},
-    WRAPPED(WAY)
-#undef WAY
-#define WAY(name, parameters) {#name, "", 0, 0, NULL, NULL},
-    ASKED(WAY)
-#undef WAY
+static struct entry_point points[ENTRIES] = {
+#define POINT(name, base, since, per_thread) {#name, base, since, per_thread, wrapper_##name, NULL},
+    WRAPPED(POINT)
+#undef POINT
+#define POINT(name, parameters) {#name, "", 0, 0, NULL, NULL},
+    ASKED(POINT)
+#undef POINT
 };
 
 static bool may_be_ours(const char *name)
@@ -32,116 +32,116 @@ static bool may_be_ours(const char *name)
     return name && ((name[0] == 'c' && name[1] == 'u') || (name[0] == 'n' && name[1] == 'v'));
 }
 
-static struct way *way_of(const char *name)
+static struct entry_point *point_of(const char *name)
 {
     for (int i = 0; may_be_ours(name) && i < ENTRIES; i++)
-        if (ways[i].wrapper && !strcmp(ways[i].name, name))
-            return &ways[i];
+        if (points[i].wrapper && !strcmp(points[i].name, name))
+            return &points[i];
     return NULL;
 }
 
-static void *known(const struct way *way) { return __atomic_load_n(&way->driver, __ATOMIC_ACQUIRE); }
+static void *known(const struct entry_point *point) { return __atomic_load_n(&point->driver, __ATOMIC_ACQUIRE); }
 
-/* The driver's library where it is loaded. It stays loaded from here on: a program may close it and open it
-   again elsewhere, while we keep addresses in it. */
-static void *library_of(const struct way *way)
+/* The loaded library of the driver. RTLD_NODELETE keeps it loaded: a program may close it and load it again at
+   another address, while this library has addresses of its functions. */
+static void *library_of(const struct entry_point *point)
 {
-    const char *name = way->name[0] == 'c' ? "libcuda.so.1" : "libnvidia-ml.so.1";
+    const char *name = point->name[0] == 'c' ? "libcuda.so.1" : "libnvidia-ml.so.1";
     return dlopen(name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-static void learn(struct way *way, void *driver)
+static void learn(struct entry_point *point, void *driver)
 {
-    if (!driver || driver == way->wrapper || known(way))
+    if (!driver || driver == point->wrapper || known(point))
         return;
-    library_of(way);
-    __atomic_store_n(&way->driver, driver, __ATOMIC_RELEASE);
+    library_of(point);
+    __atomic_store_n(&point->driver, driver, __ATOMIC_RELEASE);
 }
 
-/* Behind us in the search order where the program is linked to the driver; else in the loaded library. */
-static void *search(const struct way *way)
+/* The next definition in the search order if the program is linked to the driver, else the loaded library. */
+static void *search(const struct entry_point *point)
 {
-    dlsym_function look = libc_dlsym();
-    void *found = look ? look(RTLD_NEXT, way->name) : NULL;
-    void *library = look && !found ? library_of(way) : NULL;
-    return library ? look(library, way->name) : found;
+    dlsym_function lookup = libc_dlsym();
+    void *found = lookup ? lookup(RTLD_NEXT, point->name) : NULL;
+    void *library = lookup && !found ? library_of(point) : NULL;
+    return library ? lookup(library, point->name) : found;
 }
 
 void *driver_function(enum entry entry)
 {
-    struct way *way = &ways[entry];
-    if (!known(way))
-        learn(way, search(way));
-    return known(way);
+    struct entry_point *point = &points[entry];
+    if (!known(point))
+        learn(point, search(point));
+    return known(point);
 }
 
-/* A wrapper stands only for what the driver has. */
-static void *wrapped(struct way *way, void *found)
+/* The wrapper, if the driver has the function. */
+static void *wrapped(struct entry_point *point, void *found)
 {
     if (!found)
         return NULL;
-    learn(way, found);
-    return driver_function((enum entry)(way - ways)) ? way->wrapper : NULL;
+    learn(point, found);
+    return driver_function((enum entry)(point - points)) ? point->wrapper : NULL;
 }
 
-/* With RTLD_NEXT the answer depends on who asks: libc's function is jumped to, so that it sees the
-   caller's return address. Another library that interposes would find itself otherwise. */
+/* The result for RTLD_NEXT depends on the caller, which libc finds by its return address. So libc's function is
+   called by a jump: otherwise another interposing library would find itself. */
 __attribute__((optimize("optimize-sibling-calls"))) API void *dlsym(void *handle, const char *name)
 {
-    dlsym_function look = libc_dlsym();
-    if (!look)
+    dlsym_function lookup = libc_dlsym();
+    if (!lookup)
         return NULL;
-    struct way *way = handle == RTLD_NEXT ? NULL : way_of(name);
-    if (way)
-        return wrapped(way, look(handle, name));
-    return look(handle, name);
+    struct entry_point *point = handle == RTLD_NEXT ? NULL : point_of(name);
+    if (point)
+        return wrapped(point, lookup(handle, name));
+    return lookup(handle, name);
 }
 
 __attribute__((optimize("optimize-sibling-calls"))) API void *dlvsym(void *handle, const char *name,
                                                                      const char *version)
 {
-    dlvsym_function look = libc_dlvsym();
-    if (!look)
+    dlvsym_function lookup = libc_dlvsym();
+    if (!lookup)
         return NULL;
-    struct way *way = handle == RTLD_NEXT ? NULL : way_of(name);
-    if (way)
-        return wrapped(way, look(handle, name, version));
-    return look(handle, name, version);
+    struct entry_point *point = handle == RTLD_NEXT ? NULL : point_of(name);
+    if (point)
+        return wrapped(point, lookup(handle, name, version));
+    return lookup(handle, name, version);
 }
 
-static struct way *way_of_function(const char *base, const void *function)
+static struct entry_point *point_of_function(const char *base, const void *function)
 {
     for (int i = 0; may_be_ours(base) && i < ENTRIES; i++)
-        if (ways[i].wrapper && !strncmp(ways[i].name, base, strlen(base)) &&
+        if (points[i].wrapper && !strncmp(points[i].name, base, strlen(base)) &&
             driver_function((enum entry)i) == function)
-            return &ways[i];
+            return &points[i];
     return NULL;
 }
 
-/* The newest of that name which the asked CUDA version has. */
-static struct way *way_of_base(const char *base, int version, u64 flags)
+/* The newest function of that name in the requested CUDA version. */
+static struct entry_point *point_of_base(const char *base, int version, u64 flags)
 {
-    struct way *best = NULL;
+    struct entry_point *best = NULL;
     int per_thread = (flags & PER_THREAD_STREAM) != 0;
     for (int i = 0; i < ENTRIES; i++) {
-        struct way *way = &ways[i];
-        bool meant = way->wrapper && !strcmp(way->base, base) && way->since <= version;
-        if (meant && way->per_thread <= per_thread && (!best || way->since + way->per_thread >= best->since))
-            best = way;
+        struct entry_point *point = &points[i];
+        bool meant = point->wrapper && !strcmp(point->base, base) && point->since <= version;
+        if (meant && point->per_thread <= per_thread && (!best || point->since + point->per_thread >= best->since))
+            best = point;
     }
     return best;
 }
 
-/* The driver has answered; it knows best which function it meant, where that is one of its exports. */
+/* Replaces the function that the driver returned. If it is an export of the driver, it identifies the wrapper. */
 static void exchange(const char *base, int version, u64 flags, void **function)
 {
-    struct way *way = way_of_function(base, *function);
-    if (!way)
-        way = way_of_base(base, version, flags);
-    if (!way)
+    struct entry_point *point = point_of_function(base, *function);
+    if (!point)
+        point = point_of_base(base, version, flags);
+    if (!point)
         return;
-    learn(way, *function);
-    *function = way->wrapper;
+    learn(point, *function);
+    *function = point->wrapper;
 }
 
 API int cuGetProcAddress(const char *base, void **function, int version, u64 flags)

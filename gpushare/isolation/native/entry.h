@@ -1,4 +1,4 @@
-/* The ways in: every wrapped function by its number, its wrapper, and the driver's own. */
+/* Entry points of the driver: the wrapped functions, and the functions that wrappers call. */
 #ifndef GPUSHARE_ENTRY_H
 #define GPUSHARE_ENTRY_H
 
@@ -20,15 +20,15 @@ enum entry {
 ASKED(TYPE)
 #undef TYPE
 
-/* The driver's function; NULL where this driver has none. */
+/* The driver's function; NULL if this driver does not have it. */
 void *driver_function(enum entry entry);
 
-/* For functions that the wrappers ask. */
+/* For functions of the driver that wrappers call. */
 #define ASK(name) ((asked_##name *)driver_function(ENTRY_##name))
 #define driver_has(name) (driver_function(ENTRY_##name) != NULL)
 
-/* In a wrapper: the driver's function of the same name. Leaves the wrapper where there is none, which only
-   a program that is linked against a newer driver sees. */
+/* Declares `driver`, the driver's function with the name of the wrapper. Returns from the wrapper if there is
+   none: the program was linked against a newer driver. */
 #define DRIVER_OR(name, verdict)                                                   \
     __typeof__(name) *driver = (__typeof__(name) *)driver_function(ENTRY_##name);  \
     if (!driver)                                                                   \

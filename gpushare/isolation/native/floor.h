@@ -1,5 +1,5 @@
-/* Binds functions that glibc has moved since 2.17 to their first versions, so that the library loads in
-   old images. The compiler's command line includes it into every file. */
+/* Binds functions to their first symbol versions, so that the library loads with glibc 2.17 and later. The
+   Makefile includes this header into every file. */
 #if defined(__x86_64__)
 #define FIRST "GLIBC_2.2.5"
 #define ROBUST "GLIBC_2.12"

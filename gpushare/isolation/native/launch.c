@@ -1,8 +1,8 @@
-/* Launches of kernels and graphs. What is captured into a graph does not run and is not held up. */
+/* Launches of kernels and graphs. A launch that is captured into a graph does not run, and is not delayed. */
 #include "pace.h"
 #include "wrappers.h"
 
-/* A graph does not tell how many threads it has; the rate follows what it takes. */
+/* Tokens of a graph. Its number of threads is unknown; the rate adapts to the GPU time that it uses. */
 static const u64 GRAPH = 1 << 20;
 
 static u64 times(u64 a, u64 b)
@@ -11,14 +11,14 @@ static u64 times(u64 a, u64 b)
     return __builtin_mul_overflow(a, b, &product) ? UINT32_MAX : product;
 }
 
-/* Bounded: a shape that makes no sense, which the driver refuses, is not to cost hours. */
+/* Bounded, so that an invalid shape, which the driver rejects, does not delay later launches for hours. */
 static u64 threads(u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz)
 {
     u64 all = times(times(times((u64)gx * gy, gz), (u64)bx * by), bz);
     return all < UINT32_MAX ? all : UINT32_MAX;
 }
 
-/* In doubt it is: a wait in the midst of a capture could hold up others for no end. */
+/* Whether the stream captures; true if unknown, because a wait during a capture could block others forever. */
 static bool captures(void *stream, asked_cuStreamIsCapturing *ask)
 {
     int status;

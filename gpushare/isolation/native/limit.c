@@ -15,7 +15,7 @@ enum { MAX_FILE = 8192, HIGHEST_MIB = 1 << 24 };
 
 static const u64 MIB = 1024 * 1024;
 
-/* What is left to read. Every taker moves on past what it took, or leaves all as it is. */
+/* The rest of the input. Each `take` function consumes what it parses. */
 struct text {
     const char *at, *end;
 };
@@ -87,10 +87,10 @@ bool limits_parse(const char *content, size_t length, struct limits *limits, con
 {
     struct text text = {content, content + length};
     memset(limits, 0, sizeof *limits);
-    *why = "it does not begin with gpushare-limit 1";
+    *why = "it does not start with gpushare-limit 1";
     if (!take(&text, "gpushare-limit 1\n"))
         return false;
-    *why = "a card's line makes no sense";
+    *why = "the line of a GPU is invalid";
     while (!take(&text, "end\n")) {
         if (limits->count == MAX_CARDS || !take_card(&text, &limits->cards[limits->count]))
             return false;
@@ -98,7 +98,7 @@ bool limits_parse(const char *content, size_t length, struct limits *limits, con
             return false;
         limits->count++;
     }
-    *why = "something follows its end";
+    *why = "it continues after its last line";
     return text.at == text.end;
 }
 
@@ -113,11 +113,11 @@ int limits_find(const struct limits *limits, const char *uuid)
 static bool trusted(int fd, const char **why)
 {
     struct stat found;
-    /* fstat is a function of glibc 2.33; the kernel's structure is the same on x86-64 and arm64. */
-    *why = "it cannot be looked at";
+    /* libc exports fstat only since glibc 2.33. The structure is that of the kernel on x86-64 and arm64. */
+    *why = "its owner cannot be read";
     if (syscall(SYS_fstat, fd, &found) != 0)
         return false;
-    *why = "it is not a file of root that nobody else may write";
+    *why = "it is not a regular file that only root can write";
     return S_ISREG(found.st_mode) && found.st_uid == GPUSHARE_OWNER && !(found.st_mode & (S_IWGRP | S_IWOTH));
 }
 

@@ -1,4 +1,4 @@
-/* The limit file: what this container may use of each of its cards. `gpushare.isolation.limits` writes it. */
+/* The limit file: the limits of this container on each of its GPUs. `gpushare.isolation.limits` has the format. */
 #ifndef GPUSHARE_LIMIT_H
 #define GPUSHARE_LIMIT_H
 
@@ -11,9 +11,9 @@
 
 struct card_limit {
     char uuid[UUID_TEXT];
-    u64 bytes;         /* all processes of the container together */
-    u64 context_bytes; /* the first guess of what a context takes */
-    u64 core_percent;  /* of the card's time; 0 is no limit */
+    u64 bytes;         /* for all processes of the container together */
+    u64 context_bytes; /* initial estimate for a context */
+    u64 core_percent;  /* compute share; 0 for no limit */
 };
 
 struct limits {
@@ -21,10 +21,10 @@ struct limits {
     struct card_limit cards[MAX_CARDS];
 };
 
-/* Reads `path`. False where it is not there, not root's alone to write, or does not make sense in any
-   byte; `*why` then says what is wrong. */
+/* Reads `path`. False if it does not exist, if others than root can write it, or if it is not valid as a whole;
+   `*why` is the reason. */
 bool limits_read(const char *path, struct limits *limits, const char **why);
 bool limits_parse(const char *text, size_t length, struct limits *limits, const char **why);
-int limits_find(const struct limits *limits, const char *uuid); /* -1: the container has no such card */
+int limits_find(const struct limits *limits, const char *uuid); /* -1 if the file does not have the GPU */
 
 #endif

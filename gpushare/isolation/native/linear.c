@@ -1,19 +1,19 @@
-/* Memory with an address: plain, with rows of a pitch, managed. Managed memory is counted in full. */
+/* Linear, pitched and managed memory. Managed memory is counted in full. */
 #include "wrappers.h"
 
-enum { ROW = 512 }; /* the driver's rows are multiples of this, on all cards so far */
+enum { ROW = 512 }; /* the pitch is a multiple of this on all known GPUs */
 
-static const u64 TOO_MUCH = ~0ull;
+static const u64 TOO_LARGE = ~0ull;
 
 static u64 rows(u64 pitch, u64 height)
 {
     u64 bytes;
-    return __builtin_mul_overflow(pitch, height, &bytes) ? TOO_MUCH : bytes;
+    return __builtin_mul_overflow(pitch, height, &bytes) ? TOO_LARGE : bytes;
 }
 
-static u64 guessed_rows(u64 width, u64 height)
+static u64 estimated_rows(u64 width, u64 height)
 {
-    return width > TOO_MUCH - ROW ? TOO_MUCH : rows((width + ROW - 1) / ROW * ROW, height);
+    return width > TOO_LARGE - ROW ? TOO_LARGE : rows((width + ROW - 1) / ROW * ROW, height);
 }
 
 API int cuMemAlloc(u32 *pointer, u32 bytes)
@@ -46,36 +46,36 @@ API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags)
     return keep(verdict, LINEAR, verdict ? 0 : *pointer, card, bytes);
 }
 
-/* The driver chooses the pitch: the guess is corrected by what it chose. */
-static int keep_rows(int verdict, u64 pointer, int card, u64 guessed, u64 bytes)
+/* Replaces the estimate by the size that follows from the pitch of the driver. */
+static int keep_rows(int verdict, u64 pointer, int card, u64 estimated, u64 bytes)
 {
-    if (verdict == CUDA_OK && bytes > guessed)
-        account_force(card, bytes - guessed);
-    if (verdict == CUDA_OK && bytes < guessed)
-        account_release(card, guessed - bytes);
-    return keep(verdict, LINEAR, pointer, card, verdict ? guessed : bytes);
+    if (verdict == CUDA_OK && bytes > estimated)
+        account_force(card, bytes - estimated);
+    if (verdict == CUDA_OK && bytes < estimated)
+        account_release(card, estimated - bytes);
+    return keep(verdict, LINEAR, pointer, card, verdict ? estimated : bytes);
 }
 
 API int cuMemAllocPitch(u32 *pointer, u32 *pitch, u32 width, u32 height, u32 element)
 {
     DRIVER(cuMemAllocPitch);
     int card = account_current_card();
-    u64 guessed = guessed_rows(width, height);
-    if (!reserve(card, guessed))
+    u64 estimated = estimated_rows(width, height);
+    if (!reserve(card, estimated))
         return account_refused(card);
     int verdict = driver(pointer, pitch, width, height, element);
-    return keep_rows(verdict, verdict ? 0 : *pointer, card, guessed, verdict ? 0 : rows(*pitch, height));
+    return keep_rows(verdict, verdict ? 0 : *pointer, card, estimated, verdict ? 0 : rows(*pitch, height));
 }
 
 API int cuMemAllocPitch_v2(u64 *pointer, size_t *pitch, size_t width, size_t height, u32 element)
 {
     DRIVER(cuMemAllocPitch_v2);
     int card = account_current_card();
-    u64 guessed = guessed_rows(width, height);
-    if (!reserve(card, guessed))
+    u64 estimated = estimated_rows(width, height);
+    if (!reserve(card, estimated))
         return account_refused(card);
     int verdict = driver(pointer, pitch, width, height, element);
-    return keep_rows(verdict, verdict ? 0 : *pointer, card, guessed, verdict ? 0 : rows(*pitch, height));
+    return keep_rows(verdict, verdict ? 0 : *pointer, card, estimated, verdict ? 0 : rows(*pitch, height));
 }
 
 API int cuMemFree(u32 pointer)
@@ -86,7 +86,7 @@ API int cuMemFree(u32 pointer)
     return drop(driver(pointer), known, record);
 }
 
-/* What is in no record may be a pool's. */
+/* Memory without a record may be from a pool. */
 API int cuMemFree_v2(u64 pointer)
 {
     DRIVER(cuMemFree_v2);
@@ -94,6 +94,6 @@ API int cuMemFree_v2(u64 pointer)
     int known = records_take(LINEAR, pointer, &record);
     int verdict = drop(driver(pointer), known, record);
     if (!known)
-        pools_look();
+        pools_update();
     return verdict;
 }

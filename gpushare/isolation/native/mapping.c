@@ -9,21 +9,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tell.h"
+#include "report.h"
 
-_Static_assert(sizeof(pthread_mutex_t) <= 64, "the room of the lock is too small");
+_Static_assert(sizeof(pthread_mutex_t) <= 64, "the lock is too large for its field");
 
-enum { PATIENCE_S = 5 };
+enum { LOCK_TIMEOUT_S = 5 };
 
 struct region *region;
 static int region_fd = -1;
 static int mutex_kind;
-static bool impatient; /* the lock was not given back in time: the next does not wait as long */
-static int told;
+static bool lock_timed_out; /* the next call does not wait for the lock */
+static int reported;
 
 static bool unusable(const char *what)
 {
-    tell_once(&told, "the shared region cannot be used (%s): no memory of a card is given out", what);
+    report_once(&reported, "the region cannot be used (%s): GPU memory allocations fail", what);
     return false;
 }
 
@@ -38,9 +38,8 @@ static void init_mutex(pthread_mutex_t *mutex)
     pthread_mutexattr_destroy(&attributes);
 }
 
-/* Under the file's lock, which ends with its holder: whoever comes first begins the region. What the agent
-   has written already stays. */
-static void begin(const struct limits *limits)
+/* The first process initialises the region, under the lock of the file. Values of the agent stay. */
+static void initialise(const struct limits *limits)
 {
     memset(region->cards, 0, sizeof region->cards);
     memset(region->slots, 0, sizeof region->slots);
@@ -56,10 +55,10 @@ static void begin(const struct limits *limits)
 
 static bool made_for(const struct limits *limits, const char **why)
 {
-    *why = "its first bytes are of something else";
+    *why = "it is not a region of this version";
     if (region->magic != REGION_MAGIC || region->version != REGION_VERSION || region->bytes != sizeof *region)
         return false;
-    *why = "it is of other cards or limits";
+    *why = "it is for other GPUs or limits";
     for (int i = 0; i < limits->count; i++)
         if (memcmp(region->cards[i].uuid, limits->cards[i].uuid, UUID_TEXT) ||
             region->cards[i].limit != limits->cards[i].bytes)
@@ -93,27 +92,27 @@ bool mapping_open(const char *path, const struct limits *limits, const char **wh
         return false;
     bool good = map_file(why);
     if (good && region->magic == 0)
-        begin(limits);
+        initialise(limits);
     good = good && made_for(limits, why);
     flock(region_fd, LOCK_UN);
     return good;
 }
 
-static void write_begins(void)
+static void begin_write(void)
 {
     __atomic_store_n(&region->sequence, region->sequence | 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-static void write_ends(void) { __atomic_store_n(&region->sequence, (region->sequence | 1) + 1, __ATOMIC_RELEASE); }
+static void end_write(void) { __atomic_store_n(&region->sequence, (region->sequence | 1) + 1, __ATOMIC_RELEASE); }
 
-/* A file that has become shorter would end the process by SIGBUS; a mutex that is none, by an abort. */
+/* A truncated file would end the process with SIGBUS, an overwritten mutex with an abort. */
 bool mapping_intact(void)
 {
     if (!right_size())
-        return unusable("it has been cut");
+        return unusable("it was truncated");
     if (region->magic != REGION_MAGIC || region->lock.mutex.__data.__kind != mutex_kind)
-        return unusable("it has been overwritten");
+        return unusable("it was overwritten");
     return true;
 }
 
@@ -124,9 +123,9 @@ static int wait_for(pthread_mutex_t *mutex)
     if (verdict != EBUSY)
         return verdict;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += __atomic_load_n(&impatient, __ATOMIC_RELAXED) ? 0 : PATIENCE_S;
+    until.tv_sec += __atomic_load_n(&lock_timed_out, __ATOMIC_RELAXED) ? 0 : LOCK_TIMEOUT_S;
     verdict = pthread_mutex_timedlock(mutex, &until);
-    __atomic_store_n(&impatient, verdict == ETIMEDOUT, __ATOMIC_RELAXED);
+    __atomic_store_n(&lock_timed_out, verdict == ETIMEDOUT, __ATOMIC_RELAXED);
     return verdict;
 }
 
@@ -136,8 +135,8 @@ bool mapping_enter(void (*recover)(void))
         return false;
     int verdict = wait_for(&region->lock.mutex);
     if (verdict != 0 && verdict != EOWNERDEAD)
-        return unusable("its lock is not given back");
-    write_begins();
+        return unusable("its lock is not released");
+    begin_write();
     if (verdict == EOWNERDEAD) {
         recover();
         pthread_mutex_consistent(&region->lock.mutex);
@@ -147,6 +146,6 @@ bool mapping_enter(void (*recover)(void))
 
 void mapping_leave(void)
 {
-    write_ends();
+    end_write();
     pthread_mutex_unlock(&region->lock.mutex);
 }

@@ -1,19 +1,19 @@
-/* The region in this process: opening and mapping it, and its lock. What is counted in it is region.h's. */
+/* The region in this process: opens, maps and locks it. region.h has the operations on its content. */
 #ifndef GPUSHARE_MAPPING_H
 #define GPUSHARE_MAPPING_H
 
 #include "region.h"
 
-extern struct region *region; /* NULL before it was opened */
+extern struct region *region; /* NULL until it is open */
 
-/* Maps the region at `path`. False where it cannot be used; `*why` says what is wrong. */
+/* Maps the region at `path`. False if it cannot be used; `*why` is the reason. */
 bool mapping_open(const char *path, const struct limits *limits, const char **why);
 
-/* Whether it can still be touched and is still a region; says so once where not. */
+/* Whether the region can still be used. The first failure is reported on stderr. */
 bool mapping_intact(void);
 
-/* Takes the lock; false where the region has become unusable. `recover` puts right what a holder that died
-   may have left half done. */
+/* Acquires the lock; false if the region cannot be used. `recover` is called if the previous owner of the lock
+   ended without releasing it, and repairs its unfinished changes. */
 bool mapping_enter(void (*recover)(void));
 void mapping_leave(void);
 

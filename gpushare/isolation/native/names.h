@@ -1,8 +1,8 @@
-/* Which functions are wrapped, and which of the driver's the wrappers ask. One line a function. */
+/* The wrapped functions, and the functions of the driver that wrappers call. */
 #ifndef GPUSHARE_NAMES_H
 #define GPUSHARE_NAMES_H
 
-/* The build with launch control wraps launches too; the other one has no code for them. */
+/* Only the build with launch control wraps launches. */
 #ifdef GPUSHARE_LAUNCH
 #define LAUNCHED(W)                                                                \
     W(cuLaunchKernel, "cuLaunchKernel", 4000, 0)                                   \
@@ -21,7 +21,7 @@
 #define LAUNCH_ASKED(A)
 #endif
 
-/* W(name, what cuGetProcAddress calls it, first CUDA version to mean this one by that, per-thread stream) */
+/* W(name, its name in cuGetProcAddress, first CUDA version in which that name means it, per-thread stream) */
 #define WRAPPED(W)                                                                 \
     LAUNCHED(W)                                                                    \
     W(cuGetProcAddress, "cuGetProcAddress", 11030, 0)                              \
@@ -84,7 +84,7 @@
     W(nvmlDeviceGetMPSComputeRunningProcesses_v2, "", 0, 0)                        \
     W(nvmlDeviceGetMPSComputeRunningProcesses_v3, "", 0, 0)
 
-/* A(name, parameters): asked, never wrapped. */
+/* A(name, parameters): called, not wrapped. */
 #define ASKED(A)                                                            \
     LAUNCH_ASKED(A)                                                         \
     A(cuCtxGetCurrent, (void **context))                                     \

@@ -1,8 +1,8 @@
-/* What NVML tells inside the container: a card as large as the limit, used by this container, with no
-   processes (those of the host have numbers that mean nothing here). */
+/* NVML as the container sees it: its limit as the size of the GPU, its own usage, and no processes, because NVML
+   reports PIDs of the host. */
 #include "wrappers.h"
 
-/* False where the card is in no limit file: its size is then nobody's business here. */
+/* False if the limit file does not have the GPU or the region cannot be used. */
 static int view(const void *device, u64 *limit, u64 *used)
 {
     int card = account_nvml_card(device);
@@ -42,7 +42,7 @@ API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *me
     return NVML_OK;
 }
 
-/* The driver is asked for none, so that it still refuses a handle that is none. */
+/* The driver is called with an empty buffer, so that it still rejects an invalid handle. */
 enum { INSUFFICIENT_SIZE = 7 };
 
 #define NO_PROCESSES(name)                                          \

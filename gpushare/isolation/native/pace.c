@@ -5,13 +5,13 @@
 
 #include "mapping.h"
 
-static const u64 SECOND = 1000000000;
-static const u64 LOOK = 1000000;         /* ns until the file is looked at again */
-static const u64 STEP = 5000000;         /* ns until a sleeper looks again: the rate may have changed */
-static const u64 SHORTEST = 20000;       /* ns of the shortest sleep */
-static const u64 PATIENCE = 30000000000; /* ns after which a launch goes, whatever the region says */
+static const u64 SECOND = 1000000000;      /* ns */
+static const u64 CHECK = 1000000;          /* ns between checks of the file */
+static const u64 LONGEST_SLEEP = 5000000;  /* ns, because the rate may change meanwhile */
+static const u64 SHORTEST_SLEEP = 20000;   /* ns */
+static const u64 LONGEST_WAIT = 30000000000; /* ns after which a launch proceeds without tokens */
 
-/* A bucket holds what comes in 100 ms. */
+/* The capacity of a bucket: the tokens of 100 ms. */
 static u64 burst_of(u64 rate) { return rate / 10 + 1; }
 
 static u64 now(void)
@@ -24,32 +24,32 @@ static u64 now(void)
 static void sleep_for(u64 ns)
 {
     struct timespec length = {(time_t)(ns / SECOND), (long)(ns % SECOND)};
-    nanosleep(&length, NULL); /* a signal only makes it look sooner */
+    nanosleep(&length, NULL); /* a signal only shortens the sleep */
 }
 
 static u64 load(const u64 *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
 
-/* What has to be granted before the turn comes; all counts go round at 2^64. */
+/* The tokens that must be granted before the turn of a launch; counters wrap around at 2^64. */
 static u64 missing(const struct region_launch *bucket, u64 turn)
 {
     u64 ahead = turn + 1 - load(&bucket->granted);
     return (int64_t)ahead > 0 && load(&bucket->rate) ? ahead : 0;
 }
 
-/* Asks the system for the file's size once a millisecond: a launch is to cost little. */
+/* At most one system call per millisecond, to keep launches cheap. */
 static bool intact(void)
 {
-    static u64 looked;
+    static u64 checked;
     u64 time = now();
-    if (time - load(&looked) < LOOK)
+    if (time - load(&checked) < CHECK)
         return true;
     bool good = mapping_intact();
     if (good)
-        __atomic_store_n(&looked, time, __ATOMIC_RELAXED);
+        __atomic_store_n(&checked, time, __ATOMIC_RELAXED);
     return good;
 }
 
-/* What a former, higher rate has left over goes: it could last for long at this one. */
+/* Removes tokens beyond the capacity, left from a higher rate: at the current rate they could last long. */
 static void shrink(struct region_launch *bucket, u64 turn)
 {
     u64 granted = load(&bucket->granted), most = turn + burst_of(load(&bucket->rate));
@@ -73,23 +73,23 @@ void pace_give_back(int card, u64 tokens)
         __atomic_fetch_sub(&region->launches[card].spent, tokens, __ATOMIC_RELAXED);
 }
 
-/* Grants what has come since the last time, up to a burst more than is spent. The time moves on by what was
-   granted: fractions of a token are not lost. Whoever moves it grants. What was spent before the first time,
-   when there was no rate, is nobody's debt. */
+/* Grants the tokens since the last refill, up to the capacity of the bucket. `filled` advances by the time of
+   the granted tokens, so fractions of a token are not lost; the process that advances it grants them. The first
+   refill also grants all tokens that were spent without a rate. */
 static void refill(struct region_launch *bucket, u64 time)
 {
     u64 filled = load(&bucket->filled), rate = load(&bucket->rate);
     double most = (double)(int64_t)(load(&bucket->spent) - load(&bucket->granted)) + (double)burst_of(rate);
-    double come = filled ? (double)(time - filled) * rate / SECOND : most;
-    if (filled >= time || most < 1 || come < 1)
+    double due = filled ? (double)(time - filled) * rate / SECOND : most;
+    if (filled >= time || most < 1 || due < 1)
         return;
-    u64 tokens = (u64)(come < most ? come : most);
-    u64 reached = come < most ? filled + (u64)((double)tokens * SECOND / rate) : time;
+    u64 tokens = (u64)(due < most ? due : most);
+    u64 reached = due < most ? filled + (u64)((double)tokens * SECOND / rate) : time;
     if (__atomic_compare_exchange_n(&bucket->filled, &filled, reached, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         __atomic_fetch_add(&bucket->granted, tokens, __ATOMIC_RELAXED);
 }
 
-/* Ends a wait that makes no sense: the next launches do not wait for this one. */
+/* Ends a wait that took too long: later launches do not wait for its tokens. */
 static void forgive(struct region_launch *bucket, u64 turn, u64 time)
 {
     __atomic_store_n(&bucket->filled, time, __ATOMIC_RELAXED);
@@ -99,7 +99,7 @@ static void forgive(struct region_launch *bucket, u64 turn, u64 time)
 static u64 until_turn(const struct region_launch *bucket, u64 turn)
 {
     double wait = (double)missing(bucket, turn) * SECOND / (load(&bucket->rate) + 1.0);
-    return wait > STEP ? STEP : wait < SHORTEST ? SHORTEST : (u64)wait;
+    return wait > LONGEST_SLEEP ? LONGEST_SLEEP : wait < SHORTEST_SLEEP ? SHORTEST_SLEEP : (u64)wait;
 }
 
 void pace_wait(int card, u64 turn)
@@ -109,7 +109,7 @@ void pace_wait(int card, u64 turn)
         refill(bucket, time);
         if (!missing(bucket, turn))
             return;
-        if (time - begin > PATIENCE)
+        if (time - begin > LONGEST_WAIT)
             forgive(bucket, turn, time);
         else
             sleep_for(until_turn(bucket, turn));

@@ -1,9 +1,9 @@
-/* Launch control: of each card a bucket of tokens in the region, for all processes of the container. A launch
-   takes a token for each of its threads, in the order in which launches come, and what it has taken too much
-   the next ones wait for. The node agent sets the rate at which tokens come so that the container has its part
-   of the card's time (`gpushare.isolation.regulator`).
+/* Launch control: the region has a token bucket for each GPU, shared by all processes of the container. A launch
+   takes one token per thread, in order of arrival; it may overdraw the bucket, and later launches wait for the
+   debt. The node agent sets the rate of the tokens so that the container gets its compute share
+   (`gpushare.deviceplugin.core.regulator`).
 
-   No lock is held, so whoever dies while it waits stops nobody. */
+   There is no lock, so a process that is killed while it waits blocks no other. */
 #ifndef GPUSHARE_PACE_H
 #define GPUSHARE_PACE_H
 
@@ -11,13 +11,13 @@
 
 #include "abi.h"
 
-/* Takes tokens of a card. True where the launch may go at once; else `*turn` is what to wait for. */
+/* Takes tokens of a GPU. True if the launch need not wait; else `*turn` is its position for `pace_wait`. */
 bool pace_take(int card, u64 tokens, u64 *turn);
 
-/* Gives tokens back for a launch that does not wait. */
+/* Returns the tokens of a launch that must not wait. */
 void pace_give_back(int card, u64 tokens);
 
-/* Waits until it is the turn of a launch. Not for ever: a launch is delayed, never lost. */
+/* Waits for the turn of a launch, for a limited time: a launch is delayed, never dropped. */
 void pace_wait(int card, u64 turn);
 
 #endif

@@ -1,5 +1,5 @@
-/* Pools and graphs keep memory that is not in use: they are charged by what they hold, as the driver
-   tells it, not by pointers. A request is reserved, and the books are put right after the call. */
+/* Memory pools and graphs. They retain unused memory, so they are charged for the memory that the driver reports
+   as reserved, not for each pointer. A request is reserved before the call and corrected after it. */
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -7,7 +7,7 @@
 
 enum { MAX_STORES = 256 };
 
-/* A pool, or all graphs of a device. `charged` is what it held at the last look. */
+/* A pool, or all graphs of a device. `charged` is its reserved memory at the last update. */
 struct store {
     void *pool; /* NULL: graphs of `device` */
     int device, card;
@@ -16,7 +16,7 @@ struct store {
 
 static struct store stores[MAX_STORES];
 static int store_count;
-/* One request at a time, so that what a pool has grown by is the request's. */
+/* One request at a time, so that the growth of a pool is due to the request. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void pools_forget(void)
@@ -33,7 +33,7 @@ static u64 attribute(void *pool, int which)
     return value;
 }
 
-static u64 held(const struct store *store)
+static u64 reserved_now(const struct store *store)
 {
     u64 value = 0;
     if (store->pool)
@@ -43,10 +43,10 @@ static u64 held(const struct store *store)
     return value;
 }
 
-/* The charge becomes what is held; `reserved` bytes of the change are counted already. */
+/* Updates the charge to the reserved memory; `reserved` bytes of the difference are counted already. */
 static void settle(struct store *store, u64 reserved)
 {
-    u64 now = held(store), before = store->charged + reserved;
+    u64 now = reserved_now(store), before = store->charged + reserved;
     if (now > before)
         account_force(store->card, now - before);
     else
@@ -73,7 +73,7 @@ static void trim_all(int card)
             trim(&stores[i]);
 }
 
-/* NULL where there is no place for another: its requests are refused. */
+/* NULL if the table is full: requests of a further pool are refused. */
 static struct store *store_of(void *pool, int device, int card)
 {
     for (int i = 0; i < store_count; i++)
@@ -85,7 +85,7 @@ static struct store *store_of(void *pool, int device, int card)
     return &stores[store_count++];
 }
 
-void pools_look(void)
+void pools_update(void)
 {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < store_count; i++)
@@ -108,17 +108,17 @@ static bool reserve_or_trim(int card, u64 bytes)
     return account_reserve(card, bytes);
 }
 
-/* What the pool holds beyond what is in use; some of it may still be waited for by a stream. */
+/* The unused memory of a pool; some of it may still belong to pending operations of a stream. */
 static u64 spare(const struct store *store)
 {
-    u64 used = attribute(store->pool, POOL_USED_NOW), now = held(store);
+    u64 used = attribute(store->pool, POOL_USED_NOW), now = reserved_now(store);
     return now > used ? now - used : 0;
 }
 
-/* A pool grows by whole blocks: what that is more than the request must fit as well. */
+/* Whether the growth of a pool fits: it grows by whole blocks, which may be larger than the request. */
 static bool growth_fits(const struct store *store, u64 reserved)
 {
-    u64 now = held(store), before = store->charged + reserved;
+    u64 now = reserved_now(store), before = store->charged + reserved;
     if (now <= before)
         return true;
     if (!account_reserve(store->card, now - before))
@@ -168,7 +168,7 @@ static void *current_pool(void)
 
 #define LIBERATOR(name) ((liberator *)driver_function(ENTRY_##name))
 
-/* The driver's two functions, of which one names the pool and one does not, in one shape. */
+/* `shape` is the function of the driver for the current pool, with the parameters of the one for a named pool. */
 #define FROM_CURRENT(name, shape, free_name)                                            \
     static int shape(u64 *pointer, size_t bytes, void *pool, void *stream)              \
     {                                                                                   \
@@ -199,7 +199,7 @@ API int cuMemAllocFromPoolAsync_ptsz(u64 *pointer, size_t bytes, void *pool, voi
     return from_pool(pool, pointer, bytes, stream, driver, LIBERATOR(cuMemFreeAsync_ptsz));
 }
 
-/* Memory that is no pool's may be freed so too. */
+/* Linear memory may be freed this way too. */
 #define FREE_ASYNC(name)                                      \
     API int name(u64 pointer, void *stream)                   \
     {                                                         \
@@ -207,7 +207,7 @@ API int cuMemAllocFromPoolAsync_ptsz(u64 *pointer, size_t bytes, void *pool, voi
         struct record record;                                 \
         int known = records_take(LINEAR, pointer, &record);   \
         int verdict = drop(driver(pointer, stream), known, record); \
-        pools_look();                                         \
+        pools_update();                                         \
         return verdict;                                       \
     }
 
@@ -226,7 +226,7 @@ API int cuMemPoolCreate(void **pool, const struct pool_props *props)
     return verdict;
 }
 
-/* What is still in use of the pool stays charged: the driver no longer tells when it is freed. */
+/* Memory of the pool that is still in use stays charged: the driver no longer reports when it is freed. */
 API int cuMemPoolDestroy(void *pool)
 {
     DRIVER(cuMemPoolDestroy);
@@ -246,7 +246,7 @@ API int cuMemPoolTrimTo(void *pool, size_t keep_bytes)
 {
     DRIVER(cuMemPoolTrimTo);
     int verdict = driver(pool, keep_bytes);
-    pools_look();
+    pools_update();
     return verdict;
 }
 
@@ -254,12 +254,12 @@ API int cuDeviceGraphMemTrim(int device)
 {
     DRIVER(cuDeviceGraphMemTrim);
     int verdict = driver(device);
-    pools_look();
+    pools_update();
     return verdict;
 }
 
-/* A node takes memory when its graph is launched, which is not wrapped: what cannot fit is refused here,
-   what graphs hold is charged at the next look. */
+/* A graph uses memory from its launch on, when nothing can be refused. So a node that does not fit is refused
+   here, and the memory of graphs is charged at the next update. */
 API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, size_t count,
                                struct graph_allocation *allocation)
 {

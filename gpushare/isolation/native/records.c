@@ -5,70 +5,70 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 256 };
+enum { FIRST_CAPACITY = 256 };
 
-/* Open addressing, linear probing; kind 0 is an empty place. At most half of it is filled. */
-static struct record *places;
-static size_t room, filled;
+/* A hash table with open addressing and linear probing, at most half full. An empty slot has kind 0. */
+static struct record *slots;
+static size_t capacity, filled;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static size_t place_of(enum kind kind, u64 name)
+static size_t home_of(enum kind kind, u64 name)
 {
-    return (size_t)(((name ^ (u64)kind << 56) * 0x9e3779b97f4a7c15ull) >> 20) & (room - 1);
+    return (size_t)(((name ^ (u64)kind << 56) * 0x9e3779b97f4a7c15ull) >> 20) & (capacity - 1);
 }
 
 static struct record *lookup(enum kind kind, u64 name)
 {
-    if (!room)
+    if (!capacity)
         return NULL;
-    size_t at = place_of(kind, name);
-    while (places[at].kind && (places[at].kind != kind || places[at].name != name))
-        at = (at + 1) & (room - 1);
-    return &places[at];
+    size_t at = home_of(kind, name);
+    while (slots[at].kind && (slots[at].kind != kind || slots[at].name != name))
+        at = (at + 1) & (capacity - 1);
+    return &slots[at];
 }
 
 static bool grow(void)
 {
-    struct record *old = places;
-    size_t old_room = room;
-    struct record *fresh = calloc(room ? room * 2 : FIRST_ROOM, sizeof *fresh);
+    struct record *old = slots;
+    size_t old_capacity = capacity;
+    struct record *fresh = calloc(capacity ? capacity * 2 : FIRST_CAPACITY, sizeof *fresh);
     if (!fresh)
         return false;
-    places = fresh;
-    room = room ? room * 2 : FIRST_ROOM;
-    for (size_t i = 0; i < old_room; i++)
+    slots = fresh;
+    capacity = capacity ? capacity * 2 : FIRST_CAPACITY;
+    for (size_t i = 0; i < old_capacity; i++)
         if (old[i].kind)
             *lookup(old[i].kind, old[i].name) = old[i];
     free(old);
     return true;
 }
 
-/* Closes the gap, so that what stands behind it is found. */
+/* Empties a slot, and moves later records into the gap so that lookups still find them. */
 static void remove_at(size_t gap)
 {
     size_t at = gap;
     for (;;) {
-        at = (at + 1) & (room - 1);
-        if (!places[at].kind)
+        at = (at + 1) & (capacity - 1);
+        if (!slots[at].kind)
             break;
-        size_t home = place_of(places[at].kind, places[at].name);
-        if (((at - home) & (room - 1)) >= ((at - gap) & (room - 1))) {
-            places[gap] = places[at];
+        size_t home = home_of(slots[at].kind, slots[at].name);
+        if (((at - home) & (capacity - 1)) >= ((at - gap) & (capacity - 1))) {
+            slots[gap] = slots[at];
             gap = at;
         }
     }
-    places[gap].kind = 0;
+    slots[gap].kind = 0;
     filled--;
 }
 
 bool records_put(struct record record)
 {
     pthread_mutex_lock(&lock);
-    bool good = (filled + 1) * 2 <= room || grow();
+    bool good = (filled + 1) * 2 <= capacity || grow();
     if (good) {
-        struct record *place = lookup(record.kind, record.name);
-        filled += !place->kind;
-        *place = record;
+        struct record *slot = lookup(record.kind, record.name);
+        filled += !slot->kind;
+        *slot = record;
     }
     pthread_mutex_unlock(&lock);
     return good;
@@ -77,10 +77,10 @@ bool records_put(struct record record)
 bool records_get(enum kind kind, u64 name, struct record *found)
 {
     pthread_mutex_lock(&lock);
-    struct record *place = lookup(kind, name);
-    bool known = place && place->kind;
+    struct record *slot = lookup(kind, name);
+    bool known = slot && slot->kind;
     if (known)
-        *found = *place;
+        *found = *slot;
     pthread_mutex_unlock(&lock);
     return known;
 }
@@ -88,22 +88,22 @@ bool records_get(enum kind kind, u64 name, struct record *found)
 bool records_take(enum kind kind, u64 name, struct record *taken)
 {
     pthread_mutex_lock(&lock);
-    struct record *place = lookup(kind, name);
-    bool known = place && place->kind;
+    struct record *slot = lookup(kind, name);
+    bool known = slot && slot->kind;
     if (known) {
-        *taken = *place;
-        remove_at((size_t)(place - places));
+        *taken = *slot;
+        remove_at((size_t)(slot - slots));
     }
     pthread_mutex_unlock(&lock);
     return known;
 }
 
-bool records_meeting(enum kind kind, u64 from, u64 length, struct record *found)
+bool records_overlapping(enum kind kind, u64 from, u64 length, struct record *found)
 {
     bool known = false;
     pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < room && !known; i++) {
-        const struct record *r = &places[i];
+    for (size_t i = 0; i < capacity && !known; i++) {
+        const struct record *r = &slots[i];
         known = r->kind == kind && r->name < from + length && from < r->name + r->bytes;
         if (known)
             *found = *r;
@@ -117,13 +117,13 @@ static bool owned(const struct record *record, u64 context)
     return record->kind >= LINEAR && record->kind <= MIPMAP && record->other == context;
 }
 
-/* A place that was emptied is looked at again: what stood behind it may have moved there. */
+/* An emptied slot is visited again: another record may have moved there. */
 void records_take_owned(u64 context, u64 freed[MAX_CARDS])
 {
     pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < room;)
-        if (owned(&places[i], context)) {
-            freed[places[i].card] += places[i].bytes;
+    for (size_t i = 0; i < capacity;)
+        if (owned(&slots[i], context)) {
+            freed[slots[i].card] += slots[i].bytes;
             remove_at(i);
         } else {
             i++;
@@ -134,6 +134,6 @@ void records_take_owned(u64 context, u64 freed[MAX_CARDS])
 void records_forget(void)
 {
     pthread_mutex_init(&lock, NULL);
-    places = NULL;
-    room = filled = 0;
+    slots = NULL;
+    capacity = filled = 0;
 }

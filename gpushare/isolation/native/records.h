@@ -1,4 +1,4 @@
-/* What this process has of the driver: by kind and by the driver's name for it. */
+/* Objects of the driver that this process has created, by kind and by `name`: their address or handle. */
 #ifndef GPUSHARE_RECORDS_H
 #define GPUSHARE_RECORDS_H
 
@@ -8,26 +8,26 @@
 
 enum kind { LINEAR = 1, ARRAY, MIPMAP, CONTEXT, PRIMARY, HANDLE, MAPPING, ALLOCATION };
 
-/* `bytes` and `card` are what is charged. `other` is the context that LINEAR, ARRAY and MIPMAP end with;
-   what it and `count` mean elsewhere is the business of the kind. */
+/* `bytes` are charged on `card`. For LINEAR, ARRAY and MIPMAP, `other` is the context that they belong to; vmm.c
+   and contexts.c define `other` and `count` of the other kinds. */
 struct record {
     enum kind kind;
     int card;
     u64 name, bytes, count, other;
 };
 
-/* All kinds have one lock. Keep no driver call under it. */
+/* All kinds share one lock, which is not held during calls of the driver. */
 bool records_put(struct record record);
 bool records_get(enum kind kind, u64 name, struct record *found);
 bool records_take(enum kind kind, u64 name, struct record *taken);
 
-/* The first record of a kind whose [name, name + bytes) meets [from, from + length). */
-bool records_meeting(enum kind kind, u64 from, u64 length, struct record *found);
+/* Any record of a kind whose [name, name + bytes) overlaps [from, from + length). */
+bool records_overlapping(enum kind kind, u64 from, u64 length, struct record *found);
 
-/* Takes what ends with a context; adds its bytes to `freed`, by card. */
+/* Removes the records that belong to a context, and adds their bytes to `freed`, by card. */
 void records_take_owned(u64 context, u64 freed[MAX_CARDS]);
 
-/* In a fork's child: nothing of the parent's is ours, and its locks may be held by threads that are gone. */
+/* In a forked child: nothing of the parent belongs to it, and threads that held locks no longer exist. */
 void records_forget(void);
 
 #endif

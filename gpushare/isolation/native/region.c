@@ -7,11 +7,11 @@
 #include "alive.h"
 #include "mapping.h"
 
-static struct region_slot *mine; /* of this process; NULL before its first reservation */
+static struct region_slot *mine; /* slot of this process; NULL before its first reservation */
 
 void region_forget_slot(void) { mine = NULL; }
 
-/* What the agent has measured of the process in a slot; 0 where it has not. */
+/* The size of a context of the process in a slot, as the agent measured it; 0 if it has not. */
 static u64 measured(const struct region_slot *slot, int card)
 {
     const struct region_measure *measure = &region->measures[slot - region->slots];
@@ -19,7 +19,7 @@ static u64 measured(const struct region_slot *slot, int card)
     return same ? __atomic_load_n(&measure->context_bytes[card], __ATOMIC_RELAXED) : 0;
 }
 
-/* A process is charged with what its contexts were measured to take; tells by how much that is more. */
+/* Charges a process with the measured size of its contexts; returns the increase. */
 static u64 settle(struct region_slot *slot, int card)
 {
     u64 each = measured(slot, card), before = slot->context_bytes[card];
@@ -31,7 +31,7 @@ static u64 settle(struct region_slot *slot, int card)
     return more;
 }
 
-/* The sums follow from the slots: after a holder died in between, or to clear away the dead. */
+/* Recomputes the sums from the slots. */
 static void recount(void)
 {
     for (int card = 0; card < MAX_CARDS; card++)
@@ -43,7 +43,8 @@ static void recount(void)
         }
 }
 
-static void bury(void)
+/* Removes the slots of processes that have ended; repairs the sums if one ended while it changed them. */
+static void remove_dead(void)
 {
     for (int i = 0; i < REGION_SLOTS; i++) {
         struct region_slot *slot = &region->slots[i];
@@ -61,8 +62,8 @@ static struct region_slot *empty_slot(void)
     return NULL;
 }
 
-/* Before exec this process may have been another program, whose memory is gone. */
-static void bury_former_self(void)
+/* Before exec this process may have had a slot; that memory is free. */
+static void remove_former_self(void)
 {
     u64 self = (u64)getpid();
     for (int i = 0; i < REGION_SLOTS; i++)
@@ -75,10 +76,10 @@ static bool have_slot(void)
 {
     if (mine)
         return true;
-    bury_former_self();
+    remove_former_self();
     struct region_slot *slot = empty_slot();
     if (!slot) {
-        bury();
+        remove_dead();
         slot = empty_slot();
     }
     if (!slot)
@@ -95,13 +96,13 @@ static bool fits(const struct region_card *card, u64 bytes)
     return card->used <= card->limit && bytes <= card->limit - card->used;
 }
 
-/* Whether so much is left, when the dead have been cleared away. */
-static bool room_for(int card, u64 bytes)
+/* Whether that many bytes are free, after the slots of ended processes are removed if necessary. */
+static bool has_free(int card, u64 bytes)
 {
     region->cards[card].used += settle(mine, card);
     if (fits(&region->cards[card], bytes))
         return true;
-    bury();
+    remove_dead();
     return fits(&region->cards[card], bytes);
 }
 
@@ -116,18 +117,18 @@ static void count(int card, u64 bytes)
 
 bool region_reserve(int card, u64 bytes)
 {
-    if (!mapping_enter(bury))
+    if (!mapping_enter(remove_dead))
         return false;
-    bool room = have_slot() && room_for(card, bytes);
-    if (room)
+    bool reserved = have_slot() && has_free(card, bytes);
+    if (reserved)
         count(card, bytes);
     mapping_leave();
-    return room;
+    return reserved;
 }
 
 void region_refused(int card)
 {
-    if (!mapping_enter(bury))
+    if (!mapping_enter(remove_dead))
         return;
     region->cards[card].refusals++;
     mapping_leave();
@@ -135,7 +136,7 @@ void region_refused(int card)
 
 void region_force(int card, u64 bytes)
 {
-    if (!mapping_enter(bury))
+    if (!mapping_enter(remove_dead))
         return;
     if (have_slot())
         count(card, bytes);
@@ -151,39 +152,39 @@ static void uncount(int card, u64 bytes)
 
 void region_release(int card, u64 bytes)
 {
-    if (!mapping_enter(bury))
+    if (!mapping_enter(remove_dead))
         return;
     if (mine)
         uncount(card, bytes);
     mapping_leave();
 }
 
-static bool enter_context(int card, u64 guess)
+static bool enter_context(int card, u64 estimate)
 {
     if (!have_slot())
         return false;
     if (!mine->contexts[card])
-        mine->context_bytes[card] = guess;
+        mine->context_bytes[card] = estimate;
     region->cards[card].used += settle(mine, card);
-    if (!room_for(card, mine->context_bytes[card]))
+    if (!has_free(card, mine->context_bytes[card]))
         return false;
     mine->contexts[card]++;
     count(card, mine->context_bytes[card]);
     return true;
 }
 
-bool region_enter_context(int card, u64 guess)
+bool region_enter_context(int card, u64 estimate)
 {
-    if (!mapping_enter(bury))
+    if (!mapping_enter(remove_dead))
         return false;
-    bool room = enter_context(card, guess);
+    bool entered = enter_context(card, estimate);
     mapping_leave();
-    return room;
+    return entered;
 }
 
 void region_leave_context(int card)
 {
-    if (!mapping_enter(bury))
+    if (!mapping_enter(remove_dead))
         return;
     if (mine && mine->contexts[card]) {
         uncount(card, mine->context_bytes[card]);
@@ -194,9 +195,9 @@ void region_leave_context(int card)
 
 bool region_used(int card, u64 *bytes)
 {
-    if (!mapping_enter(bury))
+    if (!mapping_enter(remove_dead))
         return false;
-    bury();
+    remove_dead();
     *bytes = region->cards[card].used;
     mapping_leave();
     return true;

@@ -1,6 +1,6 @@
-/* The region: a file of fixed size that all processes of a container map, and that says who uses what.
-   `gpushare.isolation.region` has the same layout. A tenant can write it: what it says is checked, and
-   the limit holds against mistakes, not malice. mapping.h opens it. */
+/* The region: a file of fixed size with the GPU memory usage of each process of a container, which all of them map
+   (mapping.h). `gpushare.isolation.region` has the same layout. Programs of the container can write it, so the
+   limit protects against mistakes, not against malice. */
 #ifndef GPUSHARE_REGION_H
 #define GPUSHARE_REGION_H
 
@@ -18,38 +18,38 @@ struct region_card {
     u64 limit, used, peak, refusals;
 };
 
-/* Launch control of a card. The words are atomic one by one, under no lock: the first two are the node
-   agent's, which alone writes them, the others the processes'. Tokens are those of pace.h. */
+/* Launch control of a GPU (pace.h). Each field is atomic; there is no lock. The node agent writes `rate` and
+   `sampled`, the processes write the others. */
 struct region_launch {
-    u64 rate;    /* tokens a second; 0 before the agent's first sample */
-    u64 sampled; /* when that was, in ns of CLOCK_MONOTONIC */
-    u64 spent, granted; /* since the beginning */
-    u64 filled; /* up to which time was granted, in ns of CLOCK_MONOTONIC */
-    u64 room[3];
+    u64 rate;    /* tokens per second; 0 before the first sample of the agent */
+    u64 sampled; /* time of the last sample, in ns of CLOCK_MONOTONIC */
+    u64 spent, granted; /* tokens since the start */
+    u64 filled; /* time of the last refill, in ns of CLOCK_MONOTONIC */
+    u64 unused[3];
 };
 
-/* A process. It is the same one only where its start, in clock ticks since boot, is the same too. `used` has
-   in it what the process is charged with for its contexts: `contexts` times `context_bytes`. */
+/* A process, identified by its PID and its start in clock ticks since boot. `used` includes the charge for its
+   contexts: `contexts` times `context_bytes`. */
 struct region_slot {
     u64 pid, start;
     u64 used[MAX_CARDS], context_bytes[MAX_CARDS];
     u32 contexts[MAX_CARDS];
 };
 
-/* The node agent's, which alone writes it: what a context of the process in the slot of the same number takes,
-   0 where that was not measured. It is of another process where number and start are others. */
+/* Written by the node agent: the size of a context of the process in the slot with the same index, 0 if it was
+   not measured. It is ignored if PID or start are those of another process. */
 struct region_measure {
     u64 pid, start;
     u64 context_bytes[MAX_CARDS];
 };
 
 struct region {
-    u64 magic; /* written last: 0 is a region that nobody has begun */
+    u64 magic; /* written last; 0 in an uninitialised region */
     u32 version, bytes;
-    u64 sequence; /* odd while somebody writes */
+    u64 sequence; /* odd during a write */
     union {
         pthread_mutex_t mutex;
-        char room[64];
+        char size[64];
     } lock;
     struct region_card cards[MAX_CARDS];
     struct region_launch launches[MAX_CARDS];
@@ -57,23 +57,23 @@ struct region {
     struct region_measure measures[REGION_SLOTS];
 };
 
-/* A fork's child has no slot yet. */
+/* In a forked child, which has no slot yet. */
 void region_forget_slot(void);
 
-/* Counts `bytes` for this process where all together stay within the limit. The dead are cleared away
-   before anything is refused. */
+/* Counts `bytes` for this process if all processes together stay within the limit. Slots of ended processes are
+   removed before anything is refused. */
 bool region_reserve(int card, u64 bytes);
 void region_release(int card, u64 bytes);
-void region_refused(int card); /* for those who count refusals */
+void region_refused(int card); /* counts a refusal */
 
-/* Counts what the driver has taken already; beyond the limit too. */
+/* Counts bytes that the driver has already allocated, even beyond the limit. */
 void region_force(int card, u64 bytes);
 
-/* A context of this process, where it fits: charged with what was measured, or with the guess. */
-bool region_enter_context(int card, u64 guess);
+/* Counts a context of this process if it fits, with its measured size or else the estimate. */
+bool region_enter_context(int card, u64 estimate);
 void region_leave_context(int card);
 
-/* Bytes in use by the living. False where the region has become unusable. */
+/* The bytes in use by processes that are alive. False if the region cannot be used. */
 bool region_used(int card, u64 *bytes);
 
 #endif

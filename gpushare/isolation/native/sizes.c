@@ -1,15 +1,15 @@
-/* How large the card is and how much is left: the limit, and what the container has not used of it. */
+/* Size and free memory of a GPU: the limit of the container, and its unused part. */
 #include "wrappers.h"
 
-static u32 short_of(size_t bytes) { return bytes > UINT32_MAX ? UINT32_MAX : (u32)bytes; }
+static u32 clamped(size_t bytes) { return bytes > UINT32_MAX ? UINT32_MAX : (u32)bytes; }
 
 static u64 smaller(u64 a, u64 b) { return a < b ? a : b; }
 
-/* Of a card that cannot be told nothing is left. */
+/* If the usage is unknown, nothing is free. */
 static void narrow(int card, u64 *left, u64 *total)
 {
     u64 used, limit = account_limit(card);
-    pools_look();
+    pools_update();
     if (!account_used(card, &used))
         used = limit;
     *left = smaller(*left, limit > used ? limit - used : 0);
@@ -36,8 +36,8 @@ API int cuMemGetInfo(u32 *left, u32 *total)
     if (verdict == CUDA_OK) {
         u64 left_now = UINT64_MAX, limit;
         narrow(account_current_card(), &left_now, &limit);
-        *left = short_of(smaller(*left, left_now));
-        *total = short_of(limit);
+        *left = clamped(smaller(*left, left_now));
+        *total = clamped(limit);
     }
     return verdict;
 }
@@ -56,6 +56,6 @@ API int cuDeviceTotalMem(u32 *bytes, int device)
     DRIVER(cuDeviceTotalMem);
     int verdict = driver(bytes, device);
     if (verdict == CUDA_OK)
-        *bytes = short_of(account_limit(account_card(device)));
+        *bytes = clamped(account_limit(account_card(device)));
     return verdict;
 }

@@ -1,18 +1,18 @@
-/* Virtual memory management: physical memory is charged until its last handle and its last mapping are
-   gone. To create, map and release at once is legal and common, and so is a driver that gives a released
-   handle's number to the next one; hence each allocation has a number of our own.
-   Imported memory is charged where it was made. */
+/* Virtual memory management. Physical memory is charged until its last handle is released and its last mapping
+   is gone. Programs may release a handle right after mapping it, and drivers reuse the numbers of released
+   handles, so each allocation has a number of its own here.
+   Imported memory is charged to the process that created it. */
 #include <pthread.h>
 
 #include "wrappers.h"
 
-/* Records: HANDLE handle → other; MAPPING address → other; ALLOCATION other → count of both. */
+/* `other` of a HANDLE and a MAPPING is the number of their allocation; `count` of an ALLOCATION counts both. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static u64 last;
+static u64 last_allocation;
 
 void vmm_forget(void) { pthread_mutex_init(&lock, NULL); }
 
-static void hold(u64 allocation)
+static void add_reference(u64 allocation)
 {
     struct record record;
     if (records_take(ALLOCATION, allocation, &record)) {
@@ -21,7 +21,7 @@ static void hold(u64 allocation)
     }
 }
 
-static void let_go(u64 allocation)
+static void drop_reference(u64 allocation)
 {
     struct record record;
     if (!records_take(ALLOCATION, allocation, &record))
@@ -40,16 +40,16 @@ static void add_handle(u64 handle, u64 allocation)
         record.count = before.count;
     record.count++;
     records_put(record);
-    hold(allocation);
+    add_reference(allocation);
 }
 
 static void created(u64 handle, int card, u64 bytes)
 {
-    records_put((struct record){.kind = ALLOCATION, .name = ++last, .card = card, .bytes = bytes});
-    add_handle(handle, last);
+    records_put((struct record){.kind = ALLOCATION, .name = ++last_allocation, .card = card, .bytes = bytes});
+    add_handle(handle, last_allocation);
 }
 
-/* Under the lock from before the driver frees until the book says so: its number may be given out again. */
+/* The lock is held from before a call of the driver until it is recorded: the driver may reuse a handle at once. */
 API int cuMemCreate(u64 *handle, size_t bytes, const struct allocation_prop *prop, unsigned long long flags)
 {
     DRIVER(cuMemCreate);
@@ -75,7 +75,7 @@ static void released(u64 handle)
         return;
     if (--record.count)
         records_put(record);
-    let_go(record.other);
+    drop_reference(record.other);
 }
 
 API int cuMemRelease(u64 handle)
@@ -95,7 +95,7 @@ static void mapped(u64 pointer, u64 bytes, u64 handle)
     if (!records_get(HANDLE, handle, &record))
         return;
     records_put((struct record){.kind = MAPPING, .name = pointer, .bytes = bytes, .other = record.other});
-    hold(record.other);
+    add_reference(record.other);
 }
 
 API int cuMemMap(u64 pointer, size_t bytes, size_t offset, u64 handle, unsigned long long flags)
@@ -109,13 +109,13 @@ API int cuMemMap(u64 pointer, size_t bytes, size_t offset, u64 handle, unsigned 
     return verdict;
 }
 
-/* One call may end several mappings; the driver refuses to end a part of one. */
+/* One call may remove several mappings; the driver refuses to remove a part of one. */
 static void unmapped(u64 pointer, u64 bytes)
 {
     struct record record;
-    while (records_meeting(MAPPING, pointer, bytes, &record)) {
+    while (records_overlapping(MAPPING, pointer, bytes, &record)) {
         records_take(MAPPING, record.name, &record);
-        let_go(record.other);
+        drop_reference(record.other);
     }
 }
 
@@ -136,13 +136,13 @@ API int cuMemRetainAllocationHandle(u64 *handle, void *pointer)
     struct record mapping;
     pthread_mutex_lock(&lock);
     int verdict = driver(handle, pointer);
-    if (verdict == CUDA_OK && records_meeting(MAPPING, (u64)(uintptr_t)pointer, 1, &mapping))
+    if (verdict == CUDA_OK && records_overlapping(MAPPING, (u64)(uintptr_t)pointer, 1, &mapping))
         add_handle(*handle, mapping.other);
     pthread_mutex_unlock(&lock);
     return verdict;
 }
 
-/* Where the driver answers with a handle that this process has, it is one more of the same memory. */
+/* If the driver returns a handle that this process has, it is a further reference to the same memory. */
 API int cuMemImportFromShareableHandle(u64 *handle, void *shared, u32 type)
 {
     DRIVER(cuMemImportFromShareableHandle);

@@ -1,4 +1,4 @@
-/* The wrappers, by the signatures of cuda.h and nvml.h, and what they share. */
+/* The wrappers, with the signatures of cuda.h and nvml.h, and the functions that they share. */
 #ifndef GPUSHARE_WRAPPERS_H
 #define GPUSHARE_WRAPPERS_H
 
@@ -65,7 +65,7 @@ API int cuCtxCreate_v4(void **context, void *params, u32 flags, int device);
 API int cuCtxDestroy(void *context);
 API int cuCtxDestroy_v2(void *context);
 
-/* In the build with launch control. */
+/* Only in the build with launch control. */
 API int cuLaunchKernel(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared_bytes,
                        void *stream, void **parameters, void **extra);
 API int cuLaunchKernel_ptsz(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared_bytes,
@@ -83,24 +83,24 @@ API int cuGraphLaunch_ptsz(void *graph, void *stream);
 API int nvmlDeviceGetMemoryInfo(const void *device, struct nvml_memory *memory);
 API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *memory);
 
-/* After the driver's answer: what was reserved stays charged under `name`, or is given back. Where there is
-   no memory for the record the charge stays until the process ends. */
+/* After a call of the driver: records the reserved bytes under `name`, or releases them if the call failed. If
+   there is no memory for the record, the charge stays until the process ends. */
 int keep(int verdict, enum kind kind, u64 name, int card, u64 bytes);
 
-/* Gives back what was charged for what the driver has freed; puts the record back where it has not. */
+/* After the driver has freed an object: releases its charge, or restores the record if the call failed. */
 int drop(int verdict, int was_known, struct record record);
 
-/* A context has ended, and with it what was allocated in it. */
+/* Releases the charges of all memory that belonged to a destroyed context. */
 void end_context(u64 context);
 
-/* Reserves; where there is no room, first makes the pools give back what nobody uses. */
+/* Reserves bytes. If they do not fit, the pools release unused memory first. */
 bool reserve(int card, u64 bytes);
 
-/* Pools and graphs are charged by what they hold: look again; make them give back what is not in use. */
-void pools_look(void);
+/* Update the charges of pools and graphs; make those of a GPU release unused memory. */
+void pools_update(void);
 void pools_trim(int card);
 
-/* In a fork's child, where locks may be held by threads that are gone. */
+/* In a forked child, where threads that held locks no longer exist. */
 void pools_forget(void);
 void vmm_forget(void);
 void contexts_forget(void);

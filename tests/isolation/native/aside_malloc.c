@@ -1,5 +1,5 @@
-/* Takes memory of the first card past whatever is preloaded, and keeps it. Compiled twice: the program loads its
-   other half, the library beside it, by dlmopen into a namespace where nothing is preloaded.
+/* Allocates memory on the first GPU, bypassing preloaded libraries, and keeps it. It is compiled twice: the program
+   loads the library beside it with dlmopen, into a namespace without preloaded libraries.
 
    aside_malloc <MiB> */
 #define _GNU_SOURCE

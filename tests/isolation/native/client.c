@@ -1,5 +1,6 @@
-/* A program that knows nothing of a limit. Usage: client WAY MIB [NS]; allocates, and launches a kernel that
-   takes so long; prints what the driver answered. The way in is "dlsym", "dlvsym", "next", "address", "address_v2" or, where it is linked to the driver, "direct". */
+/* A program without knowledge of limits. Usage: client WAY MIB [NS]; allocates memory, launches a kernel that
+   takes NS nanoseconds, and prints the results of the driver. WAY is how it finds the functions of the driver:
+   "dlsym", "dlvsym", "next", "address", "address_v2" or, if it is linked to the driver, "direct". */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Takes memory of every card once, as the programs in ACK's tutorial on isolation, and prints what they
-   print. It reaches the driver by dlopen and knows nothing of a limit.
+/* Allocates memory on each GPU once, with the output of the programs in ACK's tutorial on isolation. It loads the
+   driver with dlopen, and has no knowledge of limits.
 
    cuda_malloc -size=<MiB> [-hold] */
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 
 static void *driver;
 
-/* Calls a function of the driver, whatever its arguments are. */
+/* Calls a function of the driver. */
 #define CALL(name, types, ...) ((int(*) types)function(name))(__VA_ARGS__)
 
 static void *function(const char *name)

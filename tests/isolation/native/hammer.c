@@ -1,5 +1,5 @@
-/* Threads that share a region without a driver between them, for sanitizers. Usage: hammer REGION; prints what is
-   in use at the end. */
+/* Threads that use a region concurrently, without a driver, for sanitizers. Usage: hammer REGION; prints the usage
+   and the spent tokens at the end. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

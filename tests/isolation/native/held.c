@@ -1,5 +1,5 @@
-/* Says whether the isolation library is in this process: "held" or "free". Without headers and start files, so
-   that it is built for C libraries which this machine has only to run: musl, and glibc of 32 bits. */
+/* Prints whether the isolation library is loaded into this process: "held" or "free". It uses no headers and no
+   start files, so it can be built without the development files of a C library: musl, and glibc for 32 bits. */
 int open(const char *, int, ...);
 long read(int, void *, unsigned long);
 long write(int, const void *, unsigned long);
@@ -8,7 +8,7 @@ _Noreturn void _exit(int);
 
 static char maps[1 << 16];
 
-/* What is left of the stack's alignment is not enough for all C libraries. */
+/* Some C libraries need a larger alignment of the stack than the caller guarantees. */
 __attribute__((force_align_arg_pointer, noreturn)) void _start(void)
 {
     int file = open("/proc/self/maps", 0);

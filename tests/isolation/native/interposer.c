@@ -1,4 +1,4 @@
-/* Another library that interposes, as profilers do: counts allocations and hands them on to who is next. */
+/* Another interposing library, like those of profilers: reports allocations and passes them on. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

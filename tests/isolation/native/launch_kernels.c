@@ -1,5 +1,5 @@
-/* Launches kernels for ever, each of which takes the card so many nanoseconds. It reaches the driver by dlopen
-   and knows nothing of a limit.
+/* Launches kernels in an endless loop, each of which takes that many nanoseconds of GPU time. It loads the driver
+   with dlopen, and has no knowledge of limits.
 
    launch_kernels <nanoseconds> */
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 
 static void *driver;
 
-/* Calls a function of the driver, whatever its arguments are; the program ends where that fails. */
+/* Calls a function of the driver; the program ends if it fails. */
 #define CALL(name, types, ...) require(((int(*) types)dlsym(driver, name))(__VA_ARGS__), name)
 
 static void require(int verdict, const char *what)

@@ -1,4 +1,4 @@
-/* Prints memory in use and in all of the first card, as nvidia-smi does; it reaches NVML by dlopen. */
+/* Prints used and total memory of the first GPU, as nvidia-smi does. It loads NVML with dlopen. */
 #include <dlfcn.h>
 #include <stdio.h>
 

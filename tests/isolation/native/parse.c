@@ -1,4 +1,4 @@
-/* Reads limit files as the library does, each named by an argument; prints how many cards each gives. */
+/* Reads the limit files in the arguments with the code of the library; prints the number of GPUs in each, or -1. */
 #include <stdio.h>
 
 #include "limit.h"

@@ -35,13 +35,13 @@ class FakeNodeApi:
     node: OwnNode = field(default_factory=lambda: OwnNode("n"))
     pods: dict[str, dict[str, str | None]] = field(default_factory=dict)
     unhealthy: str | None = None
-    notes: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     patches: list[Mapping[str, Any]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     node_errors: deque[ApiError | None] = field(default_factory=deque)
     pod_errors: dict[str, deque[ApiError | None]] = field(default_factory=dict)
     unhealthy_errors: deque[ApiError | None] = field(default_factory=deque)
-    note_errors: deque[ApiError | None] = field(default_factory=deque)
+    event_errors: deque[ApiError | None] = field(default_factory=deque)
     away: bool = False
     before: Hook | None = None
     _busy: bool = False
@@ -76,8 +76,8 @@ class FakeNodeApi:
         return (self.node.name,)
 
     async def write_event(self, event: Event) -> None:
-        await self._answer(self.note_errors)
-        self.notes.append(event)
+        await self._answer(self.event_errors)
+        self.events.append(event)
 
     async def _answer(self, errors: deque[ApiError | None]) -> None:
         await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
 from gpushare.deviceplugin.kubelet.client import KubeletClient
-from gpushare.deviceplugin.kubelet.plugins import CorePlugin, MemPlugin
+from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
@@ -23,7 +23,7 @@ from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
-from gpushare.mps.layout import MpsDirs as MpsFolders
+from gpushare.mps.layout import MpsDirs
 from gpushare.ports import Event
 from tests.builders.gpu_pods import NODE, cards
 from tests.unit.deviceplugin.fakes import FakeNodeApi
@@ -41,16 +41,16 @@ class AgentFixture:
         self,
         folder: Path,
         *units: int,
-        poison: bool = False,
+        legacy_failure_env: bool = False,
         alive: Iterable[str] = (),
-        patience_s: float = 0.3,
+        timeout_s: float = 0.3,
         paces: bool = False,
     ) -> None:
         self.named: tuple[ServedContainer, ...] | None = ()
         self.names: frozenset[str] | None = None
         self.whole: dict[str, frozenset[str]] = {}
         self.alive = set(alive)
-        self.notes: list[Event] = []
+        self.events: list[Event] = []
         self.kubelet_pods: list[GpuPod] = []
         self.slow_s = 0.0
         self.record = Record(folder, MemoryUnit.GIB)
@@ -62,7 +62,7 @@ class AgentFixture:
         self.node_state.mark_synced()
         self.releaser = CardReleaser(self.node_state, lambda uids: uids & self.alive, start_grace_s=0)
         folders = IsolationDirs(folder / "libraries", folder / "state")
-        mps = MpsFolders(folder / "mps", folder / "shm")
+        mps = MpsDirs(folder / "mps", folder / "shm")
         self.manager = EnforcementManager(
             self.node_state, self.record, EnforcementFiles(folders), MpsStatus(mps), self.metrics, paces=paces
         )
@@ -71,18 +71,20 @@ class AgentFixture:
             self.node_state,
             self.releaser,
             self.manager,
-            AllocateSettings(style, MemoryUnit.GIB, legacy_failure_env=poison, timeout_s=patience_s),
+            AllocateSettings(
+                style, MemoryUnit.GIB, legacy_failure_env=legacy_failure_env, timeout_s=timeout_s
+            ),
             kubelet=KubeletClient(self.ask, self.ask_names),
-            record_event=self.notes.append,
+            record_event=self.events.append,
             watchdog=self.watchdog,
         )
         self.api = FakeNodeApi()
-        self.publisher = ApiWriter(self.api, self.metrics, self.watchdog)
+        self.writer = ApiWriter(self.api, self.metrics, self.watchdog)
         self.projector = Projector(
-            self.node_state, self.publisher, self.metrics, style, record_event=self.notes.append
+            self.node_state, self.writer, self.metrics, style, record_event=self.events.append
         )
-        self.mem = MemPlugin(self.node_state, self.allocator)
-        self.core = CorePlugin(self.node_state, self.allocator)
+        self.mem = mem_plugin(self.node_state, self.allocator)
+        self.core = core_plugin(self.node_state, self.allocator)
 
     def _recorded(self) -> KubeletAllocations | None:
         return None if self.named is None else KubeletAllocations(self.named, self.whole)

@@ -19,6 +19,7 @@ from gpushare.deviceplugin import daemon
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.daemon import Agent
 from gpushare.deviceplugin.main import command, settings_of
+from gpushare.deviceplugin.node.reconciler import Reconciler
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ApiError
 from gpushare.model.changes import Upserted
@@ -55,7 +56,9 @@ def settings(folder: Path, *flags: str) -> AgentSettings:
 
 
 def agent(folder: Path, *flags: str) -> Agent:
-    return Agent(settings(folder, *flags), KubeClient(ApiAccess(host="http://localhost")), NoGpus())
+    """An agent that does not wait for the lists of the API server."""
+    client = KubeClient(ApiAccess(host="http://localhost"))
+    return Agent(settings(folder, *flags), client, NoGpus(), lists_s=0.01)
 
 
 @pytest.fixture
@@ -138,7 +141,6 @@ def serving_unlisted(found: Agent, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         begun.set()
         return iter(())
 
-    monkeypatch.setattr(daemon, "_LISTS_S", 0.01)
     monkeypatch.setattr(found, "_serving_jobs", jobs)
     task = asyncio.ensure_future(found._serve())
     try:
@@ -206,8 +208,8 @@ async def test_an_agent_without_lists_reads_the_checkpoint_before_it_serves(
 ) -> None:
     found = agent(tmp_path)
     found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
-    held = {"PodUID": "app", "ContainerName": "main", "ResourceName": RESOURCE_WHOLE_GPU}
-    entries = [{**held, "DeviceIDs": {"-1": ["GPU-0"]}, "AllocResp": None}]
+    entry = {"PodUID": "app", "ContainerName": "main", "ResourceName": RESOURCE_WHOLE_GPU}
+    entries = [{**entry, "DeviceIDs": {"-1": ["GPU-0"]}, "AllocResp": None}]
     checkpoint = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
     (tmp_path / KUBELET_CHECKPOINT).write_text(json.dumps(checkpoint))
     with serving_unlisted(found, monkeypatch) as begun:
@@ -226,13 +228,20 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
             "app", podresources.container("main", (RESOURCE_WHOLE_GPU, ["GPU-0"])), namespace="d"
         )
     ]
+    socket = f"--pod-resources-socket={tmp_path}/kubelet.sock"
     async with podresources.served(tmp_path, podresources.Lister(*pods)):
-        found = agent(tmp_path, f"--pod-resources-socket={tmp_path}/kubelet.sock")
+        found = agent(tmp_path, socket)
         found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
         found._watches.pods.changed([Upserted("app", NodePod("app", "d", "app"))])
-        jobs = dict(found._reconciler.jobs())
-        task = asyncio.ensure_future(jobs.pop("owners"))
-        for job in jobs.values():
-            job.close()
+        reconciler = Reconciler(
+            settings(tmp_path, socket),
+            found.node_state,
+            found._releaser,
+            found._record,
+            found.watchdog,
+            found.metrics,
+            poll_s=0.01,
+        )
+        task = asyncio.ensure_future(reconciler._poll_pod_resources())
         await until(lambda: found.node_state.allocations.cards[0].whole_gpu_pods == ("d/app",))
         task.cancel()

@@ -62,7 +62,7 @@ async def test_a_pod_with_the_response_of_an_unequal_one_gets_one_event(tmp_path
         for _ in range(3):
             here.projector.project()
     assert [entry["event"] for entry in logs] == ["pod_corrected", "pod_mistaken"]
-    moved, mistaken = here.notes
+    moved, mistaken = here.events
     assert (moved.name, moved.reason, mistaken.name) == ("large", EVENT_ASSIGNED, "large")
     assert mistaken.text.startswith(
         "container c0 was started with 2 aliyun.com/gpu-mem as the total of its pod, which requests 8"
@@ -83,9 +83,9 @@ async def test_the_rest_of_such_a_pod_follows_if_it_fits(tmp_path: Path) -> None
 
 async def test_the_rest_of_such_a_pod_is_rejected_if_it_does_not_fit(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 8, 8)
-    here.add_pods(gpu_pod("tenant", 3, card=0, bound=0))
+    here.add_pods(gpu_pod("other", 3, card=0, bound=0))
     await here.mem.allocate(ids(0, 5, 6, 7))
-    here.confirm("tenant", 3, "GPU-0-_-5")
+    here.confirm("other", 3, "GPU-0-_-5")
     here.add_pods(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("large", 2, "GPU-0-_-0", "c0")
@@ -121,8 +121,8 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
     direct.add_pods(picks)
     refused = await direct.mem.allocate(["x", "y"])
     assert isinstance(refused, Rejected)
-    assert here.notes == direct.notes
-    assert here.notes[0].reason == EVENT_REFUSED
+    assert here.events == direct.events
+    assert here.events[0].reason == EVENT_REFUSED
     reported = [entry for entry in logs if entry["event"] == "allocate_refused"]
     assert [(entry["reason"], entry["text"]) for entry in reported] == [(refused.reason, refused.text)]
 

@@ -17,7 +17,7 @@ APP = NodePod("app-uid", "default", "app")
 
 def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> AgentFixture:
     """A node with GPU 0 allocated to the pod ``app`` as a whole GPU."""
-    here = AgentFixture(folder, *units, alive=alive, patience_s=0.01)
+    here = AgentFixture(folder, *units, alive=alive, timeout_s=0.01)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     here.node_state.update_node_pods([Upserted("app", APP)])
     here.node_state.refresh()
@@ -29,7 +29,7 @@ def closed(here: AgentFixture) -> list[int]:
 
 
 def reported(here: AgentFixture) -> list[tuple[str, str]]:
-    return [(note.reason, note.text) for note in here.notes if note.name == NODE]
+    return [(event.reason, event.text) for event in here.events if event.name == NODE]
 
 
 async def test_the_rejection_of_a_pod_with_a_full_gpu_names_the_whole_gpu_pod(tmp_path: Path) -> None:
@@ -52,14 +52,14 @@ async def test_a_pod_gets_another_free_gpu(tmp_path: Path) -> None:
 
 async def test_a_record_that_is_written_during_the_call_counts(tmp_path: Path) -> None:
     """The kubelet may have allocated the GPU just before NVIDIA's plugin ended."""
-    here = AgentFixture(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
+    here = AgentFixture(tmp_path, 14, alive=(APP.uid,), timeout_s=0.01)
     here.add_pods(gpu_pod("late", 4, card=0))
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
 
 
 async def test_a_second_container_of_a_pod_on_a_full_gpu_is_refused(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 14, alive=(APP.uid,), patience_s=0.01)
+    here = AgentFixture(tmp_path, 14, alive=(APP.uid,), timeout_s=0.01)
     here.add_pods(gpu_pod("early", 4, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
@@ -68,7 +68,7 @@ async def test_a_second_container_of_a_pod_on_a_full_gpu_is_refused(tmp_path: Pa
     assert set(here.node_state.allocations.by_pod) == {"early"}
 
 
-async def test_the_gpu_is_full_until_the_pod_is_gone_from_the_api_and_its_group_too(tmp_path: Path) -> None:
+async def test_the_gpu_is_full_until_pod_and_cgroup_are_gone(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.node_state.update_node_pods([Deleted("app")])
     assert await here.releaser.release_terminated() == {APP.uid}
@@ -172,9 +172,9 @@ async def test_without_shared_gpus_whole_gpus_are_not_logged(tmp_path: Path) -> 
 
 async def test_the_full_gpu_is_in_the_annotation_and_in_the_list_of_unhealthy_gpus(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.publisher.observe_node(OwnNode(NODE))
+    here.writer.observe_node(OwnNode(NODE))
     here.projector.project()
-    publishing = asyncio.ensure_future(here.publisher.run())
+    publishing = asyncio.ensure_future(here.writer.run())
     while ANN_CARDS not in here.api.node.annotations:
         await asyncio.sleep(0)
     publishing.cancel()

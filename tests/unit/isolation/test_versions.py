@@ -20,13 +20,13 @@ from gpushare.isolation.versions import (
 OLD, NEW = "00000000000000aa", "00000000000000bb"
 
 
-def grant(container: str, hold: Enforcement | None) -> Allocation:
-    return Allocation("uid", container, "default/pod", (("GPU-1", 4),), "lead", enforcement=hold)
+def allocation(container: str, enforcement: Enforcement | None) -> Allocation:
+    return Allocation("uid", container, "default/pod", (("GPU-1", 4),), "id", enforcement=enforcement)
 
 
 def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:
-    grants = [grant("a", Enforcement("00000000000000cc", OLD, "limit")), grant("b", None)]
-    asyncio.run(Record(tmp_path, "GiB").write(lambda: {each.key: each for each in grants}))
+    allocations = [allocation("a", Enforcement("00000000000000cc", OLD, "limit")), allocation("b", None)]
+    asyncio.run(Record(tmp_path, "GiB").write(lambda: {each.key: each for each in allocations}))
     assert versions_in_use(tmp_path / Path(AGENT_RECORD).name) == frozenset({OLD})
 
 

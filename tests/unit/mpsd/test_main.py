@@ -28,7 +28,7 @@ def test_every_setting_has_a_flag() -> None:
     assert found == MpsSettings(Path("/s"), Path("/m"), 1.0, "h", 1, "debug")
 
 
-def test_an_interval_of_nothing_is_refused() -> None:
+def test_an_interval_of_zero_is_refused() -> None:
     result = CliRunner().invoke(command, ["--interval-seconds=0"])
     assert result.exit_code == 2
     assert "--interval-seconds" in result.output

@@ -15,7 +15,7 @@ from gpushare.mps.layout import logs_of, pipes_of, ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 from gpushare.mpsd.metrics import MpsMetrics
 from gpushare.mpsd.process import ControlDaemon
-from gpushare.mpsd.supervisor import Supervisor
+from gpushare.mpsd.supervisor import Supervisor, SupervisorTiming
 from testbed.mps import install
 from tests.support.waiting import until
 
@@ -36,17 +36,24 @@ class Modes:
 
 
 class Here:
-    """One GPU and its supervisor."""
+    """One GPU and its supervisor, which restarts its control daemon without a backoff.
 
-    def __init__(self, state: Path, *, limit_s: float = 5.0) -> None:
+    ``failures`` has the argument of each call of the backoff.
+    """
+
+    def __init__(self, state: Path, *, answer_s: float = 5.0, kill_s: float = 5.0) -> None:
         self.state = state
         self.modes = Modes()
         self.metrics = MpsMetrics()
         self.healthy = True
-        self.supervisor = Supervisor(
-            CARD, state, self.modes, self.metrics, lambda: self.healthy, answer_s=limit_s, kill_s=limit_s
-        )
-        self.client = ControlDaemon(state, CARD, answer_s=limit_s)
+        self.failures: list[int] = []
+        timing = SupervisorTiming(answer_s, kill_s, self._backoff_s)
+        self.supervisor = Supervisor(CARD, state, self.modes, self.metrics, lambda: self.healthy, timing)
+        self.client = ControlDaemon(state, CARD, answer_s=answer_s)
+
+    def _backoff_s(self, failures: int) -> float:
+        self.failures.append(failures)
+        return 0
 
     def value(self, name: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, {"uuid": CARD})
@@ -129,7 +136,7 @@ async def test_a_failed_start_is_retried_with_backoff(here: Here) -> None:
     broken.parent.mkdir(parents=True)
     broken.touch()
     async with here.running():
-        await until(lambda: here.value("gpushare_mps_starts_total") == 2)
+        await until(lambda: here.failures[:3] == [1, 2, 3])
         assert not here.up
         assert here.value("gpushare_mps_up") == 0
         assert "Cannot find MPS control daemon" in str(here.supervisor.problem)
@@ -138,7 +145,7 @@ async def test_a_failed_start_is_retried_with_backoff(here: Here) -> None:
 
 
 async def test_a_hanging_daemon_is_reported_and_not_restarted(here: Here) -> None:
-    here = Here(here.state, limit_s=0.3)
+    here = Here(here.state, answer_s=0.2, kill_s=0.05)
     async with here.running():
         await until(lambda: here.up)
         pid = here.pid

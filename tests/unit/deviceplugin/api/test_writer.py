@@ -27,7 +27,7 @@ from tests.unit.deviceplugin.fakes import FakeNodeApi, refused, silence
 SHARED = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
 QUICK = BackoffPolicy(initial_s=0.001, max_s=0.01, denied_s=0.01)
 UNHURRIED = BackoffPolicy(initial_s=0.3, max_s=0.3, denied_s=0.3)
-"""So long that a second attempt is not due yet when another write is at hand, also on a busy machine."""
+"""Long enough that no second attempt is due while another write is pending, even on a busy machine."""
 SERVED: dict[str, str | None] = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
 NODE = OwnNode("n")
 
@@ -38,17 +38,17 @@ def want(assigned: str = "{}") -> DesiredNode:
 
 @dataclass
 class Scene:
-    """A publisher at work and the API it writes to."""
+    """A running writer and the API that it writes to."""
 
     api: FakeNodeApi = field(default_factory=FakeNodeApi)
     metrics: PluginMetrics = field(default_factory=PluginMetrics)
-    pace: BackoffPolicy = QUICK
+    backoff: BackoffPolicy = QUICK
 
     def __post_init__(self) -> None:
-        self.publisher = ApiWriter(self.api, self.metrics, Watchdog(self.metrics), self.pace)
+        self.writer = ApiWriter(self.api, self.metrics, Watchdog(self.metrics), self.backoff)
 
     async def settles(self) -> None:
-        """Wait until the API shows everything that is wanted."""
+        """Wait until the API has the whole desired state."""
         await idle()
         await until(lambda: self.metric("unpublished") == 0)
 
@@ -58,7 +58,7 @@ class Scene:
 
 @asynccontextmanager
 async def working(scene: Scene) -> AsyncIterator[Scene]:
-    task = asyncio.create_task(scene.publisher.run())
+    task = asyncio.create_task(scene.writer.run())
     try:
         yield scene
     finally:
@@ -75,10 +75,10 @@ async def idle(turns: int = 50) -> None:
 
 async def test_unhealthy_gpus_are_written_before_the_node_and_the_node_before_any_pod() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
-        scene.publisher.set_unhealthy("0")
-        scene.publisher.set_node(want('{"a":{}}'))
-        scene.publisher.observe_node(NODE)
+        scene.writer.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
+        scene.writer.set_unhealthy("0")
+        scene.writer.set_node(want('{"a":{}}'))
+        scene.writer.observe_node(NODE)
         await scene.settles()
         assert scene.api.log == ["unhealthy", "node", "a", "b"]
         assert scene.api.node.annotations[ANN_ASSIGNED_NODE] == '{"a":{}}'
@@ -88,23 +88,23 @@ async def test_unhealthy_gpus_are_written_before_the_node_and_the_node_before_an
 
 async def test_pods_are_written_after_the_first_write_of_the_node() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
+        scene.writer.observe_node(NODE)
+        scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await idle()
         assert scene.api.log == []
-        scene.publisher.set_node(want())
+        scene.writer.set_node(want())
         await scene.settles()
         assert scene.api.log == ["node", "a"]
 
 
 async def test_nothing_is_written_before_the_node_has_been_seen() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.set_node(want())
-        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
+        scene.writer.set_node(want())
+        scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await idle()
         assert scene.api.log == []
         assert scene.metric("unpublished") == 2
-        scene.publisher.observe_node(NODE)
+        scene.writer.observe_node(NODE)
         await scene.settles()
         assert scene.metric("unpublished") == 0
 
@@ -112,9 +112,9 @@ async def test_nothing_is_written_before_the_node_has_been_seen() -> None:
 async def test_a_pod_is_not_corrected_while_the_node_cannot_be_written() -> None:
     scene = Scene(FakeNodeApi(node_errors=deque([refused(500)] * 3)))
     async with working(scene):
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
-        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
+        scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
         assert scene.api.log == ["node"] * 4 + ["a"]
         assert scene.metric("api_writes_total", kind="nodes", result="error") == 3
@@ -123,43 +123,43 @@ async def test_a_pod_is_not_corrected_while_the_node_cannot_be_written() -> None
 
 async def test_a_later_correction_waits_for_the_newer_node_annotation() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
         await scene.settles()
         scene.api.log.clear()
-        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
-        scene.publisher.set_node(want('{"a":{}}'))
+        scene.writer.set_pods({"a": (pod("a"), SERVED)})
+        scene.writer.set_node(want('{"a":{}}'))
         await scene.settles()
         assert scene.api.log == ["node", "a"]
 
 
 async def test_a_node_that_agrees_is_not_written() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
         await scene.settles()
-        scene.publisher.observe_node(scene.api.node)
-        scene.publisher.set_node(want())
+        scene.writer.observe_node(scene.api.node)
+        scene.writer.set_node(want())
         await scene.settles()
         assert scene.api.log == ["node"]
 
 
 async def test_lost_values_are_written_again() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
         await scene.settles()
-        scene.publisher.observe_node(replace(scene.api.node, capacity={RESOURCE_COUNT: 0}))
+        scene.writer.observe_node(replace(scene.api.node, capacity={RESOURCE_COUNT: 0}))
         await scene.settles()
         assert scene.api.patches[1] == {"status": {"capacity": {RESOURCE_COUNT: 1}}}
 
 
 async def test_changes_before_a_write_cause_one_write() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.observe_node(NODE)
+        scene.writer.observe_node(NODE)
         for number in range(100):
-            scene.publisher.set_node(want(str(number)))
-            scene.publisher.set_unhealthy(str(number))
+            scene.writer.set_node(want(str(number)))
+            scene.writer.set_unhealthy(str(number))
         await scene.settles()
         assert scene.api.log == ["unhealthy", "node"]
         assert (scene.api.node.annotations[ANN_ASSIGNED_NODE], scene.api.unhealthy) == ("99", "99")
@@ -170,13 +170,13 @@ async def test_a_change_during_a_write_is_written_next() -> None:
 
     async def newer() -> None:
         scene.api.before = None
-        scene.publisher.set_node(want("newer"))
-        scene.publisher.set_pods({"a": (pod("a"), {"x": "2"})})
+        scene.writer.set_node(want("newer"))
+        scene.writer.set_pods({"a": (pod("a"), {"x": "2"})})
 
     async with working(scene):
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want("older"))
-        scene.publisher.set_pods({"a": (pod("a"), {"x": "1"})})
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want("older"))
+        scene.writer.set_pods({"a": (pod("a"), {"x": "1"})})
         scene.api.before = newer
         await scene.settles()
         assert scene.api.log == ["node", "node", "a"]
@@ -186,27 +186,27 @@ async def test_a_change_during_a_write_is_written_next() -> None:
 
 async def test_nothing_is_lost_while_the_api_is_unavailable() -> None:
     async with working(Scene(FakeNodeApi(away=True))) as scene:
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want("1"))
-        scene.publisher.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
-        scene.publisher.set_unhealthy("0")
-        scene.publisher.record_event(node_event("n", "Reason", "text"))
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want("1"))
+        scene.writer.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
+        scene.writer.set_unhealthy("0")
+        scene.writer.record_event(node_event("n", "Reason", "text"))
         await until(lambda: scene.api.log.count("node") > 2)
         assert scene.metric("unpublished") == 4
-        scene.publisher.set_node(want("2"))
+        scene.writer.set_node(want("2"))
         scene.api.away = False
         await scene.settles()
-        await until(lambda: scene.api.notes)
+        await until(lambda: scene.api.events)
         assert scene.api.node.annotations[ANN_ASSIGNED_NODE] == "2"
         assert (scene.api.pods, scene.api.unhealthy) == ({"a": SERVED, "b": SERVED}, "0")
 
 
 async def test_a_failed_write_of_a_pod_delays_no_other() -> None:
-    scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 2)}), pace=UNHURRIED)
+    scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 2)}), backoff=UNHURRIED)
     async with working(scene):
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
-        scene.publisher.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
+        scene.writer.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
         await scene.settles()
         assert scene.api.log[:3] == ["node", "a", "b"]
         assert scene.api.pods == {"a": SERVED, "b": SERVED}
@@ -215,11 +215,11 @@ async def test_a_failed_write_of_a_pod_delays_no_other() -> None:
 async def test_a_deleted_pod_is_removed() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(404)])}))
     async with working(scene):
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
-        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
+        scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
-        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
+        scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
         assert scene.api.log == ["node", "a"]
         assert scene.api.pods == {}
@@ -228,19 +228,19 @@ async def test_a_deleted_pod_is_removed() -> None:
 async def test_a_write_conflict_of_a_pod_is_retried() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(409)])}))
     async with working(scene):
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
-        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
+        scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
         assert scene.api.pods == {"a": SERVED}
 
 
 async def test_a_pod_that_is_set_again_after_its_removal_is_written_again() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
         for wishes in ({"a": (pod("a"), SERVED)}, {}, {"a": (pod("a"), SERVED)}):
-            scene.publisher.set_pods(wishes)
+            scene.writer.set_pods(wishes)
             await scene.settles()
         assert scene.api.log == ["node", "a", "a"]
 
@@ -248,11 +248,11 @@ async def test_a_pod_that_is_set_again_after_its_removal_is_written_again() -> N
 async def test_a_removed_pod_is_not_retried() -> None:
     scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 1000)}))
     async with working(scene):
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
-        scene.publisher.set_pods({"a": (pod("a"), SERVED)})
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
+        scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await until(lambda: scene.api.log.count("a") > 2)
-        scene.publisher.set_pods({})
+        scene.writer.set_pods({})
         await scene.settles()
         tries = len(scene.api.log)
         await idle()
@@ -265,14 +265,14 @@ PATIENT = replace(QUICK, denied_s=1000)
 
 @pytest.mark.parametrize("status", [403, 422])
 async def test_refused_labels_are_omitted_logged_once_and_not_retried_soon(status: int) -> None:
-    scene = Scene(FakeNodeApi(node_errors=deque([refused(status, REFUSED_LABELS)])), pace=PATIENT)
+    scene = Scene(FakeNodeApi(node_errors=deque([refused(status, REFUSED_LABELS)])), backoff=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
-            scene.publisher.observe_node(NODE)
-            scene.publisher.set_node(want())
+            scene.writer.observe_node(NODE)
+            scene.writer.set_node(want())
             await scene.settles()
-            scene.publisher.observe_node(scene.api.node)
-            scene.publisher.set_node(want("more"))
+            scene.writer.observe_node(scene.api.node)
+            scene.writer.set_node(want("more"))
             await scene.settles()
     assert [entry["event"] for entry in logs] == ["reduced_mode"]
     assert scene.metric("reduced_mode", right="node labels") == 1
@@ -287,8 +287,8 @@ async def test_refused_labels_are_retried_later_and_logged_once_accepted(status:
     scene = Scene(FakeNodeApi(node_errors=errors))
     with capture_logs() as logs:
         async with working(scene):
-            scene.publisher.observe_node(NODE)
-            scene.publisher.set_node(want())
+            scene.writer.observe_node(NODE)
+            scene.writer.set_node(want())
             await until(lambda: scene.api.node.labels.get(LABEL_CARD_MODEL) == "Tesla-T4")
             await scene.settles()
     assert [entry["event"] for entry in logs] == ["reduced_mode", "reduced_mode_over"]
@@ -296,13 +296,13 @@ async def test_refused_labels_are_retried_later_and_logged_once_accepted(status:
 
 
 async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
-    scene = Scene(pace=PATIENT)
+    scene = Scene(backoff=PATIENT)
     async with working(scene):
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
         await scene.settles()
         scene.api.node_errors.append(refused(403))
-        scene.publisher.observe_node(replace(scene.api.node, labels={}))
+        scene.writer.observe_node(replace(scene.api.node, labels={}))
         await scene.settles()
         assert scene.api.log == ["node", "node"]
 
@@ -310,8 +310,8 @@ async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
 async def test_a_missing_permission_for_the_node_is_not_attributed_to_labels() -> None:
     scene = Scene(FakeNodeApi(node_errors=deque([refused(403), refused(403)])))
     async with working(scene):
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
         await until(lambda: scene.metric("reduced_mode", right="nodes") == 1)
         await scene.settles()
         assert scene.metric("reduced_mode", right="nodes") == 0
@@ -322,10 +322,10 @@ async def test_a_missing_permission_for_configmaps_is_logged_once_and_stops_noth
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 3)))
     with capture_logs() as logs:
         async with working(scene):
-            scene.publisher.set_unhealthy("1")
+            scene.writer.set_unhealthy("1")
             await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
-            scene.publisher.observe_node(NODE)
-            scene.publisher.set_node(want())
+            scene.writer.observe_node(NODE)
+            scene.writer.set_node(want())
             await scene.settles()
     assert [(entry["event"], entry.get("right", entry.get("what"))) for entry in logs] == [
         ("reduced_mode", "configmaps"),
@@ -336,14 +336,14 @@ async def test_a_missing_permission_for_configmaps_is_logged_once_and_stops_noth
 
 
 async def test_without_the_permission_for_configmaps_nothing_is_logged_while_all_gpus_are_healthy() -> None:
-    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 2)), pace=PATIENT)
+    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 2)), backoff=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
-            scene.publisher.set_unhealthy("")
+            scene.writer.set_unhealthy("")
             await scene.settles()
             assert not scene.metric("reduced_mode", right="configmaps")
             for indices in ("1", "", "1", ""):
-                scene.publisher.set_unhealthy(indices)
+                scene.writer.set_unhealthy(indices)
                 await idle()
             await scene.settles()
     assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", "configmaps")]
@@ -352,19 +352,19 @@ async def test_without_the_permission_for_configmaps_nothing_is_logged_while_all
 
 
 async def test_a_list_that_cannot_be_emptied_is_logged() -> None:
-    scene = Scene(FakeNodeApi(unhealthy_errors=deque([None, refused(403, "may not")])), pace=PATIENT)
+    scene = Scene(FakeNodeApi(unhealthy_errors=deque([None, refused(403, "may not")])), backoff=PATIENT)
     async with working(scene):
-        scene.publisher.set_unhealthy("1")
+        scene.writer.set_unhealthy("1")
         await scene.settles()
-        scene.publisher.set_unhealthy("")
+        scene.writer.set_unhealthy("")
         await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
         assert scene.metric("unpublished") == 1
 
 
 async def test_after_a_missing_permission_the_next_attempt_is_late() -> None:
-    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), pace=replace(QUICK, denied_s=1000))
+    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), backoff=replace(QUICK, denied_s=1000))
     async with working(scene):
-        scene.publisher.set_unhealthy("1")
+        scene.writer.set_unhealthy("1")
         await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
         await asyncio.sleep(0.05)
         assert scene.api.log == ["unhealthy"]
@@ -374,44 +374,44 @@ SLOW = BackoffPolicy(initial_s=1000, max_s=1000)
 
 
 async def test_a_late_echo_of_an_older_state_causes_no_write() -> None:
-    async with working(Scene(pace=SLOW)) as scene:
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want("1"))
+    async with working(Scene(backoff=SLOW)) as scene:
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want("1"))
         await scene.settles()
         older = scene.api.node
-        scene.publisher.set_node(want("2"))
+        scene.writer.set_node(want("2"))
         await scene.settles()
-        scene.publisher.observe_node(older)
+        scene.writer.observe_node(older)
         await idle()
-        scene.publisher.observe_node(scene.api.node)
+        scene.writer.observe_node(scene.api.node)
         await scene.settles()
         assert scene.api.log == ["node", "node"]
 
 
 async def test_reverted_writes_are_retried_slowly_and_do_not_delay_changes() -> None:
-    async with working(Scene(pace=SLOW)) as scene:
-        scene.publisher.set_node(want("1"))
+    async with working(Scene(backoff=SLOW)) as scene:
+        scene.writer.set_node(want("1"))
         for _ in range(20):
-            scene.publisher.observe_node(NODE)
+            scene.writer.observe_node(NODE)
             await idle()
         assert scene.api.log == ["node"]
-        scene.publisher.set_node(want("2"))
+        scene.writer.set_node(want("2"))
         await scene.settles()
         assert scene.api.node.annotations[ANN_ASSIGNED_NODE] == "2"
 
 
 async def test_reverted_writes_are_eventually_repeated() -> None:
     async with working(Scene()) as scene:
-        scene.publisher.set_node(want())
+        scene.writer.set_node(want())
         for _ in range(5):
-            scene.publisher.observe_node(NODE)
+            scene.writer.observe_node(NODE)
             await scene.settles()
         assert scene.api.log == ["node"] * 5
 
 
 async def test_the_list_of_unhealthy_gpus_is_emptied_too() -> None:
     async with working(Scene(FakeNodeApi(unhealthy="0,1"))) as scene:
-        scene.publisher.set_unhealthy("")
+        scene.writer.set_unhealthy("")
         await scene.settles()
         assert scene.api.unhealthy == ""
 
@@ -419,8 +419,8 @@ async def test_the_list_of_unhealthy_gpus_is_emptied_too() -> None:
 async def test_a_write_that_got_no_answer_is_repeated() -> None:
     scene = Scene(FakeNodeApi(node_errors=deque([silence()])))
     async with working(scene):
-        scene.publisher.observe_node(NODE)
-        scene.publisher.set_node(want())
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
         await scene.settles()
         assert scene.api.log == ["node", "node"]
         assert LABEL_CARD_MODEL in scene.api.node.labels

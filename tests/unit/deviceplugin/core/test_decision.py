@@ -1,7 +1,14 @@
 from dataclasses import replace
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
-from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide, unmatched, with_allocation
+from gpushare.deviceplugin.core.decision import (
+    Allocated,
+    Capabilities,
+    decide,
+    is_final,
+    unmatched,
+    with_allocation,
+)
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
@@ -47,7 +54,7 @@ def test_a_pod_without_annotations_gets_the_gpu_that_placement_chooses() -> None
 
 
 def test_units_reserved_for_a_waiting_pod_stay_free() -> None:
-    node = with_gpu_pods(allocations(14, 14), gpu_pod("promised", 12, card=0), gpu_pod("b", 4))
+    node = with_gpu_pods(allocations(14, 14), gpu_pod("waiting", 12, card=0), gpu_pod("b", 4))
     assert allocated(node, 4).cards == (("GPU-1", 4),)
 
 
@@ -184,10 +191,10 @@ def test_limit_files_are_adopted_with_an_allocation() -> None:
     entry = ServedContainer(
         "a", "main", "x", 4, cards=("GPU-1",), bound=IsolationMounts("0123456789abcdef", "00000000000000aa")
     )
-    hold = join(node, [entry]).by_container["a", "main"].enforcement
-    assert hold
-    assert (hold.directory, hold.library) == ("00000000000000aa", "0123456789abcdef")
-    assert parse(hold.limit)[0].units == 4
+    enforcement = join(node, [entry]).by_container["a", "main"].enforcement
+    assert enforcement
+    assert (enforcement.directory, enforcement.library) == ("00000000000000aa", "0123456789abcdef")
+    assert parse(enforcement.limit)[0].units == 4
 
 
 def test_a_limit_that_cannot_be_computed_again_allows_nothing() -> None:
@@ -196,9 +203,9 @@ def test_a_limit_that_cannot_be_computed_again_allows_nothing() -> None:
     entry = ServedContainer(
         "a", "main", "x", 4, cards=("GPU-0",), bound=IsolationMounts("0123456789abcdef", "00000000000000aa")
     )
-    hold = join(odd, [entry]).by_container["a", "main"].enforcement
-    assert hold
-    assert hold.limit == ""
+    enforcement = join(odd, [entry]).by_container["a", "main"].enforcement
+    assert enforcement
+    assert enforcement.limit == ""
 
 
 def test_an_allocation_with_unknown_gpus_is_not_adopted() -> None:
@@ -255,7 +262,7 @@ def test_a_container_that_sets_its_devices_is_rejected_only_where_the_response_d
     node = with_gpu_pods(allocations(14), gpu_pod("a", 4, picks=frozenset({"main"})))
     found = match(node, AllocateCall(4))
     assert found
-    answer = decide(node, found, ("x",), Capabilities(strategy=DeviceListStrategy.ENV), 1)
+    answer = decide(node, found, ("x",), Capabilities(), 1, strategy=DeviceListStrategy.ENV)
     assert isinstance(answer, Rejected)
     assert answer.reason == "own_devices"
     assert "pod default/a, container main sets NVIDIA_VISIBLE_DEVICES itself" in answer.text
@@ -263,7 +270,7 @@ def test_a_container_that_sets_its_devices_is_rejected_only_where_the_response_d
     assert isinstance(decide(node, found, ("x",), Capabilities(), 1), Allocated)
     other = replace(found, gpu_pod=replace(found.gpu_pod, picks_devices=frozenset({"other"})))
     assert isinstance(
-        decide(node, other, ("x",), Capabilities(strategy=DeviceListStrategy.ENV), 1), Allocated
+        decide(node, other, ("x",), Capabilities(), 1, strategy=DeviceListStrategy.ENV), Allocated
     )
 
 
@@ -281,3 +288,19 @@ def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
     unlimited = decide(node, found, ("x",), Capabilities(), 255)
     assert isinstance(unlimited, Allocated)
     assert unlimited.allocation.enforcement is None
+
+
+def test_a_rejection_for_lack_of_units_is_final_unless_pods_are_terminating() -> None:
+    full = rejected(with_gpu_pods(allocations(2), gpu_pod("a", 4, card=0)), 4)
+    assert is_final(full, terminating=False)
+    assert not is_final(full, terminating=True)
+
+
+def test_an_unmatched_call_is_not_final() -> None:
+    assert not is_final(unmatched(allocations(14), 4), terminating=False)
+
+
+def test_an_allocation_is_final() -> None:
+    decision = asked(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), 4, "x")
+    assert isinstance(decision, Allocated)
+    assert is_final(decision, terminating=True)

@@ -41,7 +41,7 @@ def test_gpus_that_another_plugin_still_offers_are_not_served() -> None:
     assert reason.startswith("another device plugin still offers 2 of nvidia.com/gpu on this node")
 
 
-def test_a_plugin_that_has_ended_leaves_capacity_behind_for_a_while_and_that_is_no_offer() -> None:
+def test_leftover_capacity_of_an_ended_plugin_is_no_offer() -> None:
     facts = OwnNode("n", capacity={"nvidia.com/gpu": 2}, allocatable={"nvidia.com/gpu": 0})
     assert not_serving_reason(facts) is None
 

@@ -75,9 +75,9 @@ def test_a_limited_container_gets_library_limit_and_region_with_any_strategy(
     strategy: DeviceListStrategy,
 ) -> None:
     grant = Allocation("uid", "main", "default/a", (("GPU-1", 4),), "x")
-    held = replace(grant, enforcement=Enforcement("00000000000000aa", "0123456789abcdef", "text"))
+    limited = replace(grant, enforcement=Enforcement("00000000000000aa", "0123456789abcdef", "text"))
     free = response_for(NODE, grant, demand(4), ResponseSettings(strategy))
-    found = response_for(NODE, held, demand(4), ResponseSettings(strategy))
+    found = response_for(NODE, limited, demand(4), ResponseSettings(strategy))
     library, state = "/usr/local/gpushare/0123456789abcdef", "/run/gpushare/00000000000000aa"
     assert found.mounts == (
         *free.mounts,

@@ -20,7 +20,7 @@ from gpushare.model.readings import UNCOUNTED_BYTES, ProcessReading
 
 MIB = 1 << 20
 LIMITS = (CardLimit("GPU-0", 15079, 4, 14), CardLimit("GPU-1", 15079, 1, 14))
-PLACE = UncountedOwner("place")
+OWNER = UncountedOwner("place")
 
 
 def region(*processes: ProcessUse) -> Region:
@@ -40,7 +40,7 @@ def on(uuid: str, **mib: int | None) -> Mapping[str, Mapping[int, ProcessReading
 def found(reported: Region, seen: Mapping[str, Mapping[int, ProcessReading]]) -> list[tuple[int, int, bool]]:
     """Uncounted processes: PID in the container, uncounted MiB, and whether the region has a slot."""
     uncounted = list(uncounted_in("place", LIMITS, reported, seen))
-    assert all(each.owner == PLACE and each.pid == 1000 + each.inner_pid for each in uncounted)
+    assert all(each.owner == OWNER and each.pid == 1000 + each.inner_pid for each in uncounted)
     return [(each.inner_pid, each.uncounted // MIB, each.counted is not None) for each in uncounted]
 
 
@@ -92,7 +92,7 @@ def test_processes_without_a_region_belong_to_their_pod_or_no_pod() -> None:
 
 
 def uncounted_process(pid: int, mib: int, *, counted: int | None = None) -> UncountedProcess:
-    return UncountedProcess(PLACE, "GPU-0", pid, pid, mib * MIB, counted)
+    return UncountedProcess(OWNER, "GPU-0", pid, pid, mib * MIB, counted)
 
 
 def looks(*found: Iterable[UncountedProcess]) -> list[list[list[int]]]:
@@ -138,7 +138,7 @@ def test_unknown_processes_and_uncounted_memory_are_two_findings() -> None:
 UNCOUNTED = st.lists(
     st.builds(
         UncountedProcess,
-        st.sampled_from([PLACE, UncountedOwner(pod_uid="uid"), UncountedOwner()]),
+        st.sampled_from([OWNER, UncountedOwner(pod_uid="uid"), UncountedOwner()]),
         st.sampled_from(["GPU-0", "GPU-1"]),
         st.integers(1, 4),
         st.just(1),

@@ -23,7 +23,7 @@ MIG = "MIG-8f2c1d90-3e5a-4b17-9c2e-5da9abb51763"
 
 
 def having(*ids: str, uid: str = "u") -> WholeGpus:
-    return WholeGpus({uid: frozenset(ids)}).shown({uid: "default/app"})
+    return WholeGpus({uid: frozenset(ids)}).with_pods({uid: "default/app"})
 
 
 def full(shared_gpus: SharedGpus, whole: WholeGpus) -> list[int]:
@@ -62,18 +62,18 @@ def test_a_mig_device_is_on_a_gpu_in_mig_mode_which_is_not_shared() -> None:
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"])
 def test_all_devices_of_nvidias_resources_count(resource: str) -> None:
-    held = [("a", resource, frozenset({"odd"})), ("a", resource, frozenset({ZERO}))]
-    assert devices_by_pod(held) == {"a": {"odd", ZERO}}
+    recorded = [("a", resource, frozenset({"odd"})), ("a", resource, frozenset({ZERO}))]
+    assert devices_by_pod(recorded) == {"a": {"odd", ZERO}}
 
 
 def test_of_other_resources_those_count_that_are_named_as_gpus() -> None:
-    held = [
+    recorded = [
         ("a", "nvidia.com/t4", frozenset({f"{ZERO}::1", "odd"})),
         ("b", "rdma/hca", frozenset({"mlx5_0"})),
         ("c", RESOURCE_MEM, frozenset({f"{ONE}-_-3", ONE})),
         ("d", RESOURCE_CORE, frozenset({ONE})),
     ]
-    assert devices_by_pod(held) == {"a": {f"{ZERO}::1"}}
+    assert devices_by_pod(recorded) == {"a": {f"{ZERO}::1"}}
 
 
 def test_a_whole_gpu_is_unschedulable_and_healthy_for_the_kubelet() -> None:
@@ -89,47 +89,47 @@ def test_an_unhealthy_gpu_stays_unhealthy_while_it_is_full() -> None:
 
 
 def test_a_pod_is_named_by_its_uid_until_the_api_shows_it_and_by_its_name_from_then_on() -> None:
-    unseen = WholeGpus().recorded({"u": frozenset({ONE})})
+    unseen = WholeGpus().with_devices({"u": frozenset({ONE})})
     assert with_whole_gpus(SHARED, unseen).cards[1].whole_gpu_pods == ("pod UID u",)
-    seen = unseen.shown({"u": "default/app", "x": "default/other"})
-    deleted = seen.shown({})
+    seen = unseen.with_pods({"u": "default/app", "x": "default/other"})
+    deleted = seen.with_pods({})
     for each in (seen, deleted):
         assert with_whole_gpus(SHARED, each).cards[1].whole_gpu_pods == ("default/app",)
     assert (seen.unseen, deleted.unseen) == (frozenset(), frozenset({"u"}))
 
 
 def test_two_pods_of_a_time_sliced_gpu_both_count() -> None:
-    whole = WholeGpus().recorded({"u": frozenset({f"{ONE}::0"}), "v": frozenset({f"{ONE}::1"})})
-    whole = whole.shown({"u": "default/a", "v": "default/b"})
+    whole = WholeGpus().with_devices({"u": frozenset({f"{ONE}::0"}), "v": frozenset({f"{ONE}::1"})})
+    whole = whole.with_pods({"u": "default/a", "v": "default/b"})
     assert list(notices(with_whole_gpus(SHARED, whole), whole)) == [
         "card 1 takes no pods until default/a and default/b are gone, which have a whole GPU"
     ]
-    assert full(SHARED, whole.shown({"v": "default/b"}).let_go(frozenset({"u"}))) == [1]
+    assert full(SHARED, whole.with_pods({"v": "default/b"}).with_gone(frozenset({"u"}))) == [1]
 
 
 def test_a_recorded_pod_that_is_gone_does_not_fill_its_gpu_again() -> None:
     named = {"u": frozenset({ONE})}
-    gone = WholeGpus().recorded(named).shown({}).let_go(frozenset({"u"}))
-    assert full(SHARED, gone) == full(SHARED, gone.recorded(named)) == []
+    gone = WholeGpus().with_devices(named).with_pods({}).with_gone(frozenset({"u"}))
+    assert full(SHARED, gone) == full(SHARED, gone.with_devices(named)) == []
 
 
 def test_a_pod_that_reappears_has_its_gpu_until_it_is_gone_again() -> None:
     back = (
         WholeGpus()
-        .recorded({"u": frozenset({ONE})})
-        .let_go(frozenset({"u"}))
-        .shown({"u": "kube-system/static"})
+        .with_devices({"u": frozenset({ONE})})
+        .with_gone(frozenset({"u"}))
+        .with_pods({"u": "kube-system/static"})
     )
-    assert full(SHARED, back) == full(SHARED, back.let_go(frozenset({"u"}))) == [1]
-    leaving = back.shown({})
+    assert full(SHARED, back) == full(SHARED, back.with_gone(frozenset({"u"}))) == [1]
+    leaving = back.with_pods({})
     assert (full(SHARED, leaving), leaving.unseen) == ([1], frozenset({"u"}))
-    assert full(SHARED, leaving.let_go(frozenset({"u"}))) == []
+    assert full(SHARED, leaving.with_gone(frozenset({"u"}))) == []
 
 
 def test_a_record_that_was_lost_frees_no_gpu() -> None:
-    assert full(SHARED, having(ONE).recorded({})) == [1]
+    assert full(SHARED, having(ONE).with_devices({})) == [1]
 
 
 def test_a_gone_pod_that_is_no_longer_recorded_is_removed() -> None:
-    whole = having(ONE).shown({}).let_go(frozenset({"u"})).recorded({}).shown({})
+    whole = having(ONE).with_pods({}).with_gone(frozenset({"u"})).with_devices({}).with_pods({})
     assert whole == WholeGpus()

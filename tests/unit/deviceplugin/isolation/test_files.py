@@ -26,7 +26,7 @@ def folders(tmp_path: Path) -> IsolationDirs:
 
 
 @pytest.fixture
-def places(folders: IsolationDirs) -> EnforcementFiles:
+def files(folders: IsolationDirs) -> EnforcementFiles:
     return EnforcementFiles(folders)
 
 
@@ -51,40 +51,38 @@ def test_without_one_of_the_mounts_files_are_not_visible(tmp_path: Path, folders
 
 
 def test_the_current_version_is_the_one_that_new_containers_get(
-    places: EnforcementFiles, folders: IsolationDirs
+    files: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    assert places.library() is None
+    assert files.library() is None
     install(folders)
-    assert places.library() == VERSION
+    assert files.library() == VERSION
     install(folders, "f" * 16)
-    assert places.library() == "f" * 16
-    assert places.has(VERSION)
+    assert files.library() == "f" * 16
+    assert files.has(VERSION)
 
 
 @pytest.mark.parametrize("name", ["libgpushare.so", "ld.so.preload"])
-def test_an_incomplete_version_is_ignored(
-    places: EnforcementFiles, folders: IsolationDirs, name: str
-) -> None:
+def test_an_incomplete_version_is_ignored(files: EnforcementFiles, folders: IsolationDirs, name: str) -> None:
     install(folders)
     path = folders.libraries / VERSION / name
     path.unlink()
-    assert places.library() is None
+    assert files.library() is None
     path.mkdir()
-    assert places.library() is None
+    assert files.library() is None
 
 
-def test_a_link_to_another_path_is_ignored(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_a_link_to_another_path_is_ignored(files: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.libraries / "current").symlink_to("/etc")
-    assert places.library() is None
+    assert files.library() is None
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_all_users_can_read_the_limit_and_write_the_region_with_any_umask(
-    places: EnforcementFiles, folders: IsolationDirs, umask: int
+    files: EnforcementFiles, folders: IsolationDirs, umask: int
 ) -> None:
     before = os.umask(umask)
     try:
-        places.create(ONE)
+        files.create(ONE)
     finally:
         os.umask(before)
     folder = folders.state / ONE.directory
@@ -93,9 +91,9 @@ def test_all_users_can_read_the_limit_and_write_the_region_with_any_umask(
 
 
 def test_a_container_directory_has_the_limit_and_a_region_without_holes(
-    places: EnforcementFiles, folders: IsolationDirs
+    files: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    places.create(ONE)
+    files.create(ONE)
     folder = folders.state / ONE.directory
     assert (folder / "limit").read_text() == "limit of one"
     assert (folder / "region").read_bytes() == region.empty()
@@ -103,67 +101,67 @@ def test_a_container_directory_has_the_limit_and_a_region_without_holes(
     assert {path.name for path in folder.iterdir()} == {"limit", "region"}
 
 
-def test_an_existing_region_is_not_changed(places: EnforcementFiles, folders: IsolationDirs) -> None:
-    places.create(ONE)
+def test_an_existing_region_is_not_changed(files: EnforcementFiles, folders: IsolationDirs) -> None:
+    files.create(ONE)
     path = folders.state / ONE.directory / "region"
     before = path.stat().st_ino
     path.write_bytes(b"in use")
-    places.create(ONE)
+    files.create(ONE)
     assert (path.read_bytes(), path.stat().st_ino) == (b"in use", before)
 
 
 def test_directories_that_a_runtime_created_are_replaced_by_files(
-    places: EnforcementFiles, folders: IsolationDirs
+    files: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     for name in ("limit", "region"):
         (folders.state / ONE.directory / name).mkdir(parents=True)
-    places.create(ONE)
+    files.create(ONE)
     assert (folders.state / ONE.directory / "limit").is_file()
     assert (folders.state / ONE.directory / "region").is_file()
 
 
 def test_missing_files_are_created_and_unused_ones_removed(
-    places: EnforcementFiles, folders: IsolationDirs
+    files: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    places.sync({A: ONE, B: TWO}, clear=True)
+    files.sync({A: ONE, B: TWO}, clear=True)
     assert link_of(folders.state, A).readlink() == Path(ONE.directory)
     assert (link_of(folders.state, B) / "limit").read_text() == "limit of two"
-    places.sync({B: TWO}, clear=True)
+    files.sync({B: TWO}, clear=True)
     assert listed(folders) == {TWO.directory, "uid-b_main"}
 
 
 def test_swapped_twins_exchange_links_and_keep_their_directories(
-    places: EnforcementFiles, folders: IsolationDirs
+    files: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    places.sync({A: ONE, B: TWO}, clear=True)
-    places.sync({A: TWO, B: ONE}, clear=True)
+    files.sync({A: ONE, B: TWO}, clear=True)
+    files.sync({A: TWO, B: ONE}, clear=True)
     assert (link_of(folders.state, A) / "limit").read_text() == "limit of two"
     assert (link_of(folders.state, B) / "limit").read_text() == "limit of one"
     assert listed(folders) == {ONE.directory, TWO.directory, "uid-a_main", "uid-b_main"}
 
 
-def test_nothing_is_removed_without_a_request(places: EnforcementFiles, folders: IsolationDirs) -> None:
-    places.sync({A: ONE}, clear=True)
-    places.sync({}, clear=False)
+def test_nothing_is_removed_without_a_request(files: EnforcementFiles, folders: IsolationDirs) -> None:
+    files.sync({A: ONE}, clear=True)
+    files.sync({}, clear=False)
     assert listed(folders) == {ONE.directory, "uid-a_main"}
 
 
-def test_files_of_others_stay(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_files_of_others_stay(files: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / "others").mkdir()
     (folders.state / "file").write_text("")
-    places.sync({}, clear=True)
+    files.sync({}, clear=True)
     assert listed(folders) == {"others", "file"}
 
 
 def test_the_error_for_a_directory_that_cannot_be_created_names_it(
-    places: EnforcementFiles, folders: IsolationDirs
+    files: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     (folders.state / ONE.directory).write_text("")
     with pytest.raises(ConfigError, match=f"state/{ONE.directory}"):
-        places.create(ONE)
+        files.create(ONE)
 
 
-def test_a_link_that_cannot_be_made_is_named(places: EnforcementFiles, folders: IsolationDirs) -> None:
+def test_a_link_that_cannot_be_made_is_named(files: EnforcementFiles, folders: IsolationDirs) -> None:
     (folders.state / "uid-a_main" / "x").mkdir(parents=True)
     with pytest.raises(ConfigError, match="state/uid-a_main"):
-        places.sync({A: ONE}, clear=False)
+        files.sync({A: ONE}, clear=False)

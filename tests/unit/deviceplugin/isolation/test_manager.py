@@ -21,7 +21,7 @@ from tests.unit.deviceplugin.fixtures import VERSION, AgentFixture, ids, install
 LABELS = {LABEL_MODE: "cgpu"}
 
 
-def held(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> AgentFixture:
+def limited_agent(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> AgentFixture:
     """A node with limited containers."""
     here = AgentFixture(folder, *units, **more)  # type: ignore[arg-type]
     here.node_state.update_node(OwnNode(NODE, labels=labels), None)
@@ -45,22 +45,22 @@ def source(answer: object, path: str) -> Path:
 
 
 def files_of(answer: AllocateResponse) -> bool:
-    """Whether all that is mounted is there."""
+    """Whether all mounted files exist."""
     return all(Path(mount.host_path).is_file() for mount in answer.mounts)
 
 
 async def test_the_enforcement_of_a_container_exists_on_disk_and_in_the_record(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 4, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, AllocateResponse)
     assert files_of(answer)
     (card,) = parse(source(answer, "/opt/gpushare/limit").read_text())
     assert (card.uuid, card.units, card.card_units) == ("GPU-0", 4, 14)
-    (grant,) = here.record.read()
-    assert grant.enforcement
-    assert (grant.enforcement.library, grant.enforcement.limit) == (
+    (allocation,) = here.record.read()
+    assert allocation.enforcement
+    assert (allocation.enforcement.library, allocation.enforcement.limit) == (
         VERSION,
         source(answer, "/opt/gpushare/limit").read_text(),
     )
@@ -77,7 +77,7 @@ async def test_the_enforcement_of_a_container_exists_on_disk_and_in_the_record(t
     ],
 )
 async def test_containers_without_limits_get_no_mounts(tmp_path: Path, labels: dict[str, str]) -> None:
-    here = held(tmp_path, 14, labels=labels)
+    here = limited_agent(tmp_path, 14, labels=labels)
     install_library(tmp_path)
     here.add_pods(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
@@ -89,13 +89,13 @@ async def test_containers_without_limits_get_no_mounts(tmp_path: Path, labels: d
 
 async def test_the_older_ack_label_limits_containers(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14, labels={LABEL_CGPU: "true"})
+    here = limited_agent(tmp_path, 14, labels={LABEL_CGPU: "true"})
     here.add_pods(gpu_pod("a", 1, card=0))
     assert "/etc/ld.so.preload" in inside(await here.mem.allocate(ids(0, 0)))
 
 
 async def test_an_agent_without_the_mounts_limits_no_container(tmp_path: Path) -> None:
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     assert inside(await here.mem.allocate(ids(0, 0))) == set()
 
@@ -103,7 +103,7 @@ async def test_an_agent_without_the_mounts_limits_no_container(tmp_path: Path) -
 async def test_without_a_library_the_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:
     for name in ("libraries", "state"):
         (tmp_path / name).mkdir()
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
@@ -111,13 +111,13 @@ async def test_without_a_library_the_call_is_refused_with_both_ways_out(tmp_path
     for part in (f"{tmp_path}/libraries", NODE, "cgpu-installer", "cgpu.disable.isolation=true"):
         assert part in answer.text
     assert not here.node_state.allocations.by_container
-    assert [note.text for note in here.notes] == [answer.text]
+    assert [event.text for event in here.events] == [answer.text]
 
 
 async def test_a_library_that_is_just_being_installed_is_waited_for(tmp_path: Path) -> None:
     for name in ("libraries", "state"):
         (tmp_path / name).mkdir()
-    here = held(tmp_path, 14, patience_s=30)
+    here = limited_agent(tmp_path, 14, timeout_s=30)
     here.add_pods(gpu_pod("a", 1, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await asyncio.sleep(0.05)
@@ -128,7 +128,7 @@ async def test_a_library_that_is_just_being_installed_is_waited_for(tmp_path: Pa
 
 async def test_files_that_cannot_be_written_are_named_in_the_rejection(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     (tmp_path / "state").rmdir()
     here.add_pods(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
@@ -139,7 +139,7 @@ async def test_files_that_cannot_be_written_are_named_in_the_rejection(tmp_path:
 
 async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     region.write_bytes(b"in use")
@@ -152,7 +152,7 @@ async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path
 
 async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
@@ -167,7 +167,7 @@ async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path
 async def test_another_library_or_limit_is_another_container_directory(tmp_path: Path) -> None:
     """The region of one version means nothing to another."""
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     first = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
@@ -182,7 +182,7 @@ async def test_another_library_or_limit_is_another_container_directory(tmp_path:
 
 async def test_after_a_reboot_container_directories_are_created_from_the_record(tmp_path: Path) -> None:
     install_library(tmp_path)
-    before = held(tmp_path, 14)
+    before = limited_agent(tmp_path, 14)
     before.add_pods(gpu_pod("a", 4, card=0))
     answer = await before.mem.allocate(ids(0, 0, 1, 2, 3))
     path = source(answer, "/opt/gpushare/limit")
@@ -190,21 +190,21 @@ async def test_after_a_reboot_container_directories_are_created_from_the_record(
     for each in path.parent.iterdir():
         each.unlink()
     path.parent.rmdir()
-    after = held(tmp_path, alive={"a"})  # type: ignore[arg-type]
+    after = limited_agent(tmp_path, alive={"a"})  # type: ignore[arg-type]
     assert after.manager.sync()
     assert path.read_text() == text
     assert limit(tmp_path, "a") == text
 
 
-async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
+async def test_the_files_of_a_deleted_pod_are_removed(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0), gpu_pod("b", 2, card=0))
     await here.mem.allocate(ids(0, 0))
     here.confirm("a", 1, "GPU-0-_-0")
     await here.mem.allocate(ids(0, 1, 2))
     here.confirm("b", 2, "GPU-0-_-1")
-    keeping = asyncio.ensure_future(here.manager.run())
+    syncing = asyncio.ensure_future(here.manager.run())
     await asyncio.sleep(0)
     assert all(limit(tmp_path, uid) for uid in "ab")
     here.named = here.named[1:] if here.named else ()
@@ -215,12 +215,12 @@ async def test_the_files_of_a_pod_go_with_it(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
     assert len(list((tmp_path / "state").iterdir())) == 2
     assert limit(tmp_path, "b")
-    keeping.cancel()
+    syncing.cancel()
 
 
-async def test_twins_that_were_taken_for_each_other_are_found_under_their_own_names(tmp_path: Path) -> None:
+async def test_swapped_twins_get_links_under_their_own_names(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 8, 8)
+    here = limited_agent(tmp_path, 8, 8)
     here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     answer = await here.mem.allocate(ids(0, 0, 1))
     here.manager.sync()
@@ -239,24 +239,24 @@ async def test_without_its_record_the_agent_reads_container_directories_from_the
     tmp_path: Path,
 ) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 4, card=0))
     await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    (grant,) = here.node_state.allocations.by_container.values()
-    assert grant.enforcement
+    (allocation,) = here.node_state.allocations.by_container.values()
+    assert allocation.enforcement
     (tmp_path / "grants.json").unlink()
-    after = held(tmp_path, 14)
+    after = limited_agent(tmp_path, 14)
     after.add_pods(gpu_pod("a", 4, card=0))
-    after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), grant.enforcement.mounts),)
+    after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), allocation.enforcement.mounts),)
     after.manager.sync()
     (found,) = after.node_state.allocations.by_container.values()
-    assert found.enforcement == grant.enforcement
-    assert limit(tmp_path, "a") == grant.enforcement.limit
+    assert found.enforcement == allocation.enforcement
+    assert limit(tmp_path, "a") == allocation.enforcement.limit
 
 
 async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     (tmp_path / "state" / f"{7:016x}").mkdir()
     here.named = None
     here.manager.sync()
@@ -268,7 +268,7 @@ async def test_nothing_is_removed_while_the_kubelets_checkpoint_cannot_be_read(t
 
 async def test_a_used_library_that_is_gone_from_the_node_is_logged_once(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     await here.mem.allocate(ids(0, 0))
     (tmp_path / "libraries" / VERSION / "libgpushare.so").unlink()
@@ -284,12 +284,12 @@ async def test_a_used_library_that_is_gone_from_the_node_is_logged_once(tmp_path
 
 async def test_errors_of_container_directories_are_logged(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14)
+    here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
     await here.mem.allocate(ids(0, 0))
-    (key, grant), *_ = here.node_state.allocations.by_container.items()
+    (key, allocation), *_ = here.node_state.allocations.by_container.items()
     (tmp_path / "state" / f"{9:016x}").write_text("")
-    lost = replace(grant, enforcement=Enforcement(f"{9:016x}", VERSION, "text"))
+    lost = replace(allocation, enforcement=Enforcement(f"{9:016x}", VERSION, "text"))
     here.node_state.allocations = replace(here.node_state.allocations, by_container={key: lost})
     with capture_logs() as logs:
         assert not here.manager.sync()
@@ -321,7 +321,7 @@ async def test_a_compute_share_is_enforced_if_the_agent_sets_launch_rates(
     name: str,
 ) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14, labels={LABEL_MODE: mode}, paces=paces)
+    here = limited_agent(tmp_path, 14, labels={LABEL_MODE: mode}, paces=paces)
     here.add_pods(gpu_pod("a", demand(1, core=core), card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert library(answer) == name
@@ -332,31 +332,32 @@ async def test_a_compute_share_is_enforced_if_the_agent_sets_launch_rates(
 async def test_a_repeated_allocate_keeps_the_build(tmp_path: Path) -> None:
     install_library(tmp_path)
     labels = {LABEL_MODE: "core_mem"}
-    here = held(tmp_path, 14, labels=labels, paces=True)
+    here = limited_agent(tmp_path, 14, labels=labels, paces=True)
     here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     first = await here.mem.allocate(ids(0, 0))
     here.confirm("a", 1, "GPU-0-_-0")
-    after = held(tmp_path, 14, labels=labels, paces=False)
+    after = limited_agent(tmp_path, 14, labels=labels, paces=False)
     after.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     again = await after.mem.allocate(ids(0, 5))
     assert library(again) == library(first) == "libgpushare-launch.so"
     assert source(again, "/opt/gpushare/region") == source(first, "/opt/gpushare/region")
 
 
-async def test_a_version_without_the_build_for_launches_limits_memory_with_a_log_entry(
+async def test_a_version_without_the_build_for_launches_limits_memory_and_is_logged_once(
     tmp_path: Path,
 ) -> None:
     install_library(tmp_path, launches=False)
-    here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
+    here = limited_agent(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
     here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     with capture_logs() as logs:
         assert library(await here.mem.allocate(ids(0, 0))) == "libgpushare.so"
+        here.manager.capabilities()
     assert [each["version"] for each in logs if each["event"] == "launches_not_limited"] == [VERSION]
 
 
-async def test_the_build_for_launches_is_missed_where_a_container_has_it(tmp_path: Path) -> None:
+async def test_a_missing_launch_build_is_reported_if_a_container_uses_it(tmp_path: Path) -> None:
     install_library(tmp_path)
-    here = held(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
+    here = limited_agent(tmp_path, 14, labels={LABEL_MODE: "core_mem"}, paces=True)
     here.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     await here.mem.allocate(ids(0, 0))
     here.manager.sync()

@@ -21,7 +21,7 @@ from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
 LABELS = {LABEL_MODE: "mps"}
 
 
-class Here(AgentFixture):
+class MpsAgent(AgentFixture):
     """A node of mode mps with the library, and a control daemon for card 0."""
 
     def __init__(self, folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> None:
@@ -43,7 +43,7 @@ def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[st
 
 
 async def test_a_container_gets_the_pipes_of_its_gpu_and_limits_of_its_own(tmp_path: Path) -> None:
-    here = Here(tmp_path)
+    here = MpsAgent(tmp_path)
     here.add_pods(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
     envs, mounts = mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3)))
@@ -60,7 +60,7 @@ async def test_a_container_gets_the_pipes_of_its_gpu_and_limits_of_its_own(tmp_p
 async def test_the_library_limits_memory_and_mps_limits_compute(
     tmp_path: Path,
 ) -> None:
-    here = Here(tmp_path, paces=True)
+    here = MpsAgent(tmp_path, paces=True)
     here.add_pods(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
@@ -72,8 +72,8 @@ async def test_the_library_limits_memory_and_mps_limits_compute(
     assert answer.envs["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"0={limit.limit_mib}M"
 
 
-async def test_while_the_gpus_daemon_is_down_a_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:
-    here = Here(tmp_path)
+async def test_while_the_control_daemon_is_down_the_rejection_names_both_remedies(tmp_path: Path) -> None:
+    here = MpsAgent(tmp_path)
     here.lock.release()
     here.add_pods(gpu_pod("a", 4, card=0))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
@@ -82,11 +82,11 @@ async def test_while_the_gpus_daemon_is_down_a_call_is_refused_with_both_ways_ou
     for part in ("container main", NODE, "GPU GPU-0", "DaemonSet gpushare-mps", LABEL_MODE):
         assert part in answer.text
     assert not here.node_state.allocations.by_container
-    assert [note.text for note in here.notes] == [answer.text]
+    assert [event.text for event in here.events] == [answer.text]
 
 
 async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path) -> None:
-    here = Here(tmp_path, patience_s=30)
+    here = MpsAgent(tmp_path, timeout_s=30)
     here.lock.release()
     here.add_pods(gpu_pod("a", 4, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1, 2, 3)))
@@ -97,7 +97,7 @@ async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path)
 
 
 async def test_another_gpus_daemon_does_not_help(tmp_path: Path) -> None:
-    here = Here(tmp_path, 14, 14)
+    here = MpsAgent(tmp_path, 14, 14)
     here.add_pods(gpu_pod("a", 4, card=1))
     answer = await here.mem.allocate(ids(1, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
@@ -105,7 +105,7 @@ async def test_another_gpus_daemon_does_not_help(tmp_path: Path) -> None:
 
 
 async def test_a_pod_of_several_gpus_is_refused_by_name(tmp_path: Path) -> None:
-    here = Here(tmp_path, 14, 14)
+    here = MpsAgent(tmp_path, 14, 14)
     here.add_pods(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
@@ -116,7 +116,7 @@ async def test_a_pod_of_several_gpus_is_refused_by_name(tmp_path: Path) -> None:
 async def test_a_pod_that_had_several_gpus_before_its_node_was_of_mode_mps_is_refused_too(
     tmp_path: Path,
 ) -> None:
-    here = Here(tmp_path, 14, 14, labels={LABEL_MODE: "cgpu"})
+    here = MpsAgent(tmp_path, 14, 14, labels={LABEL_MODE: "cgpu"})
     here.add_pods(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
     here.node_state.update_node(OwnNode(NODE, labels=LABELS), None)
@@ -126,7 +126,7 @@ async def test_a_pod_that_had_several_gpus_before_its_node_was_of_mode_mps_is_re
     assert LABEL_CARDS_PER_POD in again.text
 
 
-async def test_an_agent_without_the_mount_goes_past_mps(tmp_path: Path) -> None:
+async def test_without_the_mps_mount_containers_do_not_use_mps(tmp_path: Path) -> None:
     install_library(tmp_path)
     here = AgentFixture(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE, labels=LABELS), None)
@@ -136,33 +136,33 @@ async def test_an_agent_without_the_mount_goes_past_mps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["share", "cgpu", "core_mem"])
 async def test_other_modes_do_not_use_mps(tmp_path: Path, mode: str) -> None:
-    here = Here(tmp_path, labels={LABEL_MODE: mode})
+    here = MpsAgent(tmp_path, labels={LABEL_MODE: mode})
     here.add_pods(gpu_pod("a", demand(4, core=100 if mode == "core_mem" else 0), card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
 
 
 async def test_without_isolation_mps_serves_and_limits_nothing(tmp_path: Path) -> None:
-    here = Here(tmp_path, labels={**LABELS, LABEL_NO_ISOLATION: "true"})
+    here = MpsAgent(tmp_path, labels={**LABELS, LABEL_NO_ISOLATION: "true"})
     here.add_pods(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
     envs, mounts = mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert (set(envs), len(mounts)) == ({"CUDA_MPS_PIPE_DIRECTORY"}, 2)
 
 
-def part(asks: Demand, name: str = "main") -> MpsShare:
-    units = next(each.mem for each in asks.containers if each.name == name)
-    grant = Allocation("a", name, "ns/a", (("GPU-0", units),), "GPU-0-_-0")
-    return mps_share_of(allocations(14), grant, asks)
+def share_of(requested: Demand, name: str = "main") -> MpsShare:
+    units = next(each.mem for each in requested.containers if each.name == name)
+    allocation = Allocation("a", name, "ns/a", (("GPU-0", units),), "GPU-0-_-0")
+    return mps_share_of(allocations(14), allocation, requested)
 
 
 @pytest.mark.parametrize(("core", "percent"), [(0, None), (5, 5), (95, 95), (100, None)])
 def test_a_request_of_no_compute_or_all_of_it_is_not_limited(core: int, percent: int | None) -> None:
-    assert part(sound(demand_of([main(4, core)]))).percent == percent
+    assert share_of(sound(demand_of([main(4, core)]))).percent == percent
 
 
 def test_each_container_has_its_requested_compute_share() -> None:
-    asks = sound(demand_of([main(4, 25), main(2, 50, name="other")]))
-    assert [part(asks, name).percent for name in ("main", "other")] == [25, 50]
+    requested = sound(demand_of([main(4, 25), main(2, 50, name="other")]))
+    assert [share_of(requested, name).percent for name in ("main", "other")] == [25, 50]
 
 
 def test_variables_without_a_limit_are_not_set() -> None:

@@ -3,9 +3,7 @@
 import asyncio
 import os
 import struct
-import time
 from collections.abc import Callable, Mapping
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,21 +13,22 @@ from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
-from gpushare.deviceplugin.isolation.pacer import Pacer, PacerIntervals
+from gpushare.deviceplugin.isolation.pacer import Pacer, PacerTiming
 from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.errors import GpuError
 from gpushare.isolation import region
 from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, directory_name
-from gpushare.isolation.limits import CardLimit, text
+from gpushare.isolation.limits import MAX_CARDS, CardLimit, text
 from gpushare.model.readings import Load, ProcessReading
-from gpushare.mps.layout import MpsDirs as MpsFolders
+from gpushare.mps.layout import MpsDirs
 from tests.builders.gpu_pods import gpu_pod
 from tests.builders.regions import region_bytes
 from tests.unit.deviceplugin.fixtures import AgentFixture
 
 UUID = "GPU-0"
 MIB = 1 << 20
+SECOND_NS = 10**9
 
 
 class Cards:
@@ -50,54 +49,51 @@ class Cards:
 
 
 class Node:
-    """Held containers with their files, and a pacer that has not begun."""
+    """Limited containers with their files, and a pacer that has not begun. Each round takes a second."""
 
     def __init__(self, folder: Path, *, contexts_s: float = 10.0) -> None:
-        self.setting = AgentFixture(folder, 14)
+        self.agent = AgentFixture(folder, 14)
         self.state = folder / "state"
         self.proc = folder / "proc"
         for path in (self.state, folder / "libraries", self.proc):
             path.mkdir()
         self.cards = Cards()
-        places = EnforcementFiles(IsolationDirs(folder / "libraries", self.state))
-        setting = self.setting
-        controls = MpsStatus(MpsFolders(folder / "mps"))
-        keeper = EnforcementManager(
-            setting.node_state, setting.record, places, controls, setting.metrics, paces=True
-        )
-        reporter = UncountedReporter(
-            self.setting.node_state, self.proc, record_event=self.setting.notes.append
-        )
-        occupants = ProcessOwners(self.state, self.proc)
+        files = EnforcementFiles(IsolationDirs(folder / "libraries", self.state))
+        agent = self.agent
+        mps = MpsStatus(MpsDirs(folder / "mps"))
+        manager = EnforcementManager(agent.node_state, agent.record, files, mps, agent.metrics, paces=True)
+        reporter = UncountedReporter(self.agent.node_state, self.proc, record_event=self.agent.events.append)
+        owners = ProcessOwners(self.state, self.proc)
         self.pacer = Pacer(
-            self.setting.node_state,
-            keeper,
+            self.agent.node_state,
+            manager,
             self.cards,
-            occupants,
+            owners,
             reporter,
-            self.setting.metrics,
-            PacerIntervals(round_s=0.01, contexts_s=contexts_s),
+            self.agent.metrics,
+            PacerTiming(0.01, contexts_s, clock_ns=lambda: self.now_ns),
         )
-        self.holds: dict[str, Enforcement] = {}
+        self.now_ns = SECOND_NS
+        self.enforcements: dict[str, Enforcement] = {}
 
-    def hold(self, number: int, core: int = 25, spent: int = 0) -> Path:
+    def limit(self, number: int, core: int = 25, spent: int = 0) -> Path:
         """A container with a compute share; returns its region."""
-        limit = text([CardLimit(UUID, 15079, 4, 14, core_percent=core)])
-        place = directory_name(number)
-        self.holds[place] = Enforcement(place, "0" * 16, limit, launches=bool(core))
-        self.setting.node_state.add_allocation(
+        content = text([CardLimit(UUID, 15079, 4, 14, core_percent=core)])
+        directory = directory_name(number)
+        self.enforcements[directory] = Enforcement(directory, "0" * 16, content, launches=bool(core))
+        self.agent.node_state.add_allocation(
             Allocation(
                 f"uid-{number}",
                 "main",
                 "default/p",
                 ((UUID, 4),),
-                f"lead-{number}",
-                enforcement=self.holds[place],
+                f"id-{number}",
+                enforcement=self.enforcements[directory],
             )
         )
-        (self.state / place).mkdir()
-        (self.state / place / LIMIT).write_text(limit)
-        path = self.state / place / REGION
+        (self.state / directory).mkdir()
+        (self.state / directory / LIMIT).write_text(content)
+        path = self.state / directory / REGION
         path.write_bytes(region_bytes([region.CardUse(UUID, 4308 * MIB, 0, 0, 0)], [7]))
         spend(path, spent)
         return path
@@ -125,11 +121,12 @@ class Node:
         (folder / "comm").write_text("Xorg\n")
 
     async def look(self) -> None:
-        await self.pacer.round(self.holds)
+        self.now_ns += SECOND_NS
+        await self.pacer.round(self.enforcements)
 
     @property
     def age(self) -> float:
-        found = self.setting.metrics.registry.get_sample_value(
+        found = self.agent.metrics.registry.get_sample_value(
             "gpushare_device_plugin_pacing_sample_age_seconds"
         )
         assert found is not None
@@ -167,12 +164,8 @@ async def paced(node: Node, *paths: Path, tokens: int = 10**6) -> None:
 # --- rates --------------------------------------------------------------------------------------
 
 
-async def test_each_container_gets_the_launch_rate_of_its_compute_share(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = count(1)
-    monkeypatch.setattr(time, "monotonic_ns", lambda: next(seconds) * 10**9)
-    small, large = node.hold(1, 25), node.hold(2, 75)
+async def test_each_container_gets_the_launch_rate_of_its_compute_share(node: Node) -> None:
+    small, large = node.limit(1, 25), node.limit(2, 75)
     node.process(101, 1)
     node.process(102, 2)
     node.cards.run(101, 102)
@@ -182,7 +175,7 @@ async def test_each_container_gets_the_launch_rate_of_its_compute_share(
 
 
 async def test_a_process_without_a_limit_counts_for_no_container(node: Node) -> None:
-    path = node.hold(1)
+    path = node.limit(1)
     node.process(101, 1)
     (node.proc / "102").mkdir()
     (node.proc / "102" / "mountinfo").write_text("21 1 8:1 / / rw - ext4 /dev/root rw\n")
@@ -192,7 +185,7 @@ async def test_a_process_without_a_limit_counts_for_no_container(node: Node) -> 
 
 
 async def test_the_file_of_another_filesystem_is_no_region(node: Node) -> None:
-    path = node.hold(1)
+    path = node.limit(1)
     node.process(101, 1, device="0:1")
     node.cards.run(101)
     await paced(node, path)
@@ -200,7 +193,7 @@ async def test_the_file_of_another_filesystem_is_no_region(node: Node) -> None:
 
 
 async def test_without_host_processes_the_problem_is_logged_and_samples_age(node: Node) -> None:
-    path = node.hold(1)
+    path = node.limit(1)
     node.cards.run(4_000_000)
     with capture_logs() as logs:
         await paced(node, path)
@@ -226,12 +219,12 @@ def list_nothing(cards: Cards) -> None:
 async def test_without_new_samples_the_rate_stays_and_the_metric_rises(
     node: Node, trouble: Callable[[Cards], None]
 ) -> None:
-    path = node.hold(1)
+    path = node.limit(1)
     node.process(101, 1)
     node.cards.run(101)
     await paced(node, path)
     before = use(path)
-    node.pacer._sampled_at = time.monotonic() - 60
+    node.now_ns += 60 * SECOND_NS
     trouble(node.cards)
     await node.look()
     assert use(path) == before
@@ -285,7 +278,7 @@ def boast(path: Path) -> None:
     "spoil", [cut, grow, scribble, write_for_ever, link, pipe, other_card, boast, Path.unlink]
 )
 async def test_a_damaged_region_affects_its_container_only(node: Node, spoil: Callable[[Path], None]) -> None:
-    bad, good = node.hold(1), node.hold(2)
+    bad, good = node.limit(1), node.limit(2)
     node.process(101, 1)
     node.process(102, 2)
     node.cards.run(101, 102)
@@ -311,7 +304,7 @@ def measure(path: Path) -> tuple[int, int, int]:
 
 def charge(path: Path, used: int, contexts: int) -> None:
     content = bytearray(path.read_bytes())
-    nothing = [0] * (region.MAX_CARDS - 1)
+    nothing = [0] * (MAX_CARDS - 1)
     slot = (7, 1, used, *nothing, 121 * MIB, *nothing, contexts, *nothing)
     region._SLOT.pack_into(content, region._SLOTS_AT, *slot)
     path.write_bytes(content)
@@ -319,7 +312,7 @@ def charge(path: Path, used: int, contexts: int) -> None:
 
 async def test_contexts_are_measured_without_a_compute_share_too(tmp_path: Path) -> None:
     node = Node(tmp_path, contexts_s=0)
-    path = node.hold(1, core=0)
+    path = node.limit(1, core=0)
     node.process(101, 1)
     charge(path, 1121 * MIB, 1)
     node.cards.run(101, used=1300 * MIB)
@@ -331,21 +324,21 @@ async def test_contexts_are_measured_without_a_compute_share_too(tmp_path: Path)
 
 
 async def test_containers_without_a_compute_share_are_sampled_less_often(node: Node) -> None:
-    node.hold(1, core=0)
+    node.limit(1, core=0)
     for _ in range(3):
         await node.look()
     assert node.cards.asked == 1
 
 
-# --- memory that no limit holds -----------------------------------------------------------------
+# --- uncounted memory ---------------------------------------------------------------------------
 
 
 @pytest.fixture
 def strict(tmp_path: Path) -> Node:
     """A node with one limited container, all of whose containers are sampled in each round."""
     node = Node(tmp_path, contexts_s=0)
-    node.setting.add_pods(gpu_pod("uid-1", card=0))
-    node.hold(1, core=0)
+    node.agent.add_pods(gpu_pod("uid-1", card=0))
+    node.limit(1, core=0)
     return node
 
 
@@ -353,20 +346,20 @@ async def reported(node: Node) -> list[tuple[str, str]]:
     """The events after three rounds: kind and reason."""
     for _ in range(3):
         await node.look()
-    return [(note.kind, note.reason) for note in node.setting.notes]
+    return [(event.kind, event.reason) for event in node.agent.events]
 
 
 async def test_a_process_missing_from_its_region_causes_an_event_on_its_pod(strict: Node) -> None:
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     await strict.look()
-    assert not strict.setting.notes
+    assert not strict.agent.events
     assert await reported(strict) == [("Pod", EVENT_NOT_HELD)]
-    (note,) = strict.setting.notes
-    assert (note.uid, note.warning) == ("uid-1", True)
-    assert "container main, limited to 4308 MiB of GPU 0," in note.text
-    assert "pid 101 (train, 8 in its container) 500 MiB" in note.text
-    assert "musl" in note.text
+    (event,) = strict.agent.events
+    assert (event.uid, event.warning) == ("uid-1", True)
+    assert "container main, limited to 4308 MiB of GPU 0," in event.text
+    assert "pid 101 (train, 8 in its container) 500 MiB" in event.text
+    assert "musl" in event.text
 
 
 async def test_a_counted_process_causes_no_event(strict: Node) -> None:
@@ -379,7 +372,7 @@ async def test_much_uncounted_memory_causes_an_event_on_the_pod(strict: Node) ->
     strict.process(101, 1)
     strict.cards.run(101, used=2000 * MIB)
     assert await reported(strict) == [("Pod", EVENT_UNCOUNTED)]
-    assert "2000 MiB, of which 0 MiB are counted" in strict.setting.notes[0].text
+    assert "2000 MiB, of which 0 MiB are counted" in strict.agent.events[0].text
 
 
 async def test_a_process_of_no_pod_beside_limited_containers_causes_an_event_on_the_node(
@@ -388,17 +381,17 @@ async def test_a_process_of_no_pod_beside_limited_containers_causes_an_event_on_
     strict.free_process(102, "/system.slice/x.service")
     strict.cards.run(102, used=7 * MIB)
     assert await reported(strict) == [("Node", EVENT_NOT_HELD)]
-    assert "GPU 0 has 1 process of no pod" in strict.setting.notes[0].text
-    assert "pid 102 (Xorg) 7 MiB" in strict.setting.notes[0].text
+    assert "GPU 0 has 1 process of no pod" in strict.agent.events[0].text
+    assert "pid 102 (Xorg) 7 MiB" in strict.agent.events[0].text
 
 
 async def test_an_unlimited_pod_beside_limited_ones_gets_an_event(strict: Node) -> None:
     uid = "11111111-2222-3333-4444-555555555555"
-    strict.setting.add_pods(gpu_pod(uid, card=0))
+    strict.agent.add_pods(gpu_pod(uid, card=0))
     strict.free_process(102, f"/kubepods/pod{uid}/{'0' * 64}")
     strict.cards.run(102, used=7 * MIB)
     assert await reported(strict) == [("Pod", EVENT_NOT_HELD)]
-    assert strict.setting.notes[0].uid == uid
+    assert strict.agent.events[0].uid == uid
 
 
 async def test_an_mps_server_is_not_uncounted(strict: Node) -> None:
@@ -418,11 +411,11 @@ async def test_a_gpu_without_limited_containers_causes_no_events(strict: Node) -
 async def test_a_bypass_in_an_unknown_pod_causes_an_event_once_the_pod_is_known(
     strict: Node,
 ) -> None:
-    strict.setting.delete_pod("uid-1")
+    strict.agent.delete_pod("uid-1")
     strict.process(101, 1, inner=8)
     strict.cards.run(101, used=500 * MIB)
     assert await reported(strict) == []
-    strict.setting.add_pods(gpu_pod("uid-1", card=0))
+    strict.agent.add_pods(gpu_pod("uid-1", card=0))
     assert await reported(strict) == [("Pod", EVENT_NOT_HELD)]
 
 
@@ -451,23 +444,24 @@ async def test_without_limited_containers_nothing_is_sampled(node: Node) -> None
     try:
         await asyncio.sleep(0.05)
         assert node.cards.asked == 0
-        path = node.hold(1)
+        path = node.limit(1)
         node.process(101, 1)
         node.cards.run(101)
-        await until_paced(path)
+        await until_paced(node, path)
     finally:
         job.cancel()
 
 
-async def until_paced(path: Path) -> None:
+async def until_paced(node: Node, path: Path) -> None:
     async with asyncio.timeout(10):
         while not rate(path):
+            node.now_ns += SECOND_NS
             spend(path, use(path)[2] + 1000)
             await asyncio.sleep(0.02)
 
 
 async def test_a_bug_fails_one_round(node: Node) -> None:
-    path = node.hold(1)
+    path = node.limit(1)
     node.process(101, 1)
     node.cards.run(101)
     answer, node.cards.found = node.cards.found, None  # type: ignore[assignment]
@@ -479,6 +473,6 @@ async def test_a_bug_fails_one_round(node: Node) -> None:
                     await asyncio.sleep(0.01)
         assert logs[0]["event"] == "pacing_failed"
         node.cards.found = answer
-        await until_paced(path)
+        await until_paced(node, path)
     finally:
         job.cancel()

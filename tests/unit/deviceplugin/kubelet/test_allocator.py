@@ -29,8 +29,12 @@ async def test_the_record_is_on_disk_before_the_response(tmp_path: Path) -> None
     here = AgentFixture(tmp_path, 14, 14)
     here.add_pods(gpu_pod("a", 2, card=1))
     await here.mem.allocate(ids(1, 0, 1))
-    (grant,) = Record(tmp_path, MemoryUnit.GIB).read()
-    assert (grant.key, grant.cards, grant.first_device_id) == (("a", "main"), (("GPU-1", 2),), "GPU-1-_-0")
+    (allocation,) = Record(tmp_path, MemoryUnit.GIB).read()
+    assert (allocation.key, allocation.cards, allocation.first_device_id) == (
+        ("a", "main"),
+        (("GPU-1", 2),),
+        "GPU-1-_-0",
+    )
 
 
 async def test_a_record_that_cannot_be_written_is_a_rejection(tmp_path: Path) -> None:
@@ -100,7 +104,7 @@ async def test_a_pod_that_will_not_leave_keeps_its_gpu(tmp_path: Path) -> None:
 
 async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
     """First for the pod, then for the GPU that another pod is leaving."""
-    here = AgentFixture(tmp_path, 2, patience_s=1)
+    here = AgentFixture(tmp_path, 2, timeout_s=1)
     here.add_pods(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
@@ -150,12 +154,12 @@ async def test_a_rejection_is_an_event_of_the_pod(tmp_path: Path) -> None:
     here.add_pods(gpu_pod("a", 3, card=0))
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, Rejected)
-    (note,) = here.notes
-    assert (note.reason, note.name, note.text) == (EVENT_REFUSED, "a", answer.text)
+    (event,) = here.events
+    assert (event.reason, event.name, event.text) == (EVENT_REFUSED, "a", answer.text)
 
 
 async def test_a_rejection_can_have_the_form_of_the_aliyun_plugin(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 2, poison=True)
+    here = AgentFixture(tmp_path, 2, legacy_failure_env=True)
     answer = await here.mem.allocate(["x", "y", "z"])
     assert isinstance(answer, AllocateResponse)
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "no-gpu-has-3GiB-to-run"
@@ -241,7 +245,7 @@ async def test_the_ids_of_the_reserved_gpu_are_preferred(tmp_path: Path) -> None
     assert await here.mem.prefer(available, (), 2) == ["GPU-1-_-0", "GPU-1-_-1"]
 
 
-async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_question(tmp_path: Path) -> None:
+async def test_ids_are_preferred_for_a_pod_that_appears_after_the_call(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
     asking = asyncio.ensure_future(here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2))
     await asyncio.sleep(0)
@@ -249,20 +253,20 @@ async def test_ids_are_preferred_for_a_pod_that_comes_a_moment_after_the_questio
     assert await asking == ids(1, 0, 1)
 
 
-async def test_without_a_pod_some_ids_are_preferred_all_the_same(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 14, 14, patience_s=0.01)
+async def test_without_a_matching_pod_any_ids_are_preferred(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14, 14, timeout_s=0.01)
     assert len(await here.mem.prefer([*ids(0, 0, 1), *ids(1, 0, 1)], (), 2)) == 2
 
 
 async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 4)
     here.mem.devices()
-    news = asyncio.ensure_future(here.mem.changed())
+    change = asyncio.ensure_future(here.mem.changed())
     here.add_pods(gpu_pod("a", 2, card=0))
     await asyncio.sleep(0)
-    assert not news.done()
+    assert not change.done()
     here.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(4, broken=(0,))))
-    await asyncio.wait_for(news, 5)
+    await asyncio.wait_for(change, 5)
     assert {device.healthy for device in here.mem.devices()} == {False}
 
 

@@ -25,12 +25,12 @@ LATENCY = "gpushare_device_plugin_allocate_duration_seconds_count"
 
 
 class Bench:
-    """A served shelf, its metrics and a client of it."""
+    """A served plugin, its metrics and a client of it."""
 
     def __init__(
-        self, shelf: FakePlugin, metrics: PluginMetrics, endpoint: Endpoint, stub: DevicePluginStub
+        self, plugin: FakePlugin, metrics: PluginMetrics, endpoint: Endpoint, stub: DevicePluginStub
     ) -> None:
-        self.shelf, self.metrics, self.endpoint, self.stub = shelf, metrics, endpoint, stub
+        self.plugin, self.metrics, self.endpoint, self.stub = plugin, metrics, endpoint, stub
 
     async def allocate(self, *containers: Sequence[str]) -> api.AllocateResponse:
         requests = [api.ContainerAllocateRequest(devices_ids=ids) for ids in containers]
@@ -41,13 +41,13 @@ class Bench:
 
 
 @asynccontextmanager
-async def served(folder: Path, shelf: FakePlugin | None = None) -> AsyncIterator[Bench]:
-    shelf, metrics, socket = shelf or FakePlugin(), PluginMetrics(), folder / "plugin.sock"
+async def served(folder: Path, plugin: FakePlugin | None = None) -> AsyncIterator[Bench]:
+    plugin, metrics, socket = plugin or FakePlugin(), PluginMetrics(), folder / "plugin.sock"
     async with (
-        serving(shelf, socket, metrics) as endpoint,
+        serving(plugin, socket, metrics) as endpoint,
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,
     ):
-        yield Bench(shelf, metrics, endpoint, DevicePluginStub(channel))
+        yield Bench(plugin, metrics, endpoint, DevicePluginStub(channel))
 
 
 def read(answer: api.ListAndWatchResponse) -> dict[str, str]:
@@ -73,8 +73,8 @@ async def test_the_options_request_preferences_and_no_pre_start(tmp_path: Path) 
 
 
 async def test_the_devices_come_at_once_with_health_and_numa(tmp_path: Path) -> None:
-    shelf = FakePlugin([Device("a", numa=0), Device("b", healthy=False, numa=1), Device("c")])
-    async with served(tmp_path, shelf) as bench:
+    plugin = FakePlugin([Device("a", numa=0), Device("b", healthy=False, numa=1), Device("c")])
+    async with served(tmp_path, plugin) as bench:
         answer = await bench.stub.ListAndWatch(EMPTY).read()
     assert read(answer) == {"a": "Healthy", "b": "Unhealthy", "c": "Healthy"}
     assert [[node.ID for node in each.topology.nodes] for each in answer.devices] == [[0], [1], []]
@@ -86,9 +86,9 @@ async def test_every_change_is_sent_on_every_stream(tmp_path: Path) -> None:
         streams = [bench.stub.ListAndWatch(EMPTY) for _ in range(3)]
         for stream in streams:
             assert len(await next_list(stream)) == 3
-        bench.shelf.restock(Device("a"))
+        bench.plugin.restock(Device("a"))
         assert [await next_list(stream) for stream in streams] == [{"a": "Healthy"}] * 3
-        bench.shelf.restock(Device("a", healthy=False))
+        bench.plugin.restock(Device("a", healthy=False))
         assert [await next_list(stream) for stream in streams] == [{"a": "Unhealthy"}] * 3
 
 
@@ -97,29 +97,29 @@ async def test_a_change_during_a_write_is_sent_after_it() -> None:
         """A stream that accepts messages when the test allows it."""
 
         def __init__(self) -> None:
-            self.given: list[dict[str, str]] = []
+            self.received: list[dict[str, str]] = []
             self.taken = asyncio.Event()
 
         async def write(self, answer: api.ListAndWatchResponse) -> None:
-            self.given.append(read(answer))
+            self.received.append(read(answer))
             await self.taken.wait()
 
-    shelf, stream = FakePlugin(), Slow()
-    endpoint = Endpoint(shelf, PluginMetrics(), listing(shelf.devices()))
+    plugin, stream = FakePlugin(), Slow()
+    endpoint = Endpoint(plugin, PluginMetrics(), listing(plugin.devices()))
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         following = tasks.create_task(endpoint.follow())
         watching = tasks.create_task(endpoint.ListAndWatch(EMPTY, stream))
-        while not stream.given:
+        while not stream.received:
             await asyncio.sleep(0)
-        shelf.restock(Device("a"))
+        plugin.restock(Device("a"))
         while len(endpoint._listing.devices) != 1:
             await asyncio.sleep(0)
         stream.taken.set()
-        while len(stream.given) < 2:
+        while len(stream.received) < 2:
             await asyncio.sleep(0)
         following.cancel()
         watching.cancel()
-    assert stream.given[1] == {"a": "Healthy"}
+    assert stream.received[1] == {"a": "Healthy"}
 
 
 async def test_a_list_that_was_delivered_and_a_stream_that_ended_are_noticed(tmp_path: Path) -> None:
@@ -156,17 +156,17 @@ async def test_a_request_with_143771_free_devices_is_understood(tmp_path: Path) 
     assert answer.container_responses[0].deviceIDs == ids[:1]
 
 
-async def test_an_answer_arrives_whole(tmp_path: Path) -> None:
-    given = AllocateResponse(
+async def test_the_kubelet_receives_the_whole_response(tmp_path: Path) -> None:
+    response = AllocateResponse(
         envs={"ALIYUN_COM_GPU_MEM_IDX": "1"},
         mounts=(Mount("/host/a", "/in/a"), Mount("/host/b", "/in/b", read_only=False)),
         cdi_devices=("nvidia.com/gpu=GPU-1",),
     )
-    async with served(tmp_path, FakePlugin(decide=lambda _: given)) as bench:
+    async with served(tmp_path, FakePlugin(decide=lambda _: response)) as bench:
         answer = (await bench.allocate(["a"])).container_responses[0]
         assert sample(bench.metrics, ALLOCATIONS, result="ok") == 1
         assert sample(bench.metrics, LATENCY) == 1
-    assert dict(answer.envs) == given.envs
+    assert dict(answer.envs) == response.envs
     assert [(each.host_path, each.container_path, each.read_only) for each in answer.mounts] == [
         ("/host/a", "/in/a", True),
         ("/host/b", "/in/b", False),
@@ -189,8 +189,8 @@ async def test_a_rejection_is_a_status_and_counted_by_its_reason(tmp_path: Path)
 
 
 async def test_one_rejected_container_rejects_the_call(tmp_path: Path) -> None:
-    shelf = FakePlugin(decide=lambda ids: Rejected("no_room", "full") if "b" in ids else AllocateResponse())
-    async with served(tmp_path, shelf) as bench:
+    plugin = FakePlugin(decide=lambda ids: Rejected("no_room", "full") if "b" in ids else AllocateResponse())
+    async with served(tmp_path, plugin) as bench:
         code, _ = await refusal(bench.allocate(["a"], ["b"]))
     assert code == grpc.StatusCode.FAILED_PRECONDITION
 
@@ -204,19 +204,19 @@ async def test_an_internal_error_is_returned_and_the_next_call_is_served(tmp_pat
         assert code == grpc.StatusCode.INTERNAL
         assert text == "internal error of the node agent, see its log: LookupError: no card for a"
         assert sample(bench.metrics, ALLOCATIONS, result="error") == 1
-        bench.shelf.decide = lambda _: AllocateResponse(envs={"X": "1"})
+        bench.plugin.decide = lambda _: AllocateResponse(envs={"X": "1"})
         assert (await bench.allocate(["a"])).container_responses[0].envs["X"] == "1"
 
 
 async def test_a_fault_in_a_preference_leaves_the_choice_to_the_kubelet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = FakePlugin()
-    monkeypatch.setattr(shelf, "prefer", lambda *_: 1 / 0)
+    plugin = FakePlugin()
+    monkeypatch.setattr(plugin, "prefer", lambda *_: 1 / 0)
     request = api.PreferredAllocationRequest(
         container_requests=[api.ContainerPreferredAllocationRequest(allocation_size=1)]
     )
-    async with served(tmp_path, shelf) as bench:
+    async with served(tmp_path, plugin) as bench:
         answer = await bench.stub.GetPreferredAllocation(request)
     assert not answer.container_responses
 
@@ -239,7 +239,7 @@ async def test_an_allocation_is_dropped_when_the_kubelet_disconnects(tmp_path: P
 
     async with served(tmp_path, Slow(slow=asyncio.Event())) as bench, asyncio.timeout(5):
         call = asyncio.create_task(bench.allocate(["a"]))
-        await bench.shelf.allocating.wait()
+        await bench.plugin.allocating.wait()
         call.cancel()
         await gone.wait()
         await asyncio.gather(call, return_exceptions=True)
@@ -247,7 +247,7 @@ async def test_an_allocation_is_dropped_when_the_kubelet_disconnects(tmp_path: P
 
 async def test_a_stop_answers_calls_closes_streams_and_removes_the_socket(tmp_path: Path) -> None:
     answerable = asyncio.Event()
-    shelf = FakePlugin(slow=answerable)
+    plugin = FakePlugin(slow=answerable)
     socket = tmp_path / "plugin.sock"
 
     async def answer_late() -> None:
@@ -261,13 +261,13 @@ async def test_a_stop_answers_calls_closes_streams_and_removes_the_socket(tmp_pa
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,
     ):
         stub = DevicePluginStub(channel)
-        async with serving(shelf, socket, PluginMetrics()):
+        async with serving(plugin, socket, PluginMetrics()):
             tasks.create_task(answer_late())
             stream = stub.ListAndWatch(EMPTY)
             await stream.read()
             request = api.ContainerAllocateRequest(devices_ids=["a"])
             call = stub.Allocate(api.AllocateRequest(container_requests=[request]))
-            await shelf.allocating.wait()
+            await plugin.allocating.wait()
         assert (await call).container_responses[0].envs["IDS"] == "a"
         assert await stream.read() is grpc.aio.EOF
     assert not socket.exists()
@@ -275,8 +275,8 @@ async def test_a_stop_answers_calls_closes_streams_and_removes_the_socket(tmp_pa
 
 async def test_a_socket_that_another_process_left_is_taken_over(tmp_path: Path) -> None:
     async with served(tmp_path) as first, served(tmp_path) as second:
-        first.shelf.restock(Device("old"))
-        second.shelf.restock(Device("fresh"))
+        first.plugin.restock(Device("old"))
+        second.plugin.restock(Device("fresh"))
         assert "fresh" in await next_list(second.stub.ListAndWatch(EMPTY))
 
 
@@ -287,12 +287,12 @@ async def test_the_error_for_a_directory_without_sockets_names_it(tmp_path: Path
 
 
 async def test_a_fault_of_the_plugin_while_it_follows_changes_is_not_swallowed(tmp_path: Path) -> None:
-    shelf = FakePlugin()
+    plugin = FakePlugin()
 
     async def break_down() -> None:
-        async with served(tmp_path, shelf) as bench, asyncio.timeout(5):
-            shelf.devices = lambda: 1 // 0  # type: ignore[method-assign,assignment,return-value]
-            shelf.restock()
+        async with served(tmp_path, plugin) as bench, asyncio.timeout(5):
+            plugin.devices = lambda: 1 // 0  # type: ignore[method-assign,assignment,return-value]
+            plugin.restock()
             await bench.endpoint.ended.wait()
 
     with pytest.raises(ZeroDivisionError):
@@ -301,25 +301,25 @@ async def test_a_fault_of_the_plugin_while_it_follows_changes_is_not_swallowed(t
 
 async def test_a_list_is_made_beside_the_loop(tmp_path: Path) -> None:
     """Half a second of work for a node of MiB, in which calls must be answered."""
-    shelf, threads = FakePlugin(), set[int]()
+    plugin, threads = FakePlugin(), set[int]()
 
     def devices() -> Iterator[Device]:
         threads.add(threading.get_ident())
         yield Device("a")
 
-    shelf.devices = devices  # type: ignore[method-assign,assignment]
-    async with served(tmp_path, shelf) as bench, asyncio.timeout(5):
-        shelf.restock()
+    plugin.devices = devices  # type: ignore[method-assign,assignment]
+    async with served(tmp_path, plugin) as bench, asyncio.timeout(5):
+        plugin.restock()
         await bench.stub.GetDevicePluginOptions(EMPTY)
     assert threads
     assert threading.get_ident() not in threads
 
 
 async def test_a_response_that_signals_a_failure_is_not_counted_as_ok(tmp_path: Path) -> None:
-    shelf = FakePlugin(
+    plugin = FakePlugin(
         decide=lambda _: AllocateResponse({"NVIDIA_VISIBLE_DEVICES": "no-gpu"}, result="record")
     )
-    async with served(tmp_path, shelf) as bench:
+    async with served(tmp_path, plugin) as bench:
         await bench.allocate(["a"])
     assert sample(bench.metrics, ALLOCATIONS, result="record") == 1
     assert sample(bench.metrics, ALLOCATIONS, result="ok") is None

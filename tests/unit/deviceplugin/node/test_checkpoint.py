@@ -52,8 +52,8 @@ def test_the_response_of_the_aliyun_plugin_names_a_gpu_by_index(path: Path) -> N
 
 
 def test_the_recorded_response_has_the_enforcement_of_a_container(path: Path) -> None:
-    given = bind_mounts(IsolationDirs(), IsolationMounts("0123456789abcdef", "00000000000000aa"))
-    mounts = [Mount(container_path=bind.inside, host_path=bind.host) for bind in given]
+    binds = bind_mounts(IsolationDirs(), IsolationMounts("0123456789abcdef", "00000000000000aa"))
+    mounts = [Mount(container_path=bind.inside, host_path=bind.host) for bind in binds]
     write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"}, mounts=mounts)))
     (found,) = read(path) or ()
     assert found.bound == IsolationMounts("0123456789abcdef", "00000000000000aa")

@@ -8,7 +8,7 @@ from gpushare.deviceplugin.core.allocations import Allocation, Enforcement, Key
 from gpushare.deviceplugin.node.record import Record
 from gpushare.errors import ConfigError
 
-GRANTS = (
+ALLOCATIONS = (
     Allocation("uid-a", "main", "default/a", (("GPU-0", 4),), "GPU-0-_-0", at_ns=7, confirmed=True),
     Allocation("uid-b", "init", "default/b", (("GPU-0", 2), ("GPU-1", 2)), "GPU-1-_-3", 30, diverged=True),
     Allocation(
@@ -22,8 +22,8 @@ GRANTS = (
 )
 
 
-def keyed(*grants: Allocation) -> Mapping[Key, Allocation]:
-    return {grant.key: grant for grant in grants}
+def keyed(*allocations: Allocation) -> Mapping[Key, Allocation]:
+    return {allocation.key: allocation for allocation in allocations}
 
 
 def record(folder: Path) -> Record:
@@ -31,9 +31,9 @@ def record(folder: Path) -> Record:
 
 
 async def test_written_values_are_read(tmp_path: Path) -> None:
-    await record(tmp_path / "deep" / "state").write(lambda: keyed(*GRANTS))
+    await record(tmp_path / "deep" / "state").write(lambda: keyed(*ALLOCATIONS))
     again = record(tmp_path / "deep" / "state")
-    assert again.read() == GRANTS
+    assert again.read() == ALLOCATIONS
     assert again.previous_unit == "GiB"
 
 
@@ -52,36 +52,36 @@ def test_without_a_file_there_are_no_grants(tmp_path: Path) -> None:
 
 
 async def test_only_its_owner_can_read_the_directory(tmp_path: Path) -> None:
-    await record(tmp_path / "state").write(lambda: keyed(*GRANTS))
+    await record(tmp_path / "state").write(lambda: keyed(*ALLOCATIONS))
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
 
 
 async def test_the_written_state_is_that_at_the_time_of_the_write(tmp_path: Path) -> None:
-    found, now = record(tmp_path), [keyed(GRANTS[0])]
+    found, now = record(tmp_path), [keyed(ALLOCATIONS[0])]
     first = asyncio.ensure_future(found.write(lambda: now[0]))
     await asyncio.sleep(0)
     second = asyncio.ensure_future(found.write(lambda: now[0]))
-    now[0] = keyed(*GRANTS)
+    now[0] = keyed(*ALLOCATIONS)
     await asyncio.gather(first, second)
-    assert record(tmp_path).read() == GRANTS
+    assert record(tmp_path).read() == ALLOCATIONS
 
 
 async def test_nothing_is_written_twice(tmp_path: Path) -> None:
-    found, grants = record(tmp_path), keyed(*GRANTS)
-    await found.write(lambda: grants)
+    found, allocations = record(tmp_path), keyed(*ALLOCATIONS)
+    await found.write(lambda: allocations)
     (tmp_path / "grants.json").unlink()
-    await found.write(lambda: grants)
+    await found.write(lambda: allocations)
     assert not (tmp_path / "grants.json").exists()
 
 
 async def test_a_write_with_a_cancelled_caller_does_not_overlap_the_next_one(tmp_path: Path) -> None:
     found = record(tmp_path)
     for round_ in range(20):
-        lost = asyncio.ensure_future(found.write(lambda: keyed(GRANTS[0])))
+        lost = asyncio.ensure_future(found.write(lambda: keyed(ALLOCATIONS[0])))
         await asyncio.sleep(0)
         lost.cancel()
-        await found.write(lambda: keyed(*GRANTS))
-        assert record(tmp_path).read() == GRANTS, round_
+        await found.write(lambda: keyed(*ALLOCATIONS))
+        assert record(tmp_path).read() == ALLOCATIONS, round_
         await asyncio.gather(lost, return_exceptions=True)
 
 
@@ -110,4 +110,4 @@ def test_a_file_of_a_later_version_is_put_aside_too(tmp_path: Path) -> None:
 async def test_the_error_for_a_directory_that_cannot_be_created_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="file/state"):
-        await record(tmp_path / "file" / "state").write(lambda: keyed(*GRANTS))
+        await record(tmp_path / "file" / "state").write(lambda: keyed(*ALLOCATIONS))

@@ -16,13 +16,15 @@ from tests.builders.gpu_pods import NODE, gpu_pod
 
 def left_behind(*uids: str) -> NodeState:
     """A complete pod list without these pods, which have allocations."""
-    grants = [Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), uid, confirmed=True) for uid in uids]
-    node_state = NodeState(NODE, grants, KubeletAllocations)
+    allocations = [
+        Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), uid, confirmed=True) for uid in uids
+    ]
+    node_state = NodeState(NODE, allocations, KubeletAllocations)
     node_state.mark_synced()
     return node_state
 
 
-def holders(node_state: NodeState) -> set[str]:
+def with_allocations(node_state: NodeState) -> set[str]:
     return set(node_state.allocations.by_pod)
 
 
@@ -30,36 +32,36 @@ async def test_only_pods_without_a_cgroup_are_released() -> None:
     node_state = left_behind("a", "b")
     releaser = CardReleaser(node_state, lambda uids: uids & {"b"})
     assert await releaser.release_terminated() == {"b"}
-    assert holders(node_state) == {"b"}
+    assert with_allocations(node_state) == {"b"}
 
 
 def just_started(uid: str) -> NodeState:
     """A pod that was deleted right after its allocation."""
-    grant = Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), "x", at_ns=time.time_ns())
-    node_state = NodeState(NODE, [grant], KubeletAllocations)
+    allocation = Allocation(uid, "main", f"default/{uid}", (("GPU-0", 1),), "x", at_ns=time.time_ns())
+    node_state = NodeState(NODE, [allocation], KubeletAllocations)
     node_state.mark_synced()
     return node_state
 
 
 async def test_a_new_allocation_may_still_be_without_a_cgroup() -> None:
     node_state = just_started("a")
-    assert await CardReleaser(node_state, lambda _: frozenset(), start_grace_s=3600).release_terminated() == {
-        "a"
-    }
-    assert (
-        await CardReleaser(node_state, lambda _: frozenset(), start_grace_s=0).release_terminated()
-        == frozenset()
-    )
+    for start_grace_s, terminating in ((3600, {"a"}), (0, set())):
+        releaser = CardReleaser(node_state, lambda _: frozenset(), start_grace_s=start_grace_s)
+        assert await releaser.release_terminated() == terminating
 
 
 async def test_the_grace_period_counts_from_the_start_of_the_check() -> None:
-    node_state, moment_s = just_started("a"), 0.2
+    node_state = just_started("a")
+    now_ns = time.time_ns()
 
-    def look(_: frozenset[str]) -> frozenset[str]:
-        threading.Event().wait(2 * moment_s)
+    def slow_check(_: frozenset[str]) -> frozenset[str]:
+        nonlocal now_ns
+        now_ns += 120 * 10**9
         return frozenset()
 
-    assert await CardReleaser(node_state, look, start_grace_s=moment_s).release_terminated() == {"a"}
+    releaser = CardReleaser(node_state, slow_check, start_grace_s=60, clock_ns=lambda: now_ns)
+    assert await releaser.release_terminated() == {"a"}
+    assert await releaser.release_terminated() == frozenset()
 
 
 async def test_a_pod_with_a_removed_cgroup_is_released_within_the_grace_period() -> None:
@@ -68,29 +70,29 @@ async def test_a_pod_with_a_removed_cgroup_is_released_within_the_grace_period()
     assert await releaser.release_terminated() == {"a"}
     groups.clear()
     assert await releaser.release_terminated() == frozenset()
-    assert holders(node_state) == set()
+    assert with_allocations(node_state) == set()
 
 
 async def test_without_visible_cgroups_a_deleted_pod_is_released() -> None:
     node_state = left_behind("a")
     assert await CardReleaser(node_state, None).release_terminated() == frozenset()
-    assert holders(node_state) == set()
+    assert with_allocations(node_state) == set()
 
 
 async def test_no_pod_is_released_before_the_pod_list_is_complete() -> None:
-    grant = Allocation("a", "main", "default/a", (("GPU-0", 1),), "x")
-    node_state = NodeState(NODE, [grant], KubeletAllocations)
+    allocation = Allocation("a", "main", "default/a", (("GPU-0", 1),), "x")
+    node_state = NodeState(NODE, [allocation], KubeletAllocations)
     await CardReleaser(node_state, None).release_terminated()
-    assert holders(node_state) == {"a"}
+    assert with_allocations(node_state) == {"a"}
 
 
 def stuck(release: threading.Event, threads: set[int]) -> PodsWithCgroup:
-    def look(uids: frozenset[str]) -> frozenset[str]:
+    def check(uids: frozenset[str]) -> frozenset[str]:
         threads.add(threading.get_ident())
         release.wait(30)
         return frozenset() if release.is_set() else uids
 
-    return look
+    return check
 
 
 async def test_a_hanging_check_releases_nothing_and_uses_one_thread() -> None:
@@ -101,13 +103,13 @@ async def test_a_hanging_check_releases_nothing_and_uses_one_thread() -> None:
         for _ in range(5):
             assert await releaser.release_terminated() == {"a"}
     assert [entry["event"] for entry in logs] == ["cgroup_check_timed_out"]
-    assert holders(node_state) == {"a"}
+    assert with_allocations(node_state) == {"a"}
     assert len(threads) == 1
     assert threading.get_ident() not in threads
     release.set()
     releaser = CardReleaser(node_state, stuck(release, threads))
     assert await releaser.release_terminated() == frozenset()
-    assert holders(node_state) == set()
+    assert with_allocations(node_state) == set()
 
 
 async def test_a_pod_deleted_during_a_check_is_released_by_the_next_one() -> None:
@@ -119,15 +121,15 @@ async def test_a_pod_deleted_during_a_check_is_released_by_the_next_one() -> Non
     )
     begun, release = threading.Event(), threading.Event()
 
-    def look(uids: frozenset[str]) -> frozenset[str]:
+    def check(uids: frozenset[str]) -> frozenset[str]:
         assert uids == {"a"}
         begun.set()
         release.wait(30)
         return frozenset()
 
-    settling = asyncio.ensure_future(CardReleaser(node_state, look).release_terminated())
+    settling = asyncio.ensure_future(CardReleaser(node_state, check).release_terminated())
     await asyncio.to_thread(begun.wait, 30)
     node_state.update_pods([Deleted("b")])
     release.set()
     await settling
-    assert holders(node_state) == {"b"}
+    assert with_allocations(node_state) == {"b"}

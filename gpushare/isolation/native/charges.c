@@ -1,4 +1,4 @@
-/* What all wrappers do with what they reserved. */
+/* Charges of allocations, as all wrappers make and release them. */
 #include "wrappers.h"
 
 bool reserve(int card, u64 bytes)

@@ -3,10 +3,10 @@
 Sampling the GPU and writing the rate into the region (``gpushare.isolation.region.rate_writes``) do not
 belong here.
 
-A launch takes one token per thread (``native/pace.h``). Tokens spent and GPU time used give the GPU time of
-one token, and that time gives the rate. The rate is therefore right from the first sample, whether the
-container was throttled or not, and idle samples do not change it. Each sample moves the rate to the geometric
-mean of the old and the new one, because kernels change and NVML samples are coarse.
+A launch takes one token per thread (``gpushare/isolation/native/pace.h``). Tokens spent and GPU time used
+give the GPU time of one token, and that time gives the rate. The rate is therefore right from the first
+sample, whether the container was throttled or not, and idle samples do not change it. Each sample moves the
+rate to the geometric mean of the old and the new one, because kernels change and NVML samples are coarse.
 """
 
 import math

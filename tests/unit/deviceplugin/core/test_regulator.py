@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.isolation.regulator import LaunchSample, rate
+from gpushare.deviceplugin.core.regulator import LaunchSample, rate
 
 SECOND = 1_000_000_000
 
@@ -56,10 +56,10 @@ def test_an_empty_sample_changes_nothing(sample: LaunchSample) -> None:
 
 
 def test_kernels_too_short_to_be_sampled_are_not_limited_indefinitely() -> None:
-    held = 10
+    previous = 10
     for _ in range(20):
-        held = rate(25, LaunchSample(SECOND, 0, held), held)
-    assert held > 1_000_000
+        previous = rate(25, LaunchSample(SECOND, 0, previous), previous)
+    assert previous > 1_000_000
 
 
 def test_longer_kernels_are_limited_soon() -> None:
