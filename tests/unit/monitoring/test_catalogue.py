@@ -1,13 +1,19 @@
-"""Rules for the catalogue, and its metrics as families."""
+"""Rules for the catalogue, its metrics as families, and the daemons that serve them."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.monitoring import catalogue
-from gpushare.monitoring.catalogue import Metric
+from gpushare.monitoring.catalogue import Group, Metric
 from gpushare.monitoring.families import Series, counter, family, gauge
+from gpushare.mpsd.metrics import MpsMetrics
+from gpushare.scheduling.ledger import EMPTY_LEDGER
 
 ALL = catalogue.ALL
 ODD = ("_mib", "_percent", "_ms", "_mhz", "_kib")
@@ -17,7 +23,7 @@ def test_a_name_is_there_once() -> None:
     assert [name for name, count in Counter(each.name for each in ALL).items() if count > 1] == []
 
 
-def test_every_metric_of_the_module_is_in_a_list() -> None:
+def test_every_metric_is_in_a_group() -> None:
     declared = {each for each in vars(catalogue).values() if isinstance(each, Metric)}
     assert declared == set(ALL)
 
@@ -42,6 +48,30 @@ def test_the_sources_names_and_labels_are_letter_for_letter() -> None:
         assert by_name[f"DCGM_CUSTOM_{part}"] == of_pod
     for part in ("memory_total_bytes", "memory_used_bytes", "duty_cycle"):
         assert f"container_accelerator_{part}" in by_name
+
+
+def extender_registry() -> CollectorRegistry:
+    metrics = ExtenderMetrics()
+    metrics.watch_ledger(lambda: EMPTY_LEDGER)
+    metrics.watch_pods(list)
+    return metrics.registry
+
+
+@pytest.mark.parametrize(
+    ("group", "make"),
+    [
+        (catalogue.EXTENDER, extender_registry),
+        (catalogue.DEVICE_PLUGIN, lambda: PluginMetrics().registry),
+        (catalogue.METRICS_API, lambda: ApiMetrics().registry),
+        (catalogue.MPS, lambda: MpsMetrics().registry),
+    ],
+    ids=["extender", "device plugin", "metrics API", "MPS daemon"],
+)
+def test_a_daemon_serves_the_metrics_of_its_group(
+    group: Group, make: Callable[[], CollectorRegistry]
+) -> None:
+    served = {(each.name, each.type, each.documentation) for each in make().collect()}
+    assert served == {(each.name, each.kind, each.help) for each in group}
 
 
 class Once:
