@@ -96,7 +96,8 @@ CARD_FREE_UNITS: Final = EXTENDER.metric(
 CARDS_CLOSED: Final = EXTENDER.metric(
     "gpushare_cards_closed",
     "gauge",
-    "Unschedulable GPUs: unhealthy, over-committed, or excluded by a rule of their sharing mode.",
+    "Unschedulable GPUs: unhealthy, cordoned, over-committed, used by a whole-GPU pod, or full by a rule of "
+    "their sharing mode.",
     "node",
 )
 CARDS_OVERCOMMITTED: Final = EXTENDER.metric(
@@ -131,14 +132,14 @@ PLUGIN_LATENCY: Final = DEVICE_PLUGIN.metric(
 PLUGIN_CORRECTED: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_corrected_pods",
     "counter",
-    "Pods on a GPU that their annotations do not name: they name another GPU (moved) or none (unplaced); "
-    "or pods that received the response for a pod of another size (mistaken).",
+    "Pods that run on another GPU than their annotations named (moved), had no GPU in their annotations "
+    "(unplaced), or received the response for a pod of another size (mistaken).",
     "cause",
 )
 PLUGIN_REGISTERED: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_registered",
     "gauge",
-    "1 while the kubelet watches the device list (ListAndWatch).",
+    "1 while the kubelet watches the device list (ListAndWatch), else 0.",
     "resource",
 )
 PLUGIN_REGISTRATIONS: Final = DEVICE_PLUGIN.metric(
@@ -276,8 +277,12 @@ DCGM_CONTAINER_CP_ALLOCATED: Final = _custom(
 )
 
 CADVISOR_TOTAL: Final = _cadvisor("memory_total_bytes", "Total memory of the GPU attached to a container.")
-CADVISOR_USED: Final = _cadvisor("memory_used_bytes", "Memory used on that GPU by all its processes.")
-CADVISOR_DUTY_CYCLE: Final = _cadvisor("duty_cycle", "Utilization of that GPU in percent.")
+CADVISOR_USED: Final = _cadvisor(
+    "memory_used_bytes", "Memory used on the GPU attached to a container, by all processes."
+)
+CADVISOR_DUTY_CYCLE: Final = _cadvisor(
+    "duty_cycle", "Utilization of the GPU attached to a container in percent."
+)
 
 # --- exporter: our names, base units ------------------------------------------------------------
 
@@ -343,12 +348,13 @@ CONTAINER_REFUSALS: Final = _container(
 )
 CONTAINER_UNCOUNTED: Final = _container(
     "memory_uncounted_bytes",
-    "GPU memory used by a container according to the driver that the isolation library does not count; "
-    "else 0.",
+    "GPU memory that the driver reports for a container and the isolation library does not count; 0 if there "
+    "is none.",
 )
 CONTAINER_UNSEEN: Final = _container(
     "memory_unseen_bytes",
-    "GPU memory that the isolation library counts for a container and the driver does not report; else 0.",
+    "GPU memory that the isolation library counts for a container and the driver does not report; 0 if there "
+    "is none.",
 )
 CARD_UNHELD: Final = _card(
     "unheld_processes",
@@ -358,7 +364,7 @@ CARD_UNHELD: Final = _card(
 SOURCE_UP: Final = EXPORTER.metric(
     "gpushare_exporter_source_up",
     "gauge",
-    "1 while the source responds; its series are absent while it does not.",
+    "1 while the source responds, else 0; its series are then absent.",
     "source",
 )
 SOURCE_DURATION: Final = EXPORTER.metric(
