@@ -146,7 +146,7 @@ async def test_health_needs_no_permission(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "code", "message"),
     [
-        (f"{API}/namespaces/a/pods/*/DCGM_CUSTOM_PROCESS_SM", 404, f"there is .*{SM}"),
+        (f"{API}/namespaces/a/pods/*/DCGM_CUSTOM_PROCESS_SM", 404, f"use one of .*{SM}"),
         (f"{API}/namespaces/a/pods/*/DCGM_FI_DEV_GPU_UTIL", 404, "no metric 'DCGM_FI_DEV_GPU_UTIL' of pods"),
         (f"{API}/namespaces/a/services/s/{SM}", 404, "does not exist"),
         ("/openapi/v2", 404, "/openapi/v2 does not exist"),

@@ -106,7 +106,7 @@ async def test_no_exporter_that_answers_is_an_error() -> None:
 
 async def test_no_exporter_at_all_is_an_error_with_the_way_out() -> None:
     async with site() as (made, pages):
-        with pytest.raises(SourceError, match="no pod of the exporter runs: see its namespace and labels"):
+        with pytest.raises(SourceError, match="--exporter-namespace and --exporter-selector"):
             await exporters(made, pages).values(QUESTION)
 
 
