@@ -43,9 +43,7 @@ def _entry_points(found: Mapping[str, Spec]) -> Iterator[str]:
         yield from map(_plain, _texts(spec.get("description", ())))
         if options := spec.get("options"):
             rows = [_row(option, each) for option, each in _flat(options)]
-            yield "\n".join(
-                ["| option | type | default | description |", "| --- | --- | --- | --- |", *rows]
-            )
+            yield "\n".join(["| option | type | default | description |", "| --- | --- | --- | --- |", *rows])
 
 
 def _flat(options: Mapping[str, Spec], prefix: str = "") -> Iterator[tuple[str, Spec]]:

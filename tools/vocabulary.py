@@ -122,15 +122,15 @@ def _shown(path: Path) -> Path:
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], table: Path = TABLE) -> int:
     """Check the files in ``arguments``, else all. Returns 1 if a phrase was found, 2 on errors, else 0."""
     try:
-        count = report([Path(each).resolve() for each in arguments] or checked_files(), read_table(TABLE))
+        count = report([Path(each).resolve() for each in arguments] or checked_files(), read_table(table))
     except VocabularyError as error:
         _print(f"vocabulary: {error}")
         return 2
     if count:
-        _print(f"vocabulary: {count} phrases to avoid; {_shown(TABLE)} lists them with replacements")
+        _print(f"vocabulary: {count} found; {_shown(table)} lists phrases to avoid and what to write instead")
     return int(count > 0)
 
 

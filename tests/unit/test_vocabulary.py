@@ -10,14 +10,10 @@ TABLE = {"household": "node state", "is told": "is configured with", "mend(s|ed|
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def table(tmp_path: Path) -> Path:
     path = tmp_path / "vocabulary.toml"
-    path.write_text("""
-[banned]
-"household" = "node state"
-""")
-
-    monkeypatch.setattr(vocabulary, "TABLE", path)
+    path.write_text('[banned]\n"household" = "node state"')
+    return path
 
 
 @pytest.mark.parametrize(
@@ -35,37 +31,35 @@ def test_a_phrase_is_found_as_whole_words_in_any_case_and_across_lines(
     assert sorted(vocabulary.find(text, vocabulary.phrases(TABLE))) == found
 
 
-@pytest.mark.usefixtures("table")
 def test_a_banned_phrase_fails_with_file_line_and_better_wording(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "module.py"
     path.write_text('"""One line.\n\nThe household of a node.\n"""\n')
-    assert vocabulary.main([str(path)]) == 1
+    assert vocabulary.main([str(path)], table) == 1
     assert capsys.readouterr().out == (
         f'{path}:3: "household" → node state\n'
-        f"vocabulary: 1 phrases to avoid; {vocabulary.TABLE} lists them with replacements\n"
+        f"vocabulary: 1 found; {table} lists phrases to avoid and what to write instead\n"
     )
 
 
-@pytest.mark.usefixtures("table")
 @pytest.mark.parametrize(
     ("content", "problem"), [(None, "No such file or directory"), (b"\xff", "can't decode byte 0xff")]
 )
 def test_a_file_that_is_not_text_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, problem: str
+    tmp_path: Path, table: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, problem: str
 ) -> None:
     path = tmp_path / "file"
     if content is not None:
         path.write_bytes(content)
-    assert vocabulary.main([str(path)]) == 2
+    assert vocabulary.main([str(path)], table) == 2
     output = capsys.readouterr().out
     assert output.startswith(f"vocabulary: {path}: ")
     assert problem in output
 
 
 @pytest.mark.parametrize(
-    ("table", "problem"),
+    ("text", "problem"),
     [
         ("", "there is no table [banned]"),
         ("[banned]\nhouse hold = 1", "at line 2"),
@@ -74,16 +68,11 @@ def test_a_file_that_is_not_text_is_named(
     ],
 )
 def test_an_error_in_the_table_is_named(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    table: str,
-    problem: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
 ) -> None:
     path = tmp_path / "vocabulary.toml"
-    path.write_text(table)
-    monkeypatch.setattr(vocabulary, "TABLE", path)
-    assert vocabulary.main([]) == 2
+    path.write_text(text)
+    assert vocabulary.main([], path) == 2
     assert problem in capsys.readouterr().out
 
 
