@@ -5,6 +5,7 @@ in a first line with the name of the source, and in their imports of each other.
 ``ansible-galaxy`` follows links when it builds a tarball, but breaks them when it installs from git.
 """
 
+import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,7 @@ def _copy(name: str) -> str:
 
 def main() -> None:
     """Write every copy."""
+    argparse.ArgumentParser(prog="python -m tools.collection_modules", description=__doc__).parse_args()
     for path, text in copies().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -1,7 +1,7 @@
 """Runs the molecule scenarios, two at a time, each with new hosts: ``python -m tools.molecule``.
 
-What belongs here: running them, and a summary of results, times and skipped checks. What does not: the hosts
-(``testbed.hosts``) and the scenarios (``ansible/extensions/molecule``).
+Prints a summary of results, times and skipped checks. ``testbed.hosts`` has the hosts,
+``ansible/extensions/molecule`` the scenarios.
 """
 
 import argparse
@@ -25,10 +25,11 @@ from testbed.system.folders import cache_root
 _CHECKOUT: Final = Path(__file__).parents[1]
 _COLLECTION: Final = _CHECKOUT / "ansible"
 _SCENARIOS: Final = _COLLECTION / "extensions/molecule"
-_WITH_BOTH: Final = "default"
+_WITH_OLD_CORE: Final = "default"
 """The scenario that also runs with the old ansible-core."""
 _AT_ONCE: Final = 2
 _TAIL: Final = 150
+"""Lines of output to print if a scenario fails."""
 _SKIPPED: Final = re.compile(r"^SKIPPED \[(\d+)\] \S+ (.*)$", re.MULTILINE)
 
 
@@ -72,6 +73,8 @@ def main() -> None:
     except TestbedError as error:
         _say(f"molecule: skipped, {error}")
         return
+    if missing := {each.venv for each in chosen if not each.venv.is_dir()}:
+        sys.exit(f"molecule: {', '.join(map(str, sorted(missing)))} missing: run `make setup-ansible`")
     began = time.monotonic()
     outcomes = run_all(chosen)
     _say(*summary(outcomes, time.monotonic() - began))
@@ -84,8 +87,8 @@ def runs(names: Sequence[str]) -> list[Run]:
     if unknown := set(names) - set(found):
         sys.exit(f"molecule: unknown scenario {', '.join(sorted(unknown))}: use one of {', '.join(found)}")
     chosen = [Run(name) for name in found if name in names or not names]
-    old = [Run(_WITH_BOTH, _COLLECTION / "legacy/.venv")]
-    return [*chosen, *(old if not names or _WITH_BOTH in names else [])]
+    old = [Run(_WITH_OLD_CORE, _COLLECTION / "legacy/.venv")]
+    return [*chosen, *(old if not names or _WITH_OLD_CORE in names else [])]
 
 
 def run_all(chosen: Sequence[Run]) -> list[Outcome]:

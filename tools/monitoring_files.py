@@ -3,6 +3,7 @@
 Rules, alerts and dashboards are committed for use without Pulumi.
 """
 
+import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def texts() -> Mapping[str, str]:
 
 def main() -> None:
     """Write all files."""
+    argparse.ArgumentParser(prog="python -m tools.monitoring_files", description=__doc__).parse_args()
     for name, text in texts().items():
         path = FOLDER / name
         path.parent.mkdir(parents=True, exist_ok=True)

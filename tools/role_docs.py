@@ -1,9 +1,8 @@
-"""Generates the README of each role from its ``meta/argument_specs.yml``: ``make role-docs``.
+"""Generates the README of each role from its ``meta/argument_specs.yml``: ``make role-docs``."""
 
-What belongs here: reading and rendering specs. What does not: the descriptions of options.
-"""
-
+import argparse
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +10,9 @@ from typing import Any, Final
 import yaml
 
 ROLES: Final = Path(__file__).parents[1] / "ansible/roles"
+_SPECS: Final = "meta/argument_specs.yml"
 _MARKUP: Final = re.compile(r"\b[BCIOV]\(([^)]*)\)")
-_HEADER: Final = "<!-- Made of meta/argument_specs.yml by `make role-docs`; change it there. -->"
+_HEADER: Final = "<!-- Generated from meta/argument_specs.yml by `make role-docs`; change it there. -->"
 
 Spec = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ def roles(folder: Path = ROLES) -> list[Path]:
 
 def specs(role: Path) -> dict[str, Spec]:
     """Return the specification of each entry point of a role."""
-    document = yaml.safe_load((role / "meta/argument_specs.yml").read_text())
+    document = yaml.safe_load((role / _SPECS).read_text())
     found: dict[str, Spec] = document["argument_specs"]
     return found
 
@@ -43,9 +43,7 @@ def _entry_points(found: Mapping[str, Spec]) -> Iterator[str]:
         yield from map(_plain, _texts(spec.get("description", ())))
         if options := spec.get("options"):
             rows = [_row(option, each) for option, each in _flat(options)]
-            yield "\n".join(
-                ["| option | type | default | what it says |", "| --- | --- | --- | --- |", *rows]
-            )
+            yield "\n".join(["| option | type | default | description |", "| --- | --- | --- | --- |", *rows])
 
 
 def _flat(options: Mapping[str, Spec], prefix: str = "") -> Iterator[tuple[str, Spec]]:
@@ -86,9 +84,18 @@ def _plain(text: str) -> str:
 
 
 def main() -> None:
-    """Write the README of every role."""
+    """Write the README of every role; the exit status is 1 if a specification cannot be read."""
+    argparse.ArgumentParser(prog="python -m tools.role_docs", description=__doc__).parse_args()
     for role in roles():
-        (role / "README.md").write_text(readme(role))
+        try:
+            text = readme(role)
+        except OSError as error:
+            sys.exit(f"role_docs: {role / _SPECS}: {error.strerror}")
+        except yaml.YAMLError as error:
+            sys.exit(f"role_docs: {role / _SPECS}: {error}")
+        except KeyError as error:
+            sys.exit(f"role_docs: {role / _SPECS}: {error} is missing")
+        (role / "README.md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Checks the prose and the identifiers of the checkout against ``vocabulary.toml``: ``make lint`` runs it."""
+"""Checks texts and code of the checkout against ``vocabulary.toml``: ``make lint`` runs it.
+
+Words inside identifiers with underscores are not checked.
+"""
 
 import re
 import subprocess
@@ -11,8 +14,9 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 TABLE: Final = Path(__file__).with_suffix(".toml")
-CHECKED: Final = frozenset({".j2", ".md", ".py", ".toml", ".yaml", ".yml"})
+CHECKED: Final = frozenset({"", ".cfg", ".j2", ".md", ".py", ".service", ".toml", ".yaml", ".yml"})
 EXCLUDED: Final = (
+    "LICENSE",
     "ansible/plugins/plugin_utils/gpushare/*",  # copies
     "ansible/roles/*/README.md",  # generated, as are the next two
     "components/monitoring/*",
@@ -25,6 +29,10 @@ EXCLUDED: Final = (
 _BREAK: Final = r"\s+(?:(?:#|//|>|\*|\"|f\")\s*)*"
 """Between two words: white space, which may contain the marks of comments, quotes and strings."""
 _WORD_BEFORE: Final = re.compile(r"\w")
+
+
+class VocabularyError(Exception):
+    """The table or a file to check cannot be read; the message names it."""
 
 
 class Phrase(NamedTuple):
@@ -42,12 +50,28 @@ class Finding(NamedTuple):
     better: str
 
 
+def read_table(path: Path) -> list[Phrase]:
+    """Read the table ``[banned]`` of a file. Raises VocabularyError."""
+    try:
+        return phrases(tomllib.loads(_read(path))["banned"])
+    except KeyError as error:
+        raise VocabularyError(f"{_shown(path)}: there is no table [banned]") from error
+    except tomllib.TOMLDecodeError as error:
+        raise VocabularyError(f"{_shown(path)}: {error}") from error
+
+
 def phrases(table: Mapping[str, str]) -> list[Phrase]:
-    """Compile a table of the vocabulary."""
-    return [
-        Phrase(re.compile(rf"(?:{words.lower().replace(' ', _BREAK)})(?!\w)"), better)
-        for words, better in table.items()
-    ]
+    """Compile the phrases of a table. Raises VocabularyError."""
+    return [Phrase(_compiled(words), better) for words, better in table.items()]
+
+
+def _compiled(words: str) -> re.Pattern[str]:
+    if words != words.lower():
+        raise VocabularyError(f'"{words}": phrases are written in lower case')
+    try:
+        return re.compile(rf"(?:{words.replace(' ', _BREAK)})(?!\w)")
+    except re.error as error:
+        raise VocabularyError(f'"{words}" is not a regular expression: {error}') from error
 
 
 def find(text: str, avoided: Iterable[Phrase]) -> Iterator[Finding]:
@@ -59,7 +83,7 @@ def find(text: str, avoided: Iterable[Phrase]) -> Iterator[Finding]:
             if not _WORD_BEFORE.fullmatch(
                 lower, max(0, start - 1), start
             ):  # in the pattern it is ten times slower
-                yield Finding(lower.count("\n", 0, start) + 1, " ".join(match[0].split()), phrase.better)
+                yield Finding(lower.count("\n", 0, start) + 1, re.sub(_BREAK, " ", match[0]), phrase.better)
 
 
 def checked_files() -> Iterator[Path]:
@@ -73,21 +97,41 @@ def checked_files() -> Iterator[Path]:
 
 
 def report(files: Iterable[Path], avoided: Sequence[Phrase]) -> int:
-    """Print every occurrence as ``file:line: phrase → better wording``; return how many there are."""
+    """Print every occurrence as ``file:line: "phrase" → better wording``; return how many there are.
+
+    Raises VocabularyError for a file that is not readable as text.
+    """
     count = 0
     for path in files:
-        name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-        for line, text, better in sorted(find(path.read_text(), avoided)):
-            _print(f'{name}:{line}: "{text}" → {better}')
+        for line, text, better in sorted(find(_read(path), avoided)):
+            _print(f'{_shown(path)}:{line}: "{text}" → {better}')
             count += 1
     return count
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Check the files in ``arguments``, else all. Returns 1 if a phrase was found, else 0."""
-    table = tomllib.loads(TABLE.read_text())
-    files = [Path(each).resolve() for each in arguments] or list(checked_files())
-    return int(report(files, phrases(table["banned"])) > 0)
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise VocabularyError(f"{_shown(path)}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise VocabularyError(f"{_shown(path)}: {error}") from error
+
+
+def _shown(path: Path) -> Path:
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def main(arguments: Sequence[str], table: Path = TABLE) -> int:
+    """Check the files in ``arguments``, else all. Returns 1 if a phrase was found, 2 on errors, else 0."""
+    try:
+        count = report([Path(each).resolve() for each in arguments] or checked_files(), read_table(table))
+    except VocabularyError as error:
+        _print(f"vocabulary: {error}")
+        return 2
+    if count:
+        _print(f"vocabulary: {count} found; {_shown(table)} lists phrases to avoid and what to write instead")
+    return int(count > 0)
 
 
 def _print(line: str) -> None:

@@ -1,16 +1,27 @@
-"""Series of isolation: enforced limits, and differences between library and driver. Pure."""
+"""Series of isolation: enforced limits, and differences between library and driver. Pure.
 
-from collections.abc import Iterable, Iterator
+The library counts requested memory, the driver reports allocated memory. Small differences are normal:
+contexts are estimated, code and buffers of the driver are not counted. Large ones mean that a
+program bypasses the library, or that a region was tampered with.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
+from gpushare.contract import MPS_NAME, SYSTEM_NAMESPACE
 from gpushare.exporter.allocations import ContainerName
-from gpushare.exporter.isolation_use import limit_uses, unlimited_processes
 from gpushare.exporter.labels import own_card_labels, own_container_labels
+from gpushare.exporter.regions import LimitedContainer
 from gpushare.exporter.snapshot import Snapshot
-from gpushare.exporter.usage import NodeUsage, Use
+from gpushare.exporter.usage import NodeUsage, Use, owners_of
+from gpushare.isolation.limits import CardLimit
+from gpushare.isolation.region import CardUse
+from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.families import Series
 
+_MIB: Final = 1024 * 1024
 _COUNTED: Final = (
     (names.CONTAINER_COUNTED, "used"),
     (names.CONTAINER_PEAK, "peak"),
@@ -18,27 +29,71 @@ _COUNTED: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _CardLimitUse:
+    """A container's limit on one GPU. ``use`` comes from its region, None if unknown.
+
+    ``pids`` are the processes in its region, by their PIDs inside the container.
+    """
+
+    container: ContainerName
+    card: CardReading
+    limit_bytes: int
+    use: CardUse | None
+    pids: frozenset[int]
+
+
 def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
     """Yield the series of containers with limits; only the limit if the region is invalid."""
     node = snapshot.node_name
-    shares = [(own_container_labels(node, each.card, each.container), each) for each in limit_uses(snapshot)]
-    yield Series(names.CONTAINER_LIMIT, [(label, share.limit_bytes) for label, share in shares])
+    limited = list(_limit_uses(snapshot))
+    labelled = [(own_container_labels(node, each.card, each.container), each) for each in limited]
+    yield Series(names.CONTAINER_LIMIT, [(labels, each.limit_bytes) for labels, each in labelled])
     for metric, field in _COUNTED:
-        yield Series(metric, [(label, getattr(share.use, field)) for label, share in shares if share.use])
+        yield Series(metric, [(labels, getattr(each.use, field)) for labels, each in labelled if each.use])
     driver_bytes = _driver_bytes(usage.uses)
     beyond = [
-        (label, reported - share.use.used)
-        for label, share in shares
-        if share.use and (reported := driver_bytes.get((share.container, share.card.uuid))) is not None
+        (labels, reported - each.use.used)
+        for labels, each in labelled
+        if each.use and (reported := driver_bytes.get((each.container, each.card.uuid))) is not None
     ]
-    yield Series(names.CONTAINER_UNCOUNTED, [(label, max(0, each)) for label, each in beyond])
-    yield Series(names.CONTAINER_UNSEEN, [(label, max(0, -each)) for label, each in beyond])
-    unlimited = unlimited_processes(snapshot, [share for _, share in shares])
+    yield Series(names.CONTAINER_UNCOUNTED, [(labels, max(0, number)) for labels, number in beyond])
+    yield Series(names.CONTAINER_UNSEEN, [(labels, max(0, -number)) for labels, number in beyond])
+    unlimited = _unlimited_processes(snapshot, limited)
     cards = snapshot.readings.cards if snapshot.readings else ()
     yield Series(
         names.CARD_UNHELD,
         [(own_card_labels(node, card), unlimited[card.uuid]) for card in cards if card.uuid in unlimited],
     )
+
+
+# --- limits and counted memory ------------------------------------------------------------------
+
+
+def _limit_uses(snapshot: Snapshot) -> Iterator[_CardLimitUse]:
+    """Yield the limits of all containers on all GPUs; none while no GPU is read."""
+    cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
+    node_pods = {each.uid: each for each in snapshot.node_pods or () if not each.finished}
+    for limited in snapshot.isolation.containers if snapshot.isolation else ():
+        if node_pod := node_pods.get(limited.owner.uid):
+            container = ContainerName(node_pod.namespace, node_pod.name, limited.owner.container)
+            yield from _of_container(limited, container, cards)
+
+
+def _of_container(
+    limited: LimitedContainer, container: ContainerName, cards: Mapping[str, CardReading]
+) -> Iterator[_CardLimitUse]:
+    pids = frozenset(each.pid for each in limited.region.processes) if limited.region else frozenset[int]()
+    for limit in limited.limits:
+        if card := cards.get(limit.uuid):
+            yield _CardLimitUse(container, card, limit.limit_mib * _MIB, _use(limited, limit), pids)
+
+
+def _use(limited: LimitedContainer, limit: CardLimit) -> CardUse | None:
+    if limited.region is None:
+        return None
+    unused = CardUse(limit.uuid, limit.limit_mib * _MIB, 0, 0, 0)
+    return next((each for each in limited.region.cards if each.uuid == limit.uuid), unused)
 
 
 def _driver_bytes(uses: Iterable[Use]) -> dict[tuple[ContainerName, str], int | None]:
@@ -49,3 +104,36 @@ def _driver_bytes(uses: Iterable[Use]) -> dict[tuple[ContainerName, str], int | 
         before = driver_bytes.get(key, 0)
         driver_bytes[key] = None if before is None or use.used_bytes is None else before + use.used_bytes
     return driver_bytes
+
+
+# --- processes without a limit ------------------------------------------------------------------
+
+
+def _unlimited_processes(snapshot: Snapshot, limited: Iterable[_CardLimitUse]) -> dict[str, int]:
+    """Return the number of processes without a limit by UUID of each GPU with limits.
+
+    Excluded, because unknown: processes of pods that the API does not list, of containers with an invalid
+    region, and those that have ended.
+    """
+    if not (snapshot.readings and snapshot.isolation):
+        return {}
+    if snapshot.containers_by_pid is None or snapshot.node_pods is None:
+        return {}
+    owners = owners_of(snapshot.containers_by_pid, snapshot.node_pods)
+    by_container = {(each.container, each.card.uuid): each for each in limited}
+    counts = {each.card.uuid: 0 for each in by_container.values()}
+    for card in snapshot.readings.cards:
+        for process in card.processes or ():
+            owner, inner = owners.get(process.pid), snapshot.isolation.inner_pids.get(process.pid)
+            if card.uuid in counts and owner and inner:
+                counts[card.uuid] += _is_unlimited(owner, inner, by_container.get((owner, card.uuid)))
+    return counts
+
+
+def _is_unlimited(owner: ContainerName, inner: int, limited: _CardLimitUse | None) -> bool:
+    unnamed = bool(owner.pod) and not owner.container
+    # MPS servers work on behalf of the containers.
+    is_mps_server = (owner.namespace, owner.container) == (SYSTEM_NAMESPACE, MPS_NAME)
+    if unnamed or is_mps_server or (limited and limited.use is None):
+        return False
+    return limited is None or inner not in limited.pids

@@ -1,6 +1,6 @@
 """Containers with enforced limits on this node: limit file and region of each.
 
-Parsing the files belongs in ``gpushare.isolation.files``, evaluation in ``isolation_use``.
+Parsing the files belongs in ``gpushare.isolation.files``, evaluation in ``isolation_series``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

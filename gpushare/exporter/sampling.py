@@ -1,11 +1,12 @@
 """The sampler: reads all sources once per interval, each with a deadline, into one snapshot.
 
-A source that fails or times out is missing from this snapshot; the others are unaffected.
+A source that fails or times out is missing from this snapshot; the others are unaffected. Each outage is
+logged once.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,8 +17,7 @@ from gpushare.adapters.cgroups import containers_of
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
-from gpushare.errors import ApiError, ConfigError
-from gpushare.exporter.polling import PolledSource
+from gpushare.errors import ApiError, ConfigError, GpuShareError
 from gpushare.exporter.regions import isolation_of
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.exporter.snapshot import (
@@ -56,7 +56,7 @@ class Sampler:
         self._kubelet = PodResources(settings.pod_resources, timeout_s=settings.deadline_s)
         self._pods = pods
         self._node = node
-        self._sources = {name: PolledSource(name, settings.deadline_s) for name in SOURCES}
+        self._sources = {name: _Source(name, settings.deadline_s) for name in SOURCES}
         self._unreadable: dict[str, Mapping[Any, str]] = {}
         self._clock = clock
         self._read_at = clock()
@@ -67,8 +67,8 @@ class Sampler:
         """Return the age of the last snapshot, or the time since the start without one."""
         return self._clock() - self._read_at
 
-    async def run(self, shown: Callable[[], None]) -> None:
-        """Read until cancelled; call ``shown`` after each new snapshot."""
+    async def run(self, updated: Callable[[], None]) -> None:
+        """Read until cancelled; call ``updated`` after each new snapshot."""
         with suppress(TimeoutError):
             # GPU metrics must appear soon even if the API server is unavailable.
             async with asyncio.timeout(self._settings.deadline_s):
@@ -78,7 +78,7 @@ class Sampler:
             try:
                 self.snapshot = await self.read()
                 self._read_at = begun
-                shown()
+                updated()
             except Exception:  # a defect costs one round; if all fail, the liveness probe does too
                 log.exception("round_failed")
             await asyncio.sleep(max(0.0, begun + self._settings.interval_s - self._clock()))
@@ -132,6 +132,40 @@ class Sampler:
             if before.get(name) != reason:
                 log.warning(event, **{what: name}, reason=reason)
         self._unreadable[what] = unreadable
+
+
+class _Source:
+    """One source. ``took_s`` is the duration of the last read."""
+
+    def __init__(self, name: str, deadline_s: float) -> None:
+        self._name = name
+        self.took_s = 0.0
+        self._deadline_s = deadline_s
+        self._down = False
+
+    async def read(self, reading: Awaitable[T]) -> T | None:
+        """Return the result; None on timeout or error."""
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                answer = await reading
+        except TimeoutError:
+            self._log_down(f"no response within {self._deadline_s:g} s")
+            return None
+        except GpuShareError as error:
+            self._log_down(str(error))
+            return None
+        finally:
+            self.took_s = time.monotonic() - begun
+        if self._down:
+            log.info("source_up", source=self._name)
+        self._down = False
+        return answer
+
+    def _log_down(self, reason: str) -> None:
+        if not self._down:
+            log.warning("source_down", source=self._name, reason=reason)
+        self._down = True
 
 
 def _pids(readings: Readings | None) -> frozenset[int]:

@@ -30,18 +30,18 @@ class CountingMirror(Mirror[T]):
     ) -> None:
         super().__init__(client, resource)
         self._metrics = metrics
-        self._updated = on_change
+        self._on_change = on_change
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
         """Apply the changes and call ``on_change``."""
         super().changed(batch)
-        self._updated()
+        self._on_change()
 
     def synced(self, resource: str) -> None:
         """Set the metric and call ``on_change``: the list may be empty."""
         super().synced(resource)
         self._metrics.synced.labels(resource).set(1)
-        self._updated()
+        self._on_change()
 
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """Count the restart."""

@@ -32,7 +32,7 @@ _REASONS: Final = {
 _encode = msgspec.json.Encoder().encode
 
 
-def answer(document: Object, status: int = HTTPStatus.OK) -> Response:
+def json_response(document: Object, status: int = HTTPStatus.OK) -> Response:
     """Return the document as an HTTP response."""
     return Response(_encode(document), int(status))
 
@@ -48,7 +48,7 @@ def failure(status: HTTPStatus, message: str) -> Response:
         "reason": _REASONS[status],
         "code": int(status),
     }
-    return answer(document, status)
+    return json_response(document, status)
 
 
 def value_list(version: str, query: MetricQuery, values: Mapping[str, MetricValue]) -> Object:
@@ -64,8 +64,8 @@ def value_list(version: str, query: MetricQuery, values: Mapping[str, MetricValu
 def _item(version: str, query: MetricQuery, name: str, value: MetricValue) -> Object:
     metric = query.definition.name
     named = {"metricName": metric} if version == _OLD else {"metric": {"name": metric, "selector": None}}
-    entries = {"namespace": query.namespace} if query.kind is ObjectKind.PODS else {}
-    described = {"kind": _KINDS[query.kind], **entries, "name": name, "apiVersion": "/v1"}
+    namespace = {"namespace": query.namespace} if query.kind is ObjectKind.PODS else {}
+    described = {"kind": _KINDS[query.kind], **namespace, "name": name, "apiVersion": "/v1"}
     return {
         "describedObject": described,
         **named,

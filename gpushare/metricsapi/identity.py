@@ -71,7 +71,7 @@ def caller_of(peer: str, headers: Mapping[bytes, bytes], front: FrontProxy) -> C
         return f"the client certificate of {peer!r} is not that of the front proxy"
     user = next(_values(headers, front.user), "")
     if not user:
-        return f"the front proxy names no user: none of its headers {', '.join(front.user)} is there"
+        return f"the front proxy names no user: none of the headers {', '.join(front.user)} is set"
     groups = tuple(dict.fromkeys(_values(headers, front.group)))
     if user != ANONYMOUS and not {AUTHENTICATED, UNAUTHENTICATED} & {*groups}:
         groups = (*groups, AUTHENTICATED)

@@ -12,7 +12,7 @@ from gpushare.metricsapi.queries import ObjectKind
 ALL: Final = "*"
 _ROOT: Final = "apis"
 _NAMESPACE_METRICS: Final = "metrics"
-"""Pseudo-resource of metrics of a namespace itself."""
+"""The pseudo-resource for metrics that describe a namespace."""
 
 
 @dataclass(frozen=True, slots=True)

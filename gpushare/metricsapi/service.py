@@ -79,7 +79,7 @@ class MetricsService:
             return failure(
                 HTTPStatus.NOT_FOUND, f"{request.path} does not exist: see /apis/{METRICS_API_GROUP}"
             )
-        return documents.answer(document)
+        return documents.json_response(document)
 
     async def _rejection(self, request: Request) -> Response | None:
         front = self.front()
@@ -102,7 +102,7 @@ class MetricsService:
     async def _metric(self, target: MetricRequest, parameters: Mapping[str, list[str]]) -> Response:
         definition = definition_of(target.metric, target.kind)
         if isinstance(definition, str):
-            text = f"there is no metric {target.metric!r} of {target.kind.value}; there is {definition}"
+            text = f"there is no metric {target.metric!r} of {target.kind.value}: use one of {definition}"
             return failure(HTTPStatus.NOT_FOUND, text)
         try:
             objects = _selector(parameters, "labelSelector")
@@ -125,7 +125,7 @@ class MetricsService:
         if query.name and not values:
             text = f"{target.kind.value} {query.name!r} has no {target.metric} now"
             return failure(HTTPStatus.NOT_FOUND, text)
-        return documents.answer(documents.value_list(target.version, query, values))
+        return documents.json_response(documents.value_list(target.version, query, values))
 
     def _chosen(self, query: MetricQuery, selector: Selector) -> frozenset[str]:
         """Return the names of selected objects that exist. A namespace exists if it has pods."""

@@ -46,7 +46,7 @@ class Exporters:
         self._metrics = metrics
         self._gate = asyncio.Semaphore(_MOST_AT_ONCE)
         self._recent: FetchCache[None, ExporterReadings] = FetchCache(lambda _: self._scrape_all(), keep_s)
-        self._silent: frozenset[str] = frozenset()
+        self._down: frozenset[str] = frozenset()
 
     async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
         """Return values from the last scrape."""
@@ -55,7 +55,9 @@ class Exporters:
     async def _scrape_all(self) -> ExporterReadings:
         urls = self._find()
         if not urls:
-            raise SourceError("no pod of the exporter runs: see its namespace and labels")
+            raise SourceError(
+                "no pod of the exporter runs: check --exporter-namespace and --exporter-selector"
+            )
         read = await asyncio.gather(*map(self._scrape, urls), return_exceptions=True)
         readings, problems = ExporterReadings(), {}
         for url, page in zip(urls, read, strict=True):
@@ -65,7 +67,7 @@ class Exporters:
                 raise page
             else:
                 readings.add(page, _read_at(page))
-        self._log_silent(problems)
+        self._log_down(problems)
         if len(problems) == len(urls):
             raise SourceError(f"no exporter responds; {next(iter(problems.values()))}")
         return readings
@@ -80,10 +82,10 @@ class Exporters:
                 except (InvalidRequest, UnicodeDecodeError) as error:
                     raise SourceError(f"{url}: {error}") from error
 
-    def _log_silent(self, problems: Mapping[str, SourceError]) -> None:
-        for url in problems.keys() - self._silent:
-            log.warning("exporter_silent", url=url, reason=str(problems[url]))
-        self._silent = frozenset(problems)
+    def _log_down(self, problems: Mapping[str, SourceError]) -> None:
+        for url in problems.keys() - self._down:
+            log.warning("exporter_down", url=url, reason=str(problems[url]))
+        self._down = frozenset(problems)
 
 
 def _samples(page: bytes) -> list[MetricSample]:

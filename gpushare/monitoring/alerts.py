@@ -108,7 +108,7 @@ ALERTS: Final = (
         "critical",
         f"{names.PLUGIN_REGISTERED} == 0",
         "The kubelet does not watch the devices {{ $labels.resource }} of node agent {{ $labels.instance }}: "
-        "no new pods start there.",
+        "no new GPU pods start there.",
         "5m",
     ),
     Alert(
@@ -122,7 +122,8 @@ ALERTS: Final = (
         "GpuShareSourceDown",
         "warning",
         f"{names.SOURCE_UP} == 0",
-        "Source {{ $labels.source }} of exporter {{ $labels.instance }} does not respond: series missing.",
+        "Source {{ $labels.source }} of exporter {{ $labels.instance }} does not respond: its series are "
+        "missing.",
         "10m",
     ),
     Alert(

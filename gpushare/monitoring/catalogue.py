@@ -1,6 +1,6 @@
 """Every metric, defined once: name, kind, labels and help text. Daemons, rules, dashboards and docs use it.
 
-Metrics are grouped by the daemon that serves them; each group ends with a tuple of its metrics.
+Metrics are grouped by the daemon that serves them.
 """
 
 from dataclasses import dataclass
@@ -24,209 +24,186 @@ class Metric:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
+class Group(list[Metric]):
+    """The metrics of one daemon, in the order of their declaration."""
+
+    def metric(self, name: str, kind: Kind, text: str, *labels: str) -> Metric:
+        """Declare a metric of this group."""
+        self.append(Metric(name, kind, text, labels))
+        return self[-1]
+
+
 # --- extender -----------------------------------------------------------------------------------
 
-EXTENDER_REQUESTS: Final = Metric(
+EXTENDER: Final = Group()
+
+EXTENDER_REQUESTS: Final = EXTENDER.metric(
     "gpushare_extender_requests",
     "counter",
     "Requests from the scheduler by verb and result (ok, error).",
-    ("verb", "result"),
+    "verb",
+    "result",
 )
-EXTENDER_LATENCY: Final = Metric(
+EXTENDER_LATENCY: Final = EXTENDER.metric(
     "gpushare_extender_request_duration_seconds",
     "histogram",
     "Duration of requests from the scheduler by verb.",
-    ("verb",),
+    "verb",
 )
-EXTENDER_BINDS: Final = Metric(
-    "gpushare_extender_binds",
-    "counter",
-    "Binds by outcome: bound, or the reason of the failure.",
-    ("reason",),
+EXTENDER_BINDS: Final = EXTENDER.metric(
+    "gpushare_extender_binds", "counter", "Binds by outcome: bound, or the reason of the failure.", "reason"
 )
-EXTENDER_FORWARDED: Final = Metric(
-    "gpushare_extender_forwarded_binds", "counter", "Binds forwarded to the leader by result.", ("result",)
+EXTENDER_FORWARDED: Final = EXTENDER.metric(
+    "gpushare_extender_forwarded_binds", "counter", "Binds forwarded to the leader by result.", "result"
 )
-EXTENDER_UNCLEAR: Final = Metric(
-    "gpushare_extender_unclear_binds",
-    "gauge",
-    "Binds with an unknown outcome; their units stay reserved.",
+EXTENDER_UNCLEAR: Final = EXTENDER.metric(
+    "gpushare_extender_unclear_binds", "gauge", "Binds with an unknown outcome; their units stay reserved."
 )
-EXTENDER_LEADS: Final = Metric("gpushare_extender_leader", "gauge", "1 on the leader, 0 on followers.")
-EXTENDER_REDUCED: Final = Metric(
+EXTENDER_LEADS: Final = EXTENDER.metric(
+    "gpushare_extender_leader", "gauge", "1 on the leader, 0 on followers."
+)
+EXTENDER_REDUCED: Final = EXTENDER.metric(
     "gpushare_extender_reduced_mode",
     "gauge",
     "1 for each missing permission: the extender runs degraded.",
-    ("right",),
+    "right",
 )
-EXTENDER_SYNCED: Final = Metric(
-    "gpushare_extender_cache_synced", "gauge", "1 once the resource has been listed.", ("resource",)
+EXTENDER_SYNCED: Final = EXTENDER.metric(
+    "gpushare_extender_cache_synced", "gauge", "1 once the resource has been listed.", "resource"
 )
-EXTENDER_WATCH_RESTARTS: Final = Metric(
-    "gpushare_extender_watch_restarts",
-    "counter",
-    "Failed lists and watches that were restarted.",
-    ("resource",),
+EXTENDER_WATCH_RESTARTS: Final = EXTENDER.metric(
+    "gpushare_extender_watch_restarts", "counter", "Failed lists and watches that were restarted.", "resource"
 )
-EXTENDER_EVENTS_DROPPED: Final = Metric(
-    "gpushare_extender_events_dropped",
-    "counter",
-    "Pod events dropped because of a full queue or an error.",
+EXTENDER_EVENTS_DROPPED: Final = EXTENDER.metric(
+    "gpushare_extender_events_dropped", "counter", "Pod events dropped because of a full queue or an error."
 )
-RESERVATIONS: Final = Metric(
+RESERVATIONS: Final = EXTENDER.metric(
     "gpushare_reservations",
     "gauge",
     "Pods with a reservation by state (bound, unsettled, unplaced).",
-    ("state",),
+    "state",
 )
-CARD_UNITS: Final = Metric(
-    "gpushare_card_units", "gauge", "Total units of gpu-mem of a GPU.", ("node", "card")
+CARD_UNITS: Final = EXTENDER.metric(
+    "gpushare_card_units", "gauge", "Total units of gpu-mem of a GPU.", "node", "card"
 )
-CARD_FREE_UNITS: Final = Metric(
+CARD_FREE_UNITS: Final = EXTENDER.metric(
     "gpushare_card_free_units",
     "gauge",
     "Free units of a GPU; negative if it is over-committed.",
-    ("node", "card"),
+    "node",
+    "card",
 )
-CARDS_CLOSED: Final = Metric(
+CARDS_CLOSED: Final = EXTENDER.metric(
     "gpushare_cards_closed",
     "gauge",
-    "Unschedulable GPUs: unhealthy, over-committed, or excluded by a rule of their sharing mode.",
-    ("node",),
+    "Unschedulable GPUs: unhealthy, cordoned, over-committed, used by a whole-GPU pod, or full by a rule of "
+    "their sharing mode.",
+    "node",
 )
-CARDS_OVERCOMMITTED: Final = Metric(
+CARDS_OVERCOMMITTED: Final = EXTENDER.metric(
     "gpushare_cards_overcommitted", "gauge", "GPUs with more units reserved than they have. Must be 0."
 )
-PENDING: Final = Metric("gpushare_pods_pending", "gauge", "Pods that request units and have no node yet.")
-PENDING_LEAST: Final = Metric(
+PENDING: Final = EXTENDER.metric(
+    "gpushare_pods_pending", "gauge", "Pods that request units and have no node yet."
+)
+PENDING_LEAST: Final = EXTENDER.metric(
     "gpushare_pods_pending_least_units",
     "gauge",
     "Smallest number of units on one GPU that a pending pod requests; absent if no pod is pending.",
 )
 
-EXTENDER: Final = (
-    EXTENDER_REQUESTS,
-    EXTENDER_LATENCY,
-    EXTENDER_BINDS,
-    EXTENDER_FORWARDED,
-    EXTENDER_UNCLEAR,
-    EXTENDER_LEADS,
-    EXTENDER_REDUCED,
-    EXTENDER_SYNCED,
-    EXTENDER_WATCH_RESTARTS,
-    EXTENDER_EVENTS_DROPPED,
-    RESERVATIONS,
-    CARD_UNITS,
-    CARD_FREE_UNITS,
-    CARDS_CLOSED,
-    CARDS_OVERCOMMITTED,
-    PENDING,
-    PENDING_LEAST,
-)
-
 # --- node agent ---------------------------------------------------------------------------------
 
-PLUGIN_ALLOCATIONS: Final = Metric(
+DEVICE_PLUGIN: Final = Group()
+
+PLUGIN_ALLOCATIONS: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_allocations",
     "counter",
     "Allocate calls of the kubelet by resource and result (ok, or the reason of the rejection).",
-    ("resource", "result"),
+    "resource",
+    "result",
 )
-PLUGIN_LATENCY: Final = Metric(
+PLUGIN_LATENCY: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_allocate_duration_seconds",
     "histogram",
     "Duration of Allocate calls, including the wait for a pod that is not yet known.",
-    ("resource",),
+    "resource",
 )
-PLUGIN_CORRECTED: Final = Metric(
+PLUGIN_CORRECTED: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_corrected_pods",
     "counter",
-    "Pods on a GPU that their annotations do not name: they name another GPU (moved) or none (unplaced); "
-    "or pods that received the response for a pod of another size (mistaken).",
-    ("cause",),
+    "Pods that run on another GPU than their annotations named (moved), had no GPU in their annotations "
+    "(unplaced), or received the response for a pod of another size (mistaken).",
+    "cause",
 )
-PLUGIN_REGISTERED: Final = Metric(
+PLUGIN_REGISTERED: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_registered",
     "gauge",
-    "1 while the kubelet watches the device list (ListAndWatch).",
-    ("resource",),
+    "1 while the kubelet watches the device list (ListAndWatch), else 0.",
+    "resource",
 )
-PLUGIN_REGISTRATIONS: Final = Metric(
+PLUGIN_REGISTRATIONS: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_registrations",
     "counter",
     "Registrations with the kubelet by result (ok, error).",
-    ("resource", "result"),
+    "resource",
+    "result",
 )
-PLUGIN_CARDS: Final = Metric(
+PLUGIN_CARDS: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_cards",
     "gauge",
     "GPUs of the node by state (healthy, unhealthy, cordoned). The state whole counts GPUs that another "
     "device plugin allocated to a container as whole GPUs, in addition to their other state.",
-    ("state",),
+    "state",
 )
-PLUGIN_XIDS: Final = Metric(
-    "gpushare_device_plugin_xid_errors", "counter", "XID errors reported by the driver.", ("uuid", "xid")
+PLUGIN_XIDS: Final = DEVICE_PLUGIN.metric(
+    "gpushare_device_plugin_xid_errors", "counter", "XID errors reported by the driver.", "uuid", "xid"
 )
-PLUGIN_NVML_UP: Final = Metric("gpushare_device_plugin_nvml_up", "gauge", "1 while NVML responds, else 0.")
-PLUGIN_WRITES: Final = Metric(
+PLUGIN_NVML_UP: Final = DEVICE_PLUGIN.metric(
+    "gpushare_device_plugin_nvml_up", "gauge", "1 while NVML responds, else 0."
+)
+PLUGIN_WRITES: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_api_writes",
     "counter",
     "Writes to the Kubernetes API by kind of object and result (ok, error; for events also dropped).",
-    ("kind", "result"),
+    "kind",
+    "result",
 )
-PLUGIN_UNPUBLISHED: Final = Metric(
-    "gpushare_device_plugin_unpublished",
-    "gauge",
-    "Changes that are not yet written to the API server.",
+PLUGIN_UNPUBLISHED: Final = DEVICE_PLUGIN.metric(
+    "gpushare_device_plugin_unpublished", "gauge", "Changes that are not yet written to the API server."
 )
-PLUGIN_REDUCED: Final = Metric(
+PLUGIN_REDUCED: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_reduced_mode",
     "gauge",
     "1 for each missing permission or mount: the node agent runs degraded.",
-    ("right",),
+    "right",
 )
-PLUGIN_STUCK: Final = Metric(
+PLUGIN_STUCK: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_job_stuck",
     "gauge",
     "1 while a background job of the node agent makes no progress.",
-    ("job",),
+    "job",
 )
-PLUGIN_WATCH_STALE: Final = Metric(
+PLUGIN_WATCH_STALE: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_watch_stale_seconds",
     "gauge",
     "Time since the watch of the API server was lost; 0 while it works.",
-    ("resource",),
+    "resource",
 )
-PLUGIN_PODS: Final = Metric(
-    "gpushare_device_plugin_pods", "gauge", "GPU pods by state (running, leaving).", ("state",)
+PLUGIN_PODS: Final = DEVICE_PLUGIN.metric(
+    "gpushare_device_plugin_pods", "gauge", "GPU pods by state (running, leaving).", "state"
 )
-PLUGIN_SAMPLE_AGE: Final = Metric(
+PLUGIN_SAMPLE_AGE: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_pacing_sample_age_seconds",
     "gauge",
     "Age of the last NVML sample from which launch rates are computed; the last rates apply until the next "
     "sample. 0 if no container has a compute share.",
 )
 
-DEVICE_PLUGIN: Final = (
-    PLUGIN_ALLOCATIONS,
-    PLUGIN_LATENCY,
-    PLUGIN_CORRECTED,
-    PLUGIN_REGISTERED,
-    PLUGIN_REGISTRATIONS,
-    PLUGIN_CARDS,
-    PLUGIN_XIDS,
-    PLUGIN_NVML_UP,
-    PLUGIN_WRITES,
-    PLUGIN_UNPUBLISHED,
-    PLUGIN_REDUCED,
-    PLUGIN_STUCK,
-    PLUGIN_WATCH_STALE,
-    PLUGIN_PODS,
-    PLUGIN_SAMPLE_AGE,
-)
-
 # --- exporter: names of other projects ----------------------------------------------------------
 # The DCGM_* names of the ACK documentation (percent, MiB, MHz), and the former ones of cAdvisor.
+
+EXPORTER: Final = Group()
 
 _DCGM_CARD: Final = ("NodeName", "UUID", "gpu", "device", "modelName")
 _DCGM_CONTAINER: Final = ("NodeName", "NamespaceName", "PodName", "ContainerName", *_DCGM_CARD[1:])
@@ -236,15 +213,15 @@ PID_LABEL: Final = "pid"
 
 
 def _device(name: str, text: str, kind: Kind = "gauge") -> Metric:
-    return Metric(f"DCGM_FI_DEV_{name}", kind, text, _DCGM_CARD)
+    return EXPORTER.metric(f"DCGM_FI_DEV_{name}", kind, text, *_DCGM_CARD)
 
 
 def _custom(name: str, text: str) -> Metric:
-    return Metric(f"DCGM_CUSTOM_{name}", "gauge", text, _DCGM_CONTAINER)
+    return EXPORTER.metric(f"DCGM_CUSTOM_{name}", "gauge", text, *_DCGM_CONTAINER)
 
 
 def _cadvisor(name: str, text: str) -> Metric:
-    return Metric(f"container_accelerator_{name}", "gauge", text, _CADVISOR)
+    return EXPORTER.metric(f"container_accelerator_{name}", "gauge", text, *_CADVISOR)
 
 
 DCGM_GPU_UTIL: Final = _device("GPU_UTIL", "GPU utilization in percent.")
@@ -300,8 +277,12 @@ DCGM_CONTAINER_CP_ALLOCATED: Final = _custom(
 )
 
 CADVISOR_TOTAL: Final = _cadvisor("memory_total_bytes", "Total memory of the GPU attached to a container.")
-CADVISOR_USED: Final = _cadvisor("memory_used_bytes", "Memory used on that GPU by all its processes.")
-CADVISOR_DUTY_CYCLE: Final = _cadvisor("duty_cycle", "Utilization of that GPU in percent.")
+CADVISOR_USED: Final = _cadvisor(
+    "memory_used_bytes", "Memory used on the GPU attached to a container, by all processes."
+)
+CADVISOR_DUTY_CYCLE: Final = _cadvisor(
+    "duty_cycle", "Utilization of the GPU attached to a container in percent."
+)
 
 # --- exporter: our names, base units ------------------------------------------------------------
 
@@ -310,11 +291,11 @@ _CONTAINER: Final = ("node", "namespace", "pod", "container", "card", "uuid")
 
 
 def _card(name: str, text: str, *labels: str, kind: Kind = "gauge") -> Metric:
-    return Metric(f"gpushare_card_{name}", kind, text, (*_CARD, *labels))
+    return EXPORTER.metric(f"gpushare_card_{name}", kind, text, *_CARD, *labels)
 
 
 def _container(name: str, text: str, kind: Kind = "gauge") -> Metric:
-    return Metric(f"gpushare_container_{name}", kind, text, _CONTAINER)
+    return EXPORTER.metric(f"gpushare_container_{name}", kind, text, *_CONTAINER)
 
 
 CARD_INFO: Final = _card("info", "A GPU that the driver reports; always 1.", "model", "pci")
@@ -367,205 +348,125 @@ CONTAINER_REFUSALS: Final = _container(
 )
 CONTAINER_UNCOUNTED: Final = _container(
     "memory_uncounted_bytes",
-    "GPU memory used by a container according to the driver that the isolation library does not count; "
-    "else 0.",
+    "GPU memory that the driver reports for a container and the isolation library does not count; 0 if there "
+    "is none.",
 )
 CONTAINER_UNSEEN: Final = _container(
     "memory_unseen_bytes",
-    "GPU memory that the isolation library counts for a container and the driver does not report; else 0.",
+    "GPU memory that the isolation library counts for a container and the driver does not report; 0 if there "
+    "is none.",
 )
 CARD_UNHELD: Final = _card(
     "unheld_processes",
     "Processes without an enforced limit on a GPU that has containers with limits.",
 )
 
-SOURCE_UP: Final = Metric(
+SOURCE_UP: Final = EXPORTER.metric(
     "gpushare_exporter_source_up",
     "gauge",
-    "1 while the source responds; its series are absent while it does not.",
-    ("source",),
+    "1 while the source responds, else 0; its series are then absent.",
+    "source",
 )
-SOURCE_DURATION: Final = Metric(
-    "gpushare_exporter_source_duration_seconds",
-    "gauge",
-    "Duration of the last read of the source.",
-    ("source",),
+SOURCE_DURATION: Final = EXPORTER.metric(
+    "gpushare_exporter_source_duration_seconds", "gauge", "Duration of the last read of the source.", "source"
 )
-SNAPSHOT_AT: Final = Metric(
-    "gpushare_exporter_snapshot_timestamp_seconds",
-    "gauge",
-    "Time of the snapshot in seconds since 1970.",
+SNAPSHOT_AT: Final = EXPORTER.metric(
+    "gpushare_exporter_snapshot_timestamp_seconds", "gauge", "Time of the snapshot in seconds since 1970."
 )
-CARDS_UNREADABLE: Final = Metric(
+CARDS_UNREADABLE: Final = EXPORTER.metric(
     "gpushare_exporter_unreadable_cards", "gauge", "GPUs that the driver lists but cannot describe."
 )
-REGIONS_UNREADABLE: Final = Metric(
+REGIONS_UNREADABLE: Final = EXPORTER.metric(
     "gpushare_exporter_unreadable_regions",
     "gauge",
     "Containers with an unreadable or invalid limit file or region.",
 )
 
-EXPORTER: Final = (
-    DCGM_GPU_UTIL,
-    DCGM_MEM_COPY_UTIL,
-    DCGM_ENC_UTIL,
-    DCGM_DEC_UTIL,
-    DCGM_FB_USED,
-    DCGM_FB_FREE,
-    DCGM_FB_RESERVED,
-    DCGM_GPU_TEMP,
-    DCGM_MEMORY_TEMP,
-    DCGM_POWER_USAGE,
-    DCGM_POWER_LIMIT,
-    DCGM_ENERGY,
-    DCGM_SM_CLOCK,
-    DCGM_MEM_CLOCK,
-    DCGM_PCIE_REPLAYS,
-    DCGM_PCIE_TX,
-    DCGM_PCIE_RX,
-    DCGM_XID_ERRORS,
-    DCGM_ECC_SBE_VOL,
-    DCGM_ECC_DBE_VOL,
-    DCGM_ECC_SBE_AGG,
-    DCGM_ECC_DBE_AGG,
-    DCGM_ROWS_CORRECTED,
-    DCGM_ROWS_UNCORRECTED,
-    DCGM_ROW_REMAP_FAILURE,
-    DCGM_PROCESS_SM_UTIL,
-    DCGM_PROCESS_MEM_USED,
-    DCGM_CONTAINER_MEM_ALLOCATED,
-    DCGM_CONTAINER_CP_ALLOCATED,
-    CADVISOR_TOTAL,
-    CADVISOR_USED,
-    CADVISOR_DUTY_CYCLE,
-    CARD_INFO,
-    CARD_MEMORY,
-    CARD_USED,
-    CARD_UTILIZATION,
-    CARD_MEMORY_UTILIZATION,
-    CARD_ENCODER,
-    CARD_DECODER,
-    CARD_TEMPERATURE,
-    CARD_MEMORY_TEMPERATURE,
-    CARD_POWER,
-    CARD_POWER_LIMIT,
-    CARD_ENERGY,
-    CARD_SM_CLOCK,
-    CARD_MEMORY_CLOCK,
-    CARD_ECC,
-    CARD_ROWS,
-    CARD_XIDS,
-    CARD_PCIE_SENT,
-    CARD_PCIE_RECEIVED,
-    CARD_PCIE_REPLAYS,
-    CONTAINER_ALLOCATED,
-    CONTAINER_USED,
-    CONTAINER_CORE,
-    CONTAINER_UTILIZATION,
-    CONTAINER_LIMIT,
-    CONTAINER_COUNTED,
-    CONTAINER_PEAK,
-    CONTAINER_REFUSALS,
-    CONTAINER_UNCOUNTED,
-    CONTAINER_UNSEEN,
-    CARD_UNHELD,
-    SOURCE_UP,
-    SOURCE_DURATION,
-    SNAPSHOT_AT,
-    CARDS_UNREADABLE,
-    REGIONS_UNREADABLE,
-)
-
 # --- metrics API --------------------------------------------------------------------------------
 
-API_REQUESTS: Final = Metric(
+METRICS_API: Final = Group()
+
+API_REQUESTS: Final = METRICS_API.metric(
     "gpushare_metrics_api_requests",
     "counter",
     "Requests by kind of object (pods, nodes, namespaces, other) and HTTP status.",
-    ("kind", "code"),
+    "kind",
+    "code",
 )
-API_LATENCY: Final = Metric(
+API_LATENCY: Final = METRICS_API.metric(
     "gpushare_metrics_api_request_duration_seconds",
     "histogram",
     "Duration of requests by kind of object.",
-    ("kind",),
+    "kind",
 )
-API_REVIEWS: Final = Metric(
+API_REVIEWS: Final = METRICS_API.metric(
     "gpushare_metrics_api_access_reviews",
     "counter",
     "Access reviews sent to the API server by result (allowed, denied, error).",
-    ("result",),
+    "result",
 )
-API_SOURCE_READS: Final = Metric(
+API_SOURCE_READS: Final = METRICS_API.metric(
     "gpushare_metrics_api_source_reads",
     "counter",
     "Scrapes of exporters, or queries to Prometheus, by result (ok, error).",
-    ("result",),
+    "result",
 )
-API_SYNCED: Final = Metric(
-    "gpushare_metrics_api_cache_synced", "gauge", "1 once the resource has been listed.", ("resource",)
+API_SYNCED: Final = METRICS_API.metric(
+    "gpushare_metrics_api_cache_synced", "gauge", "1 once the resource has been listed.", "resource"
 )
-API_WATCH_RESTARTS: Final = Metric(
+API_WATCH_RESTARTS: Final = METRICS_API.metric(
     "gpushare_metrics_api_watch_restarts",
     "counter",
     "Failed lists and watches that were restarted.",
-    ("resource",),
-)
-
-METRICS_API: Final = (
-    API_REQUESTS,
-    API_LATENCY,
-    API_REVIEWS,
-    API_SOURCE_READS,
-    API_SYNCED,
-    API_WATCH_RESTARTS,
+    "resource",
 )
 
 # --- library installer --------------------------------------------------------------------------
 
-LIBRARY_INFO: Final = Metric(
+ISOLATION: Final = Group()
+
+LIBRARY_INFO: Final = ISOLATION.metric(
     "gpushare_isolation_library_info",
     "gauge",
     "Version of the isolation library for new containers of the node; always 1.",
-    ("version",),
+    "version",
 )
-
-ISOLATION: Final = (LIBRARY_INFO,)
 
 # --- MPS daemon ---------------------------------------------------------------------------------
 
-MPS_UP: Final = Metric(
-    "gpushare_mps_up", "gauge", "1 while the MPS control daemon of the GPU responds, else 0.", ("uuid",)
+MPS: Final = Group()
+
+MPS_UP: Final = MPS.metric(
+    "gpushare_mps_up", "gauge", "1 while the MPS control daemon of the GPU responds, else 0.", "uuid"
 )
-MPS_STARTS: Final = Metric(
+MPS_STARTS: Final = MPS.metric(
     "gpushare_mps_starts",
     "counter",
     "Starts of the MPS control daemon of the GPU, including the first.",
-    ("uuid",),
+    "uuid",
 )
-MPS_CLIENTS: Final = Metric(
-    "gpushare_mps_clients", "gauge", "Client processes of the MPS servers of the GPU.", ("uuid",)
+MPS_CLIENTS: Final = MPS.metric(
+    "gpushare_mps_clients", "gauge", "Client processes of the MPS servers of the GPU.", "uuid"
 )
-MPS_EXCLUSIVE: Final = Metric(
+MPS_EXCLUSIVE: Final = MPS.metric(
     "gpushare_mps_exclusive",
     "gauge",
     "1 if the GPU's compute mode admits only MPS, 0 if programs can bypass MPS.",
-    ("uuid",),
+    "uuid",
 )
-
-MPS: Final = (MPS_UP, MPS_STARTS, MPS_CLIENTS, MPS_EXCLUSIVE)
 
 # --- derived ------------------------------------------------------------------------------------
 
-DCGM_GPU_MEM_USED_RATIO: Final = Metric(
+DERIVED: Final = Group()
+
+DCGM_GPU_MEM_USED_RATIO: Final = DERIVED.metric(
     "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO",
     "gauge",
     "GPU memory used by a pod as a fraction of its allocation. Not exported: the metrics API and the rules "
     "of prometheus-adapter compute it from DCGM_CUSTOM_PROCESS_MEM_USED and "
     "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED.",
-    ("NamespaceName", "PodName"),
+    "NamespaceName",
+    "PodName",
 )
-
-DERIVED: Final = (DCGM_GPU_MEM_USED_RATIO,)
 
 ALL: Final = (*EXTENDER, *DEVICE_PLUGIN, *EXPORTER, *METRICS_API, *ISOLATION, *MPS, *DERIVED)

@@ -88,7 +88,7 @@ APP: Final = Dashboard(
         Panel("SM utilization", f"{rules.POD_COMPUTE}{_PODS}", "percentunit", _POD),
         Panel("Allocated but unused", f"{rules.POD_WASTED}{_PODS}", "bytes", _POD),
         Panel(
-            "Peak usage / limit",
+            "Peak memory / limit",
             f"sum by (namespace, pod) ({names.CONTAINER_PEAK}{_PODS})"
             f" / sum by (namespace, pod) ({names.CONTAINER_LIMIT}{_PODS})",
             "percentunit",

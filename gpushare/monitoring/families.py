@@ -39,7 +39,7 @@ def family(series: Series) -> Family:
     """Return the family with all its samples, for a collector."""
     metric = series.metric
     found = Family(metric.name, metric.help, metric.kind)
-    name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
+    name = str(metric)
     for values, number in series.points:
         found.add_sample(name, dict(zip(metric.labels, values, strict=True)), number)
     return found

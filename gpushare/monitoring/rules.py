@@ -153,7 +153,7 @@ CLUSTER_LARGEST_FREE: Final = Rule(
 FRAGMENTATION: Final = Rule(
     "cluster:gpushare_fragmentation:ratio",
     f"(1 - {CLUSTER_LARGEST_FREE} / max({CARD_UNITS}))\n* ({CLUSTER_FREE} >= bool max({CARD_UNITS}))",
-    "Fraction of the largest GPU that is free on no single GPU although the cluster has the units; else 0.",
+    "Fraction of the largest GPU that is free in total, but on no single GPU; 0 if less is free.",
 )
 
 RULES: Final = (

@@ -17,12 +17,12 @@ from tests.fakes.kubelet import fake_kubelet
 
 @pytest.mark.parametrize("form", ["localhost", "{path}", "{escaped}"])
 async def test_a_kubelet_of_any_age_is_served(tmp_path: Path, form: str) -> None:
-    shelf = FakePlugin()
-    path = str(tmp_path / shelf.socket)
+    plugin = FakePlugin()
+    path = str(tmp_path / plugin.socket)
     async with fake_kubelet(tmp_path) as kubelet, asyncio.timeout(10):
         kubelet.authority = form.format(path=path, escaped=quote(path, safe=""))
-        registrar = asyncio.create_task(Registrar(shelf, tmp_path, PluginMetrics()).run())
-        while kubelet.allocatable(RESOURCE) != len(shelf.stock):
+        registrar = asyncio.create_task(Registrar(plugin, tmp_path, PluginMetrics()).run())
+        while kubelet.allocatable(RESOURCE) != len(plugin.stock):
             await asyncio.sleep(0.002)
         assert (await kubelet.admit("uid", "main", RESOURCE, 2)).envs["IDS"] == "a,b"
         registrar.cancel()

@@ -8,13 +8,13 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import p
 from gpushare.model.cards import Card, format_cards, parse_cards
 from gpushare.model.demand import Malformed
 
-SOUND = (
+VALID = (
     "[]",
     '[{"index": 1, "units": 14}]',
     '[{"index": 1, "units": 14, "mig": {"profile": "1g"}}]',
     format_cards((Card(0, 14, "GPU-1", "Tesla T4", 15079, 0, 1, "0:7.0"), Card(3, 0, healthy=False))),
 )
-UNSOUND = (
+INVALID = (
     "",
     "junk",
     "[",
@@ -33,14 +33,14 @@ UNSOUND = (
 )
 
 
-@pytest.mark.parametrize("text", SOUND)
-def test_both_find_as_many_gpus(text: str) -> None:
+@pytest.mark.parametrize("text", VALID)
+def test_both_find_the_same_number_of_gpus(text: str) -> None:
     cards = parse_cards(text)
     assert not isinstance(cards, Malformed)
     assert published_cards(text) == len(cards)
 
 
-@pytest.mark.parametrize("text", UNSOUND, ids=lambda text: text[:40])
+@pytest.mark.parametrize("text", INVALID, ids=lambda text: text[:40])
 def test_both_reject_an_invalid_list_of_gpus(text: str) -> None:
     assert isinstance(parse_cards(text), Malformed)
     assert published_cards(text) is None

@@ -173,7 +173,7 @@ async def test_labels_choose_pods_and_series(scene: AutoscaledCluster, pod: str)
 async def test_an_invalid_query_returns_the_reason(scene: AutoscaledCluster, pod: str) -> None:
     unknown = await refused(scene, f"{NEW}/namespaces/default/pods/*/DCGM_CUSTOM_PROCESS_SM")
     assert (unknown.status, unknown.reason) == (404, "NotFound")
-    assert f"there is {SM}" in str(unknown)
+    assert f"use one of {SM}" in str(unknown)
     malformed = await refused(scene, PODS, labelSelector="a b")
     assert (malformed.status, malformed.reason) == (400, "BadRequest")
     assert "labelSelector: selector 'a b'" in str(malformed)

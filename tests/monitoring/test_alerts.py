@@ -1,4 +1,4 @@
-"""Every alert fires, does not fire before, and is resolved after, as computed by Prometheus."""
+"""Every alert fires and is resolved, as computed by Prometheus."""
 
 import re
 from collections.abc import Mapping
@@ -95,7 +95,7 @@ CASES = [
         18,
         40,
         'node="n",card="0"',
-        "promised and not given",
+        "reserved and not allocated",
     ),
     Case(
         "LedgerDrift",
@@ -108,7 +108,7 @@ CASES = [
         18,
         40,
         'node="n",card="0"',
-        "nothing given on the card",
+        "nothing allocated on the GPU",
     ),
     Case(
         "CardUnhealthy",
@@ -249,19 +249,19 @@ CASES = [
 ]
 
 QUIET = {
-    "a whole card may be full": {
+    "a whole-GPU container may use all memory": {
         f"gpushare_container_memory_used_bytes{{{SHARE}}}": "200x99",
         f"gpushare_container_memory_allocated_bytes{{{SHARE}}}": "200x99",
         f"gpushare_card_memory_bytes{{{ON_CARD}}}": "200x99",
         f"gpushare_container_utilization_ratio{{{SHARE}}}": "1x99",
     },
-    "half a GiB of the driver's own in a large share, or all of a small share": {
+    "overhead of the driver: half a GiB of a large limit, or all of a small one": {
         f"gpushare_container_memory_uncounted_bytes{{{SHARE}}}": f"{600 * MIB}x99",
         f"gpushare_container_memory_limit_bytes{{{SHARE}}}": f"{4308 * MIB}x99",
         f"gpushare_container_memory_uncounted_bytes{{{SHARE2}}}": f"{400 * MIB}x99",
         f"gpushare_container_memory_limit_bytes{{{SHARE2}}}": f"{400 * MIB}x99",
     },
-    "a program that probes for memory once, or a counter that begins": {
+    "one refused request, or a counter that begins above 0": {
         f"gpushare_container_memory_refusals_total{{{SHARE}}}": "7x40 8x60",
         f"gpushare_container_memory_refusals_total{{{SHARE2}}}": "_x50 3x49",
     },
@@ -271,12 +271,12 @@ QUIET = {
         'gpushare_card_units{node="n",card="0"}': "14x99",
         'gpushare_card_free_units{node="n",card="0"}': "10x99",
     },
-    "a pod that asks for more than is free in all waits for room": {
+    "a pod requests more units than the cluster has free": {
         'gpushare_card_free_units{node="n",card="0"}': "3x99",
         'gpushare_card_free_units{node="n",card="1"}': "3x99",
         'gpushare_pods_pending_least_units{instance="a"}': "8x99",
     },
-    "two replicas with one ledger": {
+    "two healthy replicas": {
         'gpushare_extender_leader{instance="b"}': "0x99",
         'gpushare_cards_overcommitted{instance="a"}': "0x99",
         'gpushare_cards_overcommitted{instance="b"}': "0x99",
@@ -294,7 +294,7 @@ def firing(alert: str) -> str:
 
 @pytest.mark.needs("promtool")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert} {case.why}".strip())
-def test_it_fires_stays_quiet_and_is_resolved(case: Case, tmp_path: Path) -> None:
+def test_an_alert_fires_and_is_resolved(case: Case, tmp_path: Path) -> None:
     name = f"GpuShare{case.alert}"
     labels = f'alertname="{name}",alertstate="firing",severity="{SEVERITY[name]}"'
     fired = f"ALERTS{{{','.join(filter(None, [labels, case.labels]))}}}"
@@ -305,13 +305,13 @@ def test_it_fires_stays_quiet_and_is_resolved(case: Case, tmp_path: Path) -> Non
 
 @pytest.mark.needs("promtool")
 @pytest.mark.parametrize("why", QUIET)
-def test_no_alert_where_nothing_is_wrong(why: str, tmp_path: Path) -> None:
+def test_no_alert_fires_without_a_problem(why: str, tmp_path: Path) -> None:
     quiet = Asked('ALERTS{alertstate="firing",alertname!="GpuShareSourceDown"}', 90, {})
     check(tmp_path, {**LEADER, **QUIET[why]}, [quiet])
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert} {case.why}".strip())
-def test_a_summary_names_labels_that_are_there(case: Case) -> None:
+def test_a_summary_uses_existing_labels(case: Case) -> None:
     named = set(re.findall(r"\$labels\.(\w+)", SUMMARY[f"GpuShare{case.alert}"]))
     assert named <= set(re.findall(r'(\w+)="', case.labels))
 
@@ -321,7 +321,7 @@ def test_every_alert_is_tested() -> None:
 
 
 @pytest.mark.needs("promtool")
-def test_prometheus_takes_the_files(tmp_path: Path) -> None:
+def test_prometheus_accepts_the_files(tmp_path: Path) -> None:
     assert "SUCCESS" in promtool("check", "rules", *FILES)
     scrapes = yaml.safe_load((FOLDER / "scrape.yaml").read_text())
     for job in scrapes["scrape_configs"]:

@@ -1,4 +1,4 @@
-"""Results of the rules for given series, as computed by Prometheus."""
+"""Results of the rules, as computed by Prometheus."""
 
 from pathlib import Path
 
@@ -32,8 +32,8 @@ TWO_PODS = {
     f"gpushare_container_utilization_ratio{{{share('idle')}}}": "0x9",
     UP: "1x9",
 }
-"""Two pods on the first of a node's two cards."""
-OF_NOBODY = f'{on_card(0)},namespace="",pod="",container=""'
+"""Two pods on the first of a node's two GPUs."""
+OUTSIDE_PODS = f'{on_card(0)},namespace="",pod="",container=""'
 
 
 def made(record: str, gives: dict[str, float]) -> Asked:
@@ -58,10 +58,10 @@ def test_allocated_used_and_unused_memory_of_pods(tmp_path: Path) -> None:
     check(tmp_path, TWO_PODS, asked)
 
 
-def test_processes_of_no_pod_count_for_no_pod(tmp_path: Path) -> None:
+def test_processes_outside_pods_are_not_usage_of_pods(tmp_path: Path) -> None:
     series = {
-        f"gpushare_container_memory_used_bytes{{{OF_NOBODY}}}": "77x9",
-        f"gpushare_container_utilization_ratio{{{OF_NOBODY}}}": "1x9",
+        f"gpushare_container_memory_used_bytes{{{OUTSIDE_PODS}}}": "77x9",
+        f"gpushare_container_utilization_ratio{{{OUTSIDE_PODS}}}": "1x9",
     }
     asked = [
         by_pod("memory_used_bytes:sum", 300, 0),
@@ -91,7 +91,7 @@ def test_nodes_and_the_cluster_are_sums(tmp_path: Path) -> None:
     check(tmp_path, {**TWO_PODS, **other}, asked)
 
 
-def test_a_gpu_is_empty_only_where_that_is_known(tmp_path: Path) -> None:
+def test_a_gpu_without_allocations_is_0_only_if_allocations_are_known(tmp_path: Path) -> None:
     cards = {
         'node="n",card="0",uuid="GPU-n0"': 600.0,
         'node="n",card="1",uuid="GPU-n1"': 0.0,
@@ -102,7 +102,7 @@ def test_a_gpu_is_empty_only_where_that_is_known(tmp_path: Path) -> None:
     check(tmp_path, blind, [made("card:gpushare_memory_allocated_bytes:sum", known)])
 
 
-def test_without_the_processes_use_is_unknown_and_not_0(tmp_path: Path) -> None:
+def test_without_processes_usage_is_unknown_and_not_0(tmp_path: Path) -> None:
     series = {name: values for name, values in TWO_PODS.items() if "container_memory_used" not in name}
     asked = [
         made("card:gpushare_memory_used_bytes:sum", {'node="n",card="1",uuid="GPU-n1"': 0}),

@@ -1,7 +1,7 @@
 """Uncounted memory: GPU processes that the driver reports and no region counts, or not fully. Pure.
 
 ``process_owners`` finds the container of a process, ``reporter`` emits the events. The exporter
-(``gpushare.exporter.isolation_use``) applies the same rules, so that its alerts and these events agree.
+(``gpushare.exporter.isolation_series``) applies the same rules, so that its alerts and these events agree.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,23 +5,18 @@ import shlex
 from pathlib import Path
 
 import pytest
-from prometheus_client import generate_latest
 
 from gpushare import contract
 from gpushare.cli.commands import top
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
 from gpushare.deviceplugin.main import command as device_plugin
-from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
-from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.installer.main import command as isolation
 from gpushare.metricsapi.main import command as metrics_api
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
-from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.queries import DEFINITIONS
 from gpushare.monitoring import catalogue
-from gpushare.scheduling.ledger import EMPTY_LEDGER
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -96,27 +91,6 @@ def test_metrics_in_the_docs_are_in_the_catalogue() -> None:
     for page in PAGES:
         for name in re.findall(r"`((?:gpushare|DCGM|container_accelerator)_\w+)`", page.read_text()):
             assert name.removesuffix("_total") in names, f"{page.name}: {name}"
-
-
-def test_the_extender_serves_every_metric_of_its_catalogue() -> None:
-    metrics = ExtenderMetrics()
-    metrics.watch_ledger(lambda: EMPTY_LEDGER)
-    metrics.watch_pods(list)
-    text = generate_latest(metrics.registry).decode()
-    for metric in catalogue.EXTENDER:
-        assert f"# HELP {metric.name}" in text
-
-
-def test_the_device_plugin_serves_every_metric_of_its_catalogue() -> None:
-    text = generate_latest(PluginMetrics().registry).decode()
-    for metric in catalogue.DEVICE_PLUGIN:
-        assert f"# HELP {metric.name}" in text
-
-
-def test_the_metrics_api_serves_every_metric_of_its_catalogue() -> None:
-    text = generate_latest(ApiMetrics().registry).decode()
-    for metric in catalogue.METRICS_API:
-        assert f"# HELP {metric.name}" in text
 
 
 def test_the_page_of_the_metrics_api_lists_every_offered_metric() -> None:

@@ -1,6 +1,6 @@
 """Builders of nodes, GPUs, pods and processes, with a default for each field.
 
-Card ``i`` is a T4 of 15079 MiB in 14 units with the UUID ``GPU-i``; pods are in the namespace ``ml``.
+GPU ``i`` is a T4 of 15079 MiB in 14 units with the UUID ``GPU-i``; pods are in the namespace ``ml``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -98,7 +98,7 @@ def whole(pod: str, *cards: int) -> ContainerDevices:
 
 
 def limit(units: int = 4, *, card: int = 0) -> CardLimit:
-    """Units of a card."""
+    """The limit of this many units of a GPU."""
     return CardLimit(f"GPU-{card}", T4, units, 14)
 
 

@@ -89,14 +89,14 @@ def test_a_container_has_numbers_of_each_of_its_gpus() -> None:
 
 
 def test_an_invalid_region_leaves_the_limit_only() -> None:
-    spoilt = replace(limited("a"), region=None, problem="no region")
-    found = busy(isolation=isolation(spoilt, inner_pids={10: 1}))
+    damaged = replace(limited("a"), region=None, problem="no region")
+    found = busy(isolation=isolation(damaged, inner_pids={10: 1}))
     assert {what for what in OWN if of(found, what)} == {"limit_bytes"}
     assert values(found, "gpushare_exporter_unreadable_regions") == {(): 1}
     assert values(found, UNHELD, "card") == {"0": 0}
 
 
-def test_a_gpu_that_the_driver_does_not_show_is_never_a_label() -> None:
+def test_a_gpu_that_the_driver_does_not_report_has_no_series() -> None:
     elsewhere = limited("a", use(1, card=7), limits=[limit(card=7)])
     assert {what for what in OWN if of(busy(isolation=isolation(elsewhere)), what)} == set()
 
@@ -125,9 +125,9 @@ def test_a_process_with_a_slot_in_a_region_is_limited() -> None:
     ],
     ids=[
         "of no pod",
-        "past the library",
-        "in a region of no process",
-        "of a pod that is not held",
+        "without the library",
+        "in an unused region",
+        "of a pod without limits",
         "known",
         "of a pod that is unknown",
         "ended",
@@ -148,9 +148,7 @@ def test_processes_without_a_limit_are_counted(where: object, inner: int | None,
 
 
 @pytest.mark.parametrize(("namespace", "count"), [("kube-system", 0), ("ml", 1)])
-def test_mps_servers_are_not_uncounted_and_no_other_process_passes_for_one(
-    namespace: str, count: int
-) -> None:
+def test_only_processes_of_the_mps_daemon_count_as_mps_servers(namespace: str, count: int) -> None:
     daemon = replace(gpu_pod("mps", main(0, name="gpushare-mps")), namespace=namespace)
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
@@ -161,7 +159,7 @@ def test_mps_servers_are_not_uncounted_and_no_other_process_passes_for_one(
     assert values(found, UNHELD, "card") == {"0": count}
 
 
-def test_gpus_without_limited_containers_have_no_uncounted_processes() -> None:
+def test_gpus_without_limited_containers_have_no_count_of_processes() -> None:
     assert values(busy(isolation=isolation()), UNHELD, "card") == {}
     assert values(busy(isolation=None), UNHELD, "card") == {}
 
@@ -171,11 +169,11 @@ def test_a_source_that_is_down_loses_its_series() -> None:
     assert complete == set(OWN)
     for down in product((False, True), repeat=4):
         parts = ("readings", "containers_by_pid", "node_pods", "isolation")
-        silent = {name for name, is_down in zip(parts, down, strict=True) if is_down}
-        found = replace(busy(), **dict.fromkeys(silent))  # type: ignore[arg-type]
+        missing = {name for name, is_down in zip(parts, down, strict=True) if is_down}
+        found = replace(busy(), **dict.fromkeys(missing))  # type: ignore[arg-type]
         reported = {what for what in OWN if of(found, what)}
-        if silent & {"readings", "node_pods", "isolation"}:
+        if missing & {"readings", "node_pods", "isolation"}:
             assert reported == set()
-        elif silent:
+        elif missing:
             assert reported == complete - {"uncounted_bytes", "unseen_bytes"}
-        assert bool(values(found, UNHELD, "card")) == (not silent)
+        assert bool(values(found, UNHELD, "card")) == (not missing)

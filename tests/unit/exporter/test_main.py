@@ -25,7 +25,7 @@ def test_the_node_name_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
     assert settings(node=None).node == "node-b"
 
 
-def test_a_node_without_a_name_is_refused_with_the_way_out() -> None:
+def test_the_error_for_a_missing_node_name_has_the_remedy() -> None:
     with pytest.raises(ConfigError, match=r"NODE_NAME is not set: set it from spec\.nodeName"):
         settings(node=None)
 
@@ -35,7 +35,7 @@ def test_by_default_processes_have_no_separate_series() -> None:
     assert settings("--process-ids").each_process
 
 
-def test_the_kubelets_socket_is_where_kubelets_have_it() -> None:
+def test_the_default_socket_is_that_of_the_kubelet() -> None:
     assert settings().pod_resources == Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 
 
@@ -48,7 +48,7 @@ def test_the_kubelets_socket_is_where_kubelets_have_it() -> None:
         ["--interval-seconds=nan"],
     ],
 )
-def test_durations_with_which_series_would_come_and_go_are_refused(flags: list[str]) -> None:
+def test_durations_that_would_interrupt_series_are_refused(flags: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"--stale-seconds=.* must exceed --interval-seconds"):
         settings(*flags)
 
@@ -60,7 +60,7 @@ def test_an_invalid_value_ends_the_program_with_2(flag: str) -> None:
     assert flag.partition("=")[0] in ended.stderr
 
 
-def test_a_kubeconfig_that_is_not_there_ends_the_program_with_2_and_one_line(tmp_path: Path) -> None:
+def test_a_missing_kubeconfig_ends_the_program_with_2_and_one_line(tmp_path: Path) -> None:
     ended = CliRunner().invoke(command, ["--node-name=n", f"--kubeconfig={tmp_path / 'none'}"])
     assert (ended.exit_code, len(ended.stderr.splitlines())) == (2, 1)
     assert ended.stderr.startswith(f"gpushare exporter: kubeconfig {tmp_path / 'none'}: no such file")

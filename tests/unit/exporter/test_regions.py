@@ -28,15 +28,15 @@ def read(state: Path) -> IsolationState:
 
 
 def only(state: Path) -> LimitedContainer:
-    (held,) = read(state).containers
-    return held
+    (container,) = read(state).containers
+    return container
 
 
 def unreadable(state: Path) -> str:
-    """Why the one container's region is not believed; its limit is."""
-    held = only(state)
-    assert (held.owner, held.limits, held.region) == (OWNER, LIMITS, None)
-    return held.problem
+    """The problem of the only container, which has its limits but no region."""
+    container = only(state)
+    assert (container.owner, container.limits, container.region) == (OWNER, LIMITS, None)
+    return container.problem
 
 
 def test_a_node_without_isolation_has_nothing_to_read(tmp_path: Path) -> None:
@@ -45,22 +45,22 @@ def test_a_node_without_isolation_has_nothing_to_read(tmp_path: Path) -> None:
 
 def test_limits_and_region_of_a_container_are_read(tmp_path: Path) -> None:
     write_container_directory(tmp_path, OWNER, LIMITS, SOUND)
-    held = only(tmp_path)
-    assert (held.owner, held.limits) == (OWNER, LIMITS)
-    assert held.region
-    assert [(use.uuid, use.used, use.peak, use.refusals) for use in held.region.cards] == [
+    container = only(tmp_path)
+    assert (container.owner, container.limits) == (OWNER, LIMITS)
+    assert container.region
+    assert [(use.uuid, use.used, use.peak, use.refusals) for use in container.region.cards] == [
         ("GPU-0", 5, 7, 1),
         ("GPU-1", 0, 0, 0),
     ]
-    assert [process.pid for process in held.region.processes] == [42]
+    assert [process.pid for process in container.region.processes] == [42]
 
 
-def test_a_container_that_has_not_begun_its_region_uses_nothing(tmp_path: Path) -> None:
+def test_a_container_with_an_empty_region_uses_nothing(tmp_path: Path) -> None:
     write_container_directory(tmp_path, OWNER, LIMITS, empty())
     assert only(tmp_path) == LimitedContainer(OWNER, LIMITS, UNUSED)
 
 
-def test_names_of_processes_are_read_only_for_limited_containers(tmp_path: Path) -> None:
+def test_inner_pids_are_read_only_if_there_are_limited_containers(tmp_path: Path) -> None:
     mine = os.getpid()
     assert isolation_of(tmp_path, [mine], Path("/proc")).inner_pids == {}
     write_container_directory(tmp_path, OWNER, LIMITS, empty())
@@ -122,7 +122,7 @@ def test_a_region_that_is_no_file_is_not_waited_for(tmp_path: Path, make: Callab
     assert unreadable(tmp_path)
 
 
-def test_a_region_that_grew_is_not_read_to_its_end(tmp_path: Path) -> None:
+def test_a_region_that_is_too_large_is_not_read_completely(tmp_path: Path) -> None:
     os.truncate(write_container_directory(tmp_path, OWNER, LIMITS, SOUND) / REGION, 1 << 40)
     assert f"the region has {SIZE + 1} bytes" in unreadable(tmp_path)
 
@@ -147,8 +147,8 @@ def test_any_bytes_in_a_region_are_read_or_an_error(
     for at, written in writes:
         content[at : at + len(written)] = written
     write_container_directory(tmp_path, OWNER, LIMITS, bytes(content[: size if size < SIZE // 2 else SIZE]))
-    held = only(tmp_path)
-    assert (held.region is None) == bool(held.problem)
-    for use in held.region.cards if held.region else ():
+    container = only(tmp_path)
+    assert (container.region is None) == bool(container.problem)
+    for use in container.region.cards if container.region else ():
         if use.uuid in {limit.uuid for limit in LIMITS}:
             assert max(use.used, use.peak) <= 15079 * MIB

@@ -18,7 +18,7 @@ from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.contract import ANN_CARDS
-from gpushare.errors import ApiError, GpuError
+from gpushare.errors import GpuError
 from gpushare.exporter.exposition import Exposition
 from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.settings import ExporterSettings
@@ -55,7 +55,7 @@ class Cards:
 
 
 class Setting:
-    """A sampler with its sources: the driver is a fake, the API server was heard and is silent."""
+    """A sampler with its sources: the driver is a fake, the API server has answered and is now down."""
 
     def __init__(self, settings: ExporterSettings, client: KubeClient, cards: Cards) -> None:
         self.cards = cards
@@ -67,8 +67,8 @@ class Setting:
         )
         self.exposition = Exposition(self.sampler, "n", settings.stale_s, each_process=False)
 
-    def heard(self) -> None:
-        """The API server has returned the pod ``a`` and the node."""
+    def sync(self) -> None:
+        """The API server returns the pod ``a`` and the node."""
         text = format_cards((Card(0, 14, "GPU-0", "Tesla T4", T4),))
         self.pods.changed([Upserted("a-uid", gpu_pod("a"))])
         self.node.changed([Upserted("n", OwnNode("n", annotations={ANN_CARDS: text}))])
@@ -112,7 +112,7 @@ async def setting(tmp_path: Path, **changes: Any) -> AsyncIterator[Setting]:
     ):
         mine = Readings((reading(0, process(os.getpid(), 100, 5)),))
         found = Setting(ExporterSettings(**fields | changes), client, Cards(mine))
-        found.heard()
+        found.sync()
         yield found
 
 
@@ -152,7 +152,7 @@ async def test_a_driver_that_does_not_respond_loses_its_series_and_no_scrape(tmp
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}
 
 
-async def test_a_driver_failure_and_its_end_are_logged_once(tmp_path: Path) -> None:
+async def test_a_failure_of_the_driver_and_its_end_are_logged_once(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         good, found.cards.answer = found.cards.answer, GpuError("libnvidia-ml.so.1 was not found")
         with capture_logs() as reported:
@@ -202,7 +202,7 @@ async def test_counts_of_regions_are_exported_and_a_damaged_region_is_logged_onc
         assert found.up == ALL_UP
         assert found.shown("gpushare_container_memory_counted_bytes", "pod") == {"a": 5}
         assert found.shown("gpushare_container_memory_refusals_total", "pod") == {"a": 2}
-        region.write_bytes(b"spoilt")
+        region.write_bytes(b"damaged")
         with capture_logs() as reported:
             for _ in range(3):
                 await found.sampler.read()
@@ -261,7 +261,7 @@ async def test_a_scrape_is_valid_text_and_openmetrics(tmp_path: Path) -> None:
         assert text == openmetrics
 
 
-async def test_a_snapshot_is_rendered_before_it_is_asked_for(
+async def test_a_snapshot_is_rendered_before_it_is_scraped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with setting(tmp_path) as found:
@@ -281,15 +281,3 @@ async def test_unused_formats_are_not_kept(tmp_path: Path) -> None:
         pages = {found.exposition(f"application/openmetrics-text; version=1.0.{i}") for i in range(20)}
         assert len(pages) == 20
         assert len(found.exposition._pages) <= 4
-
-
-def test_a_mirror_keeps_its_objects_and_logs_a_problem_once() -> None:
-    mirror: Mirror[str] = Mirror(KubeClient(ApiAccess(host="http://127.0.0.1:9")), own_node("n"))  # type: ignore[arg-type]
-    assert mirror.latest(60) is None
-    mirror.changed([Upserted("a", "1"), Upserted("b", "2"), Upserted("a", "3"), Deleted("b"), Deleted("c")])
-    mirror.synced("nodes")
-    assert mirror.latest(60) == ("3",)
-    with capture_logs() as reported:
-        for _ in range(2):
-            mirror.failed("nodes", ApiError("forbidden"), 1)
-    assert [each["reason"] for each in reported] == ["forbidden"]

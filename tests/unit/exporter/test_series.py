@@ -32,7 +32,7 @@ ALLOCATED = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
 
 
 def busy() -> Snapshot:
-    """Pod a computes on card 0 with two processes, pod b is idle there."""
+    """Pod a computes on GPU 0 with two processes, pod b is idle there."""
     return snapshot(
         [reading(0, process(10, 1000, 20), process(11, 24, 3))],
         [gpu_pod("a"), gpu_pod("b")],
@@ -48,7 +48,7 @@ def names(found: Snapshot) -> set[str]:
 # --- labels -------------------------------------------------------------------------------------
 
 
-def test_the_sources_labels_are_exact() -> None:
+def test_the_labels_of_dcgm_metrics_are_exact() -> None:
     (series,) = [each for each in series_of(busy()) if each.metric.name == SM]
     label, value = series.points[0]
     assert dict(zip(series.metric.labels, label, strict=True)) == {
@@ -73,9 +73,9 @@ def test_all_points_have_all_labels_and_no_two_have_the_same() -> None:
 
 
 def test_a_gpu_with_all_values_has_every_metric_of_the_catalogue() -> None:
-    silent = dict.fromkeys(field.name for field in fields(CardReading) if field.default is None)
-    telling = {name: 1 for name in silent if name not in ("processes", "xids")}
-    card = reading(0, process(10, 1000, 20), xids={31: 1}, **telling)
+    optional = [field.name for field in fields(CardReading) if field.default is None]
+    known = {name: 1 for name in optional if name not in ("processes", "xids")}
+    card = reading(0, process(10, 1000, 20), xids={31: 1}, **known)
     found = snapshot(
         [card],
         [gpu_pod("a")],
@@ -88,7 +88,7 @@ def test_a_gpu_with_all_values_has_every_metric_of_the_catalogue() -> None:
     assert {each.metric for each in series_of(found)} == set(catalogue.EXPORTER)
 
 
-def test_pids_are_shown_only_where_they_are_wanted() -> None:
+def test_pids_are_exported_only_on_request() -> None:
     assert "pid" not in {label for each in series_of(busy()) for label in each.metric.labels}
     assert values(busy(), USED, "PodName", "pid", each_process=True) == {
         ("a", "10"): 1000,
@@ -111,7 +111,7 @@ def test_an_idle_container_is_0_and_not_missing() -> None:
     assert values(busy(), "gpushare_container_utilization_ratio", "pod") == {"a": 0.23, "b": 0}
 
 
-def test_s1_a_whole_gpu_pod_has_the_series_of_a_pod_with_a_share() -> None:
+def test_a_whole_gpu_pod_has_the_series_of_a_pod_with_units() -> None:
     found = snapshot(
         [reading(0, process(7, 15343))], [other_pod("bert")], [whole("bert", 0)], {7: ref("bert")}
     )
@@ -125,7 +125,7 @@ def test_a_process_in_no_pod_has_no_names() -> None:
     assert values(found, USED, "NamespaceName", "PodName", "ContainerName") == {("", "", ""): 100}
 
 
-def test_a_process_in_a_pod_without_a_share_has_its_names() -> None:
+def test_a_process_in_a_pod_without_units_has_the_names_of_the_pod() -> None:
     found = snapshot([reading(0, process(7, 100))], [other_pod("x")], containers_by_pid={7: ref("x")})
     assert values(found, USED, "PodName") == {"x": 100}
     assert values(found, ALLOCATED, "PodName") == {}
@@ -145,9 +145,9 @@ def test_a_container_missing_from_the_api_is_found_by_its_pod() -> None:
 
 
 def test_a_process_with_unknown_memory_makes_the_sum_unknown() -> None:
-    silent = ProcessReading(11, None, None)
+    unknown = ProcessReading(11, None, None)
     found = snapshot(
-        [reading(0, process(10, 100, 5), silent)],
+        [reading(0, process(10, 100, 5), unknown)],
         [gpu_pod("a")],
         [shared("a")],
         {10: ref("a"), 11: ref("a")},
@@ -178,7 +178,7 @@ def test_a_container_with_a_gpu_twice_has_one_series() -> None:
     assert [value for _, value in series.points] == [T4]
 
 
-# --- cards --------------------------------------------------------------------------------------
+# --- GPUs ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def test_a_value_is_exported_in_the_unit_of_dcgm_and_in_base_units(
     assert values(found, f"DCGM_FI_DEV_{source}", "gpu") == {"0": in_source}
     assert values(found, f"gpushare_card_{own}", "card") == {"0": in_own}
     if field != "used_bytes":
-        silent = names(snapshot([reading(0)]))
-        assert {f"DCGM_FI_DEV_{source}", f"gpushare_card_{own}"} & silent == set()
+        without = names(snapshot([reading(0)]))
+        assert {f"DCGM_FI_DEV_{source}", f"gpushare_card_{own}"} & without == set()
 
 
 def test_errors_are_exported_by_kind() -> None:
@@ -252,14 +252,14 @@ def test_a_source_that_is_down_loses_its_series_and_is_reported() -> None:
     use = {SM, USED, "gpushare_container_utilization_ratio", "gpushare_container_memory_used_bytes"}
     assert lost["pods"] == lost["cgroups"] == use
     assert ALLOCATED in lost["node"]
-    assert not use & lost["node"], "what processes do is known without it"
+    assert not use & lost["node"], "usage is known without the node"
     down = replace(busy(), containers_by_pid=None)
     up = {"nvml": 1, "cgroups": 0, "pod-resources": 1, "pods": 1, "node": 1, "isolation": 1}
     assert values(down, "gpushare_exporter_source_up", "source") == up
 
 
 def test_missing_sources_remove_series_and_add_none() -> None:
-    """All combinations of sources that are down; some sources can replace others for the shares."""
+    """All combinations of sources that are down; some sources can replace others for the allocations."""
     all_names = names(busy())
     for down in product((False, True), repeat=5):
         parts = zip(("readings", "containers_by_pid", "devices", "node_pods", "node"), down, strict=True)

@@ -42,11 +42,11 @@ class Answers:
 
     values: Mapping[str, MetricValue] | GpuShareError = field(default_factory=dict)
     allowed: bool | GpuShareError = True
-    questions: list[MetricQuery] = field(default_factory=list)
+    queries: list[MetricQuery] = field(default_factory=list)
     reviews: list[Mapping[str, Any]] = field(default_factory=list)
 
     async def answer(self, query: MetricQuery) -> Mapping[str, MetricValue]:
-        self.questions.append(query)
+        self.queries.append(query)
         if isinstance(self.values, GpuShareError):
             raise self.values
         return self.values
@@ -81,26 +81,26 @@ class MetricsApi:
         client = KubeClient(ApiAccess(host="http://127.0.0.1:1"))
         self.pods = Directory(client, PODS, self.metrics)
         self.nodes = Directory(client, NODES, self.metrics)
-        self.door = ServerAuth(f"{folder}/tls.crt", f"{folder}/tls.key", reload_s=0.02)
+        self.auth = ServerAuth(f"{folder}/tls.crt", f"{folder}/tls.key", reload_s=0.02)
         service = MetricsService(
-            front=lambda: self.door.front,
+            front=lambda: self.auth.front,
             access=Authorizer(self.answers.review, self.metrics),
             source=FakeSource(self.answers),
             pods=self.pods,
             nodes=self.nodes,
             metrics=self.metrics,
         )
-        self.http = HttpServer(service.handle, max_body=100, tls=self.door.tls)
+        self.http = HttpServer(service.handle, max_body=100, tls=self.auth.tls)
         self.port = 0
 
     def serve_by(self, authority: Authority) -> KeyPair:
-        """Give the server a new certificate."""
+        """Write a new certificate of the server."""
         pair = authority.server("metrics-api", ["127.0.0.1"])
         pair.write(self.folder, "tls")
         return pair
 
-    def introduce(self, authority: Authority) -> None:
-        """Tell the server the front proxy's authority, as the API server's ConfigMap does."""
+    def trust(self, authority: Authority) -> None:
+        """Configure the CA of the front proxy, as the ConfigMap of the API server does."""
         data = {
             "requestheader-client-ca-file": authority.pair().cert.decode(),
             "requestheader-allowed-names": json.dumps([FRONT]),
@@ -108,7 +108,7 @@ class MetricsApi:
             "requestheader-group-headers": '["X-Remote-Group"]',
             "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
         }
-        self.door.update({AUTHENTICATION_CONFIG: data})
+        self.auth.update({AUTHENTICATION_CONFIG: data})
 
     def add(self, directory: Directory, *entries: DirectoryEntry) -> None:
         directory.changed([Upserted(f"{each.namespace}/{each.name}", each) for each in entries])
@@ -141,8 +141,8 @@ class MetricsApi:
 
 
 @asynccontextmanager
-async def serving(folder: Path, *, introduced: bool = True) -> AsyncIterator[MetricsApi]:
-    """The server, which knows its front proxy; pods ``p`` and ``q`` in ``a``, and node ``n``."""
+async def serving(folder: Path, *, trusted: bool = True) -> AsyncIterator[MetricsApi]:
+    """The server, which knows its front proxy if ``trusted``; pods ``p`` and ``q`` in ``a``, node ``n``."""
     api = MetricsApi(folder)
     api.add(
         api.pods,
@@ -153,14 +153,14 @@ async def serving(folder: Path, *, introduced: bool = True) -> AsyncIterator[Met
     api.add(api.nodes, DirectoryEntry("", "n", {"zone": "z"}))
     listener = bind_socket("127.0.0.1", 0)
     api.port = listener.getsockname()[1]
-    door = asyncio.create_task(api.door.run())
+    reloading = asyncio.create_task(api.auth.run())
     serving_ = asyncio.create_task(api.http.serve(listener))
     try:
-        if introduced:
-            api.introduce(api.front_ca)
-            await until(lambda: bool(api.door._served))
+        if trusted:
+            api.trust(api.front_ca)
+            await until(lambda: bool(api.auth._served))
         yield api
     finally:
-        door.cancel()
+        reloading.cancel()
         api.http.stop()
-        await asyncio.gather(door, serving_, return_exceptions=True)
+        await asyncio.gather(reloading, serving_, return_exceptions=True)

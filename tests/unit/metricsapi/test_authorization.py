@@ -13,12 +13,12 @@ from gpushare.metricsapi.paths import attributes_of
 
 CALLER = Caller("u", "7", ("g", "h"), (("scope", ("x",)),))
 METRIC = attributes_of("GET", "/apis/custom.metrics.k8s.io/v1beta2/namespaces/a/pods/*/m")
-WHO = {"user": "u", "uid": "7", "groups": ("g", "h"), "extra": {"scope": ("x",)}}
+IDENTITY = {"user": "u", "uid": "7", "groups": ("g", "h"), "extra": {"scope": ("x",)}}
 
 
 def test_a_metric_is_a_resource() -> None:
     assert review_spec(CALLER, METRIC) == {
-        **WHO,
+        **IDENTITY,
         "resourceAttributes": {
             "group": "custom.metrics.k8s.io",
             "version": "v1beta2",
@@ -33,10 +33,10 @@ def test_a_metric_is_a_resource() -> None:
 
 def test_discovery_is_a_path() -> None:
     spec = review_spec(CALLER, attributes_of("GET", "/apis"))
-    assert spec == {**WHO, "nonResourceAttributes": {"path": "/apis", "verb": "get"}}
+    assert spec == {**IDENTITY, "nonResourceAttributes": {"path": "/apis", "verb": "get"}}
 
 
-async def test_one_verdict_is_kept_for_one_caller_and_one_thing() -> None:
+async def test_a_verdict_is_cached_by_caller_and_attributes() -> None:
     asked: list[str] = []
 
     async def review(spec: Mapping[str, Any]) -> bool:
@@ -55,7 +55,7 @@ async def test_one_verdict_is_kept_for_one_caller_and_one_thing() -> None:
     )
 
 
-async def test_silence_is_no_verdict() -> None:
+async def test_a_failed_review_is_no_verdict() -> None:
     async def review(_: Mapping[str, Any]) -> bool:
         raise ApiError("no answer in time")
 

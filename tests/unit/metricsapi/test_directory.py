@@ -1,4 +1,4 @@
-"""Existing objects, as watches return them."""
+"""Caches of objects, filled by watches."""
 
 import msgspec
 from structlog.testing import capture_logs
@@ -59,7 +59,7 @@ def test_exporters_are_running_pods_with_the_labels_one_for_each_node() -> None:
     assert urls == ["http://10.0.0.2:12348/metrics", "http://[fd00::1]:12348/metrics"]
 
 
-def test_the_same_trouble_is_logged_once_and_counted_each_time() -> None:
+def test_a_repeated_failure_is_logged_once_and_counted_each_time() -> None:
     metrics = ApiMetrics()
     pods = Directory(KubeClient(ApiAccess(host="http://127.0.0.1:1")), PODS, metrics)
     with capture_logs() as logs:

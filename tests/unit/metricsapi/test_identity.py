@@ -94,10 +94,10 @@ def test_an_unknown_caller_gets_the_reason(peer: str, headers: dict[bytes, bytes
     assert reason in str(caller_of(peer, headers, FRONT))
 
 
-def test_without_names_any_certificate_of_the_authority_is_accepted() -> None:
-    anybody = replace(FRONT, allowed=frozenset())
-    assert isinstance(caller_of("other-client", {b"x-remote-user": b"admin"}, anybody), Caller)
-    assert isinstance(caller_of("", {b"x-remote-user": b"admin"}, anybody), str)
+def test_without_allowed_names_any_certificate_of_the_ca_is_accepted() -> None:
+    any_name = replace(FRONT, allowed=frozenset())
+    assert isinstance(caller_of("other-client", {b"x-remote-user": b"admin"}, any_name), Caller)
+    assert isinstance(caller_of("", {b"x-remote-user": b"admin"}, any_name), str)
 
 
 def test_headers_are_lists_of_names() -> None:

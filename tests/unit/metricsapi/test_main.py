@@ -57,7 +57,7 @@ def test_an_invalid_value_ends_the_program_with_2(flag: str) -> None:
     assert flag.partition("=")[0] in ended.stderr
 
 
-def test_files_that_are_not_there_end_the_program_with_2() -> None:
+def test_missing_files_end_the_program_with_2() -> None:
     ended = CliRunner().invoke(command, [*TLS, "--port=0", "--ops-port=0"])
     assert ended.exit_code == 2
     assert "TLS files c, k" in ended.stderr

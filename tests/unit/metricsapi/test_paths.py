@@ -9,7 +9,7 @@ API = "/apis/custom.metrics.k8s.io/v1beta2"
 
 
 @pytest.mark.parametrize(
-    ("path", "ask"),
+    ("path", "expected"),
     [
         ("namespaces/a/pods/*/m", MetricRequest("v1beta2", ObjectKind.PODS, "a", "*", "m")),
         ("namespaces/a/pods/p/m/", MetricRequest("v1beta2", ObjectKind.PODS, "a", "p", "m")),
@@ -17,8 +17,8 @@ API = "/apis/custom.metrics.k8s.io/v1beta2"
         ("nodes/n/m", MetricRequest("v1beta2", ObjectKind.NODES, "", "n", "m")),
     ],
 )
-def test_a_metric_is_asked_for(path: str, ask: MetricRequest) -> None:
-    assert metric_request_of(f"{API}/{path}") == ask
+def test_a_path_of_a_metric_is_parsed(path: str, expected: MetricRequest) -> None:
+    assert metric_request_of(f"{API}/{path}") == expected
 
 
 @pytest.mark.parametrize(

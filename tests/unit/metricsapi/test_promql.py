@@ -49,11 +49,11 @@ PODS = MetricQuery(SM, ObjectKind.PODS, "a")
         ),
     ],
 )
-def test_a_question_is_one_query(query: MetricQuery, expr: str) -> None:
+def test_a_query_in_promql(query: MetricQuery, expr: str) -> None:
     assert promql(query) == expr
 
 
-def test_a_name_cannot_leave_its_quotes() -> None:
+def test_names_are_quoted() -> None:
     assert '{NamespaceName="a\\"}",PodName="\\\\"}' in promql(MetricQuery(SM, ObjectKind.PODS, 'a"}', "\\"))
 
 

@@ -4,20 +4,22 @@ import pytest
 
 from gpushare.metricsapi.queries import DEFINITIONS, ObjectKind, definition_of
 
-POD_TOO = (ObjectKind.PODS, ObjectKind.NODES, ObjectKind.NAMESPACES)
+ALL_KINDS = (ObjectKind.PODS, ObjectKind.NODES, ObjectKind.NAMESPACES)
 
 
 @pytest.mark.parametrize(
     ("name", "combine", "kinds"),
     [
         ("DCGM_FI_DEV_GPU_UTIL", "avg", (ObjectKind.NODES,)),
-        ("DCGM_CUSTOM_PROCESS_SM_UTIL", "avg", POD_TOO),
+        ("DCGM_CUSTOM_PROCESS_SM_UTIL", "avg", ALL_KINDS),
         ("DCGM_FI_DEV_FB_USED", "sum", (ObjectKind.NODES,)),
-        ("DCGM_CUSTOM_PROCESS_MEM_USED", "sum", POD_TOO),
+        ("DCGM_CUSTOM_PROCESS_MEM_USED", "sum", ALL_KINDS),
         ("DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO", "sum", (ObjectKind.PODS, ObjectKind.NAMESPACES)),
     ],
 )
-def test_the_sources_names(name: str, combine: str, kinds: tuple[ObjectKind, ...]) -> None:
+def test_the_metrics_of_the_ack_documentation_are_served(
+    name: str, combine: str, kinds: tuple[ObjectKind, ...]
+) -> None:
     definition = DEFINITIONS[name]
     assert definition.combine == combine
     assert definition.kinds == kinds

@@ -1,4 +1,4 @@
-"""Requests over real TLS: access, answers, and the texts of refusals."""
+"""Requests over real TLS: access, answers, and the messages of errors."""
 
 import asyncio
 import re
@@ -41,15 +41,15 @@ async def test_the_pods_of_a_namespace(tmp_path: Path) -> None:
             "p": "23",
             "q": "0",
         }
-        assert api.answers.questions[0].namespace == "a"
+        assert api.answers.queries[0].namespace == "a"
 
 
-async def test_labels_choose_pods_and_series(tmp_path: Path) -> None:
+async def test_labels_select_pods_and_series(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
         api.answers.values = VALUES
         _, document = await api.ask(f"{PODS}?labelSelector=app%3Dx&metricLabelSelector=gpu%20in%20(0,1)")
         assert names(document) == ["p"]
-        assert api.answers.questions[0].selector == parse_selector("gpu in (0,1)")
+        assert api.answers.queries[0].selector == parse_selector("gpu in (0,1)")
 
 
 async def test_one_pod_one_node_and_one_namespace(tmp_path: Path) -> None:
@@ -58,12 +58,12 @@ async def test_one_pod_one_node_and_one_namespace(tmp_path: Path) -> None:
         for path, name in (("namespaces/a/pods/p", "p"), ("nodes/n", "n"), ("namespaces/a/metrics", "a")):
             _, document = await api.ask(f"{API}/{path}/{SM}")
             assert names(document) == [name]
-        assert [each.kind for each in api.answers.questions] == [
+        assert [each.kind for each in api.answers.queries] == [
             ObjectKind.PODS,
             ObjectKind.NODES,
             ObjectKind.NAMESPACES,
         ]
-        assert [each.name for each in api.answers.questions] == ["p", "n", "a"]
+        assert [each.name for each in api.answers.queries] == ["p", "n", "a"]
 
 
 @pytest.mark.parametrize("path", ["/apis", "/apis/custom.metrics.k8s.io", API, API.replace("2", "1") + "/"])
@@ -74,14 +74,14 @@ async def test_discovery(tmp_path: Path, path: str) -> None:
         assert api.answers.reviews[0]["nonResourceAttributes"] == {"path": path, "verb": "get"}
 
 
-async def test_groups_are_separate_header_lines(tmp_path: Path) -> None:
+async def test_each_header_line_is_one_group(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
         groups = [("X-Remote-User", "u"), ("X-Remote-Group", "a,b"), ("X-Remote-Group", "c")]
         await api.ask(API, headers=groups)  # type: ignore[arg-type]
         assert api.answers.reviews[0]["groups"] == ("a,b", "c", "system:authenticated")
 
 
-# --- strangers ----------------------------------------------------------------------------------
+# --- access -------------------------------------------------------------------------------------
 
 
 async def test_a_client_without_a_certificate_is_refused(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_a_certificate_with_another_name_is_refused(tmp_path: Path) -> Non
         assert "'admin'" in message
 
 
-async def test_a_certificate_of_another_authority_does_not_get_through_tls(tmp_path: Path) -> None:
+async def test_a_certificate_of_another_ca_fails_in_tls(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
         for pair in (
             Authority.create("front").client(FRONT),
@@ -111,11 +111,11 @@ async def test_a_certificate_of_another_authority_does_not_get_through_tls(tmp_p
         assert api.answers.reviews == []
 
 
-async def test_before_the_front_proxy_is_known_all_requests_are_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path, introduced=False) as api:
+async def test_all_requests_are_refused_until_the_front_proxy_is_known(tmp_path: Path) -> None:
+    async with serving(tmp_path, trusted=False) as api:
         status, _ = await refused(api, PODS, tls=api.client())
         assert status == 503
-        assert "has not been read yet" in str(api.door.problem)
+        assert "has not been read yet" in str(api.auth.problem)
         with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
             await api.ask(PODS)
 
@@ -126,7 +126,7 @@ async def test_a_caller_without_permission_is_refused(tmp_path: Path) -> None:
         assert await refused(api, PODS) == (403, f"user 'u' may not get {PODS}: no role allows it")
 
 
-async def test_without_an_answer_about_permissions_requests_are_refused(tmp_path: Path) -> None:
+async def test_requests_are_refused_if_the_access_review_fails(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
         api.answers.allowed = ApiError("no answer in time")
         status, message = await refused(api, PODS)
@@ -140,13 +140,13 @@ async def test_health_needs_no_permission(tmp_path: Path) -> None:
             assert await api.ask(path, tls=api.client()) == (200, "ok")
 
 
-# --- bad questions ------------------------------------------------------------------------------
+# --- bad requests -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("path", "code", "message"),
     [
-        (f"{API}/namespaces/a/pods/*/DCGM_CUSTOM_PROCESS_SM", 404, f"there is .*{SM}"),
+        (f"{API}/namespaces/a/pods/*/DCGM_CUSTOM_PROCESS_SM", 404, f"use one of .*{SM}"),
         (f"{API}/namespaces/a/pods/*/DCGM_FI_DEV_GPU_UTIL", 404, "no metric 'DCGM_FI_DEV_GPU_UTIL' of pods"),
         (f"{API}/namespaces/a/services/s/{SM}", 404, "does not exist"),
         ("/openapi/v2", 404, "/openapi/v2 does not exist"),
@@ -175,7 +175,7 @@ async def test_a_namespace_without_such_pods_has_an_empty_list(tmp_path: Path) -
         assert (status, document["items"]) == (200, [])
 
 
-async def test_metrics_are_only_read(tmp_path: Path) -> None:
+async def test_metrics_are_read_only(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
         status, _ = await refused(api, PODS, method="DELETE")
         assert status == 405
@@ -222,21 +222,21 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
 async def test_a_half_written_certificate_is_not_served(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
         (tmp_path / "tls.crt").write_text("half")
-        await until(lambda: api.door._last_error is not None)
+        await until(lambda: api.auth._last_error is not None)
         assert await api.ask("/healthz") == (200, "ok")
 
 
-async def test_a_front_proxy_of_another_authority_takes_over(tmp_path: Path) -> None:
+async def test_a_new_ca_of_the_front_proxy_replaces_the_old_one(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
         successor = Authority.create("successor")
-        api.introduce(successor)
+        api.trust(successor)
         await until_served(api, api.client(successor.client(FRONT)))
         with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
             await api.ask(PODS)
 
 
-async def test_a_config_map_that_is_broken_later_changes_nothing(tmp_path: Path) -> None:
+async def test_a_config_map_that_becomes_invalid_changes_nothing(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
-        api.door.update({})
-        assert api.door.problem is None
+        api.auth.update({})
+        assert api.auth.problem is None
         assert (await api.ask(API))[0] == 200

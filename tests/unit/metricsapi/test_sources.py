@@ -16,7 +16,7 @@ from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, O
 from gpushare.metricsapi.sources import Exporters, Prometheus
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
-QUESTION = MetricQuery(DEFINITIONS[SM], ObjectKind.PODS, "a")
+QUERY = MetricQuery(DEFINITIONS[SM], ObjectKind.PODS, "a")
 
 
 def page(pod: str, number: float, at: float = 100) -> str:
@@ -25,7 +25,7 @@ def page(pod: str, number: float, at: float = 100) -> str:
 
 
 class Site:
-    """An HTTP server with pages by path; a page of None never comes."""
+    """An HTTP server with pages by path; a page of None is never sent."""
 
     def __init__(self) -> None:
         self.pages: dict[str, str | int | None] = {}
@@ -64,12 +64,12 @@ def exporters(
     return Exporters(pages, find, metrics or ApiMetrics(), keep_s=keep_s)
 
 
-async def test_all_exporters_are_scraped_once_for_many_questions() -> None:
+async def test_all_exporters_are_scraped_once_for_many_queries() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": page("p", 23), "/m": page("q", 0, at=90)}
         source = exporters(made, pages)
         for _ in range(3):
-            assert await source.values(QUESTION) == {"p": MetricValue(23, 100), "q": MetricValue(0, 90)}
+            assert await source.values(QUERY) == {"p": MetricValue(23, 100), "q": MetricValue(0, 90)}
         assert len(made.asked) == 2
 
 
@@ -77,9 +77,9 @@ async def test_cached_values_expire() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": page("p", 23)}
         source = exporters(made, pages, keep_s=0)
-        await source.values(QUESTION)
+        await source.values(QUERY)
         made.pages = {"/n": page("p", 7)}
-        assert (await source.values(QUESTION))["p"].number == 7
+        assert (await source.values(QUERY))["p"].number == 7
 
 
 @pytest.mark.parametrize("broken", [503, None, f"{SM}{{}} one"])
@@ -89,7 +89,7 @@ async def test_an_exporter_that_does_not_respond_loses_its_values_only(broken: s
         metrics = ApiMetrics()
         begun = time.monotonic()
         with capture_logs() as logs:
-            assert set(await exporters(made, pages, metrics).values(QUESTION)) == {"p"}
+            assert set(await exporters(made, pages, metrics).values(QUERY)) == {"p"}
         assert time.monotonic() - begun < 2
         assert [each["url"] for each in logs] == [f"{made.url}/m"]
         count = metrics.registry.get_sample_value
@@ -97,26 +97,26 @@ async def test_an_exporter_that_does_not_respond_loses_its_values_only(broken: s
             assert count("gpushare_metrics_api_source_reads_total", {"result": result}) == 1
 
 
-async def test_no_exporter_that_answers_is_an_error() -> None:
+async def test_it_is_an_error_if_no_exporter_responds() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": 503}
         with pytest.raises(SourceError, match=r"no exporter responds; .*/n: HTTP 503"):
-            await exporters(made, pages).values(QUESTION)
+            await exporters(made, pages).values(QUERY)
 
 
-async def test_no_exporter_at_all_is_an_error_with_the_way_out() -> None:
+async def test_the_error_for_missing_exporters_has_the_remedy() -> None:
     async with site() as (made, pages):
-        with pytest.raises(SourceError, match="no pod of the exporter runs: see its namespace and labels"):
-            await exporters(made, pages).values(QUESTION)
+        with pytest.raises(SourceError, match="--exporter-namespace and --exporter-selector"):
+            await exporters(made, pages).values(QUERY)
 
 
 async def test_samples_of_an_exporter_without_a_timestamp_are_fresh() -> None:
     async with site() as (made, pages):
         made.pages = {"/n": page("p", 1).partition("\n")[0]}
-        assert time.time() - (await exporters(made, pages).values(QUESTION))["p"].at < 5
+        assert time.time() - (await exporters(made, pages).values(QUERY))["p"].at < 5
 
 
-async def test_prometheus_is_asked_a_query_once() -> None:
+async def test_a_query_to_prometheus_is_cached() -> None:
     async with site() as (made, pages):
         made.pages = {
             "/prom/api/v1/query": '{"status":"success","data":{"resultType":"vector","result":'
@@ -124,7 +124,7 @@ async def test_prometheus_is_asked_a_query_once() -> None:
         }
         source = Prometheus(pages, f"{made.url}/prom/", ApiMetrics(), keep_s=60)
         for _ in range(2):
-            assert await source.values(QUESTION) == {"p": MetricValue(23, 100)}
+            assert await source.values(QUERY) == {"p": MetricValue(23, 100)}
         query = 'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NamespaceName="a",PodName!=""}) by (PodName)'
         assert made.asked == [("/prom/api/v1/query", {"query": query})]
 
@@ -132,7 +132,7 @@ async def test_prometheus_is_asked_a_query_once() -> None:
 async def test_an_unavailable_prometheus_is_an_error() -> None:
     async with site() as (_, pages):
         with pytest.raises(SourceError, match=r"http://127\.0\.0\.1:1/api/v1/query: "):
-            await Prometheus(pages, "http://127.0.0.1:1", ApiMetrics(), keep_s=60).values(QUESTION)
+            await Prometheus(pages, "http://127.0.0.1:1", ApiMetrics(), keep_s=60).values(QUERY)
 
 
 async def test_a_client_that_is_not_open_raises_an_error() -> None:

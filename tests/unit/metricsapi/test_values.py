@@ -15,18 +15,17 @@ GPU_UTIL = "DCGM_FI_DEV_GPU_UTIL"
 
 
 def of_pod(metric: str, pod: str, number: float, *, node: str = "n", gpu: str = "0") -> MetricSample:
-    namespace = "a" if pod else ""
-    labels = {"NodeName": node, "NamespaceName": namespace, "PodName": pod, "gpu": gpu}
+    labels = {"NodeName": node, "NamespaceName": "a" if pod else "", "PodName": pod, "gpu": gpu}
     return MetricSample(metric, labels, number)
 
 
 def values(
-    page: list[MetricSample], metric: str, kind: ObjectKind, place: str = "a", more: str = ""
+    page: list[MetricSample], metric: str, kind: ObjectKind, namespace: str = "a", more: str = ""
 ) -> dict[str, float]:
-    book = ExporterReadings()
-    book.add(page, 100)
-    query = MetricQuery(DEFINITIONS[metric], kind, place, "", parse_selector(more))
-    return {name: value.number for name, value in book.values(query).items()}
+    readings = ExporterReadings()
+    readings.add(page, 100)
+    query = MetricQuery(DEFINITIONS[metric], kind, namespace, "", parse_selector(more))
+    return {name: value.number for name, value in readings.values(query).items()}
 
 
 PAGE = [
@@ -48,7 +47,7 @@ def test_utilizations_are_averaged() -> None:
     assert values(PAGE, SM, ObjectKind.NAMESPACES) == {"a": 20}
 
 
-def test_amounts_are_added_up() -> None:
+def test_amounts_are_summed() -> None:
     assert values(PAGE, USED, ObjectKind.PODS) == {"busy": 300, "idle": 0}
     assert values(PAGE, USED, ObjectKind.NAMESPACES) == {"a": 300}
 
@@ -62,21 +61,21 @@ def test_the_ratio_is_used_over_allocated_memory() -> None:
     assert values(PAGE, RATIO, ObjectKind.NAMESPACES) == {"a": 0.5}
 
 
-def test_pods_of_another_namespace_are_not_shown() -> None:
+def test_pods_of_other_namespaces_are_omitted() -> None:
     assert values(PAGE, SM, ObjectKind.PODS, "b") == {}
     assert values(PAGE, SM, ObjectKind.PODS, "") == {}
 
 
-def test_series_can_be_chosen_by_their_labels() -> None:
+def test_series_are_selected_by_labels() -> None:
     assert values(PAGE, SM, ObjectKind.PODS, more="gpu=1") == {"busy": 20}
     assert values(PAGE, RATIO, ObjectKind.PODS, more="gpu=1") == {"busy": 1}
     assert values(PAGE, RATIO, ObjectKind.PODS, more="gpu!=1") == {"busy": 0.25}
 
 
-def test_one_object_can_be_asked_for() -> None:
-    book = ExporterReadings()
-    book.add(PAGE, 100)
-    assert set(book.values(MetricQuery(DEFINITIONS[SM], ObjectKind.PODS, "a", "idle"))) == {"idle"}
+def test_one_object_is_selected_by_name() -> None:
+    readings = ExporterReadings()
+    readings.add(PAGE, 100)
+    assert set(readings.values(MetricQuery(DEFINITIONS[SM], ObjectKind.PODS, "a", "idle"))) == {"idle"}
 
 
 def test_values_that_are_no_numbers_are_omitted() -> None:
@@ -86,19 +85,19 @@ def test_values_that_are_no_numbers_are_omitted() -> None:
 
 
 def test_a_value_has_the_time_of_its_oldest_sample() -> None:
-    book = ExporterReadings()
-    book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 10)], 100)
-    book.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 20)], 90)
-    value = book.values(MetricQuery(DEFINITIONS[GPU_UTIL], ObjectKind.NODES))["n"]
+    readings = ExporterReadings()
+    readings.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 10)], 100)
+    readings.add([MetricSample(GPU_UTIL, {"NodeName": "n"}, 20)], 90)
+    value = readings.values(MetricQuery(DEFINITIONS[GPU_UTIL], ObjectKind.NODES))["n"]
     assert (value.number, value.at) == (15, 90)
 
 
 @pytest.mark.parametrize("metric", DEFINITIONS)
-def test_every_metric_that_is_offered_is_about_something(metric: str) -> None:
+def test_every_metric_has_values_of_each_of_its_kinds(metric: str) -> None:
     kinds = DEFINITIONS[metric].kinds
     assert kinds
     labels = {label: "x" for source in DEFINITIONS[metric].sources for label in source.labels}
     page = [MetricSample(each.name, labels, 2) for each in DEFINITIONS[metric].sources]
     for kind in kinds:
-        place = "" if kind is ObjectKind.NODES else "x"
-        assert values(page, metric, kind, place) == {"x": 1 if metric == RATIO else 2}
+        namespace = "" if kind is ObjectKind.NODES else "x"
+        assert values(page, metric, kind, namespace) == {"x": 1 if metric == RATIO else 2}

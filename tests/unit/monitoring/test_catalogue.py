@@ -1,38 +1,44 @@
-"""Rules for the catalogue, and its metrics as families."""
+"""Rules for the catalogue, its metrics as families, and the daemons that serve them."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.monitoring import catalogue
-from gpushare.monitoring.catalogue import Metric
+from gpushare.monitoring.catalogue import Group, Metric
 from gpushare.monitoring.families import Series, counter, family, gauge
+from gpushare.mpsd.metrics import MpsMetrics
+from gpushare.scheduling.ledger import EMPTY_LEDGER
 
 ALL = catalogue.ALL
-ODD = ("_mib", "_percent", "_ms", "_mhz", "_kib")
+OTHER_UNITS = ("_mib", "_percent", "_ms", "_mhz", "_kib")
 
 
-def test_a_name_is_there_once() -> None:
+def test_names_are_unique() -> None:
     assert [name for name, count in Counter(each.name for each in ALL).items() if count > 1] == []
 
 
-def test_every_metric_of_the_module_is_in_a_list() -> None:
+def test_every_metric_is_in_a_group() -> None:
     declared = {each for each in vars(catalogue).values() if isinstance(each, Metric)}
     assert declared == set(ALL)
 
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
-def test_our_metrics_have_base_units_in_their_names(metric: Metric) -> None:
+def test_our_metrics_have_base_units(metric: Metric) -> None:
     assert metric.help.endswith(".")
     assert not metric.name.endswith("_total") or metric.kind == "unknown"
     if metric.name.startswith("gpushare_"):
-        assert not metric.name.endswith(ODD)
+        assert not metric.name.endswith(OTHER_UNITS)
         assert metric.kind != "unknown"
         assert all(label.islower() for label in metric.labels)
 
 
-def test_the_sources_names_and_labels_are_letter_for_letter() -> None:
+def test_names_and_labels_of_the_ack_documentation_are_exact() -> None:
     by_name = {each.name: each.labels for each in catalogue.EXPORTER}
     card = ("NodeName", "UUID", "gpu", "device", "modelName")
     of_pod = ("NodeName", "NamespaceName", "PodName", "ContainerName", "UUID", "gpu", "device", "modelName")
@@ -44,8 +50,32 @@ def test_the_sources_names_and_labels_are_letter_for_letter() -> None:
         assert f"container_accelerator_{part}" in by_name
 
 
-class Once:
-    """A collector of given families."""
+def extender_registry() -> CollectorRegistry:
+    metrics = ExtenderMetrics()
+    metrics.watch_ledger(lambda: EMPTY_LEDGER)
+    metrics.watch_pods(list)
+    return metrics.registry
+
+
+@pytest.mark.parametrize(
+    ("group", "make"),
+    [
+        (catalogue.EXTENDER, extender_registry),
+        (catalogue.DEVICE_PLUGIN, lambda: PluginMetrics().registry),
+        (catalogue.METRICS_API, lambda: ApiMetrics().registry),
+        (catalogue.MPS, lambda: MpsMetrics().registry),
+    ],
+    ids=["extender", "device plugin", "metrics API", "MPS daemon"],
+)
+def test_a_daemon_serves_the_metrics_of_its_group(
+    group: Group, make: Callable[[], CollectorRegistry]
+) -> None:
+    served = {(each.name, each.type, each.documentation) for each in make().collect()}
+    assert served == {(each.name, each.kind, each.help) for each in group}
+
+
+class Collected:
+    """A collector of these series."""
 
     def __init__(self, *series: Series) -> None:
         self.families = [family(each) for each in series]
@@ -54,14 +84,14 @@ class Once:
         return iter(self.families)
 
 
-def test_a_family_made_at_once_is_rendered_as_one_on_a_registry() -> None:
+def test_a_collected_family_is_rendered_like_a_registered_one() -> None:
     number = Metric("a_gauge", "gauge", "A gauge.", ("x",))
     count = Metric("a_count", "counter", "A counter.")
     registry = CollectorRegistry()
     gauge(number, registry).labels("1").set(2.5)
     counter(count, registry).inc(3)
     made = CollectorRegistry()
-    made.register(Once(Series(number, [(("1",), 2.5)]), Series(count, [((), 3)])))
+    made.register(Collected(Series(number, [(("1",), 2.5)]), Series(count, [((), 3)])))
     lines = generate_latest(registry).decode().splitlines()
     assert set(generate_latest(made).decode().splitlines()) == {
         each for each in lines if "_created" not in each

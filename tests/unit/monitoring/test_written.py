@@ -29,7 +29,7 @@ NO_SERIES = {
     *("max_over_time", "last_over_time", "by", "on", "group_left", "or", "and", "unless", "offset", "bool"),
 }
 
-S1 = """
+ACK_RULES = """
 - metricsQuery: avg(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
   resources:
     overrides:
@@ -89,22 +89,22 @@ def test_committed_files_match_the_generator(name: str) -> None:
     assert (FOLDER / name).read_text() == texts()[name], "run make monitoring"
 
 
-def test_no_dashboard_is_committed_that_is_not_made() -> None:
+def test_every_committed_dashboard_is_generated() -> None:
     assert {f"dashboards/{path.name}" for path in (FOLDER / "dashboards").iterdir()} <= set(texts())
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_asks_for_series_that_exist(name: str) -> None:
-    asked = series_in(QUERIES[name])
-    assert asked
-    assert asked <= EXPORTED | set(RECORDS) | PROMETHEUS_OWN
+def test_a_query_reads_series_that_exist(name: str) -> None:
+    read = series_in(QUERIES[name])
+    assert read
+    assert read <= EXPORTED | set(RECORDS) | PROMETHEUS_OWN
 
 
-def test_a_name_that_does_not_exist_is_found() -> None:
+def test_series_are_found_in_a_query() -> None:
     assert series_in('sum by (node) (no_such{a="b"}[5m]) / up') == {"no_such", "up"}
 
 
-def test_a_rule_reads_only_those_before_it() -> None:
+def test_a_rule_reads_only_earlier_rules() -> None:
     for position, rule in enumerate(RULES):
         assert series_in(rule.expr) & set(RECORDS) <= set(RECORDS[:position]), rule.record
 
@@ -125,12 +125,12 @@ def test_a_runbook_has_an_alert() -> None:
     assert re.findall(r"^## (GpuShare\w+)$", page, re.MULTILINE) == [alert.name for alert in ALERTS]
 
 
-def test_the_adapters_rules_are_those_of_the_source_document() -> None:
-    assert adapter.document()["rules"] == yaml.safe_load(S1)
+def test_the_adapter_rules_are_those_of_the_ack_documentation() -> None:
+    assert adapter.document()["rules"] == yaml.safe_load(ACK_RULES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
-def test_a_dashboard_has_its_own_address_and_asks_the_chosen_prometheus(page: Any) -> None:
+def test_a_dashboard_has_a_unique_uid_and_the_selected_data_source(page: Any) -> None:
     assert len({each.uid for each in PAGES}) == len(PAGES)
     board = json.loads(texts()[f"dashboards/{page.uid.replace('gpushare', 'gpu')}.json"])
     assert board["uid"] == page.uid
