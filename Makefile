@@ -41,7 +41,7 @@ demo: packages-demo setup ## Run end-to-end scenarios of the ACK documentation o
 	@$(BIN)/python -m testbed.demo
 
 .PHONY: lint
-lint: setup ## Check style, types, layers, spelling, YAML and vocabulary
+lint: setup ## Check style, types, import contracts, spelling and vocabulary
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check --quiet $(SOURCES)
 	@$(BIN)/mypy
