@@ -37,11 +37,11 @@ packages-demo:
 	@.ci/packages demo
 
 .PHONY: demo
-demo: packages-demo setup ## Run the workloads of the ACK documentation on a real control plane
+demo: packages-demo setup ## Run end-to-end scenarios of the ACK documentation on a real control plane
 	@$(BIN)/python -m testbed.demo
 
 .PHONY: lint
-lint: setup
+lint: setup ## Check style, types, import contracts, spelling and vocabulary
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check --quiet $(SOURCES)
 	@$(BIN)/mypy
@@ -79,7 +79,7 @@ check-ansible: setup-ansible ## Run the tests of the Ansible modules, plugins an
 	@$(ANSIBLE)/pytest -q -n 2 -p no:cacheprovider tests/ansible
 
 .PHONY: native
-native: packages setup ## Run the tests of the isolation library on a stub of the driver
+native: packages setup ## Run the tests of the isolation library on a stub of the driver, with sanitizers
 	@$(BIN)/pytest -q -n 2 tests/isolation
 
 .PHONY: gpu
@@ -107,7 +107,7 @@ docs: setup ## Build the documentation; warnings are errors
 	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
 .PHONY: integration
-integration: packages setup ## Run the tests on real control planes, and of the whole system from images
+integration: packages setup ## Run the tests on real control planes, and those of the whole system from images
 	@$(BIN)/pytest -q -n 2 --dist loadfile --durations=15 tests/integration tests/e2e
 
 .PHONY: test

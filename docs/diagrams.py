@@ -172,40 +172,42 @@ def components() -> Picture:
     )
 
 
+LANES: Final = ["user", "API server", "kube-scheduler", "extender", "kubelet", "node agent", "container"]
+CALLS: Final = [
+    (0, 1, "create pod"),
+    (1, 2, "pending pod"),
+    (2, 3, "filter, prioritize"),
+    (3, 2, "nodes, scores"),
+    (2, 3, "bind"),
+    (3, 3, "choose GPU,|reserve units"),
+    (3, 1, "POST binding"),
+    (1, 4, "bound pod"),
+    (4, 5, "Allocate"),
+    (5, 5, "match pod, write|limit and record"),
+    (5, 4, "GPU, mounts"),
+    (4, 6, "start"),
+    (6, 6, "library enforces|limit"),
+    (4, 1, "pod is running"),
+]
+"""From one lane to another, or a note in one lane."""
+
+
 def life_of_a_pod() -> Picture:
-    """The calls from the creation of a pod until it runs, in order of time; a call to itself is a note."""
-    lanes = ["user", "API server", "kube-scheduler", "extender", "kubelet", "node agent", "container"]
-    calls = [
-        (0, 1, "create pod"),
-        (1, 2, "pending pod"),
-        (2, 3, "filter, prioritize"),
-        (3, 2, "nodes, scores"),
-        (2, 3, "bind"),
-        (3, 3, "choose GPU,|reserve units"),
-        (3, 1, "POST binding"),
-        (1, 4, "bound pod"),
-        (4, 5, "Allocate"),
-        (5, 5, "match pod, write|limit and record"),
-        (5, 4, "GPU, mounts"),
-        (4, 6, "start"),
-        (6, 6, "library enforces|limit"),
-        (4, 1, "pod is running"),
-    ]
+    """The calls from the creation of a pod until it runs, in order of time."""
     step, top, pitch = 140, 56, 48
-    width, height = step * len(lanes), top + pitch * len(calls) + 10
-    centre = [step * (lane + 0.5) for lane in range(len(lanes))]
+    width, height = step * len(LANES), top + pitch * len(CALLS) + 10
+    centre = [step * (lane + 0.5) for lane in range(len(LANES))]
     shapes: list[Shape] = []
-    for lane, name in enumerate(lanes):
+    for lane, name in enumerate(LANES):
         colour = BLUE if name in ("extender", "node agent") else GREY
         shapes.append(Box(centre[lane] - 66, 10, 132, 34, name, colour=colour))
-        notes = [top + pitch * row for row, call in enumerate(calls) if call[:2] == (lane, lane)]
+        notes = [top + pitch * row for row, call in enumerate(CALLS) if call[:2] == (lane, lane)]
         ends = [44, *(y for note in notes for y in (note + 2, note + 46)), height - 6]
         shapes += [Line(centre[lane], *ends[at : at + 2]) for at in range(0, len(ends), 2)]
-    for row, (source, target, text) in enumerate(calls):
+    for row, (source, target, text) in enumerate(CALLS):
         y, a, b = top + pitch * (row + 0.5), centre[source], centre[target]
         if source == target:
-            lines = text.split("|")
-            shapes.append(Box(a - 66, y - 22, 132, 44, "", lines, colour=GREEN))
+            shapes.append(Box(a - 66, y - 22, 132, 44, "", text.split("|"), colour=GREEN))
         else:
             side = 1 if b > a else -1
             shapes += [Arrow([(a + 3 * side, y), (b - 3 * side, y)]), Label(a + side * step / 2, y - 7, text)]

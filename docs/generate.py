@@ -65,7 +65,7 @@ def names() -> str:
         constant = re.match(r"([A-Z_]+): Final = ", line)
         text = re.match(r'"""(.+)"""$', line)
         if heading:
-            lines += ["", f"## {heading[1].capitalize()}", ""]
+            lines += ["", f"## {heading[1][0].upper()}{heading[1][1:]}", ""]
         elif constant:
             value = getattr(contract, constant[1])
             shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
@@ -102,28 +102,28 @@ def flags(name: str, command: click.Command) -> str:
     lines = [f"# Flags of the {name}", "", "| flag | variable | default | meaning |", "|---|---|---|---|"]
     for option in command.params:
         if isinstance(option, click.Option) and not option.hidden:
-            default = (
-                ""
-                if option.default is None or not isinstance(option.default, str | int | float)
-                else option.default
-            )
-            lines.append(f"| `{_longest(option)}` | {_variable(option)} | {default} | {option.help} |")
+            variable = f"`{option.envvar}`" if option.envvar else ""
+            lines.append(f"| `{max(option.opts, key=len)}` | {variable} | {' | '.join(_explained(option))} |")
     return "\n".join(lines) + "\n"
 
 
-def _longest(option: click.Option) -> str:
-    return max(option.opts, key=len)
-
-
-def _variable(option: click.Option) -> str:
-    return f"`{option.envvar}`" if option.envvar else ""
+def _explained(option: click.Option) -> tuple[str, str]:
+    """The default of a flag, which may be stated in its help, and its meaning."""
+    meaning, _, stated = (option.help or "").partition("  [default: ")
+    if isinstance(option.type, click.Choice):
+        meaning += f" One of {', '.join(map(str, option.type.choices))}."
+    if stated:
+        return stated.removesuffix("]"), meaning
+    if option.is_flag or isinstance(option.default, bool):
+        return "on" if option.default is True else "off", meaning
+    return str(option.default) if isinstance(option.default, str | int | float | Path) else "", meaning
 
 
 def configuration() -> str:
     """Every key of a stack's configuration, with its default."""
     lines = ["# Configuration of a stack", "", "Keys of `Pulumi.<stack>.yaml`, after `gpushare:`."]
     for title, kind in SECTIONS.items():
-        lines += ["", f"## {title}", "", inspect.cleandoc(kind.__doc__ or ""), ""]
+        lines += ["", f"## {title}", "", inspect.cleandoc(kind.__doc__ or "").replace("``", "`"), ""]
         lines += ["| key | default | meaning |", "|---|---|---|"]
         texts = _docstrings(kind)
         for each in fields(kind):

@@ -1,3 +1,3 @@
-"""GPU sharing for Kubernetes: many pods on one NVIDIA card."""
+"""GPU sharing for Kubernetes: several pods share one NVIDIA GPU."""
 
 __version__ = "0.1.0"
