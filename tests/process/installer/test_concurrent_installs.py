@@ -4,13 +4,7 @@ from pathlib import Path
 from gpushare.installer.install import install
 from gpushare.isolation.layout import PRELOAD_TEXT
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.builders.library_package import packaged
-
-
-def package(folder: Path, content: str) -> Path:
-    folder.mkdir()
-    (folder / "libgpushare.so").write_text(content)
-    return packaged(folder)
+from tests.builders.library_package import package
 
 
 def again_and_again(package: Path, folder: Path, times: int) -> None:

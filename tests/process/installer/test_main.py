@@ -9,16 +9,10 @@ from gpushare.contract import ISOLATION_INSTALLER_PORT
 from gpushare.installer.install import install
 from gpushare.installer.main import command, install_command, settings_of, uninstall_command
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.builders.library_package import packaged
+from tests.builders.library_package import package, packaged
 from tests.fixtures import isolation
 
 OWN = Path("/usr/local/lib/gpushare")
-
-
-def package(folder: Path, content: str = "one") -> Path:
-    folder.mkdir()
-    (folder / "libgpushare.so").write_text(content)
-    return packaged(folder)
 
 
 def run(*words: str) -> str:
