@@ -1,3 +1,5 @@
+"""Requirements of tests for the machine."""
+
 from collections.abc import Iterator
 
 import pytest
@@ -6,7 +8,7 @@ from tests.support import needs
 
 
 @pytest.fixture(autouse=True)
-def looked_at_anew() -> Iterator[None]:
+def empty_cache() -> Iterator[None]:
     needs.missing.cache_clear()
     yield
     needs.missing.cache_clear()
