@@ -34,7 +34,7 @@ from testbed.daemons.agent import ACCOUNT, agent_env, grant_agent
 from testbed.nvml import NvmlStub, card
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
-from tests.fakes.kubelet import FakeKubelet, Held, fake_kubelet
+from tests.fakes.kubelet import Allocation, FakeKubelet, fake_kubelet
 
 NODE = "bench"
 RESIDENTS = 100
@@ -120,7 +120,7 @@ async def _serve(bed: Bed, kubelet: FakeKubelet, pods: list[Object], *, leave: b
         (stored,) = await bed.create_pods([pod])
         uid = stored["metadata"]["uid"]
         took.append(await _admit(kubelet, uid))
-        await _called_served(bed, stored)
+        await _until_assigned(bed, stored)
         if leave:
             kubelet.forget(uid)
             await bed.api.delete(
@@ -131,25 +131,24 @@ async def _serve(bed: Bed, kubelet: FakeKubelet, pods: list[Object], *, leave: b
 
 async def _admit(kubelet: FakeKubelet, uid: str) -> float:
     """Admit a pod; returns the seconds that the agent's two answers took."""
-    taken = {each for held in kubelet.held.values() for each in held.ids}
-    free = kubelet.healthy(contract.RESOURCE_MEM) - taken
+    free = kubelet.healthy(contract.RESOURCE_MEM) - kubelet.allocated(contract.RESOURCE_MEM)
     begun = time.perf_counter()
     ids = await kubelet.prefer(contract.RESOURCE_MEM, free, (), 4)
     answer = await kubelet.allocate(contract.RESOURCE_MEM, ids)
     took = time.perf_counter() - begun
-    kubelet.held[uid, "main", contract.RESOURCE_MEM] = Held(tuple(ids), answer)
+    kubelet.allocations[uid, "main", contract.RESOURCE_MEM] = Allocation(tuple(ids), answer)
     kubelet.write_checkpoint()
     return took
 
 
-async def _called_served(bed: Bed, pod: Object) -> None:
+async def _until_assigned(bed: Bed, pod: Object) -> None:
     path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
 
     async def reported() -> bool:
         found = await bed.api.get(path)
         return bool(found["metadata"].get("annotations", {}).get(contract.ANN_ASSIGNED) == "true")
 
-    await until(reported, "the pod to be called served", 10, 0.01)
+    await until(reported, f"{path} to be marked as assigned", 10, 0.01)
 
 
 async def _empty(kubelet: FakeKubelet) -> float:
