@@ -164,7 +164,7 @@ async def start(bed: Bed, *pods: Object) -> list[Object]:
 
 
 async def served(bed: Bed, name: str) -> Object:
-    """The pod once it runs and is called served."""
+    """The pod once it runs and is marked as assigned."""
     await running(bed, name, 60)
 
     async def reported() -> Object | None:
@@ -172,7 +172,7 @@ async def served(bed: Bed, name: str) -> Object:
         notes = found["metadata"].get("annotations", {})
         return found if notes.get(contract.ANN_ASSIGNED) == "true" else None
 
-    found = await until(reported, f"pod {name} to be called served")
+    found = await until(reported, f"pod {name} to be assigned")
     assert found is not None
     return found
 

@@ -94,7 +94,7 @@ async def test_s0_three_pods_of_4_share_the_t4(bed: Bed, t4: GpuNode) -> None:
         pods = await bed.api.items(PODS)
         return all(p["metadata"]["annotations"].get(contract.ANN_ASSIGNED) == "true" for p in pods)
 
-    await until(served, "the pods to be called served", 10)
+    await until(served, "the pods to be marked as assigned", 10)
     word = (await node_object(t4))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
     assert parse_assigned(word) == {}, "pods on the card of their annotations need no further word"
 

@@ -16,7 +16,7 @@ from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from testbed.errors import TestbedError
 from tests.fakes.fault_proxy import fault_proxy, on_bind
-from tests.support.history import Recorder, cards_of, holds, overcommits, units_of
+from tests.support.history import Recorder, cards_of, has_units, overcommits, units_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -45,10 +45,10 @@ class Arena:
 
         await until(enough, f"{number} bound pods", timeout_s, 0.2)
 
-    async def no_card_was_over_its_size(self) -> None:
+    async def no_gpu_was_over_committed(self) -> None:
         history = await self.recorder.caught_up()
         assert overcommits(history, SIZE) == []
-        assert any(holds(pod) for _, pod in history), "the history holds no bound pod: it proves nothing"
+        assert any(has_units(pod) for _, pod in history), "the history has no bound pod: it proves nothing"
 
 
 @asynccontextmanager
@@ -79,7 +79,7 @@ def free_per_card(pods: list[Object]) -> dict[tuple[str, int], int]:
     """An independent recount from API objects."""
     used: dict[tuple[str, int], int] = defaultdict(int)
     for pod in pods:
-        if holds(pod):
+        if has_units(pod):
             for card, units in cards_of(pod).items():
                 used[pod["spec"]["nodeName"], card] += units
     return {(f"node-{n}", c): SIZE - used[f"node-{n}", c] for n in range(NODES) for c in range(CARDS)}
@@ -120,7 +120,7 @@ async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits() 
         await ring.bed.create_pods(pods)
         final = await at_rest(ring)
         assert any(not pod["spec"].get("nodeName") for pod in final)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_at_60_percent_no_pod_is_pending() -> None:
@@ -128,7 +128,7 @@ async def test_at_60_percent_no_pod_is_pending() -> None:
         pods = seeded_pods(0.6, seed=2)
         await ring.bed.create_pods(pods)
         await ring.until_bound(len(pods))
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing() -> None:
@@ -143,7 +143,7 @@ async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing()
             await ring.bed.kill(spec.name, signal.SIGKILL)
             await ring.bed.start(spec.name)
         await at_rest(ring)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_an_outage_of_the_api_server_of_ten_seconds_loses_nothing() -> None:
@@ -157,7 +157,7 @@ async def test_an_outage_of_the_api_server_of_ten_seconds_loses_nothing() -> Non
         await ring.bed.start("kube-apiserver")
         await ring.bed.create_pods(pods[half:])
         await at_rest(ring)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_a_killed_leader_is_followed_by_the_other_replica() -> None:
@@ -171,7 +171,7 @@ async def test_a_killed_leader_is_followed_by_the_other_replica() -> None:
         await ring.bed.kill("leader", signal.SIGKILL)
         await ring.bed.create_pods(pods[half:])
         await at_rest(ring)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_overcommits_nothing() -> None:
@@ -186,7 +186,7 @@ async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_over
         await ring.until_bound(100)
         await ring.bed.resume("frozen")
         await at_rest(ring)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 @asynccontextmanager
