@@ -4,8 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import testbed
 from gpushare.errors import ApiError, ConfigError
 from testbed import Bed, SimNode, Testbed, TestbedError, until
 from testbed.control_plane.components import url_ready
-from testbed.control_plane.home import clean, lock_file
+from testbed.control_plane.home import clean
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.system import cgroups
 from testbed.system.folders import bed_folder, cache_root, data_folder
@@ -395,15 +394,6 @@ async def test_a_bed_that_closes_leaves_nothing_behind() -> None:
     assert traces(bed.folder) - others == set()
     assert not is_there(f"/proc/{holder}")
     assert kernel_settings() == settings
-
-
-@pytest.fixture
-def bed_name() -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    yield name
-    folder = bed_folder(name, cache_root())
-    clean(folder)
-    lock_file(folder).unlink(missing_ok=True)
 
 
 async def test_nodes_end_with_a_killed_owner_and_the_next_start_removes_their_traces(bed_name: str) -> None:

@@ -5,8 +5,7 @@ import json
 import signal
 import socket
 import sys
-import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from gpushare import contract
 from gpushare.errors import ApiError, ConfigError
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
 from testbed.control_plane import audit
-from testbed.control_plane.home import clean, lock_file
 from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
 from testbed.system import pids
 from testbed.system.folders import bed_folder, cache_root, data_folder
@@ -41,15 +39,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def bed_name() -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    yield name
-    folder = bed_folder(name, cache_root())
-    clean(folder)
-    lock_file(folder).unlink(missing_ok=True)
 
 
 def node(name: str = NODE, **fields: Any) -> SimNode:
