@@ -59,7 +59,7 @@ def configuration(bed: Bed, images: Images) -> dict[str, object]:
     }
 
 
-async def test_after_one_up_the_documents_autoscaling_works(images: Images) -> None:
+async def test_after_one_up_the_documented_autoscaling_works(images: Images) -> None:
     async with Testbed(kwok=False, api_flags=TO_PODS, controller_flags=FLAGS) as bed:
         await add_master(bed, images)
         node = await add_node(bed, SimNode("gpu", [V100, V100], labels=WHOLE), images, [IMAGE])

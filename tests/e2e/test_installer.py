@@ -179,7 +179,7 @@ async def test_control_planes_are_edited_one_after_the_other_and_restored_byte_f
     assert ANN_IDX not in await plane.place("plain")
 
 
-async def test_a_configuration_that_the_scheduler_refuses_reaches_one_control_plane_and_is_undone(
+async def test_a_configuration_that_the_scheduler_rejects_reaches_one_control_plane_and_is_undone(
     plane: ControlPlane,
 ) -> None:
     async def second_is_edited() -> bool:
@@ -197,7 +197,7 @@ async def test_a_configuration_that_the_scheduler_refuses_reaches_one_control_pl
     assert "v1beta3" in reason
 
 
-async def test_a_killed_installer_is_restarted_and_undoes_its_edit(
+async def test_a_killed_installer_restarts_and_undoes_its_edit(
     plane: ControlPlane,
 ) -> None:
     await plane.deploy("present", REFUSED)

@@ -186,7 +186,7 @@ async def pods_in_turn(bed: Bed, user: str, served: list[str], done: asyncio.Eve
             return
 
 
-async def test_while_extenders_are_replaced_pods_go_on_being_placed(site: Site) -> None:
+async def test_pods_are_placed_while_extenders_are_replaced(site: Site) -> None:
     kept = await site.untouched()
     image = site.change(EXTENDER)
     async with never_overcommitted(site.node, T4), users(site.bed) as served:
@@ -196,7 +196,7 @@ async def test_while_extenders_are_replaced_pods_go_on_being_placed(site: Site) 
     assert await site.untouched() == kept
 
 
-async def test_an_up_that_was_killed_half_way_can_be_finished(site: Site) -> None:
+async def test_the_next_up_completes_one_that_was_killed(site: Site) -> None:
     kept = await site.untouched()
     image = site.change(EXTENDER)
     process = await site.stack.start("up")
@@ -216,7 +216,7 @@ async def test_an_up_that_was_killed_half_way_can_be_finished(site: Site) -> Non
     assert await site.untouched() == kept
 
 
-async def test_pods_stay_as_they_are_while_their_agent_is_replaced_and_later_ones_run(site: Site) -> None:
+async def test_pods_keep_running_while_their_agent_is_replaced_and_later_ones_start(site: Site) -> None:
     kept = await site.untouched()
     image = site.change(AGENT)
     async with never_overcommitted(site.node, T4):
@@ -228,7 +228,7 @@ async def test_pods_stay_as_they_are_while_their_agent_is_replaced_and_later_one
     await remove(site.bed, "later")
 
 
-async def test_destroy_leaves_pods_on_gpus_and_the_nodes_labels_alone(site: Site) -> None:
+async def test_destroy_keeps_running_pods_and_the_labels_of_nodes(site: Site) -> None:
     path = f"/api/v1/nodes/{site.cards.name}"
     kept, labels = await site.untouched(), (await site.bed.api.get(path))["metadata"]["labels"]
     await site.stack.destroy()

@@ -59,7 +59,9 @@ async def versions(lab: Lab, *names: str) -> set[str]:
     return set(asked.split())
 
 
-async def test_the_driver_goes_up_and_back_as_one(lab: Lab, tmp_path: Path) -> None:
+async def test_the_packages_of_the_driver_are_upgraded_and_rolled_back_together(
+    lab: Lab, tmp_path: Path
+) -> None:
     fresh = await run(lab, tmp_path, "nvidia_driver", "--check", "--diff", nvidia_driver_version=OLD)
     assert fresh.code == 0, fresh.output
 

@@ -197,7 +197,7 @@ async def test_a_node_cordoned_by_an_administrator_after_an_interrupted_run_stay
     assert SWITCHING not in node["metadata"].get("annotations", {})
 
 
-async def test_the_node_of_another_machine_is_left_alone(cluster: Cluster) -> None:
+async def test_a_node_object_of_another_machine_is_not_changed(cluster: Cluster) -> None:
     before = await cluster.node()
     await cluster.bed.api.patch(f"{NODE}/status", {"status": {"nodeInfo": {"machineID": "0" * 32}}})
     refused = await cluster.run()
@@ -259,7 +259,7 @@ async def tries(process: Any) -> bool:
     return b"Evict the pods that use GPUs" in line
 
 
-async def test_unmanaged_pods_are_evicted_by_force_only(cluster: Cluster) -> None:
+async def test_unmanaged_pods_are_evicted_only_with_force(cluster: Cluster) -> None:
     await cluster.run()
     await cluster.bed.create_pods([gpu_pod("alone", 2)])
 
@@ -274,7 +274,7 @@ async def test_unmanaged_pods_are_evicted_by_force_only(cluster: Cluster) -> Non
     assert await cluster.pods() == set()
 
 
-async def test_a_host_that_is_no_node_is_an_error(cluster: Cluster) -> None:
+async def test_a_host_that_is_not_a_node_is_an_error(cluster: Cluster) -> None:
     reported = await cluster.run(node="absent")
     assert reported.code != 0
     assert "has no node absent; set node_labels_node" in reported.said

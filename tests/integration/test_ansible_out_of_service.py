@@ -113,7 +113,7 @@ async def module_of(version: str, folder: Path) -> str:
     return await run_text(["sh", "-c", f"cc -c -x c -o {made} - && base64 {made}"], 30, stdin=source)
 
 
-async def test_a_driver_that_no_package_brought_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_driver_without_a_package_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
     folder = "/lib/modules/$(uname -r)"
     await cluster.lab.ssh(
         "gpu-2",
@@ -161,9 +161,7 @@ async def test_a_node_of_the_same_name_in_another_cluster_is_not_drained(cluster
     assert "cluster_context" in stopped.said
 
 
-async def test_a_kubeconfig_of_several_clusters_is_of_no_use_without_a_context(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+async def test_a_kubeconfig_of_several_clusters_needs_a_context(cluster: Cluster, tmp_path: Path) -> None:
     several = yaml.safe_load(cluster.bed.kubeconfig.read_text())
     (own,) = several["contexts"]
     several["contexts"] = [{**own, "name": "staging"}, {**own, "name": "production"}]

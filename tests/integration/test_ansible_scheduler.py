@@ -97,7 +97,7 @@ def original(plane: ControlPlane) -> str:
 
 
 @pytest.mark.parametrize("plane", TOOLS, indirect=True)
-async def test_the_edited_scheduler_binds_through_the_extender_and_absent_brings_the_old_one_back(
+async def test_the_edited_scheduler_binds_through_the_extender_and_absent_restores_the_manifest(
     plane: ControlPlane,
 ) -> None:
     before = await plane.run("--check", "--diff")
@@ -159,7 +159,7 @@ async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_t
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_a_run_that_was_killed_is_finished_by_the_next_one(plane: ControlPlane) -> None:
+async def test_the_next_run_completes_one_that_was_killed(plane: ControlPlane) -> None:
     await killed_after_the_edit(plane, scheduler_extender_urls=[DEAD], scheduler_extender_probe="after")
     assert plane.text() != original(plane)
     back = await plane.run(urls=[DEAD], probe="after")

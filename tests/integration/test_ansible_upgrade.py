@@ -113,7 +113,7 @@ async def test_an_upgrade_that_fails_on_one_node_leaves_the_others_alone(cluster
     assert await cluster.cordoned() == [False, False]
 
 
-async def test_an_upgrade_that_was_killed_is_finished_by_the_next_one(cluster: Cluster) -> None:
+async def test_the_next_upgrade_completes_one_that_was_killed(cluster: Cluster) -> None:
     boots = await cluster.boots()
     await cluster.bed.create_pods([gpu_pod("tenant", 4, nodeSelector={"kubernetes.io/hostname": "gpu-1"})])
 
@@ -132,7 +132,7 @@ async def test_an_upgrade_that_was_killed_is_finished_by_the_next_one(cluster: C
     assert await cluster.cordoned() == [False, False]
 
 
-async def test_a_rollback_brings_the_old_driver_back_and_leaves_the_cordon_of_others(
+async def test_a_rollback_installs_the_old_driver_and_leaves_the_cordon_of_others(
     cluster: Cluster,
 ) -> None:
     await cluster.bed.api.patch("/api/v1/nodes/gpu-1", {"spec": {"unschedulable": True}})

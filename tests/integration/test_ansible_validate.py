@@ -98,7 +98,7 @@ async def test_a_scheduler_without_the_extender_fails_and_the_probe_is_gone(tmp_
         assert full.of_cluster("scheduler")["level"] == "warn"
 
 
-async def test_no_scheduler_and_no_api_are_named(tmp_path: Path) -> None:
+async def test_a_missing_scheduler_or_api_is_reported(tmp_path: Path) -> None:
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await bed.add_nodes([SimNode("n", [Card()])])
         silent = await validate(bed, tmp_path, validate_probe_timeout_s=2)

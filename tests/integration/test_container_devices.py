@@ -227,7 +227,7 @@ async def until_booked(extender: ExtenderSpec, node: GpuNode, wanted: Mapping[st
     await until(booked, f"the extender's book of {node.name} to have {wanted}")
 
 
-async def test_s3s_sample_that_asks_for_all_devices_reaches_its_own_gpu_only(
+async def test_the_sample_of_s3_that_requests_all_devices_reaches_its_own_gpu_only(
     bed: Bed, mounts: GpuNode
 ) -> None:
     await start(bed, pod_for(mounts, "filler", obedient(22)))
@@ -317,7 +317,7 @@ async def test_a_daemonset_pod_gets_a_gpu_that_the_extender_counts(
     await until_booked(extender, mounts, {"filler": {0: 20}, name: {1: 7}})
 
 
-async def test_a_static_pod_gets_a_gpu_because_the_kubelet_is_asked_for_it(
+async def test_a_static_pod_gets_a_gpu_that_the_extender_counts(
     bed: Bed, mounts: GpuNode, extender: ExtenderSpec
 ) -> None:
     await start(bed, pod_for(mounts, "filler", obedient(20)))
@@ -357,7 +357,7 @@ async def test_memory_and_compute_of_one_container_are_of_one_gpu(bed: Bed, cdi:
         assert await reach(cdi, name) == {device(index)}
 
 
-async def test_a_pod_that_asks_for_compute_only_is_refused_by_name(bed: Bed, cdi: GpuNode) -> None:
+async def test_a_pod_that_requests_compute_only_is_rejected_with_the_reason(bed: Bed, cdi: GpuNode) -> None:
     core_only = obedient(0, resources={"limits": {contract.RESOURCE_CORE: "30"}})
     await bed.create_pods([pod("lonely", core_only, nodeName=cdi.name)])
     message = await refused(bed, "lonely")

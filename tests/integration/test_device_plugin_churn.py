@@ -58,7 +58,7 @@ class Quarrels:
         assert self.longest_s <= AGREE_S, f"stood for {self.longest_s:.1f} s: {found}"
 
 
-async def test_pods_that_come_and_go_leave_all_books_in_agreement() -> None:
+async def test_after_pod_churn_all_state_agrees() -> None:
     dice = random.Random(20_11)
     async with gpu_bed() as gpus:
         node = await add_gpu_node(

@@ -136,12 +136,12 @@ async def card_of(bed: Bed, name: str) -> int:
     return int(notes[contract.ANN_IDX])
 
 
-async def test_every_source_answers(exporter: Exporter) -> None:
+async def test_every_source_is_up(exporter: Exporter) -> None:
     await up(exporter)
     assert await read_text(f"{exporter.url}/healthz") == "ok"
 
 
-async def test_scripted_values_are_exported_exactly(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_simulated_values_are_exported_exactly(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "busy", 4)
     await share(bed, "idle", 6)
     busy, idle = await card_of(bed, "busy"), await card_of(bed, "idle")
@@ -197,7 +197,7 @@ async def test_a_container_that_is_killed_is_idle_again(
     await shows(exporter, {("killed",): 200}, USED, "PodName")
 
 
-async def test_a_pod_that_is_gone_is_shown_no_more(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_deleted_pod_has_no_series(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "leaves", 4)
     await shows(exporter, {("leaves",): 0}, SM, "PodName")
     await clear(bed, shared)
@@ -205,7 +205,7 @@ async def test_a_pod_that_is_gone_is_shown_no_more(bed: Bed, shared: GpuNode, ex
     assert await exporter.values(ALLOCATED, "PodName") == {}
 
 
-async def test_a_lost_gpu_loses_its_series_only(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_lost_gpu_affects_only_its_own_series(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "stays", 4)
     index = await card_of(bed, "stays")
     shared.stub.lose(1 - index)
@@ -217,9 +217,7 @@ async def test_a_lost_gpu_loses_its_series_only(bed: Bed, shared: GpuNode, expor
     await shows(exporter, {("0",): 0, ("1",): 0}, "DCGM_FI_DEV_GPU_UTIL", "gpu")
 
 
-async def test_a_driver_that_hangs_for_30_s_keeps_no_scrape_waiting(
-    shared: GpuNode, exporter: Exporter
-) -> None:
+async def test_a_driver_that_hangs_for_30_s_delays_no_scrape(shared: GpuNode, exporter: Exporter) -> None:
     shared.stub.hang()
     slowest, begun = 0.0, time.monotonic()
     try:
@@ -237,7 +235,7 @@ async def test_a_driver_that_hangs_for_30_s_keeps_no_scrape_waiting(
     await up(exporter)
 
 
-async def test_an_unavailable_kubelet_affects_its_series_only(
+async def test_an_unavailable_kubelet_affects_only_its_own_series(
     bed: Bed, shared: GpuNode, exporter: Exporter
 ) -> None:
     await share(bed, "stays", 4)
@@ -298,7 +296,7 @@ async def test_drivers_of_every_era_are_read(shared: GpuNode, era: int) -> None:
     await exporter.process.stop()
 
 
-async def test_it_starts_without_a_driver_and_shows_that(shared: GpuNode) -> None:
+async def test_the_exporter_starts_without_a_driver_and_reports_that(shared: GpuNode) -> None:
     stub = NvmlStub(shared.bed.folder / "nvml-none", cards=[card("T4")])
     stub.fail("nvmlInit", 9)
     exporter = await start_exporter(shared, QUICK, name="driverless", port=13001, stub=stub)
@@ -365,7 +363,7 @@ async def test_memory_of_a_pod_is_exported_as_the_library_and_the_driver_count_i
     await exporter.process.stop()
 
 
-async def test_it_may_do_no_more_than_it_needs(bed: Bed) -> None:
+async def test_it_has_no_permission_that_it_does_not_need(bed: Bed) -> None:
     async with bed.api_for(ACCOUNT) as api:
         assert await api.items("/api/v1/pods") is not None
         for path in ("/api/v1/secrets", "/api/v1/configmaps"):

@@ -152,7 +152,7 @@ async def test_a_pod_larger_than_any_gpu_is_unresolvable_and_the_reason_names_th
     }
 
 
-async def test_old_schedulers_with_lower_case_keys_are_understood(rig: Rig) -> None:
+async def test_requests_of_old_schedulers_with_lower_case_keys_are_parsed(rig: Rig) -> None:
     node = await rig.node(14)
     _, answer = await rig.post("filter", {"pod": gpu_pod("x", 4), "nodenames": [node], "nodes": None})
     assert answer["NodeNames"] == [node]
@@ -249,9 +249,7 @@ EMPTY_FILTER = {"Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAn
     ],
     ids=["empty", "text", "list", "pod-number", "pod-null", "no-nodes", "no-utf8", "deep"],
 )
-async def test_a_filter_that_cannot_be_read_is_answered_with_its_error(
-    rig: Rig, body: bytes, error: str
-) -> None:
+async def test_an_unreadable_filter_request_returns_its_error(rig: Rig, body: bytes, error: str) -> None:
     status, answer = await rig.post("filter", body)
     assert status == 200
     assert error in answer.pop("Error")
@@ -294,7 +292,7 @@ async def test_one_and_a_half_units_are_two_as_in_go(rig: Rig) -> None:
     assert "asked 2" in answer["FailedAndUnresolvableNodes"][node]
 
 
-async def test_an_unknown_node_fails_by_name(rig: Rig) -> None:
+async def test_an_unknown_node_is_a_failed_node(rig: Rig) -> None:
     answer = await rig.filter(gpu_pod("x", 4), "ghost")
     assert answer["FailedNodes"] == {"ghost": 'node "ghost" not found'}
     pod = await rig.create(4)
@@ -327,7 +325,7 @@ async def test_nodes_without_a_gpu_size_are_unschedulable_with_a_reason(
     await until(refused, f"{name} to be closed: {says}", 15)
 
 
-async def test_a_gpu_list_that_cannot_be_read_closes_the_node_by_name(rig: Rig) -> None:
+async def test_an_unreadable_gpu_list_makes_the_node_unschedulable_with_a_reason(rig: Rig) -> None:
     name = f"node-{uuid4().hex[:8]}"
     await rig.bed.add_nodes(
         [SimNode(name, [Card()], annotate_cards=False, annotations={"gpushare.io/cards": "[{]"})]
@@ -340,7 +338,7 @@ async def test_a_gpu_list_that_cannot_be_read_closes_the_node_by_name(rig: Rig) 
     await until(refused, "the node to be closed", 15)
 
 
-async def test_bind_without_its_fields_names_them(rig: Rig) -> None:
+async def test_the_error_for_a_bind_without_its_fields_names_them(rig: Rig) -> None:
     _, answer = await rig.post("bind", {"PodName": "x"})
     assert answer["Error"] == "bind request without PodNamespace, PodUID, Node"
 
@@ -394,7 +392,7 @@ async def test_a_repeated_bind_returns_the_same_answer_and_posts_once(rig: Rig) 
     assert await rig.used(node) == [4, 0]
 
 
-async def test_calls_at_the_same_time_join(rig: Rig) -> None:
+async def test_concurrent_binds_of_a_pod_share_one_post(rig: Rig) -> None:
     node, pod = await rig.node(14), await rig.create(4)
     before = len(_binds(rig))
     assert await asyncio.gather(*(rig.bind(pod, node) for _ in range(8))) == [""] * 8
@@ -408,7 +406,7 @@ async def test_a_pod_bound_elsewhere_is_not_bound_again(rig: Rig) -> None:
     assert await rig.used(there) == [0]
 
 
-async def test_a_full_gpu_refuses_with_numbers(rig: Rig) -> None:
+async def test_the_rejection_of_a_full_gpu_has_the_numbers(rig: Rig) -> None:
     node, first, second = await rig.node(14), await rig.create(12), await rig.create(4)
     assert await rig.bind(first, node) == ""
     assert "asked 4, at most 2 of 14 free on card 0" in await rig.bind(second, node)
@@ -427,7 +425,7 @@ async def test_a_node_that_vanishes_between_filter_and_bind_is_named(rig: Rig) -
     assert await rig.bind(pod, node) == f'node "{node}" not found'
 
 
-async def test_annotations_forged_before_the_bind_gain_nothing(rig: Rig) -> None:
+async def test_annotations_forged_before_the_bind_have_no_effect(rig: Rig) -> None:
     node = await rig.node(14, 14)
     forged = {
         "ALIYUN_COM_GPU_MEM_IDX": "1",
@@ -442,7 +440,7 @@ async def test_annotations_forged_before_the_bind_gain_nothing(rig: Rig) -> None
     assert cards_of(await rig.stored(pod)) == {0: 4}
 
 
-async def test_annotations_edited_after_the_bind_free_nothing(rig: Rig) -> None:
+async def test_annotations_edited_after_the_bind_free_no_units(rig: Rig) -> None:
     node, pod = await rig.node(14, 14), await rig.create(10)
     assert await rig.bind(pod, node) == ""
     path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
@@ -487,7 +485,7 @@ def _refuse(status: int, reason: str) -> Callable[[web.Request], Awaitable[web.S
 @pytest.mark.parametrize(
     ("status", "reason"), [(429, "TooManyRequests"), (403, "Forbidden"), (422, "Invalid")]
 )
-async def test_a_clear_rejection_by_the_api_releases_the_units_and_is_returned(
+async def test_a_definite_rejection_by_the_api_server_releases_the_units_and_is_returned(
     rig: Rig, status: int, reason: str
 ) -> None:
     node, pod = await rig.node(14), await rig.create(4)
@@ -613,7 +611,7 @@ async def test_a_watch_that_is_too_old_starts_over_with_a_list(rig: Rig) -> None
 # --- unhealthy cards ----------------------------------------------------------------------------
 
 
-async def test_unhealthy_gpus_take_no_pod_and_junk_disables_nothing(rig: Rig) -> None:
+async def test_unhealthy_gpus_take_no_pod_and_an_unreadable_list_disables_none(rig: Rig) -> None:
     node = await rig.node(14, 14)
     await rig.bed.api.create(
         "/api/v1/namespaces/kube-system/configmaps",

@@ -49,7 +49,7 @@ async def test_hosts_reach_each_other_and_nothing_else(lab: Lab) -> None:
         await lab.ssh("cp-1", "timeout 1 bash -c '</dev/tcp/198.51.100.1/22'")
 
 
-async def test_services_of_one_host_are_not_those_of_another(lab: Lab) -> None:
+async def test_each_host_has_its_own_services(lab: Lab) -> None:
     await lab.ssh("gpu-1", "systemd-run --unit=only-here sleep infinity")
     assert (await lab.ssh("gpu-1", "systemctl is-active only-here")).strip() == "active"
     assert (await lab.ssh("cp-1", "systemctl is-active only-here || :")).strip() == "inactive"

@@ -44,7 +44,7 @@ async def nothing_left(scene: AutoscaledCluster, api: MetricsApi) -> AsyncIterat
     await autoscaling.remove(scene)
 
 
-async def test_it_scales_with_the_load_as_the_document_shows(scene: AutoscaledCluster) -> None:
+async def test_the_hpa_scales_with_the_load_as_the_document_shows(scene: AutoscaledCluster) -> None:
     await follows_the_load(scene)
 
 
@@ -60,7 +60,9 @@ async def looks(api: MetricsApi, code: str) -> float:
     return 0
 
 
-async def test_it_keeps_its_size_while_no_exporter_answers(scene: AutoscaledCluster, api: MetricsApi) -> None:
+async def test_the_hpa_keeps_its_size_while_no_exporter_answers(
+    scene: AutoscaledCluster, api: MetricsApi
+) -> None:
     name = await deploy(scene)
     await scene.load(name, 23)
     await replicas_run(scene.bed, APP, 2)

@@ -173,7 +173,7 @@ async def test_commands_answer(reports: dict[str, Any], service: str) -> None:
             assert "gpushare" in output.lower()
 
 
-async def test_all_that_a_service_imports_is_inside(reports: dict[str, Any], service: str) -> None:
+async def test_an_image_has_all_that_its_service_imports(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["failed_imports"] == {}
 
 
@@ -181,11 +181,11 @@ async def test_unused_packages_are_not_in_the_image(reports: dict[str, Any], ser
     assert reports[service]["present"] == []
 
 
-async def test_it_runs_as_the_user_of_its_manifest(reports: dict[str, Any], service: str) -> None:
+async def test_a_service_runs_as_the_user_of_its_manifest(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["user"] == (0 if service in ROOT_SERVICES else NON_ROOT)
 
 
-async def test_it_has_no_capabilities_and_a_filter_of_system_calls(
+async def test_a_service_has_no_capabilities_and_a_seccomp_filter(
     reports: dict[str, Any], service: str
 ) -> None:
     assert reports[service]["capabilities"] == 0
@@ -193,7 +193,7 @@ async def test_it_has_no_capabilities_and_a_filter_of_system_calls(
         assert reports[service]["seccomp"] == "2"
 
 
-async def test_nothing_of_it_can_be_written(reports: dict[str, Any], service: str) -> None:
+async def test_a_service_cannot_write_to_its_image(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["written"] == []
 
 
@@ -201,7 +201,7 @@ async def test_no_file_has_setuid_or_setgid_bits(reports: dict[str, Any], servic
     assert reports[service]["setuid"] == []
 
 
-async def test_everything_is_compiled_by_content(reports: dict[str, Any], service: str) -> None:
+async def test_all_modules_have_unchecked_bytecode(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["modules"] > 400
     assert reports[service]["not_compiled"] == []
 
@@ -236,7 +236,7 @@ async def is_ready(bed: Bed, command: str) -> bool:
     ] == [(command, True)]
 
 
-async def test_programs_of_the_node_start_with_the_library_that_the_installer_placed(
+async def test_programs_of_the_node_start_with_the_installed_library(
     bed: Bed, node: KubeletNode, placed: str
 ) -> None:
     await until(lambda: is_ready(bed, "install"), "the installer to be ready", 60)
@@ -302,7 +302,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.needs("registry")
-async def test_a_registry_has_the_very_digests_that_were_written_down(
+async def test_the_pushed_images_have_the_recorded_digests(
     registry: str, built: Images, tmp_path: Path
 ) -> None:
     trust = ssl.create_default_context(cafile=tmp_path / "ca.crt")

@@ -298,7 +298,7 @@ async def test_a_spawned_program_sees_the_nodes_own_folders_and_can_be_paused_an
     assert not await url_ready(url)()
 
 
-async def test_a_spawned_program_ends_as_it_likes(plain: KubeletNode) -> None:
+async def test_a_spawned_program_may_exit(plain: KubeletNode) -> None:
     polite = await plain.spawn("polite", ["sh", "-c", "trap 'exit 7' TERM; echo up; sleep 1000 & wait"])
 
     async def up() -> bool:
@@ -356,7 +356,7 @@ async def test_a_mount_selects_one_gpu_regardless_of_the_variable(
     assert cards_of(await nvidia.oci_spec("default", name, "main")) == {"/dev/nvidia1"}
 
 
-async def test_a_second_node_of_the_same_name_is_refused(bed: Bed, plain: KubeletNode) -> None:
+async def test_a_second_node_of_the_same_name_is_rejected(bed: Bed, plain: KubeletNode) -> None:
     with pytest.raises(ConfigError, match="already has a node 'gpu-a'"):
         await add_kubelet(bed, PLAIN)
     assert await plain.run_text(["hostname"]) == "gpu-a\n"

@@ -86,7 +86,7 @@ async def stop(bed: Bed, specs: Sequence[ExtenderSpec]) -> None:
     await together(bed.process(spec.name).stop() for spec in specs)
 
 
-async def test_the_first_extender_of_a_cluster_waits_as_after_a_holder_that_died(bed: Bed) -> None:
+async def test_the_first_extender_of_a_cluster_waits_as_after_a_crashed_leader(bed: Bed) -> None:
     """A missing Lease may have been deleted, and another extender may bind without one."""
     spec, began = replica(lease="first"), time.monotonic()
     await start_extender(bed, spec)
@@ -98,7 +98,7 @@ async def test_the_first_extender_of_a_cluster_waits_as_after_a_holder_that_died
     await stop(bed, [spec])
 
 
-async def test_without_permission_for_leases_only_the_holder_binds_until_its_deadline(
+async def test_without_permission_for_leases_only_the_leader_binds_until_its_deadline(
     bed: Bed,
 ) -> None:
     specs = [replica(lease="three") for _ in range(3)]

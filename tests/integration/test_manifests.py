@@ -57,23 +57,21 @@ async def with_namespaces(bed: Bed, name: str) -> list[Object]:
 
 
 @pytest.mark.parametrize("name", STACKS)
-async def test_the_api_server_takes_every_object(bed: Bed, name: str) -> None:
+async def test_the_api_server_accepts_every_object(bed: Bed, name: str) -> None:
     objects = await with_namespaces(bed, name)
     answer = await apply(bed, objects, "--dry-run=server")
     assert len(answer.splitlines()) == len(objects)
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-async def test_the_api_server_takes_the_source_documents_manifests(bed: Bed, file: Path) -> None:
+async def test_the_api_server_accepts_the_manifests_of_the_ack_documentation(bed: Bed, file: Path) -> None:
     objects = documents(file)
     answer = await apply(bed, objects, "--dry-run=server")
     assert len(answer.splitlines()) == len(objects)
 
 
 @pytest.mark.parametrize("name", STACKS)
-async def test_it_warns_of_nothing_but_the_label_that_only_old_control_planes_have(
-    bed: Bed, name: str
-) -> None:
+async def test_the_only_warning_is_for_the_label_of_old_control_planes(bed: Bed, name: str) -> None:
     objects = await with_namespaces(bed, name)
     with pytest.raises(TestbedError) as error:
         await apply(bed, objects, "--dry-run=server", "--warnings-as-errors")
@@ -82,7 +80,7 @@ async def test_it_warns_of_nothing_but_the_label_that_only_old_control_planes_ha
     assert [line for line in warnings if "key: node-role.kubernetes.io/master is use" not in line] == []
 
 
-async def test_a_field_that_does_not_exist_would_be_found(bed: Bed) -> None:
+async def test_the_validation_finds_an_unknown_field(bed: Bed) -> None:
     (deployment,) = [each for each in rendered("example") if each["kind"] == "Deployment"]
     deployment["spec"]["template"]["spec"]["hostNetworks"] = True
     with pytest.raises(TestbedError, match="hostNetworks"):

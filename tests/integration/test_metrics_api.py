@@ -160,7 +160,7 @@ async def test_nodes_and_namespaces(scene: AutoscaledCluster, pod: str) -> None:
     await reported(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
 
 
-async def test_labels_choose_pods_and_series(scene: AutoscaledCluster, pod: str) -> None:
+async def test_selectors_choose_pods_and_series(scene: AutoscaledCluster, pod: str) -> None:
     async def chosen(**params: str) -> dict[str, str]:
         return numbers(await scene.bed.api.get(PODS, **params))
 
@@ -205,7 +205,7 @@ async def test_the_client_of_the_front_proxy_can_read_what_its_roles_allow(
         assert (await stranger.get(NEW))["resources"]
 
 
-async def test_while_no_exporter_answers_it_is_unavailable(scene: AutoscaledCluster, pod: str) -> None:
+async def test_without_an_exporter_the_api_is_unavailable(scene: AutoscaledCluster, pod: str) -> None:
     await scene.process.stop()
     await unavailable(scene)
     assert "no exporter responds" in str(await refused(scene, PODS))
@@ -213,7 +213,7 @@ async def test_while_no_exporter_answers_it_is_unavailable(scene: AutoscaledClus
     await reported(scene, PODS, {pod: "23"})
 
 
-async def test_it_comes_back_after_a_crash_and_after_the_api_servers(
+async def test_the_api_recovers_from_its_crash_and_from_that_of_the_api_server(
     scene: AutoscaledCluster, api: MetricsApi, pod: str
 ) -> None:
     api.process.kill()
@@ -243,7 +243,7 @@ async def test_a_renewed_certificate_is_served(scene: AutoscaledCluster, api: Me
     assert (await scene.bed.api.get(NEW))["resources"]
 
 
-async def test_it_may_do_no_more_than_it_needs(scene: AutoscaledCluster, api: MetricsApi) -> None:
+async def test_it_has_no_permission_that_it_does_not_need(scene: AutoscaledCluster, api: MetricsApi) -> None:
     assert api.process.running
     async with scene.bed.api_for(ACCOUNT) as account:
         assert await account.items("/api/v1/pods") is not None

@@ -118,7 +118,7 @@ async def test_with_node_totals_short_the_victims_are_on_one_gpu(version: str) -
 
 
 @VERSIONS
-async def test_the_freed_gpu_is_not_stolen_while_the_victim_goes(version: str) -> None:
+async def test_no_other_pod_gets_the_freed_gpu_while_the_victim_terminates(version: str) -> None:
     async with cluster(SimNode("n", [Card()]), version=version) as bed:
         slow = gpu_pod("low", 10, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)
         await bed.create_pods([slow])
@@ -224,7 +224,7 @@ async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone() -> N
         assert await lies_on(bed, "waits") == {0: 10}
 
 
-async def test_a_gpu_of_mps_serves_one_user_unless_it_was_seen_to_serve_several() -> None:
+async def test_an_mps_gpu_takes_one_user_unless_it_is_known_to_serve_several() -> None:
     async with cluster(SimNode("n", [Card(), Card()], labels={LABEL_MODE: "mps"})) as bed:
         for name, user, card in (("a", 1000, 0), ("b", 1000, 0), ("c", 2000, 1)):
             await bed.create_pods([gpu_pod(name, 4, securityContext={"runAsUser": user})])

@@ -63,7 +63,7 @@ def number(quantity: str) -> float:
     return int(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
 
 
-async def test_it_lists_the_metrics_of_the_ack_documentation(scene: ScrapedCluster) -> None:
+async def test_the_adapter_lists_the_metrics_of_the_ack_documentation(scene: ScrapedCluster) -> None:
     seen: dict[str, Object] = {}
 
     async def listed() -> bool:

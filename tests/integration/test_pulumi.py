@@ -123,7 +123,7 @@ async def test_a_second_up_changes_nothing(deployed: Deployed) -> None:
     assert await uids_by_name(deployed.bed) == deployed.after
 
 
-async def test_a_component_that_takes_another_name_keeps_every_object_by_one_alias(
+async def test_a_renamed_component_keeps_every_object_with_one_alias(
     deployed: Deployed,
 ) -> None:
     program = deployed.stack.project / "__main__.py"
@@ -151,7 +151,7 @@ async def test_the_state_of_the_engine_has_no_credentials(deployed: Deployed) ->
     assert not [secret for secret in user.values() if secret in state]
 
 
-async def test_another_image_is_shown_as_that_and_nothing_else_and_updates_one_object(
+async def test_another_image_is_the_only_difference_and_updates_one_object(
     deployed: Deployed,
 ) -> None:
     stack = deployed.stack
@@ -200,7 +200,7 @@ async def test_the_error_for_a_bad_configuration_has_key_value_and_valid_values(
     assert await uids_by_name(deployed.bed) == before
 
 
-async def test_an_unreachable_cluster_is_named_as_that(deployed: Deployed, tmp_path: Path) -> None:
+async def test_the_error_for_an_unreachable_cluster_says_so(deployed: Deployed, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     document = yaml.safe_load(deployed.bed.kubeconfig.read_text())
     document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
@@ -267,7 +267,9 @@ async def with_pod(bed: Bed, tenant: str) -> None:
     await bed.create_pods([gpu_pod("works", 4, namespace=tenant, priorityClassName=tenant)])
 
 
-async def test_a_stack_of_an_earlier_release_retains_after_one_up(deployed: Deployed, tmp_path: Path) -> None:
+async def test_a_stack_of_an_earlier_release_retains_its_objects_after_one_up(
+    deployed: Deployed, tmp_path: Path
+) -> None:
     state = await deployed.stack.export()
     for each in state["deployment"]["resources"]:
         each.pop("retainOnDelete", None)
@@ -280,7 +282,7 @@ async def test_a_stack_of_an_earlier_release_retains_after_one_up(deployed: Depl
     assert names_of(retained) == {"Namespace/team-a", "PriorityClass/team-a"}
 
 
-async def test_a_tenant_of_another_name_is_another_tenant_and_pods_of_the_former_keep_running(
+async def test_a_renamed_tenant_is_a_new_one_and_pods_of_the_former_keep_running(
     deployed: Deployed,
 ) -> None:
     bed, stack = deployed.bed, deployed.stack

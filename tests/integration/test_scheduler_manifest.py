@@ -124,7 +124,7 @@ async def start_extender(plane: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize("plane", TOOLS, indirect=True)
-async def test_the_edited_scheduler_binds_through_the_extender_and_restore_brings_the_old_one_back(
+async def test_the_edited_scheduler_binds_through_the_extender_and_restore_undoes_the_edit(
     plane: ControlPlane,
 ) -> None:
     version = f"--kubernetes-version={plane.version}"
@@ -145,7 +145,7 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_restore_bring
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_a_healthy_scheduler(
+async def test_a_configuration_that_the_scheduler_rejects_is_undone_byte_for_byte(
     plane: ControlPlane,
 ) -> None:
     broken = await plane.run("install", REFUSED, "--wait=20")
@@ -158,7 +158,7 @@ async def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_byte
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_an_extender_that_does_not_answer_leaves_everything_as_it_is(plane: ControlPlane) -> None:
+async def test_an_extender_that_does_not_answer_changes_nothing(plane: ControlPlane) -> None:
     before = plane.files()
     dead = "--url=http://127.0.0.1:1/gpushare-scheduler"
     refused = await plane.run("install", dead, "--address=", "--kubernetes-version=1.36", "--extender-wait=1")
@@ -168,7 +168,7 @@ async def test_an_extender_that_does_not_answer_leaves_everything_as_it_is(plane
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_an_install_that_was_killed_half_way_is_undone_or_finished_by_the_next_one(
+async def test_the_next_install_undoes_or_completes_one_that_was_killed(
     plane: ControlPlane,
 ) -> None:
     await plane.killed_half_way()
@@ -187,7 +187,7 @@ async def test_an_install_that_was_killed_half_way_is_undone_or_finished_by_the_
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_a_reboot_half_way_is_undone_by_the_next_install(plane: ControlPlane) -> None:
+async def test_the_next_install_undoes_an_edit_that_a_reboot_interrupted(plane: ControlPlane) -> None:
     await plane.killed_half_way()
     await plane.node.reboot()
     assert not await plane.scheduler_runs(ours=False)

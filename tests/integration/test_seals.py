@@ -45,7 +45,9 @@ def claiming(card: int, units: int) -> dict[str, str]:
     }
 
 
-async def test_an_edited_claim_counts_on_every_gpu_after_a_restart_and_an_untouched_one_on_its_own() -> None:
+async def test_an_edited_annotation_counts_on_every_gpu_after_a_restart_and_an_unedited_one_on_its_gpu() -> (
+    None
+):
     spec = ExtenderSpec(flags=QUICK)
     async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as bed:
         await grant(bed)
@@ -61,7 +63,7 @@ async def test_an_edited_claim_counts_on_every_gpu_after_a_restart_and_an_untouc
         await until_used(spec, 3 + 5, 5)
 
 
-async def test_a_pod_placed_by_node_name_with_a_perfect_claim_counts_on_every_gpu() -> None:
+async def test_a_pod_placed_by_node_name_with_valid_annotations_counts_on_every_gpu() -> None:
     spec = ExtenderSpec(flags=QUICK)
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)

@@ -183,7 +183,7 @@ async def remove_app(bed: Bed) -> None:
     await remove(bed, f"{APP}-0")
 
 
-async def test_from_the_switch_on_the_gpu_is_full_and_the_pod_runs_on(
+async def test_after_the_switch_the_gpu_is_full_and_its_pod_keeps_running(
     gpus: GpuBed, switched: Switched
 ) -> None:
     node, mine = switched.node, switched.mine
@@ -195,7 +195,9 @@ async def test_from_the_switch_on_the_gpu_is_full_and_the_pod_runs_on(
     await until_used(gpus, node, *([V100, 0] if mine == 0 else [0, V100]))
 
 
-async def test_it_survives_restarts_of_kubelet_and_agent(gpus: GpuBed, switched: Switched) -> None:
+async def test_a_full_gpu_stays_full_after_restarts_of_kubelet_and_agent(
+    gpus: GpuBed, switched: Switched
+) -> None:
     node = switched.node
     await node.kubelet.kill("kubelet")
     await node.kubelet.start("kubelet")
@@ -208,7 +210,7 @@ async def test_it_survives_restarts_of_kubelet_and_agent(gpus: GpuBed, switched:
     await running(gpus.bed, f"{APP}-0")
 
 
-async def test_the_other_gpu_takes_pods_and_the_full_one_none_before_its_pod_is_gone(
+async def test_only_the_other_gpu_takes_pods_until_the_whole_gpu_pod_is_gone(
     gpus: GpuBed, switched: Switched
 ) -> None:
     bed, node, mine = gpus.bed, switched.node, switched.mine

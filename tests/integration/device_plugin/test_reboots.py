@@ -84,7 +84,7 @@ async def test_after_a_reboot_pods_return_to_their_gpus_without_allocate_calls(
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_gpu_that_is_gone_after_a_reboot_takes_its_own_pods_with_it(
+async def test_a_gpu_that_is_gone_after_a_reboot_fails_only_its_own_pods(
     gpus: GpuBed, node: GpuNode, link: Link
 ) -> None:
     cards = node.stub.description.cards

@@ -186,7 +186,9 @@ async def test_two_applications_of_3_gib_run_on_one_gpu_and_each_sees_its_own_li
         assert seen(node, each).limit == 4509925376
 
 
-async def test_more_than_the_limit_is_refused_by_the_code_of_the_source(bed: Bed, node: GpuNode) -> None:
+async def test_more_than_the_limit_is_refused_with_the_code_of_the_ack_documentation(
+    bed: Bed, node: GpuNode
+) -> None:
     first, second = await two_of_s2(bed, node)
     shown = (await inside(bed, second["metadata"]["name"], "cuda_malloc -size=1024")).splitlines()
     assert shown == [
@@ -203,7 +205,7 @@ async def test_more_than_the_limit_is_refused_by_the_code_of_the_source(bed: Bed
     assert (seen(node, second).refusals, seen(node, first).refusals) == (1, 0)
 
 
-async def test_an_application_of_6_gib_crashes_and_its_neighbours_do_not_notice(
+async def test_an_application_of_6_gib_crashes_without_effect_on_its_neighbours(
     bed: Bed, node: GpuNode
 ) -> None:
     neighbours = await two_of_s2(bed, node)
@@ -227,7 +229,7 @@ async def test_an_application_of_6_gib_crashes_and_its_neighbours_do_not_notice(
 # --- who is held --------------------------------------------------------------------------------
 
 
-async def test_a_pod_cannot_switch_it_off(bed: Bed) -> None:
+async def test_a_pod_cannot_disable_isolation(bed: Bed) -> None:
     tries = {
         contract.ENV_NO_ISOLATION: "true",
         contract.ENV_CONTAINER: "15",
@@ -241,9 +243,7 @@ async def test_a_pod_cannot_switch_it_off(bed: Bed) -> None:
         assert "Read-only file system" in await inside(bed, "tries", f"echo >{path}")
 
 
-async def test_the_nodes_label_switches_it_off_for_containers_that_come_later(
-    bed: Bed, node: GpuNode
-) -> None:
+async def test_the_label_of_the_node_disables_isolation_for_later_containers(bed: Bed, node: GpuNode) -> None:
     held = await start(bed, "held", cuda(units=1))
     try:
         await label(bed, node, "true")
@@ -264,7 +264,7 @@ async def label(bed: Bed, node: GpuNode, value: str | None) -> None:
     await bed.api.patch(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": labels}})
 
 
-async def test_without_a_library_a_pod_is_refused_by_name(bed: Bed, node: GpuNode) -> None:
+async def test_without_a_library_a_pod_is_rejected_with_the_reason(bed: Bed, node: GpuNode) -> None:
     link = node.kubelet.path(contract.ISOLATION_LIBRARIES) / layout.CURRENT
     version = link.readlink()
     link.unlink()
@@ -282,7 +282,7 @@ async def test_without_a_library_a_pod_is_refused_by_name(bed: Bed, node: GpuNod
 # --- images and users ---------------------------------------------------------------------------
 
 
-async def test_a_root_filesystem_that_is_read_only_is_fine(bed: Bed) -> None:
+async def test_a_read_only_root_filesystem_works(bed: Bed) -> None:
     await start(bed, "sealed", cuda(securityContext={"readOnlyRootFilesystem": True}))
     assert REFUSED in await inside(bed, "sealed", "cuda_malloc -size=5000")
 
@@ -324,7 +324,7 @@ async def test_programs_of_glibc_2_31_are_limited(bed: Bed, node: GpuNode, tmp_p
     assert seen(node, found).peak >= (4000 + CONTEXT_MIB) * MIB
 
 
-async def test_programs_that_cannot_have_the_library_run_without_it(
+async def test_programs_that_cannot_load_the_library_run_without_it(
     bed: Bed, node: GpuNode, tmp_path: Path
 ) -> None:
     root = await unpacked(userlands.STRANGERS)
@@ -378,7 +378,7 @@ def files(node: GpuNode, found: Object) -> list[int]:
     return [(container_directory(node, found) / name).stat().st_ino for name in (layout.LIMIT, layout.REGION)]
 
 
-async def test_the_files_of_a_pod_go_with_it(bed: Bed, node: GpuNode) -> None:
+async def test_the_files_of_a_pod_are_removed_with_it(bed: Bed, node: GpuNode) -> None:
     leaves = await start(bed, "leaves", cuda(units=1))
     stays = await start(bed, "stays", cuda(units=1))
     gone = {container_directory(node, leaves).name, real_place(node, leaves).name}
@@ -405,7 +405,7 @@ async def test_without_its_files_a_container_gets_no_memory(bed: Bed, node: GpuN
 # --- what is seen -------------------------------------------------------------------------------
 
 
-async def test_the_exporter_has_usage_and_limit_of_each_container(bed: Bed, node: GpuNode) -> None:
+async def test_the_exporter_exports_usage_and_limit_of_each_container(bed: Bed, node: GpuNode) -> None:
     await grant_exporter(bed)
     often = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
     exporter = await start_exporter(node, often)

@@ -148,9 +148,7 @@ async def has(node: Node, name: str, value: float) -> bool:
     return await node.metric(name) == value
 
 
-async def test_while_the_daemon_is_down_a_pod_is_refused_by_name_and_later_ones_run(
-    bed: Bed, node: Node
-) -> None:
+async def test_while_the_daemon_is_down_pods_are_rejected_and_later_ones_run(bed: Bed, node: Node) -> None:
     node.mps.kill()
     await node.mps.wait()
 

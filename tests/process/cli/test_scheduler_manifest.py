@@ -160,12 +160,12 @@ def test_it_writes_the_configuration_a_backup_and_the_manifest(plane: ControlPla
     assert f"--config=/{CONFIG}" in pod["spec"]["containers"][0]["command"]
 
 
-def test_nothing_is_left_in_the_kubelets_folder_but_the_manifest(plane: ControlPlane) -> None:
+def test_the_kubelets_folder_has_only_the_manifest(plane: ControlPlane) -> None:
     plane.run("install")
     assert [each.name for each in (plane.root / MANIFEST).parent.iterdir()] == ["kube-scheduler.yaml"]
 
 
-def test_the_manifest_keeps_its_mode_and_the_configuration_can_be_read_by_any_scheduler(
+def test_the_manifest_keeps_its_mode_and_the_configuration_is_world_readable(
     plane: ControlPlane,
 ) -> None:
     plane.run("install")
@@ -199,7 +199,7 @@ def test_restore_keeps_later_changes(plane: ControlPlane) -> None:
     assert "--config" not in plane.manifest
 
 
-def test_restore_does_without_a_backup(plane: ControlPlane) -> None:
+def test_restore_needs_no_backup(plane: ControlPlane) -> None:
     plane.run("install")
     (plane.root / BACKUP).unlink()
     plane.run("restore")
@@ -236,7 +236,7 @@ def test_an_extender_that_starts_later_is_waited_for(plane: ControlPlane) -> Non
     assert process.returncode == 0, output
 
 
-def test_an_extender_with_mutual_tls_is_asked_with_the_files_of_the_scheduler(plane: ControlPlane) -> None:
+def test_an_extender_with_mutual_tls_is_checked_with_the_files_of_the_scheduler(plane: ControlPlane) -> None:
     ca = Authority.create("ca")
     folder = plane.root / "etc/kubernetes/gpushare"
     folder.mkdir()
@@ -255,7 +255,7 @@ def test_an_extender_with_mutual_tls_is_asked_with_the_files_of_the_scheduler(pl
         assert "kube-scheduler is healthy" in plane.run("install", *trusting, *known).output
 
 
-def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_a_healthy_scheduler(
+def test_a_configuration_that_the_scheduler_rejects_is_undone_byte_for_byte(
     untagged: ControlPlane,
 ) -> None:
     before = untagged.state()
@@ -267,7 +267,7 @@ def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_
     assert set(after) == {MANIFEST, BACKUP}
 
 
-def test_an_update_that_the_scheduler_refuses_brings_back_the_configuration_of_before(
+def test_an_update_that_the_scheduler_rejects_restores_the_previous_configuration(
     untagged: ControlPlane,
 ) -> None:
     untagged.run("install", "--kubernetes-version=1.36")
@@ -302,7 +302,7 @@ def test_a_removal_after_which_the_scheduler_is_not_healthy_is_undone(plane: Con
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_an_installer_that_is_ended_half_way_leaves_nothing_that_the_next_run_does_not_repair(
+def test_the_next_run_repairs_what_an_interrupted_installer_left(
     untagged: ControlPlane, number: signal.Signals
 ) -> None:
     process = untagged.edit_until_written()
@@ -318,7 +318,7 @@ def test_an_installer_that_is_ended_half_way_leaves_nothing_that_the_next_run_do
     assert set(untagged.state()) == {MANIFEST, BACKUP}
 
 
-def test_a_killed_installer_is_finished_by_a_run_with_the_right_settings(untagged: ControlPlane) -> None:
+def test_a_run_with_correct_settings_completes_the_edit_of_a_killed_installer(untagged: ControlPlane) -> None:
     process = untagged.edit_until_written()
     process.kill()
     process.communicate()

@@ -11,7 +11,7 @@ OWNER = DirectoryOwner("a-uid", "main")
 
 
 @needs_compiler
-def test_memory_and_refusals_of_a_limited_program_are_exported(tmp_path: Path) -> None:
+def test_memory_and_rejected_allocations_of_a_limited_program_are_read(tmp_path: Path) -> None:
     state = tmp_path / "state"
     place = state / "0123456789abcdef"
     place.mkdir(parents=True)

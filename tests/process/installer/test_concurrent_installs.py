@@ -12,7 +12,7 @@ def again_and_again(package: Path, folder: Path, times: int) -> None:
         install(package, folder)
 
 
-def test_installers_that_run_at_once_leave_whole_versions_and_a_reader_never_meets_a_half(
+def test_concurrent_installs_never_expose_an_incomplete_version(
     tmp_path: Path,
 ) -> None:
     one, two = package(tmp_path / "one", "one"), package(tmp_path / "two", "two")

@@ -91,7 +91,7 @@ async def test_each_gpu_has_a_daemon_from_start_to_sigterm(tmp_path: Path) -> No
 
 
 @needs_compiler
-async def test_a_gpu_whose_compute_mode_cannot_be_set_is_reported_and_shared(
+async def test_a_compute_mode_that_cannot_be_set_is_reported_and_the_gpu_is_shared(
     tmp_path: Path,
 ) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
@@ -112,7 +112,7 @@ async def test_a_gpu_that_comes_later_gets_its_daemon(tmp_path: Path) -> None:
 
 
 @needs_compiler
-async def test_without_a_driver_it_waits_and_logs_the_reason(tmp_path: Path) -> None:
+async def test_without_a_driver_the_daemon_waits_and_logs_the_reason(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
     state = stub.state.rename(tmp_path / "away")
     async with running(tmp_path, stub) as daemon:
@@ -124,7 +124,7 @@ async def test_without_a_driver_it_waits_and_logs_the_reason(tmp_path: Path) -> 
         await ready(daemon)
 
 
-def test_gpus_that_mig_divides_are_left_alone() -> None:
+def test_gpus_in_mig_mode_get_no_daemon() -> None:
     gpus = (Gpu(0, "GPU-0", "T4", 15079), Gpu(1, "GPU-1", "A100", 40960, mig=True))
     assert shareable(Inventory("580", None, gpus)) == {"GPU-0"}
 

@@ -14,7 +14,7 @@ def empty_cache() -> Iterator[None]:
     needs.missing.cache_clear()
 
 
-def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert needs.missing("arm64-emulator") == "there is no qemu-aarch64 (apt-get install qemu-user)"
     assert "missing: " in needs.missing("kubelet")

@@ -73,7 +73,7 @@ def test_without_a_library_the_error_has_the_remedy() -> None:
         (pynvml.NVML_ERROR_MEMORY, r"NVML cannot be opened: nvmlInit: Insufficient Memory \(20\)"),
     ],
 )
-async def test_a_driver_that_cannot_be_used_is_an_error_with_a_way_out(
+async def test_the_error_for_an_unusable_driver_has_a_remedy(
     stub: NvmlStub, gpus: Nvml, code: int, words: str
 ) -> None:
     stub.fail("nvmlInit", code)
@@ -81,7 +81,7 @@ async def test_a_driver_that_cannot_be_used_is_an_error_with_a_way_out(
         await gpus.inventory()
 
 
-async def test_a_driver_that_is_loaded_later_is_found_then(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_driver_that_is_loaded_later_is_found(stub: NvmlStub, gpus: Nvml) -> None:
     stub.fail("nvmlInit", pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
     with pytest.raises(GpuError):
         await gpus.inventory()
