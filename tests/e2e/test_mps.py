@@ -1,7 +1,7 @@
-"""The MPS daemon as the stack deploys it: from its image, by its DaemonSet, with its capabilities only.
+"""The MPS daemon as the stack deploys it: from its image, by its DaemonSet, with no other capabilities.
 
 The control daemon is the FAKE of ``testbed.mps``, which comes into the container as the real one does: by
-NVIDIA's runtime. The card is a stub of NVML.
+NVIDIA's runtime. The GPU is a stub of NVML.
 """
 
 import json
@@ -38,7 +38,7 @@ SLOW_S = 60
 
 @dataclass
 class Node:
-    """One V100 of mode mps, without an agent: only MPS uses it."""
+    """A node of mode mps with one V100, and no agent: only MPS uses the GPU."""
 
     bed: Bed
     kubelet: KubeletNode
@@ -50,7 +50,7 @@ class Node:
 
     @property
     def up(self) -> bool:
-        """What the agent asks before it gives the card out."""
+        """Whether the control daemon is ready, as the agent checks it before an allocation."""
         return is_ready(ready_lock_of(self.kubelet.path(contract.MPS_STATE), self.uuid))
 
     @property
@@ -63,7 +63,7 @@ class Node:
         return str(found["metadata"]["name"])
 
     async def metric(self, name: str) -> float:
-        """One of the daemon's numbers of the card."""
+        """A metric of the MPS daemon for the GPU."""
         path = f"{PODS}/{await self.pod()}:{contract.MPS_PORT}/proxy/metrics"
         text = await self.bed.kubectl("get", "--raw", path)
         return float(next(line for line in text.splitlines() if line.startswith(f"{name}{{")).split()[-1])
@@ -87,7 +87,7 @@ async def node(images: Images, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 def with_control(stub: NvmlStub, program: Path) -> str:
-    """The toolkit's specification, with the control daemon and a stub that keeps compute modes."""
+    """The CDI specification, with the control daemon and a stub that stores compute modes."""
     spec = json.loads(cdi.specification(stub))
     mounts = spec["containerEdits"]["mounts"]
     for mount in mounts:

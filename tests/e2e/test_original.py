@@ -1,7 +1,7 @@
 """The YAML of the Aliyun pair runs our images on real kubelets; only the image lines change.
 
-What is not real: the cards (a stub of NVML, which NVIDIA's own runtime gives to containers), the registry
-(``tests.fakes.registry``) and the workload's image (a busybox goes by its name).
+What is not real: the GPUs (a stub of NVML, which NVIDIA's own runtime adds to containers), the registry
+(``tests.fakes.registry``) and the workload's image (a busybox with its name).
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Daemon:
     url: str
 
     async def pod(self) -> Object:
-        """Its one pod."""
+        """The only pod of the daemon."""
         (found,) = await self.bed.api.items(PODS, labelSelector=f"component={self.component}")
         return found
 
@@ -109,7 +109,7 @@ async def installed() -> AsyncIterator[Installed]:
 
 
 async def may_bind(extender: Daemon) -> bool:
-    """It has no right to Leases, so it waits before its first bind; till then each is refused, and logged."""
+    """Whether the extender has waited; it has no permission for Leases, and rejects binds until then."""
     return [each.value for each in await extender.samples("leader")] == [1.0]
 
 
@@ -119,7 +119,7 @@ async def add_master(bed: Bed, images: Images) -> KubeletNode:
 
 
 async def add_card_node(bed: Bed, images: Images) -> CardNode:
-    """Four P40 of 22 units, on a node that believes the environment of its images, as Docker's did."""
+    """Four P40 of 22 units; the runtime accepts NVIDIA_VISIBLE_DEVICES of images, as with Docker."""
     stub = NvmlStub(bed.folder / "nvml", era=580, cards=4 * [card("P40")])
     believing = files.nvidia().replace("unprivileged = false", "unprivileged = true")
     spec = KubeletSpec(
@@ -143,7 +143,7 @@ async def pulling(bed: Bed, spec: KubeletSpec, images: Images) -> KubeletNode:
 
 
 def mirror() -> dict[str, str]:
-    """The file by which containerd takes a node's own registry for that of the images (its docs/hosts.md)."""
+    """The file by which containerd pulls from the registry on the node (hosts.md of containerd)."""
     host = REGISTRY.partition("/")[0]
     return {f"{files.REGISTRIES}/{host}/hosts.toml": f'server = "http://127.0.0.1:{registry.PORT}"\n'}
 

@@ -49,7 +49,7 @@ BLOBS = Path("blobs/sha256")
 
 
 def two_versions(images: Images, service: str, folder: Path) -> Images:
-    """A layout with the service's image as it was built, and with one label more."""
+    """An image layout with the built image of the service, and with a copy that has one more label."""
     source, target = images.folder / BLOBS, folder / BLOBS
     target.mkdir(parents=True)
 
@@ -82,7 +82,7 @@ def two_versions(images: Images, service: str, folder: Path) -> Images:
 
 @dataclass
 class Site:
-    """A cluster at work: three extenders, a node of two cards, a pod on each card."""
+    """Three extenders and a node of two GPUs, with one pod on each."""
 
     stack: Stack
     cards: CardNode
@@ -95,7 +95,7 @@ class Site:
 
     @property
     def node(self) -> GpuNode:
-        # Its agent is a pod here; who recounts looks at kubelet and stub only.
+        # The agent is a pod here; the recount uses only kubelet and stub.
         return cast("GpuNode", self.cards)
 
     def change(self, service: str) -> str:
@@ -106,7 +106,7 @@ class Site:
         return other
 
     async def until_runs(self, service: str, images: list[str]) -> None:
-        """Wait until the service's pods run these and no others."""
+        """Wait until the pods of the service run these images and no others."""
 
         async def so() -> bool:
             return await self.ready(service) == images
@@ -114,13 +114,13 @@ class Site:
         await until(so, f"{service} to run {images}", 60)
 
     async def ready(self, service: str) -> list[str]:
-        """The images that the service's pods run, those that are ready and not about to go."""
+        """The images of the pods of the service that are ready and not terminating."""
         pods = [each for each in await self.bed.api.items(SYSTEM_PODS) if is_ready(each)]
         images = [str(each["status"]["containerStatuses"][0]["imageID"]) for each in pods]
         return [image for image in images if image.startswith(f"{REGISTRY}/{service}@")]
 
     async def untouched(self) -> dict[str, tuple[str, int, int]]:
-        """Container, restarts and card of the pods that are to stay."""
+        """Container, restarts and GPU of the pods that must keep running."""
         found = {}
         for name in KEPT:
             (status,) = (await running(self.bed, name))["status"]["containerStatuses"]
@@ -162,7 +162,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def users(bed: Bed) -> AsyncIterator[list[str]]:
-    """Two who start a pod, see it run and delete it, over and over; gives the pods that had a node."""
+    """Two tasks that repeatedly start a pod, wait until it runs and delete it; yields the bound pods."""
     served: list[str] = []
     done = asyncio.Event()
     async with asyncio.TaskGroup() as group:

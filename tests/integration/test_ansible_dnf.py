@@ -42,7 +42,7 @@ async def run(
 ) -> playbooks.Run:
     tasks: list[dict[str, Any]] = [
         {"ansible.builtin.setup": {"gather_subset": ["min"]}},
-        # The kernel is this machine's, of no name that an RPM could have.
+        # The kernel is that of this machine, with a version that no RPM can have.
         {"ansible.builtin.set_fact": {"kernel": rpms.KERNEL, "cacheable": True}},
         {"ansible.builtin.include_role": {"name": f"gpushare.nodes.{role}", "tasks_from": entry}},
     ]
@@ -99,7 +99,7 @@ async def test_other_upgrades_leave_the_driver_alone(lab: Lab) -> None:
 
 
 async def test_the_toolkit_is_installed_at_its_version(lab: Lab, tmp_path: Path) -> None:
-    # The stubs are packages without the programs that the later tasks ask.
+    # The stub packages lack the programs that later tasks run.
     install = "--tags=install"
     done = await run(lab, tmp_path, "container_runtime", install, container_runtime_toolkit_version="1.16.2")
     assert done.code == 0, done.output

@@ -37,7 +37,7 @@ class Cluster:
     folder: Path
 
     def argv(self, variables: dict[str, Any], *flags: str) -> list[str]:
-        """The role's command."""
+        """The command that runs the role."""
         paths = {"plugin_manifest": self.file("manifests"), "plugin_backup": self.file("backup")}
         fixed = {"kubeconfig": self.bed.kubeconfig, "cards": [{"model": "Tesla T4", "mib": 15360}], **paths}
         named = {f"node_labels_{name}": each for name, each in {**fixed, **variables}.items()}
@@ -45,11 +45,11 @@ class Cluster:
         return [*playbooks.role(self.folder, "node_labels", "gpu-1", plain), *flags]
 
     async def run(self, *flags: str, **variables: Any) -> playbooks.Run:
-        """The role with these variables, without their prefix."""
+        """Run the role with these variables, given without their prefix."""
         return await playbooks.run(self.argv(variables, *flags))
 
     def file(self, folder: str) -> Path:
-        """The manifest of NVIDIA's own plugin in one of its places."""
+        """The path of the manifest of NVIDIA's plugin, in ``manifests`` or ``backup``."""
         return self.folder / folder / "nvidia-device-plugin.yml"
 
     async def node(self) -> Object:
@@ -62,12 +62,12 @@ class Cluster:
         return [found.get(key) for key in keys]
 
     async def pods(self) -> set[str]:
-        """The first words of the names of pods on the node."""
+        """The names of the pods on the node, up to the first dash."""
         listed = await self.bed.api.items(PODS, fieldSelector="spec.nodeName=gpu-1")
         return {each["metadata"]["name"].partition("-")[0] for each in listed}
 
     async def deploy(self, name: str, limits: dict[str, str]) -> None:
-        """A Deployment with one pod, when it runs on the node."""
+        """Create a Deployment with one pod; return when it runs on the node."""
         template = {
             "metadata": {"labels": {"app": name}},
             "spec": {"containers": [{"name": "main", "image": "i", "resources": {"limits": limits}}]},
@@ -210,7 +210,7 @@ async def test_a_node_object_of_another_machine_is_not_changed(cluster: Cluster)
 
 
 def ours(node: Object) -> Object:
-    """What the role could have changed; the controller manager adds its own labels at any time."""
+    """The parts of the node that the role can change; the controller manager adds labels at any time."""
     theirs = ("beta.kubernetes.io/", "kubernetes.io/")
     labels = {key: value for key, value in node["metadata"]["labels"].items() if not key.startswith(theirs)}
     return {"labels": labels, "spec": node["spec"]}

@@ -36,7 +36,7 @@ NO_KUBELET = "--skip-tags=kubelet_tuning"
 
 @dataclass(frozen=True)
 class Cluster:
-    """Hosts, the API server that knows them as nodes, and the inventory of both."""
+    """Hosts, the API server with their node objects, and the inventory."""
 
     bed: Bed
     lab: Lab
@@ -47,7 +47,7 @@ class Cluster:
         return await playbooks.run(example_inventory.command(self.hosts, playbook, *flags), 600)
 
     async def packages(self) -> list[str]:
-        """All packages of each GPU node, with their versions."""
+        """All packages of each GPU node with their versions."""
         return [await self.lab.ssh(name, "dpkg-query --show") for name in GPU_NODES]
 
     async def drivers(self) -> list[str]:
@@ -56,7 +56,7 @@ class Cluster:
         return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
 
     async def boots(self) -> list[str]:
-        """An identity of each GPU node's present boot."""
+        """The boot ID of each GPU node."""
         return [await self.lab.ssh(name, "cat /proc/sys/kernel/random/boot_id") for name in GPU_NODES]
 
     async def schedulable(self) -> list[bool]:
@@ -93,7 +93,7 @@ class Cluster:
         return stopped
 
     async def report_machine(self, name: str, identity: str) -> None:
-        """The machine facts that a node's kubelet reports."""
+        """Set the machine ID in the status of a node, as its kubelet does."""
         status = {"status": {"nodeInfo": {"machineID": identity}}}
         await self.bed.api.patch(f"/api/v1/nodes/{name}/status", status)
 
@@ -107,7 +107,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
 
 
 async def module_of(version: str, folder: Path) -> str:
-    """An object file that modinfo takes for NVIDIA's module of that version, in base64."""
+    """An object file that modinfo reads as NVIDIA's module of that version, in base64."""
     source = f'static const char v[] __attribute__((section(".modinfo"), used)) = "version={version}";'
     made = folder / "nvidia.ko"
     return await run_text(["sh", "-c", f"cc -c -x c -o {made} - && base64 {made}"], 30, stdin=source)

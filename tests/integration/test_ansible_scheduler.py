@@ -1,7 +1,7 @@
 """The role scheduler_extender on a control plane host: a real kubelet runs the manifest that it edits.
 
-The image of kube-scheduler is the real program of its version. The extender is reached at the host's own
-address only, as where kube-proxy serves no node ports on loopback.
+The image of kube-scheduler is the real program of its version. The extender listens only on the
+address of the host, as with a kube-proxy that serves no node ports on loopback.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -44,23 +44,23 @@ class ControlPlane:
     folder: Path
 
     def text(self, path: str = MANIFEST) -> str:
-        """A file of the host."""
+        """The text of a file of the host."""
         return self.node.path(path).read_text()
 
     def command(self, variables: Mapping[str, Any], *flags: str) -> list[str]:
-        """Ansible on the host itself, whose files are not those of this machine."""
+        """The command that runs Ansible on the host, with the files of the host."""
         limits = {"wait_s": 90, "settle_s": 3, "answer_s": 4}
         fixed = {f"scheduler_extender_{name}": value for name, value in limits.items()}
         argv = playbooks.role(self.folder, "scheduler_extender", self.node.name, {**fixed, **variables})
         return self.node.inside([*argv, *flags])
 
     async def run(self, *flags: str, **variables: Any) -> playbooks.Run:
-        """The role with these variables, without their prefix."""
+        """Run the role with these variables, given without their prefix."""
         named = {f"scheduler_extender_{name}": value for name, value in variables.items()}
         return await playbooks.run(self.command(named, *flags))
 
     async def place(self, name: str) -> dict[str, Any]:
-        """A pod's object when it is bound."""
+        """The object of a new pod after its bind."""
         return await static_scheduler.place(self.bed, name, 4)
 
     async def scheduler_runs(self, *, ours: bool) -> bool:

@@ -34,7 +34,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 @dataclass(frozen=True)
 class Cluster:
-    """Hosts, and the API server that knows them as nodes."""
+    """Hosts, and the API server with their node objects."""
 
     bed: Bed
     lab: Lab
@@ -72,12 +72,12 @@ class Cluster:
         return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
 
     async def boots(self) -> list[str]:
-        """An identity of each GPU node's present boot."""
+        """The boot ID of each GPU node."""
         asked = "cat /proc/sys/kernel/random/boot_id"
         return [await self.lab.ssh(name, asked) for name in GPU_NODES]
 
     async def cordoned(self) -> list[bool]:
-        """Whether the scheduler passes each GPU node over."""
+        """Whether each GPU node is cordoned."""
         nodes = [await self.bed.api.get(f"/api/v1/nodes/{name}") for name in GPU_NODES]
         return [node["spec"].get("unschedulable", False) for node in nodes]
 

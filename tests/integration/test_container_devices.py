@@ -110,7 +110,7 @@ async def envvar(bed: Bed) -> GpuNode:
 
 
 async def mount_service_account(node: CardNode) -> None:
-    """What the kubelet mounts into the agent's pod: its token, and the cluster's authority."""
+    """The token and the CA certificate that the kubelet mounts into the agent's pod."""
     account = "/api/v1/namespaces/kube-system/serviceaccounts/gpushare-device-plugin/token"
     token = (await node.bed.api.create(account, {"spec": {}}))["status"]["token"]
     folder = node.kubelet.path(str(CLUSTER_CA.parent))
@@ -135,12 +135,12 @@ async def nothing_left(bed: Bed) -> AsyncIterator[None]:
 
 
 def pod_for(node: GpuNode, name: str, *containers: Object, labels: Mapping[str, str] | None = None) -> Object:
-    """A pod for that node, by way of the scheduler."""
+    """A pod for that node, placed by the scheduler."""
     return pod(name, *containers, labels=labels, **on(node))
 
 
 def on(node: GpuNode) -> dict[str, Any]:
-    """Fields of a pod for that node that, once deleted, is in the API until its processes are gone."""
+    """Fields of a pod for that node that, if deleted, stays in the API until its processes are gone."""
     return {"nodeSelector": {"kubernetes.io/hostname": node.name}, "terminationGracePeriodSeconds": 1}
 
 
@@ -150,12 +150,12 @@ def obedient(units: int, name: str = "main", core: int = 0, **more: Any) -> Obje
 
 
 def idle(**more: Any) -> Object:
-    """A container that asks for no card."""
+    """A container without GPU units."""
     return obedient(0, resources={}, **more)
 
 
 async def start(bed: Bed, *pods: Object) -> list[Object]:
-    """Create pods one after the other, each when the one before is served."""
+    """Create pods one after the other, each after the previous one is assigned."""
     result = []
     for each in pods:
         await bed.create_pods([each])
@@ -178,14 +178,14 @@ async def served(bed: Bed, name: str) -> Object:
 
 
 async def refused(bed: Bed, name: str) -> str:
-    """Why the kubelet did not take the pod."""
+    """The reason of the kubelet for the failed admission."""
     status = (await failed(bed, name))["status"]
     assert status["reason"] == "UnexpectedAdmissionError"
     return str(status["message"])
 
 
 async def only_pod(bed: Bed, app: str) -> Object:
-    """The one pod of a Deployment or DaemonSet, served."""
+    """The only pod of a Deployment or DaemonSet, after it is assigned."""
 
     async def born() -> list[Object]:
         return await bed.api.items(PODS, labelSelector=f"app={app}")
@@ -195,7 +195,7 @@ async def only_pod(bed: Bed, app: str) -> Object:
 
 
 async def reach(node: GpuNode, name: str, container: str = "main") -> set[str]:
-    """The cards that a container reaches: nodes in its /dev, each with the right to open it."""
+    """The GPUs that a container can access: device nodes that its cgroup allows."""
     spec = await node.kubelet.oci_spec("default", name, container)
     linux = spec["linux"]
     nodes = {each["path"]: each for each in linux.get("devices", ()) if each["path"].startswith("/dev/nv")}
@@ -214,7 +214,7 @@ async def environment(node: GpuNode, name: str, container: str = "main") -> dict
 
 
 async def until_booked(extender: ExtenderSpec, node: GpuNode, wanted: Mapping[str, dict[int, int]]) -> None:
-    """Wait until the extender's book has these pods on that node: pod → card → units."""
+    """Wait until the extender's book of the node has these pods: pod → GPU → units."""
 
     async def booked() -> bool:
         document = json.loads(await read_text(f"{extender.url}/inspect/{node.name}"))

@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet")]
 
 
 async def played(story: Story) -> dict[str, str]:
-    """Play a story whole; returns what its commands printed."""
+    """Play a whole story; return the output of its commands."""
     async with real_stage(story) as nodes:
         bed = nodes[0].bed
         for step in story.steps:

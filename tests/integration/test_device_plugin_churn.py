@@ -46,7 +46,7 @@ AGREE_S = 2.0
 
 @dataclass
 class Quarrels:
-    """Disagreements and since when each has stood; one that stands too long is a failure."""
+    """Disagreements and the time of each; one that lasts too long is a failure."""
 
     since: dict[str, float] = field(default_factory=dict)
     longest_s: float = 0.0
@@ -72,7 +72,7 @@ async def test_after_pod_churn_all_state_agrees() -> None:
 
 
 async def _churn(gpus: GpuBed, node: GpuNode, dice: random.Random) -> int:
-    """Create and delete for a while; returns how many pods ran."""
+    """Create and delete pods for some time; return the number of pods that ran."""
     quarrels, number, seen = Quarrels(), 0, set[str]()
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
@@ -129,7 +129,7 @@ async def _pod_resources(node: GpuNode):  # type: ignore[no-untyped-def]
 
 
 async def _books(gpus: GpuBed, node: GpuNode) -> dict[str, dict[int, int]]:
-    """Pod → card → units, as the extender's inspect has it."""
+    """Pod → GPU → units, as the extender's inspect returns them."""
     answer = json.loads(await read_text(f"{gpus.extender.url}/inspect/{node.name}"))
     books: dict[str, Counter[int]] = {}
     for each in answer["nodes"]:

@@ -52,7 +52,7 @@ async def bed() -> AsyncIterator[Bed]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(bed: Bed) -> GpuNode:
-    """Two T4 that are shared, by an agent that closes none of them whatever the tests do to the driver."""
+    """Two shared T4; the agent ignores failures of the driver, which the tests cause."""
     flags = ["--health-check=false"]
     return await add_gpu_node(bed, KubeletSpec("shared", labels=SHARING), 2 * [card("T4")], flags=flags)
 
@@ -78,7 +78,7 @@ async def shows(
     timeout_s: float = 15,
     **labels: str,
 ) -> None:
-    """Wait until a scrape shows exactly that."""
+    """Wait until a scrape returns exactly these values."""
     seen: dict[Any, float] = {}
 
     async def reported() -> bool:
@@ -105,7 +105,7 @@ async def share(bed: Bed, name: str, units: int) -> None:
 
 
 def program_in(node: GpuNode, pid: int, isolated: Container, code: str) -> "subprocess.Popen[str]":
-    """Begin a client of the driver beside a container's process: in its group and its PID namespace."""
+    """Start a client of the driver in the cgroup and the PID namespace of a container's process."""
     join = f"""
     for group in $(sed -n 's/^[0-9]*:\\(pids\\|\\):/\\1/p' /proc/{pid}/cgroup); do
         echo $$ > /sys/fs/cgroup/$group/cgroup.procs
@@ -123,7 +123,7 @@ def program_in(node: GpuNode, pid: int, isolated: Container, code: str) -> "subp
 
 
 def pid_called(node: GpuNode, uid: str, inner: int) -> int:
-    """The node's pid of the pod's process that calls itself that."""
+    """The PID on the node of the pod's process of that name."""
     folder = node.kubelet.path("/proc")
     names = inner_pids((int(each.name) for each in folder.glob("[0-9]*")), folder)
     homes = containers_of([pid for pid, name in names.items() if name == inner], folder)
@@ -192,7 +192,7 @@ async def test_a_container_that_is_killed_is_idle_again(
     await shows(exporter, {("killed",): 50}, SM, "PodName")
     await shared.kubelet.run_text(["kill", "-9", str(pid)])
     await running(bed, "killed", restarts=1)
-    # The stub still lists it, as drivers do for a moment; no process has it.
+    # The stub still lists the PID, as drivers do for a moment; the process is gone.
     shared.stub.processes(index, [Process(pid, 100, 50), Process(pid_of(shared, "killed"), 200, 5)])
     await shows(exporter, {("killed",): 200}, USED, "PodName")
 

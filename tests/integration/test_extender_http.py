@@ -78,7 +78,7 @@ class Rig:
         return (await self.bed.create_pods([pod]))[0]
 
     async def node(self, *units: int, **kwargs: Any) -> str:
-        """A new node that the extender has seen, so that tests do not share cards."""
+        """A new node that the extender has seen, so that tests do not share GPUs."""
         name = f"node-{uuid4().hex[:8]}"
         cards = [Card(units=each) for each in units]
         await self.bed.add_nodes([SimNode(name, cards, **kwargs)])
@@ -357,7 +357,7 @@ async def test_bind_of_a_missing_pod_is_an_error(rig: Rig) -> None:
 
 @pytest.mark.parametrize("headers", [{}, {FORWARDED_HEADER: "1"}], ids=["asked", "forwarded"])
 async def test_a_pod_without_gpu_resources_is_never_bound(rig: Rig, headers: dict[str, str]) -> None:
-    """Any tenant may reach the port: it would bind its pods past taints, affinity and priorities."""
+    """Every tenant can connect to the port and could bind pods despite taints, affinity and priorities."""
     node, before = await rig.node(14), len(_binds(rig))
     pod = (await rig.bed.create_pods([gpu_pod(f"plain-{uuid4().hex[:8]}")]))[0]
     meta = pod["metadata"]
@@ -451,7 +451,7 @@ async def test_annotations_edited_after_the_bind_free_no_units(rig: Rig) -> None
     ):
         await rig.bed.api.patch(path, {"metadata": {"annotations": edit}})
     later = await rig.create(14)
-    # The watch has brought the edits once it has brought this pod, which came after them.
+    # The watch returns this pod after the edits.
     assert await rig.bind(later, node) == ""
     assert await rig.used(node) == [10, 14]
 
@@ -468,7 +468,7 @@ async def test_a_pod_placed_by_node_name_counts_on_every_gpu(rig: Rig) -> None:
     assert "at most 4 of 14 free" in answer["FailedNodes"][node]
 
 
-# --- an API server that misbehaves --------------------------------------------------------------
+# --- faults of the API server -------------------------------------------------------------------
 
 
 def _binds(rig: Rig) -> list[str]:
@@ -608,7 +608,7 @@ async def test_a_watch_that_is_too_old_starts_over_with_a_list(rig: Rig) -> None
     await rig.until_inspected(node, lambda n: n["usedGPU"] == 4)
 
 
-# --- unhealthy cards ----------------------------------------------------------------------------
+# --- unhealthy GPUs -----------------------------------------------------------------------------
 
 
 async def test_unhealthy_gpus_take_no_pod_and_an_unreadable_list_disables_none(rig: Rig) -> None:

@@ -1,4 +1,4 @@
-"""Start, stop and missing permissions: errors are reported, and all else works."""
+"""Start, stop and missing permissions: errors are reported, and everything else works."""
 
 import asyncio
 import sys

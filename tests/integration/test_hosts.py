@@ -29,7 +29,7 @@ async def lab() -> AsyncIterator[Lab]:
 
 
 def left_of(folder: Path) -> list[object]:
-    """What runs, is mounted or is kept of a lab."""
+    """Processes, cgroups, mounts and data of a lab."""
     groups = list(ROOT.glob(f"*/{prefix_of(folder)}*"))
     mounts = [
         line for line in Path("/proc/mounts").read_text().splitlines() if str(data_folder(folder)) in line

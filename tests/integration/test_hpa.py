@@ -49,7 +49,7 @@ async def test_the_hpa_scales_with_the_load_as_the_document_shows(scene: Autosca
 
 
 async def looks(api: MetricsApi, code: str) -> float:
-    """How often pods were asked about, with that answer."""
+    """The number of queries for pods with that result."""
     for family in text_string_to_metric_families(await read_text(f"{api.ops_url}/metrics")):
         for sample in family.samples:
             if sample.name == "gpushare_metrics_api_requests_total" and sample.labels == {

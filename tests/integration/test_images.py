@@ -84,7 +84,7 @@ SERVICES: dict[str, dict[str, Any]] = {
     },
 }
 ROOT_SERVICES = ("device-plugin", "exporter", "isolation")
-"""They work on files of the node."""
+"""Services that use files of the node."""
 NOWHERE = ["pip", "uv", "pulumi", "pytest", "hypothesis", "hatchling", "testbed", "components"]
 
 
@@ -107,7 +107,7 @@ async def node(bed: Bed, built: Images) -> KubeletNode:
 
 
 def pod(node: KubeletNode, service: str, image: str) -> Object:
-    """As our manifests: no capabilities; only images that write files of the node run as root."""
+    """As our manifests: no capabilities; only services that use files of the node run as root."""
     asked = SERVICES[service] | {"absent": [*SERVICES[service]["absent"], *NOWHERE]}
     whole = {"runAsUser": 0} if service in ROOT_SERVICES else non_root_security(VERSION)
     return {
@@ -165,7 +165,7 @@ async def test_commands_answer(reports: dict[str, Any], service: str) -> None:
         SERVICES[service]["commands"], reports[service]["commands"], strict=True
     ):
         if command == ORIGINAL:
-            # Its flags are taken; what is missing here is the manifest's environment.
+            # The flags are accepted; the environment variables of the manifest are missing.
             assert status != 0
             assert "NODE_NAME is not set" in output
         else:
@@ -208,7 +208,7 @@ async def test_all_modules_have_unchecked_bytecode(reports: dict[str, Any], serv
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def placed(bed: Bed, node: KubeletNode, built: Images) -> str:
-    """The version that the installer, as its manifest has it, put on the node."""
+    """The version that the installer has installed, started as in its manifest."""
     await install(bed, node, built, State.PRESENT)
     return await until(lambda: version_on(node), "the library on the node", 60)
 
@@ -277,7 +277,7 @@ async def test_absent_removes_the_link_and_keeps_versions_that_containers_may_us
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A real registry with TLS, and the trust in it."""
+    """A real registry with TLS, and its CA certificate."""
     server = str(program("docker-registry"))
     authority = Authority.create("registry-ca")
     authority.pair().write(tmp_path, "ca")

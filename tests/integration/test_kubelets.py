@@ -57,7 +57,7 @@ def cdi_device(name: str, *nodes: tuple[str, str]) -> dict[str, Any]:
     return {"name": name, "containerEdits": {"deviceNodes": devices}}
 
 
-# Two cards that are not there: other names of devices that every machine has.
+# Two GPUs that do not exist: aliases of devices that every machine has.
 CARDS = (("/dev/nvidia0", "/dev/null"), ("/dev/nvidia1", "/dev/zero"))
 FAKE_CDI = {
     "cdiVersion": "0.6.0",

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
 DEADLINE_S, TAKE_OVER_S = 3.0, 6.0
 SLACK_S = 0.1
-"""What the moments that a test sees may be late."""
+"""Tolerance of times that a test measures."""
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/gpushare-schd-extender"
 
 
@@ -57,7 +57,7 @@ async def until_leads(spec: ExtenderSpec) -> None:
 
 
 async def bind(bed: Bed, spec: ExtenderSpec) -> str:
-    """Have a new pod bound through this replica; returns the error."""
+    """Bind a new pod through this replica; return the error."""
     (pod,) = await bed.create_pods([gpu_pod(f"pod-{uuid4().hex[:8]}", 1)])
     meta = pod["metadata"]
     args = {"PodName": meta["name"], "PodNamespace": "default", "PodUID": meta["uid"], "Node": "n"}
@@ -143,7 +143,7 @@ async def one_leads(specs: Sequence[ExtenderSpec]) -> bool:
 
 
 async def bound(spec: ExtenderSpec) -> float:
-    """How many pods this very replica has bound."""
+    """The number of pods that this replica itself has bound."""
     return await sample(spec, "gpushare_extender_binds_total", reason="bound")
 
 
@@ -157,7 +157,7 @@ async def test_after_a_lease_is_deleted_no_extender_binds_before_a_full_wait(bed
     stopped = time.monotonic()
     await starting
     await until(lambda: one_leads([holder, fresh]), "one to lead", 60)
-    assert time.monotonic() - stopped >= TAKE_OVER_S - 1  # less what it took to see it stop
+    assert time.monotonic() - stopped >= TAKE_OVER_S - 1  # less the time until the stop was seen
     await stop(bed, [holder, fresh])
 
 
@@ -220,7 +220,7 @@ async def crash(cluster, notebook):
 daemon.watch_overcommit = crash
 command()
 """
-"""The extender, one of whose background jobs crashes while a bind is under way."""
+"""The extender with a background job that crashes during a bind."""
 
 
 async def test_a_crash_of_a_background_job_with_a_bind_under_way_keeps_the_lease(bed: Bed) -> None:

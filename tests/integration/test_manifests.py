@@ -102,7 +102,7 @@ async def test_a_quota_limits_gpu_pods_only(bed: Bed) -> None:
 
 
 async def grant(bed: Bed, name: str) -> list[Object]:
-    """Apply a stack but for its pods; return its Deployment's containers."""
+    """Apply a stack without its workloads; return the containers of its Deployment."""
     objects = rendered(name)
     await apply(bed, [each for each in objects if each["kind"] not in ("Deployment", "DaemonSet")])
     (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
@@ -137,7 +137,7 @@ if touch /probe; then exit 1; fi
 shift
 exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
 """
-"""What kubelet and security context do: the account's files, a read-only root, no capabilities."""
+"""The effects of kubelet and security context: files of the account, read-only root, no capabilities."""
 
 
 @pytest.mark.needs("root")
@@ -165,7 +165,7 @@ async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_t
 
 
 def scheduler_of(bed: Bed, command: list[str], url: str, folder: Path) -> list[str]:
-    """The deployed kube-scheduler's command line, outside of a pod: credentials and the address given."""
+    """The command line of the deployed kube-scheduler, with credentials and address for this machine."""
     (config,) = [each for each in rendered("sidecar") if each["kind"] == "ConfigMap"]
     document: dict[str, Any] = yaml.safe_load(config["data"]["config.yaml"])
     kubeconfig = str(bed.kubeconfig_for(ACCOUNT))
@@ -222,7 +222,7 @@ OTHERS = {
 
 
 def node_of(pod: Object) -> str:
-    """The node for which the DaemonSet's controller made a pod, placed or not."""
+    """The node for which the controller of the DaemonSet created a pod."""
     affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     (name,) = {each["matchFields"][0]["values"][0] for each in affinity["nodeSelectorTerms"]}
     return str(name)

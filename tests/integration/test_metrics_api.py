@@ -31,7 +31,7 @@ TOTAL_MIB = 16130
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene() -> AsyncIterator[AutoscaledCluster]:
-    """One pod of S1 that takes 23 percent of its card and 15,343 MiB."""
+    """One pod of S1 that uses 23 percent of its GPU and 15,343 MiB."""
     async with autoscaling_bed() as found:
         yield found
 
@@ -98,7 +98,7 @@ async def unavailable(scene: AutoscaledCluster) -> None:
 
 
 async def direct(api: MetricsApi, tls: ssl.SSLContext, user: str) -> tuple[int, str]:
-    """Status and message of the metrics API itself, asked past the API server."""
+    """Status and message of the metrics API itself, without the API server."""
     headers = {"X-Remote-User": user}
     async with (
         aiohttp.ClientSession() as session,

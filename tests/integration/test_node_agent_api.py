@@ -53,7 +53,7 @@ async def bed() -> AsyncIterator[Bed]:
 
 @dataclass
 class Agent:
-    """Publisher and watches of one node, as the daemon wires them."""
+    """Publisher and watches of one node, as the daemon connects them."""
 
     bed: Bed
     node: str
@@ -94,7 +94,7 @@ class Agent:
         await until(met, what)
 
     async def places(self, name: str) -> GpuPod:
-        """A pod on this node, as the watch shows it."""
+        """A pod on this node, as the watch returns it."""
         pod = gpu_pod(name, 4)
         pod["spec"]["nodeName"] = self.node
         (made,) = await self.bed.create_pods([pod])
@@ -130,7 +130,7 @@ async def agent(bed: Bed, node: str) -> AsyncIterator[Agent]:
 
 
 def counts(node: Object) -> list[str | None]:
-    """The number of cards in capacity and allocatable."""
+    """The GPU counts in capacity and allocatable."""
     sections = (node["status"].get(name, {}) for name in ("capacity", "allocatable"))
     return [section.get(RESOURCE_COUNT) for section in sections]
 

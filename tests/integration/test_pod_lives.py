@@ -1,6 +1,6 @@
 """Pods with a reused name, pods that terminate slowly, and pods that preempt others."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,6 +11,7 @@ from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.stories import manifest
+from tests.fixtures.gpu_nodes import until_event
 from tests.support.history import Recorder, cards_of, overcommits
 
 pytestmark = pytest.mark.integration
@@ -43,14 +44,6 @@ async def until_placed(bed: Bed, *names: str, timeout_s: float = 30) -> None:
         await until(placed, f"pod {name} to be placed", timeout_s, 0.1)
 
 
-async def until_event(bed: Bed, name: str, says: Callable[[str], bool]) -> None:
-    async def reported() -> bool:
-        events = await bed.api.items("/api/v1/namespaces/default/events")
-        return any(e["involvedObject"].get("name") == name and says(e["message"]) for e in events)
-
-    await until(reported, f"an event of pod {name}", 30)
-
-
 async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_once() -> None:
     async with cluster(SimNode("n", [Card(units=15)])) as bed, Recorder(bed.api) as recorder:
         await bed.apply(manifest("app-3g-v1"))
@@ -66,7 +59,7 @@ async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_
 
             await until(back, "the replica to be placed again")
         assert overcommits(await recorder.caught_up(), 15) == []
-        # 8 of 15 are used by two replicas: exactly 7 fit, which a leaked or lost reservation would deny.
+        # Two replicas use 8 of 15 units: exactly 7 fit, unless a reservation has leaked or was lost.
         await bed.create_pods([gpu_pod("seven", 7)])
         await until_placed(bed, "seven")
 
@@ -132,9 +125,7 @@ async def test_no_other_pod_gets_the_freed_gpu_while_the_victim_terminates(versi
         await until(nominated, "the preemptor to be nominated")
         # Four units are free now, and the thief has the preemptor's own priority.
         await bed.create_pods([gpu_pod("thief", 4, priorityClassName="high")])
-        await until_event(
-            bed, "thief", lambda text: "fit" in text or "Insufficient" in text or "held" in text
-        )
+        await until_event(bed, "thief", lambda text: "fit" in text or "Insufficient" in text)
         await bed.api.delete("/api/v1/namespaces/default/pods/low", gracePeriodSeconds="0")
         await until_placed(bed, "high")
         assert not (await pod(bed, "thief") or {})["spec"].get("nodeName")
@@ -166,7 +157,7 @@ async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(versi
 
 
 async def test_a_waiting_pod_is_placed_once_enough_units_are_free() -> None:
-    """The scheduler asks again on the very event that the extender has not seen yet."""
+    """The scheduler retries on an event that the extender has not seen yet."""
     async with cluster(SimNode("n", [Card(units=4)])) as bed:
         await bed.create_pods([gpu_pod("pod-0", 4)])
         await until_placed(bed, "pod-0")
@@ -177,7 +168,7 @@ async def test_a_waiting_pod_is_placed_once_enough_units_are_free() -> None:
             await until_placed(bed, f"pod-{number}", timeout_s=20)
 
 
-# --- who may share a card -------------------------------------------------------------------------
+# --- pods that share a GPU ----------------------------------------------------------------------
 
 QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
 

@@ -40,7 +40,7 @@ async def scene() -> AsyncIterator[ScrapedCluster]:
 
 
 async def records(prometheus: Prometheus, record: str, expected: Mapping[Any, float], *by: str) -> None:
-    """Wait until the rule has recorded exactly that."""
+    """Wait until the rule has recorded exactly these values."""
     seen: dict[Any, float] = {}
 
     async def reported() -> bool:

@@ -42,7 +42,7 @@ async def scene() -> AsyncIterator[ScrapedCluster]:
 
 
 async def shows(scene: ScrapedCluster, path: str, expected: dict[str, float]) -> None:
-    """Wait until the API gives these values by the name of the object."""
+    """Wait until the API returns these values, by name of the object."""
     seen: dict[str, float] = {}
 
     async def reported() -> bool:
@@ -59,7 +59,7 @@ async def shows(scene: ScrapedCluster, path: str, expected: dict[str, float]) ->
 
 
 def number(quantity: str) -> float:
-    """Of Kubernetes' ways to write one, those that the adapter uses."""
+    """The formats of Kubernetes quantities that the adapter uses."""
     return int(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
 
 

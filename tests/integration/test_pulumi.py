@@ -212,7 +212,7 @@ async def test_the_error_for_an_unreachable_cluster_says_so(deployed: Deployed, 
 
 
 async def cut_off(stack: Stack) -> list[Object]:
-    """The objects that were being created when the engine was killed, by its own record."""
+    """The objects that the engine was creating when it was killed, by its state."""
     operations = (await stack.export())["deployment"]["pending_operations"]
     return [each["resource"]["inputs"] for each in operations]
 
@@ -237,7 +237,7 @@ async def test_an_up_that_was_killed_before_its_end_can_be_finished_and_touches_
     await stack.cancel()
     unknown = await cut_off(stack)
     assert DEPLOYMENT in names_of(unknown)
-    # Today's provider takes them over where it may; the official one here cannot.
+    # Current providers can adopt these objects; the official one here cannot.
     await bed.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=as_yaml(unknown))
     await stack.up("--refresh")
     assert (await uids_by_name(bed)).keys() - before.keys() == names_of(RENDERED)
@@ -246,7 +246,7 @@ async def test_an_up_that_was_killed_before_its_end_can_be_finished_and_touches_
 
 
 async def running(bed: Bed, namespace: str) -> Object:
-    """The namespace's pod "works", once it runs."""
+    """The pod "works" of the namespace, after it has started."""
 
     async def runs() -> Any:
         pod = await bed.api.get(f"/api/v1/namespaces/{namespace}/pods/works")
@@ -262,7 +262,7 @@ async def uids(bed: Bed, *namespaces: str) -> list[str]:
 
 
 async def with_pod(bed: Bed, tenant: str) -> None:
-    """Let a pod of the tenant's priority hold GPU memory in its namespace."""
+    """Create a pod with GPU memory and the priority of the tenant in its namespace."""
     await bed.until_service_account(tenant)
     await bed.create_pods([gpu_pod("works", 4, namespace=tenant, priorityClassName=tenant)])
 

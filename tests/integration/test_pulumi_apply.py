@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"),
 
 @dataclass
 class TakenOver:
-    """A cluster with the installation of the ACK documentation, a pod, and the stack that took over."""
+    """A cluster with the installation of the ACK documentation, a pod, and the stack that has adopted it."""
 
     stack: Stack
     before: dict[str, str]
@@ -90,7 +90,7 @@ async def pod_specs(bed: Bed) -> dict[str, Object]:
 
 
 async def test_existing_objects_are_not_adopted_by_default(taken: TakenOver) -> None:
-    # The engine stops at the first ones that it meets.
+    # The engine stops at the first conflicts.
     assert re.search(
         r"error: (kube-system/)?gpushare-(schd-extender|device-plugin)\S* already exists", taken.refusal
     )
@@ -151,7 +151,7 @@ async def test_an_up_that_may_adopt_objects_completes_one_that_was_killed(taken:
     await stack.destroy()
     process = await stack.start("up")
 
-    # Rights come before the pods that have them.
+    # Roles are created before the pods that use them.
     await until(lambda: bed.api.get(ACCOUNT), "the first objects", 120, poll_s=0.02)
     await stack.kill(process)
     assert names_of(RENDERED) - (await uids_by_name(bed)).keys()

@@ -1,7 +1,7 @@
 """``gpushare scheduler-manifest`` on a control plane host: a real kubelet runs the edited manifest.
 
-The image of kube-scheduler is the real program of its version. What the Job adds, turns and rights, is
-tested with its image (``tests/e2e/test_installer.py``).
+The image of kube-scheduler is the real program of its version. What the Job adds, turns and permissions,
+is tested with its image (``tests/e2e/test_installer.py``).
 """
 
 import asyncio
@@ -34,7 +34,7 @@ CONFIGS = {
     "1.36": f"{FOLDER}/gpushare/scheduler-config.json",
 }
 TAG = "stable"
-"""Of an image that does not tell its version."""
+"""A tag without a version."""
 REFUSED = "--kubernetes-version=1.24"
 """kube-scheduler 1.36 cannot read the configuration of that version."""
 
@@ -64,12 +64,12 @@ class ControlPlane:
         return self.node.path(MANIFEST).read_text()
 
     def files(self) -> dict[str, bytes]:
-        """All below the folder of Kubernetes, by path."""
+        """All files in the folder of Kubernetes, by path."""
         found = self.node.path(FOLDER).rglob("*")
         return {str(each): each.read_bytes() for each in found if each.is_file()}
 
     async def start(self, verb: str, *flags: str) -> asyncio.subprocess.Process:
-        """The command on the host itself, whose files and processes are not those of this machine."""
+        """Start the command on the host, with the files and processes of the host."""
         url = [f"--address={self.node.address}"] if verb == "install" else []
         words = [sys.executable, "-m", "gpushare", "scheduler-manifest", verb, "--settle=3", *url, *flags]
         return await asyncio.create_subprocess_exec(
@@ -82,7 +82,7 @@ class ControlPlane:
         return Run(process.returncode or 0, output.decode())
 
     async def killed_half_way(self) -> None:
-        """An install that is killed while the new scheduler fails again and again."""
+        """Kill an install while the new scheduler keeps failing."""
         process = await self.start("install", REFUSED)
         await until(self._is_down, "kube-scheduler to be down", 60)
         process.kill()
@@ -97,7 +97,7 @@ class ControlPlane:
         return found is not None and ours in (None, found)
 
     async def place(self, name: str) -> dict[str, Any]:
-        """A pod's object when it is bound."""
+        """The object of a new pod after its bind."""
         return await static_scheduler.place(self.bed, name, 4)
 
 

@@ -81,7 +81,7 @@ async def test_annotations_of_pods_bound_before_there_was_a_key_are_trusted() ->
         old = await bed.create_pods([gpu_pod("old", 10, nodeName="n", annotations=claiming(1, 10))])
 
         async def a_second_later() -> bool:
-            """The API counts creation times in seconds."""
+            """Creation times have a resolution of one second."""
             probe = await bed.api.create(
                 "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "clock-"}}
             )

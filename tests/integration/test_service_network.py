@@ -91,8 +91,8 @@ async def serve(bed: Bed, name: str, target: str, **port: Any) -> str:
 
 
 async def answer(bed: Bed, client: str, url: str) -> str:
-    """What the pod ``client`` gets from ``url``, once the rules for it are there."""
-    # A connection begun before the rules are there never gets anywhere.
+    """What the pod ``client`` gets from ``url``, after the rules for it exist."""
+    # A connection that starts before the rules exist never succeeds.
     command = ["busybox", "timeout", "2", "wget", "-q", "-O-", url]
 
     async def ask() -> str:
@@ -153,7 +153,7 @@ async def test_a_node_without_pods_forwards_a_node_port(bed: Bed) -> None:
 
 
 async def outside(nodes: Sequence[KubeletNode], port: int) -> list[str]:
-    """What each node answers on ``port`` to a caller outside of the cluster."""
+    """The answer of each node on ``port`` to a client outside of the cluster."""
     urls = [f"http://{node.address}:{port}" for node in nodes]
     answers = [await until(partial(read_text, url), f"{url} to answer") for url in urls]
     return [each.strip() for each in answers]

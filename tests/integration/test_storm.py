@@ -27,7 +27,7 @@ QUICK_LEASE = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5",
 
 @dataclass
 class Arena:
-    """A bed with 10 nodes of 8 cards, a recorder of its history, and one or two extenders."""
+    """A bed with 10 nodes of 8 GPUs, a recorder of its history, and one or two extenders."""
 
     bed: Bed
     recorder: Recorder
@@ -86,7 +86,7 @@ def free_per_card(pods: list[Object]) -> dict[tuple[str, int], int]:
 
 
 async def at_rest(ring: Arena) -> list[Object]:
-    """The pods, once none of those that wait fits any card."""
+    """The pods, as soon as no pending pod fits any GPU."""
 
     async def settled() -> list[Object] | None:
         pods = await ring.pods()

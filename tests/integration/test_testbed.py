@@ -102,7 +102,7 @@ async def test_a_node_that_lost_readiness_gets_it_back_and_keeps_its_resources(s
 
 
 async def test_pods_run_on_a_node_that_is_added_again(shared_bed: Bed) -> None:
-    """A pod without a scheduler comes at once, when kwok may still hold the lease of the node before."""
+    """A pod with a node name is created at once, when kwok may still have the Lease of the previous node."""
     for number in range(5):
         name = f"early-{number}"
         await shared_bed.add_nodes([node("again")])

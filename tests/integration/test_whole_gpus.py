@@ -119,7 +119,7 @@ async def until_told(node: GpuNode, *lines: str) -> None:
 
 
 async def used(gpus: GpuBed, node: CardNode) -> list[int]:
-    """Units in use by card, as the extender has it."""
+    """Units in use of each GPU, as the extender counts them."""
     (found,) = json.loads(await read_text(f"{gpus.extender.url}/inspect/{node.name}"))["nodes"]
     return [each["usedGPU"] for each in found["devs"]]
 
@@ -142,14 +142,14 @@ def whole_card_of(node: CardNode) -> int:
 
 @dataclass(frozen=True)
 class Switched:
-    """A node that shares its cards while the app has the card ``mine`` as a whole GPU."""
+    """A node that shares its GPUs while the app has GPU ``mine`` as a whole GPU."""
 
     node: GpuNode
     mine: int
 
     @property
     def until(self) -> str:
-        """Until when the card takes no pods."""
+        """Until when the GPU takes no pods, as text."""
         return f"until default/{APP}-0 is gone, which has a whole GPU"
 
     @property
@@ -160,7 +160,7 @@ class Switched:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def switched(exclusive: CardNode) -> Switched:
-    """A pod runs with a whole GPU, the node is labelled, the agent comes and waits, the plugin is evicted."""
+    """Run a pod with a whole GPU, label the node, start the agent, evict the plugin."""
     api = exclusive.bed.api
     await api.create(owners("StatefulSet"), app(**{contract.RESOURCE_WHOLE_GPU: "1"}))
     await running(exclusive.bed, f"{APP}-0")

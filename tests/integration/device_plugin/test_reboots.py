@@ -46,7 +46,7 @@ pytestmark = [
 
 
 async def reboot(node: GpuNode, link: Link, *, folders: Sequence[str] = ()) -> None:
-    """Reboot; the kubelet hears of its pods once it knows the cards.
+    """Reboot; the kubelet gets its pods after the GPUs are registered.
 
     As with an agent that the machine itself starts. One that is a pod comes too late for the others.
     ``folders`` are made before the agent starts.
@@ -131,8 +131,8 @@ async def test_after_a_reboot_owners_replace_pods_that_came_before_the_agent(
 
 
 @asynccontextmanager
-async def held(gpus: GpuBed, node: GpuNode, package: Path) -> AsyncIterator[None]:
-    """The node holds its containers, with a file that stands for the library: nothing here loads it."""
+async def enforcing(gpus: GpuBed, node: GpuNode, package: Path) -> AsyncIterator[None]:
+    """The node enforces limits, with a file in place of the library: no program here loads it."""
     path = f"/api/v1/nodes/{node.name}"
     (package / layout.LIBRARY).touch()
     install(packaged(package), node.kubelet.path(contract.ISOLATION_LIBRARIES))
@@ -159,7 +159,7 @@ def files(node: GpuNode) -> dict[str, tuple[str, int]]:
 async def test_after_a_reboot_limits_and_regions_are_there_before_containers_start(
     gpus: GpuBed, node: GpuNode, link: Link, tmp_path: Path
 ) -> None:
-    async with held(gpus, node, tmp_path):
+    async with enforcing(gpus, node, tmp_path):
         await two_pods(gpus, node)
         before = files(node)
         assert {size for _, size in before.values()} == {region.SIZE}

@@ -63,7 +63,7 @@ MISSING = {"cgroups", "isolation", "mps", "pod-resources"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="package")
 async def reduced(gpus: GpuBed) -> AsyncIterator[GpuNode]:
-    """Two T4 of 14 units under an agent with those rights and that mount."""
+    """Two T4 of 14 units, and an agent with those permissions and that mount."""
     await gpus.bed.apply(RIGHTS)
     flags = [
         f"--kubeconfig={gpus.bed.kubeconfig_for(USER)}",

@@ -1,4 +1,4 @@
-"""Pods that the agent cannot tell apart, and pods in quick succession; on a real kubelet."""
+"""Pods that the agent cannot distinguish, and pods in quick succession; on a real kubelet."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ pytestmark = [
 
 
 async def swept(gpus: GpuBed, node: GpuNode) -> None:
-    """Have the kubelet give up what pods held that are gone: it does so when it gives out devices again.
+    """Let the kubelet free the devices of deleted pods, which it does at its next allocation.
 
     One that has just started does not until it has heard of all pods.
     """
@@ -109,7 +109,7 @@ async def test_a_replica_that_comes_back_with_the_same_name_gets_its_own_gpu(
 async def test_different_pods_with_containers_of_the_same_amount_are_distinguished(
     gpus: GpuBed, node: GpuNode
 ) -> None:
-    """The older one was bound last and is asked for first; the agent learns that from the kubelet."""
+    """The older one is bound last and allocated first; the agent reads the order from the kubelet."""
     bed = gpus.bed
     await swept(gpus, node)
     corrected = await metric(node, "gpushare_device_plugin_corrected_pods_total")
