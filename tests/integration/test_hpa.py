@@ -73,7 +73,7 @@ async def test_the_hpa_keeps_its_size_while_no_exporter_answers(
         return bool(found.get("status") == "False" and "no exporter responds" in found["message"])
 
     await until(blind, "the HPA to say that it sees nothing", 30, 0.2)
-    scene.rest()
+    scene.idle()
     blind_looks = await looks(api, "503")
 
     async def looked_often() -> bool:

@@ -14,7 +14,7 @@ from gpushare.isolation.layout import DirectoryOwner
 from testbed import until
 from testbed.daemons.agent import GpuNode
 from tests.builders.library_package import packaged
-from tests.fixtures.agents import Link, lay
+from tests.fixtures.agents import Link, connect
 from tests.fixtures.gpu_nodes import (
     PODS,
     T4,
@@ -61,7 +61,7 @@ async def reboot(node: GpuNode, link: Link, *, folders: Sequence[str] = ()) -> N
 
     await until(on, "the machine to be on", poll_s=0.01)
     await node.kubelet.pause("api")
-    await lay(link, node.kubelet)
+    await connect(link, node.kubelet)
     for folder in folders:
         node.kubelet.path(folder).mkdir()
     await node.agent.start()
@@ -116,7 +116,7 @@ async def test_after_a_reboot_owners_replace_pods_that_came_before_the_agent(
     before = {p["metadata"]["uid"] for p in await replicas_run(gpus.bed, "owned", 2)}
     await node.agent.stop()
     await node.kubelet.reboot()
-    await lay(link, node.kubelet)
+    await connect(link, node.kubelet)
 
     async def struck() -> bool:
         pods = await gpus.bed.api.items(PODS, labelSelector="app=owned")
