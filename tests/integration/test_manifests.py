@@ -140,7 +140,7 @@ exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
 """The effects of kubelet and security context: files of the account, read-only root, no capabilities."""
 
 
-@pytest.mark.needs("root")
+@pytest.mark.needs("root", "unshare")
 async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_token(bed: Bed) -> None:
     (container,) = await grant(bed, "example")
     files = bed.folder / "account"
@@ -153,7 +153,8 @@ async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_t
     given = {"POD_NAME": "extender-0", "POD_IP": host, "PORT": str(ports[0]), "OPS_PORT": str(ports[1])}
     env = {each["name"]: given.get(each["name"], each.get("value", "")) for each in container["env"]}
     command = [str(Path(sys.executable).with_name("gpushare")), *container["command"][1:]]
-    unshare = shutil.which("unshare") or pytest.skip("there is no unshare")
+    unshare = shutil.which("unshare")
+    assert unshare
     process = await bed.spawn(
         "confined",
         [unshare, "--mount", "sh", "-c", CONFINE, "sh", str(files), *command],

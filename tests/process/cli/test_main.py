@@ -100,7 +100,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "text"),
     [
         (["inspect"], "no kubeconfig given and not in a cluster"),
         (["inspect", "--kubeconfig", "/nowhere/config"], "kubeconfig /nowhere/config: no such file"),
@@ -108,10 +108,10 @@ def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
         (["scheduler-config", "--kubernetes-version", "1.12"], "Kubernetes 1.12 is not supported"),
     ],
 )
-def test_a_failed_command_ends_with_1_and_one_line(arguments: list[str], words: str) -> None:
+def test_a_failed_command_ends_with_1_and_one_line(arguments: list[str], text: str) -> None:
     done = gpushare(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Failed due to {words}")
+    assert done.stderr.startswith(f"Failed due to {text}")
     assert done.stderr.count("\n") == 1
 
 

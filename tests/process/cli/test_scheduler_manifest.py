@@ -36,7 +36,7 @@ REFUSED = "--kubernetes-version=1.24"
 
 
 class Extender(BaseHTTPRequestHandler):
-    """Says 200 at /version."""
+    """Returns 200 for /version."""
 
     def do_GET(self) -> None:
         self.send_response(200 if self.path == "/version" else 404)
@@ -49,7 +49,7 @@ class Extender(BaseHTTPRequestHandler):
 
 @contextmanager
 def extender_at(port: int, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """One that answers on loopback, on any port for 0; its URL."""
+    """An extender on loopback, on any port for 0; yields its URL."""
     with HTTPServer(("127.0.0.1", port), Extender) as server:
         if tls:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
@@ -69,12 +69,12 @@ class ControlPlane:
     url: str
 
     def original(self, version: str = "1.36", *flags: str) -> str:
-        """What kubeadm writes, for a port of the test's own."""
+        """The manifest of kubeadm, with the port of this test."""
         text = kubeadm.scheduler(version, f"--secure-port={self.port}", *flags)
         return text.replace("10259", str(self.port))
 
     def place(self, text: str) -> None:
-        """Another manifest, all at once."""
+        """Replace the manifest atomically."""
         file = self.root / MANIFEST
         draft = self.root / "draft"
         draft.write_text(text)
@@ -101,11 +101,11 @@ class ControlPlane:
 
     def start(self, verb: str, *flags: str) -> subprocess.Popen[str]:
         """The command in a separate process."""
-        words = [sys.executable, "-m", "gpushare", "scheduler-manifest", *self.argv(verb, *flags)]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603 - ours
+        argv = [sys.executable, "-m", "gpushare", "scheduler-manifest", *self.argv(verb, *flags)]
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603 - ours
 
     def edit_until_written(self, *flags: str) -> subprocess.Popen[str]:
-        """An install that waits for a scheduler which does not become healthy."""
+        """Start an install that waits for a scheduler that does not become healthy; return after the edit."""
         process = self.start("install", "--wait=100", REFUSED, *flags)
 
         async def edited() -> bool:
@@ -116,7 +116,7 @@ class ControlPlane:
 
     @property
     def original_stable(self) -> str:
-        """With an image whose tag is no version, so that a wrong one can be given."""
+        """The manifest with a tag without a version, so that a test can configure a wrong version."""
         return self.original().replace(":v1.36.4", ":stable")
 
     def state(self) -> dict[str, tuple[int, int, bytes]]:
@@ -378,8 +378,8 @@ def test_a_dry_run_shows_the_difference_and_writes_nothing(plane: ControlPlane) 
 def test_the_configured_url_of_the_extender_is_used(tmp_path: Path, flags: list[str], url: str) -> None:
     plane = ControlPlane(tmp_path, 10259, "")
     plane.place(plane.original())
-    words = ["install", f"--root={tmp_path}", "--dry-run", *flags]
-    result = CliRunner().invoke(command, words, catch_exceptions=False)
+    arguments = ["install", f"--root={tmp_path}", "--dry-run", *flags]
+    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert f'+      "urlPrefix": "{url}",' in result.output
 
 

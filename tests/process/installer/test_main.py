@@ -15,8 +15,8 @@ from tests.fixtures import isolation
 OWN = Path("/usr/local/lib/gpushare")
 
 
-def run(*words: str) -> str:
-    done = CliRunner().invoke(command, list(words), catch_exceptions=False)
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -73,10 +73,10 @@ def test_uninstall_all_removes_versions_that_may_be_in_use(
 
 def test_status_lists_versions_and_their_use(tmp_path: Path, node: Path, where: list[str]) -> None:
     assert run("status", *where) == f"no version in {node}\n"
-    held, idle, new = (install(package(tmp_path / name, name), node) for name in ("a", "b", "c"))
-    used(node, held)
+    in_use, idle, new = (install(package(tmp_path / name, name), node) for name in ("a", "b", "c"))
+    used(node, in_use)
     lines = dict(line.split("  ") for line in run("status", *where).splitlines())
-    assert lines == {held: "in use by containers", idle: "unused", new: "new containers get it"}
+    assert lines == {in_use: "in use by containers", idle: "unused", new: "new containers get it"}
 
 
 @isolation.needs_compiler

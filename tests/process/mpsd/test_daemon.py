@@ -16,11 +16,11 @@ from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 from gpushare.mpsd.daemon import create_folders, shareable
 from gpushare.mpsd.settings import MpsSettings
+from testbed import until
 from testbed.mps import install
 from testbed.nvml import NvmlStub, card
 from tests.fixtures.daemons import DEADLINE_S, Daemon
 from tests.fixtures.nvml import needs_compiler
-from tests.support.waiting import until
 
 NO_PERMISSION = 4
 EXCLUSIVE_PROCESS = "3"
@@ -28,7 +28,7 @@ DEFAULT = "0"
 
 
 class MpsDaemon(Daemon):
-    """Knows where its marks are."""
+    """The MPS daemon, with its ready locks in ``state``."""
 
     def __init__(self, process: asyncio.subprocess.Process, state: Path) -> None:
         super().__init__(process)
@@ -63,9 +63,10 @@ async def running(folder: Path, stub: NvmlStub) -> AsyncIterator[MpsDaemon]:
 
 
 async def ready(daemon: MpsDaemon) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while (await daemon.get("/readyz")).status_code != 200:
-            await asyncio.sleep(0.05)
+    async def reported() -> bool:
+        return (await daemon.get("/readyz")).status_code == 200
+
+    await until(reported, "the daemon to be ready", DEADLINE_S)
 
 
 def mode(stub: NvmlStub, position: int) -> str:
@@ -108,7 +109,11 @@ async def test_a_gpu_that_comes_later_gets_its_daemon(tmp_path: Path) -> None:
     stub.fail("nvmlDeviceGetUUID", 999)
     async with running(tmp_path, stub) as daemon:
         stub.heal()
-        await until(lambda: daemon.up(stub.uuid(0)))
+
+        async def up() -> bool:
+            return daemon.up(stub.uuid(0))
+
+        await until(up, "the control daemon", DEADLINE_S)
 
 
 @needs_compiler

@@ -157,8 +157,8 @@ async def test_a_gpu_without_a_process_list_has_all_other_values(
 async def test_a_busy_process_is_busy_in_every_sample(stub: NvmlStub, gpus: Nvml) -> None:
     """The stub, like drivers, has one sample per second; a read before the next one returns the last."""
     stub.processes(0, [BUSY, IDLING])
-    until = time.monotonic() + 1.2
-    while time.monotonic() < until:
+    end = time.monotonic() + 1.2
+    while time.monotonic() < end:
         assert (await gpus.readings()).cards[0].processes == SHOWN
 
 

@@ -98,7 +98,7 @@ def test_events_after_registration_arrive_in_order(stub: NvmlStub) -> None:
     pynvml.nvmlDeviceRegisterEvents(handle(), pynvml.nvmlEventTypeXidCriticalError, events)
     with pytest.raises(pynvml.NVMLError_Timeout):
         pynvml.nvmlEventSetWait(events, 0)
-    stub.xid(1, 43)  # that card is not registered
+    stub.xid(1, 43)  # that GPU is not registered
     stub.xid(0, 48)
     stub.xid(None, 79)
     seen = [pynvml.nvmlEventSetWait(events, 1000) for _ in range(2)]
