@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare import contract
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import Empty
@@ -28,13 +27,14 @@ from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of
 from gpushare.model.devices import long_id, short_id
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
-from testbed.control_plane.api import Object, read_text
+from testbed.control_plane.api import Object
 from testbed.daemons.agent import ACCOUNT, agent_env, grant_agent
 from testbed.nvml import NvmlStub, card
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
 from tests.bench.measuring import cpu_s, machine, ms, percentiles, rss_mib
 from tests.fakes.kubelet import Allocation, FakeKubelet, fake_kubelet
+from tests.support.metrics import samples
 
 NODE = "bench"
 RESIDENTS = 100
@@ -169,14 +169,8 @@ def _pod(number: int) -> Object:
 
 
 async def _writes(ops_url: str) -> float:
-    families = text_string_to_metric_families(await read_text(f"{ops_url}/metrics"))
-    return sum(
-        sample.value
-        for family in families
-        if family.name == "gpushare_device_plugin_api_writes"
-        for sample in family.samples
-        if sample.name.endswith("_total") and sample.labels["kind"] != "events"
-    )
+    found = await samples(ops_url, "gpushare_device_plugin_api_writes_total")
+    return sum(each.value for each in found if each.labels["kind"] != "events")
 
 
 if __name__ == "__main__":

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
-from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from gpushare import contract
 from release import REGISTRY, Images, ensure
 from testbed import Bed, SchedulerSpec, Testbed, until
-from testbed.control_plane.api import Object, read_text
+from testbed.control_plane.api import Object
 from testbed.daemons.agent import OPS_PORT, CardNode
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files
 from testbed.nvml import NvmlStub, card, cdi
@@ -27,6 +26,7 @@ from testbed.stories.deployed import scheduler_for
 from testbed.stories.play import pod_events, show
 from tests.builders.stacks import ROOT
 from tests.fakes import registry
+from tests.support.metrics import samples
 
 pytestmark = [
     pytest.mark.e2e,
@@ -71,9 +71,7 @@ class Daemon:
 
     async def samples(self, name: str) -> list[Sample]:
         """All samples of one of its metrics."""
-        families = text_string_to_metric_families(await read_text(f"{self.url}/metrics"))
-        found = f"gpushare_{self.metrics}_{name}"
-        return [each for family in families for each in family.samples if each.name == found]
+        return await samples(self.url, f"gpushare_{self.metrics}_{name}")
 
 
 def _missing(line: Object) -> str:

@@ -14,10 +14,11 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import LABEL_CGPU
-from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, Card, SimNode, Testbed, gpu_pod
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from tests.fixtures import playbooks
+from tests.fixtures.gpu_nodes import PODS, bound
 from tests.support import needs
 
 pytestmark = [
@@ -29,7 +30,6 @@ pytestmark = [
 
 GPU_NODES = ("gpu-1", "gpu-2")
 OLD, NEW, ABSENT = "535.183.01", "580.65.06", "999.1.1"
-PODS = "/api/v1/namespaces/default/pods"
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,7 @@ async def test_an_upgrade_that_fails_on_one_node_leaves_the_others_alone(cluster
 async def test_the_next_upgrade_completes_one_that_was_killed(cluster: Cluster) -> None:
     boots = await cluster.boots()
     await cluster.bed.create_pods([gpu_pod("tenant", 4, nodeSelector={"kubernetes.io/hostname": "gpu-1"})])
-
-    async def placed() -> bool:
-        return bool((await cluster.bed.api.get(f"{PODS}/tenant"))["spec"].get("nodeName"))
-
-    await until(placed, "the pod to be bound", 60)
+    await bound(cluster.bed, "tenant", 60)
     await playbooks.kill_at(cluster.argv("upgrade_driver", NEW), "Install the packages with apt")
     assert await cluster.cordoned() == [True, False]
     assert not await cluster.bed.api.items(PODS)

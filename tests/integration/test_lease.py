@@ -11,7 +11,6 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.errors import ApiError
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
@@ -19,6 +18,7 @@ from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import together
 from tests.fakes.fault_proxy import fault_proxy, on_bind
+from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -42,14 +42,8 @@ def replica(*flags: str, lease: str) -> ExtenderSpec:
     return ExtenderSpec(f"{lease}-{uuid4().hex[:4]}", flags=[*QUICK, f"--lease-name={lease}", *flags])
 
 
-async def sample(spec: ExtenderSpec, name: str, **labels: str) -> float:
-    families = text_string_to_metric_families(await read_text(f"{spec.ops_url}/metrics"))
-    found = [each for family in families for each in family.samples if each.name == name]
-    return sum(each.value for each in found if labels.items() <= each.labels.items())
-
-
 async def leads(spec: ExtenderSpec) -> bool:
-    return await sample(spec, "gpushare_extender_leader") == 1
+    return await total(spec.ops_url, "gpushare_extender_leader") == 1
 
 
 async def until_leads(spec: ExtenderSpec) -> None:
@@ -135,7 +129,7 @@ async def binds(bed: Bed, spec: ExtenderSpec) -> bool:
 
 async def refused(specs: Sequence[ExtenderSpec]) -> bool:
     name = "gpushare_extender_reduced_mode"
-    return all([await sample(spec, name, right="leases") == 1 for spec in specs])
+    return all([await total(spec.ops_url, name, right="leases") == 1 for spec in specs])
 
 
 async def one_leads(specs: Sequence[ExtenderSpec]) -> bool:
@@ -144,7 +138,7 @@ async def one_leads(specs: Sequence[ExtenderSpec]) -> bool:
 
 async def bound(spec: ExtenderSpec) -> float:
     """The number of pods that this replica itself has bound."""
-    return await sample(spec, "gpushare_extender_binds_total", reason="bound")
+    return await total(spec.ops_url, "gpushare_extender_binds_total", reason="bound")
 
 
 async def test_after_a_lease_is_deleted_no_extender_binds_before_a_full_wait(bed: Bed) -> None:

@@ -21,6 +21,7 @@ from testbed.daemons.extender import ACCOUNT, ExtenderSpec, start_extender
 from testbed.programs import build
 from testbed.system.ports import free_ports
 from tests.builders.stacks import EXAMPLES, STACKS
+from tests.fixtures.gpu_nodes import bound
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -194,12 +195,7 @@ async def test_a_sidecar_scheduler_binds_with_the_extender_and_the_deployed_perm
         process = await bed.spawn("own-scheduler", [str(tool.path), *argv[1:]])
         await bed.add_nodes([SimNode("n", [Card()])])
         await bed.create_pods([gpu_pod("p", 4, schedulerName="gpushare-scheduler")])
-
-        async def bound() -> bool:
-            pod = await bed.api.get("/api/v1/namespaces/default/pods/p")
-            return pod["spec"].get("nodeName") == "n" and ANN_IDX in pod["metadata"]["annotations"]
-
-        await until(bound, "the pod to be bound through the extender", 60)
+        assert ANN_IDX in (await bound(bed, "p", 60))["metadata"]["annotations"]
         assert "forbidden" not in process.command.log.read_text().lower()
 
 

@@ -8,6 +8,7 @@ import pytest
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
+from tests.fixtures.gpu_nodes import bound
 from tests.support.history import cards_of
 
 pytestmark = pytest.mark.integration
@@ -29,12 +30,7 @@ async def until_used(spec: ExtenderSpec, *units: int) -> None:
 
 async def placed(bed: Bed, name: str, units: int) -> Object:
     await bed.create_pods([gpu_pod(name, units)])
-
-    async def bound() -> Object | None:
-        pod = await bed.api.get(f"/api/v1/namespaces/default/pods/{name}")
-        return pod if pod["spec"].get("nodeName") else None
-
-    return await until(bound, f"pod {name} to be placed") or {}
+    return await bound(bed, name)
 
 
 def claiming(card: int, units: int) -> dict[str, str]:
