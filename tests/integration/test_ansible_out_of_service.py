@@ -13,12 +13,13 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from testbed import SLOW_DELETE, Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed import SLOW_DELETE, Card, SimNode, Testbed, gpu_pod, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from testbed.system.process import run_text
 from tests.builders import example_inventory
 from tests.fixtures import playbooks
+from tests.fixtures.gpu_hosts import GPU_NODES, GpuHosts
 
 pytestmark = [
     pytest.mark.integration,
@@ -27,7 +28,6 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-GPU_NODES = ("gpu-1", "gpu-2")
 OLD, SHIPPED = "535.183.01", "580.65.06"
 PODS = "/api/v1/namespaces/default/pods"
 ANNOTATION = "gpushare.io/driver-change"
@@ -35,11 +35,9 @@ NO_KUBELET = "--skip-tags=kubelet_tuning"
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Cluster(GpuHosts):
     """Hosts, the API server with their node objects, and the inventory."""
 
-    bed: Bed
-    lab: Lab
     hosts: Path
 
     async def play(self, playbook: str, *flags: str) -> playbooks.Run:
@@ -49,20 +47,6 @@ class Cluster:
     async def packages(self) -> list[str]:
         """All packages of each GPU node with their versions."""
         return [await self.lab.ssh(name, "dpkg-query --show") for name in GPU_NODES]
-
-    async def drivers(self) -> list[str]:
-        """The driver version that the program of each GPU node prints."""
-        asked = "nvidia-smi --query-gpu=driver_version"
-        return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
-
-    async def boots(self) -> list[str]:
-        """The boot ID of each GPU node."""
-        return [await self.lab.ssh(name, "cat /proc/sys/kernel/random/boot_id") for name in GPU_NODES]
-
-    async def schedulable(self) -> list[bool]:
-        """Whether the scheduler may use each GPU node."""
-        nodes = [await self.bed.api.get(f"/api/v1/nodes/{name}") for name in GPU_NODES]
-        return [not node["spec"].get("unschedulable", False) for node in nodes]
 
     async def run_pod(self, name: str, node: str, **more: Any) -> None:
         """Create a pod of a tenant on that node; return when it runs."""
@@ -81,12 +65,12 @@ class Cluster:
 
     async def stops_untouched(self, playbook: str, *flags: str) -> playbooks.Run:
         """Run a playbook that must fail and leave hosts, nodes and pods as they are."""
-        before = await self.packages(), await self.schedulable(), await self.boots(), await self.pods()
+        before = await self.packages(), await self.cordoned(), await self.boots(), await self.pods()
         stopped = await self.play(playbook, *flags)
         assert stopped.code != 0, stopped.output
         assert before == (
             await self.packages(),
-            await self.schedulable(),
+            await self.cordoned(),
             await self.boots(),
             await self.pods(),
         )
@@ -134,7 +118,7 @@ async def test_a_first_installation_takes_one_command_and_no_node_out_of_service
     assert "takes 0 of 2 GPU nodes out of service" in done.said
     assert await cluster.drivers() == [OLD, OLD]
     assert await cluster.boots() == boots
-    assert await cluster.schedulable() == [True, True]
+    assert await cluster.cordoned() == [False, False]
     assert await cluster.pods() == {"tenant"}
 
 
@@ -203,7 +187,7 @@ async def test_an_upgrade_ends_with_every_node_in_service(cluster: Cluster) -> N
     assert f"gpu-1 leaves service: driver {OLD} becomes {SHIPPED}" in done.said
     assert await cluster.drivers() == [SHIPPED, SHIPPED]
     assert not set(boots) & set(await cluster.boots())
-    assert await cluster.schedulable() == [True, True]
+    assert await cluster.cordoned() == [False, False]
 
 
 async def test_a_rollback_uncordons_all_nodes_except_those_that_an_administrator_cordoned(
@@ -217,4 +201,4 @@ async def test_a_rollback_uncordons_all_nodes_except_those_that_an_administrator
     assert done.code == 0, done.output
     assert await cluster.drivers() == [OLD, OLD]
     assert not set(boots) & set(await cluster.boots())
-    assert await cluster.schedulable() == [False, True]
+    assert await cluster.cordoned() == [True, False]

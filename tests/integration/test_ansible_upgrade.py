@@ -14,10 +14,11 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import LABEL_CGPU
-from testbed import Bed, Card, SimNode, Testbed, gpu_pod
+from testbed import Card, SimNode, Testbed, gpu_pod
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from tests.fixtures import playbooks
+from tests.fixtures.gpu_hosts import GPU_NODES, GpuHosts
 from tests.fixtures.gpu_nodes import PODS, bound
 from tests.support import needs
 
@@ -28,16 +29,13 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-GPU_NODES = ("gpu-1", "gpu-2")
 OLD, NEW, ABSENT = "535.183.01", "580.65.06", "999.1.1"
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Cluster(GpuHosts):
     """Hosts, and the API server with their node objects."""
 
-    bed: Bed
-    lab: Lab
     folder: Path
 
     def argv(self, playbook: str, version: str, *flags: str, **more: Any) -> list[str]:
@@ -65,21 +63,6 @@ class Cluster:
     async def play(self, playbook: str, version: str, *flags: str, **more: Any) -> playbooks.Run:
         """Run a playbook to its end."""
         return await playbooks.run(self.argv(playbook, version, *flags, **more), 600)
-
-    async def drivers(self) -> list[str]:
-        """The driver version that the program of each GPU node prints."""
-        asked = "nvidia-smi --query-gpu=driver_version"
-        return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
-
-    async def boots(self) -> list[str]:
-        """The boot ID of each GPU node."""
-        asked = "cat /proc/sys/kernel/random/boot_id"
-        return [await self.lab.ssh(name, asked) for name in GPU_NODES]
-
-    async def cordoned(self) -> list[bool]:
-        """Whether each GPU node is cordoned."""
-        nodes = [await self.bed.api.get(f"/api/v1/nodes/{name}") for name in GPU_NODES]
-        return [node["spec"].get("unschedulable", False) for node in nodes]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
