@@ -23,6 +23,7 @@ from release import Images, ensure, load
 from testbed import Bed, SchedulerSpec, Testbed, mps, until
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.nvml import NvmlStub, card, cdi
+from tests.fixtures.nvml import compute_mode
 
 pytestmark = [
     pytest.mark.e2e,
@@ -55,7 +56,7 @@ class Node:
 
     @property
     def compute_mode(self) -> str:
-        return Path(f"{self.stub.state}.compute-mode.{self.uuid}").read_text().strip()
+        return compute_mode(self.stub)
 
     async def pod(self) -> str:
         """The name of the DaemonSet's only pod."""

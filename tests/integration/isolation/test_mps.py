@@ -19,12 +19,13 @@ from gpushare.mps.layout import logs_of, pipes_of, ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 from gpushare.mpsd.control import environment
 from testbed import Bed, mps, until
-from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.system.process import Process
 from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node
 from tests.fixtures.gpu_nodes import clear, container, failed, pod, remove, running
 from tests.fixtures.isolation import needs_compiler
+from tests.fixtures.nvml import compute_mode
+from tests.support.metrics import samples
 
 pytestmark = [
     pytest.mark.integration,
@@ -38,7 +39,7 @@ FLAGS = ("--interval-seconds=0.2", f"--shm={contract.MPS_SHM}")
 """Where the daemon is a container, this directory is a mount."""
 REFUSED = "cudaErrorMemoryAllocation"
 ONE_USER: dict[str, Any] = {"securityContext": {"runAsUser": 0}}
-"""Without one, no node of mode mps takes a pod."""
+"""On a node of mode mps, a pod needs a user ID."""
 
 
 @dataclass
@@ -63,20 +64,18 @@ class Node:
 
     @property
     def compute_mode(self) -> str:
-        """The compute mode that programs have set, as the stub stores it."""
-        return Path(f"{self.gpu.stub.state}.compute-mode.{self.uuid}").read_text().strip()
+        return compute_mode(self.gpu.stub)
 
     async def metric(self, name: str) -> float:
         """A metric of the MPS daemon for the GPU."""
-        text = await read_text(f"http://{self.gpu.kubelet.address}:{contract.MPS_PORT}/metrics")
-        line = next(each for each in text.splitlines() if each.startswith(f"{name}{{"))
-        return float(line.split()[-1])
+        (found,) = await samples(f"http://{self.gpu.kubelet.address}:{contract.MPS_PORT}", name)
+        return found.value
 
     async def send(self, command: str, program: Path) -> None:
         """Send a command to the control daemon of the GPU, as an administrator does."""
         env = environment({}, Path(contract.MPS_STATE), self.uuid)
-        words = [f"{name}={value}" for name, value in env.items()]
-        await self.gpu.kubelet.run_text(["sh", "-c", f"echo {command} | env {' '.join(words)} {program}"])
+        variables = [f"{name}={value}" for name, value in env.items()]
+        await self.gpu.kubelet.run_text(["sh", "-c", f"echo {command} | env {' '.join(variables)} {program}"])
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +119,9 @@ async def test_a_container_is_limited_by_mps_and_by_the_library(bed: Bed, node: 
     assert REFUSED in await inside(bed, "part", "cuda_malloc -size=5000")
     # The pipes of the control daemon, and the shared memory.
     assert "is there" in await inside(bed, "part", f"test -S {contract.MPS_INSIDE}/control && echo is there")
-    await inside(bed, "part", f"echo from inside >{contract.SHM}/word")
-    word = node.gpu.kubelet.path(contract.MPS_SHM) / "word"
-    assert word.read_text() == "from inside\n"
+    await inside(bed, "part", f"echo from inside >{contract.SHM}/file")
+    file = node.gpu.kubelet.path(contract.MPS_SHM) / "file"
+    assert file.read_text() == "from inside\n"
     assert f"Start for card {node.uuid}" in (logs_of(node.state, node.uuid) / "control.log").read_text()
     assert node.compute_mode == EXCLUSIVE_PROCESS
     await remove(bed, "part")

@@ -20,7 +20,7 @@ from testbed import until
 from testbed.mps import install
 from testbed.nvml import NvmlStub, card
 from tests.fixtures.daemons import DEADLINE_S, Daemon
-from tests.fixtures.nvml import needs_compiler
+from tests.fixtures.nvml import compute_mode, needs_compiler
 
 NO_PERMISSION = 4
 EXCLUSIVE_PROCESS = "3"
@@ -69,11 +69,6 @@ async def ready(daemon: MpsDaemon) -> None:
     await until(reported, "the daemon to be ready", DEADLINE_S)
 
 
-def mode(stub: NvmlStub, position: int) -> str:
-    """The compute mode that programs have set, as the stub keeps it."""
-    return Path(f"{stub.state}.compute-mode.{stub.uuid(position)}").read_text().strip()
-
-
 @needs_compiler
 async def test_each_gpu_has_a_daemon_from_start_to_sigterm(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")] * 2)
@@ -81,14 +76,14 @@ async def test_each_gpu_has_a_daemon_from_start_to_sigterm(tmp_path: Path) -> No
     async with running(tmp_path, stub) as daemon:
         await ready(daemon)
         assert all(map(daemon.up, uuids))
-        assert [mode(stub, position) for position in (0, 1)] == [EXCLUSIVE_PROCESS] * 2
+        assert [compute_mode(stub, index) for index in (0, 1)] == [EXCLUSIVE_PROCESS] * 2
         metrics = (await daemon.get("/metrics")).text
         for uuid in uuids:
             assert f'gpushare_mps_up{{uuid="{uuid}"}} 1.0' in metrics
         assert oct((tmp_path / "shm").stat().st_mode)[-4:] == "1777"
         assert await daemon.end() == 0
     assert not any(map(daemon.up, uuids))
-    assert [mode(stub, position) for position in (0, 1)] == [DEFAULT] * 2
+    assert [compute_mode(stub, index) for index in (0, 1)] == [DEFAULT] * 2
 
 
 @needs_compiler
