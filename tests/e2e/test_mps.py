@@ -116,7 +116,7 @@ async def test_the_daemon_set_starts_mps_on_a_gpu_restarts_its_daemon_and_releas
     await until(lambda: is_up(node), "the control daemon to be up again", SLOW_S)
 
     await node.bed.kubectl("delete", "daemonset", "--namespace=kube-system", contract.MPS_NAME)
-    await until(lambda: is_given_back(node), "the card to be given back", SLOW_S)
+    await until(lambda: is_released(node), "the GPU to be released", SLOW_S)
 
 
 async def is_up(node: Node) -> bool:
@@ -127,5 +127,5 @@ async def has(node: Node, name: str, value: float) -> bool:
     return await node.metric(name) == value
 
 
-async def is_given_back(node: Node) -> bool:
+async def is_released(node: Node) -> bool:
     return not node.up and node.compute_mode == DEFAULT

@@ -21,7 +21,18 @@ from testbed.daemons.extender import ExtenderSpec
 from testbed.kubelets import KubeletSpec, files
 from testbed.nvml import Card, card
 from testbed.stories import manifest
-from tests.fixtures.gpu_nodes import PODS, SHARING, GpuBed, container, failed, gpu_bed, owners, pod, running
+from tests.fixtures.gpu_nodes import (
+    PODS,
+    SHARING,
+    GpuBed,
+    container,
+    failed,
+    gpu_bed,
+    owners,
+    pod,
+    pod_when,
+    running,
+)
 from tests.support.history import cards_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
@@ -167,14 +178,10 @@ async def served(bed: Bed, name: str) -> Object:
     """The pod once it runs and is marked as assigned."""
     await running(bed, name, 60)
 
-    async def reported() -> Object | None:
-        found = await bed.api.get(f"{PODS}/{name}")
-        notes = found["metadata"].get("annotations", {})
-        return found if notes.get(contract.ANN_ASSIGNED) == "true" else None
+    def is_assigned(found: Object) -> bool:
+        return bool(found["metadata"].get("annotations", {}).get(contract.ANN_ASSIGNED) == "true")
 
-    found = await until(reported, f"pod {name} to be assigned")
-    assert found is not None
-    return found
+    return await pod_when(bed, name, is_assigned, "be assigned", 30)
 
 
 async def refused(bed: Bed, name: str) -> str:

@@ -154,7 +154,7 @@ async def test_while_the_daemon_is_down_pods_are_rejected_and_later_ones_run(bed
     async def down() -> bool:
         return not node.up
 
-    await until(down, "the mark to be dropped")
+    await until(down, "the ready lock to be released")
     await bed.create_pods([pod("refused", container(4, core=25, image=IMAGE), **ONE_USER)])
     status = (await failed(bed, "refused", 60))["status"]
     assert status["reason"] == "UnexpectedAdmissionError"
