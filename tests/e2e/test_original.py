@@ -199,7 +199,7 @@ async def test_a_gpu_failure_reports_the_missing_permission_for_configmaps(insta
         notes = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["metadata"]["annotations"]
         return [each["healthy"] for each in json.loads(notes[contract.ANN_CARDS])] == [True] * 3 + [False]
 
-    await until(closed, "the annotation to close card 3")
+    await until(closed, "GPU 3 to be unhealthy in the annotation")
     assert (await installed.agent.reported())["configmaps"] == 1
     assert await installed.agent.reduced() == before | {"configmaps"}
     assert await installed.extender.reduced() == {"leases", "secrets"}

@@ -45,9 +45,9 @@ class Told:
     use: list[Any]
     held: list[Any]
 
-    def output(self, word: str) -> str:
-        """The output of the only command with that word."""
-        (text,) = (text for command, text in self.outputs.items() if word in command)
+    def output(self, part: str) -> str:
+        """The output of the only command with this text."""
+        (text,) = (text for command, text in self.outputs.items() if part in command)
         return text
 
 

@@ -74,7 +74,7 @@ async def test_the_packages_of_the_driver_are_upgraded_and_rolled_back_together(
 
     unasked = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=NEW)
     assert unasked.code != 0
-    assert "upgrade_driver" in unasked.said
+    assert "upgrade_driver" in unasked.text
     assert await versions(lab, *DRIVER) == {OLD}
 
     upgrade = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=NEW, nvidia_driver_reboot=True)
@@ -83,7 +83,7 @@ async def test_the_packages_of_the_driver_are_upgraded_and_rolled_back_together(
 
     refused = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=OLD, nvidia_driver_reboot=True)
     assert refused.code != 0
-    assert "a downgrade needs nvidia_driver_allow_downgrade" in refused.said
+    assert "a downgrade needs nvidia_driver_allow_downgrade" in refused.text
 
     back = await run(
         lab, tmp_path, "nvidia_driver", entry="rollback", nvidia_driver_version=NEW, nvidia_driver_reboot=True

@@ -103,7 +103,7 @@ async def test_a_node_gets_its_labels_and_taints_and_a_second_run_changes_nothin
     before = await cluster.node()
     shown = await cluster.run("--check", "--diff", **wanted)
     assert shown.code == 0, shown.output
-    assert "+ cgpu: 'true'" in shown.said
+    assert "+ cgpu: 'true'" in shown.text
     assert ours(await cluster.node()) == ours(before)
 
     first = await cluster.run(**wanted)
@@ -123,8 +123,8 @@ async def test_a_node_gets_its_labels_and_taints_and_a_second_run_changes_nothin
 
 
 async def test_labels_of_a_node_agent_are_not_overwritten(cluster: Cluster) -> None:
-    said = {"annotations": {contract.ANN_CARDS: "[]"}, "labels": {contract.LABEL_CARD_MIB: "15079MiB"}}
-    await cluster.bed.api.patch(NODE, {"metadata": said})
+    metadata = {"annotations": {contract.ANN_CARDS: "[]"}, "labels": {contract.LABEL_CARD_MIB: "15079MiB"}}
+    await cluster.bed.api.patch(NODE, {"metadata": metadata})
     assert (await cluster.run()).code == 0
     assert await cluster.labels(contract.LABEL_CARD_MIB) == ["15079MiB"]
 
@@ -150,8 +150,8 @@ async def test_a_switch_drains_gpu_pods_and_moves_the_plugins_manifest_there_and
     node = await cluster.node()
     assert "unschedulable" not in node["spec"]
     assert SWITCHING not in node["metadata"].get("annotations", {})
-    assert "gpu-1: evicted default/shared-" in switched.said
-    assert "default/plain" not in switched.said
+    assert "gpu-1: evicted default/shared-" in switched.text
+    assert "default/plain" not in switched.text
     assert cluster.file("manifests").read_text() == PLUGIN
     assert not cluster.file("backup").exists()
     assert (await cluster.run(mode="whole")).changed == {"gpu-1": 0}
@@ -167,10 +167,10 @@ async def test_the_playbook_switches_the_listed_hosts_and_requires_a_mode(cluste
 
     silent = await playbooks.run([*argv, play])
     assert silent.code != 0
-    assert "node_labels_mode is not set; use -e" in silent.said
+    assert "node_labels_mode is not set; use -e" in silent.text
     wrong = await playbooks.run([*argv, play, "-e", "node_labels_mode=shared"])
     assert wrong.code != 0
-    assert "node_labels_mode" in wrong.said
+    assert "node_labels_mode" in wrong.text
 
     switched = await playbooks.run([*argv, play, "-e", "node_labels_mode=share"])
     assert switched.code == 0, switched.output
@@ -202,9 +202,9 @@ async def test_a_node_object_of_another_machine_is_not_changed(cluster: Cluster)
     await cluster.bed.api.patch(f"{NODE}/status", {"status": {"nodeInfo": {"machineID": "0" * 32}}})
     refused = await cluster.run()
     assert refused.code != 0
-    assert "node gpu-1 of the cluster of context testbed" in refused.said
+    assert "node gpu-1 of the cluster of context testbed" in refused.text
     assert (
-        f"is another machine than this host: machine ID {'0' * 32} there, {MACHINE_ID} here" in refused.said
+        f"is another machine than this host: machine ID {'0' * 32} there, {MACHINE_ID} here" in refused.text
     )
     assert ours(await cluster.node()) == ours(before)
 
@@ -226,9 +226,9 @@ async def test_a_disruption_budget_is_respected_and_the_next_run_finishes_a_kill
 
     held = await cluster.run(mode="whole", drain_s=3)
     assert held.code != 0
-    assert "not gone after 3 s: default/shared-" in held.said
-    assert "disruption budget" in held.said
-    assert "The node's mode was not changed, and it is schedulable again" in held.said
+    assert "not gone after 3 s: default/shared-" in held.text
+    assert "disruption budget" in held.text
+    assert "The node's mode was not changed, and it is schedulable again" in held.text
     node = await cluster.node()
     assert "unschedulable" not in node["spec"]
     assert SWITCHING not in node["metadata"].get("annotations", {})
@@ -269,7 +269,7 @@ async def test_unmanaged_pods_are_evicted_only_with_force(cluster: Cluster) -> N
     await until(runs, "the pod to be bound", 60)
     refused = await cluster.run(mode="whole")
     assert refused.code != 0
-    assert "pods of node gpu-1 have no controller and would not be recreated: default/alone" in refused.said
+    assert "pods of node gpu-1 have no controller and would not be recreated: default/alone" in refused.text
     assert (await cluster.run(mode="whole", force=True)).code == 0
     assert await cluster.pods() == set()
 
@@ -277,4 +277,4 @@ async def test_unmanaged_pods_are_evicted_only_with_force(cluster: Cluster) -> N
 async def test_a_host_that_is_not_a_node_is_an_error(cluster: Cluster) -> None:
     reported = await cluster.run(node="absent")
     assert reported.code != 0
-    assert "has no node absent; set node_labels_node" in reported.said
+    assert "has no node absent; set node_labels_node" in reported.text

@@ -106,8 +106,8 @@ async def test_a_driver_without_a_package_is_left_alone(cluster: Cluster, tmp_pa
     )
     stopped = await cluster.stops_untouched("nodes")
     await cluster.lab.ssh("gpu-2", f"rm -r {folder}")
-    assert "gpu-2: driver 550.90.07 is on disk, but not from a package of this host" in stopped.said
-    assert "--skip-tags nvidia_driver" in stopped.said
+    assert "gpu-2: driver 550.90.07 is on disk, but not from a package of this host" in stopped.text
+    assert "--skip-tags nvidia_driver" in stopped.text
 
 
 async def test_a_first_installation_takes_one_command_and_no_node_out_of_service(cluster: Cluster) -> None:
@@ -115,7 +115,7 @@ async def test_a_first_installation_takes_one_command_and_no_node_out_of_service
     boots = await cluster.boots()
     done = await cluster.play("nodes", NO_KUBELET, f"-envidia_driver_version={OLD}")
     assert done.code == 0, done.output
-    assert "takes 0 of 2 GPU nodes out of service" in done.said
+    assert "takes 0 of 2 GPU nodes out of service" in done.text
     assert await cluster.drivers() == [OLD, OLD]
     assert await cluster.boots() == boots
     assert await cluster.cordoned() == [False, False]
@@ -127,9 +127,9 @@ async def test_another_driver_in_the_inventory_stops_the_run_before_a_node_is_to
     cluster: Cluster, playbook: str
 ) -> None:
     stopped = await cluster.stops_untouched(playbook)
-    assert "Playbook upgrade_driver drains" in stopped.said
+    assert "Playbook upgrade_driver drains" in stopped.text
     for name in GPU_NODES:
-        assert f"{name}: {OLD} is installed and {SHIPPED} is requested" in stopped.said
+        assert f"{name}: {OLD} is installed and {SHIPPED} is requested" in stopped.text
     assert set(stopped.changed.values()) == {0}
 
 
@@ -140,9 +140,9 @@ async def test_a_node_of_the_same_name_in_another_cluster_is_not_drained(cluster
     reported = (
         f"gpu-2: node gpu-2 of the cluster of context testbed in {cluster.bed.kubeconfig} is another machine"
     )
-    assert reported in stopped.said
-    assert f"machine ID {'0' * 32} there, {machine_id('gpu-2')} here" in stopped.said
-    assert "cluster_context" in stopped.said
+    assert reported in stopped.text
+    assert f"machine ID {'0' * 32} there, {machine_id('gpu-2')} here" in stopped.text
+    assert "cluster_context" in stopped.text
 
 
 async def test_a_kubeconfig_of_several_clusters_needs_a_context(cluster: Cluster, tmp_path: Path) -> None:
@@ -154,9 +154,9 @@ async def test_a_kubeconfig_of_several_clusters_needs_a_context(cluster: Cluster
     kubeconfig.write_text(yaml.safe_dump(several))
     asked = f"-ecluster_kubeconfig={kubeconfig}"
     stopped = await cluster.stops_untouched("upgrade_driver", asked)
-    assert "several contexts: staging, production (current: staging)" in stopped.said
+    assert "several contexts: staging, production (current: staging)" in stopped.text
     wrong = await cluster.stops_untouched("upgrade_driver", asked, "-ecluster_context=prod")
-    assert 'nvidia_driver_context is "prod"' in wrong.said
+    assert 'nvidia_driver_context is "prod"' in wrong.text
     force = '-e{"nvidia_driver_drain_force": true}'
     shown = await cluster.play("upgrade_driver", asked, "-ecluster_context=production", force, "--check")
     assert shown.code == 0, shown.output
@@ -166,8 +166,8 @@ async def test_a_drain_that_times_out_uncordons_the_node(cluster: Cluster) -> No
     await cluster.run_pod("slow", "gpu-2", annotations={SLOW_DELETE: "true"})
     short = '-e{"nvidia_driver_drain_timeout": 3, "nvidia_driver_drain_force": true}'
     stopped = await cluster.stops_untouched("upgrade_driver", short, "--limit=gpu-2")
-    assert "these pods of node gpu-2 are not gone after 3 s: default/slow" in stopped.said
-    assert "the node is schedulable again" in stopped.said
+    assert "these pods of node gpu-2 are not gone after 3 s: default/slow" in stopped.text
+    assert "the node is schedulable again" in stopped.text
     node = await cluster.bed.api.get("/api/v1/nodes/gpu-2")
     assert ANNOTATION not in node["metadata"]["annotations"]
 
@@ -183,8 +183,8 @@ async def test_an_upgrade_ends_with_every_node_in_service(cluster: Cluster) -> N
     boots = await cluster.boots()
     done = await cluster.play("upgrade_driver")
     assert done.code == 0, done.output
-    assert "takes 2 of 2 GPU nodes out of service" in done.said
-    assert f"gpu-1 leaves service: driver {OLD} becomes {SHIPPED}" in done.said
+    assert "takes 2 of 2 GPU nodes out of service" in done.text
+    assert f"gpu-1 leaves service: driver {OLD} becomes {SHIPPED}" in done.text
     assert await cluster.drivers() == [SHIPPED, SHIPPED]
     assert not set(boots) & set(await cluster.boots())
     assert await cluster.cordoned() == [False, False]

@@ -102,14 +102,14 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_absent_restor
 ) -> None:
     before = await plane.run("--check", "--diff")
     assert before.code == 0, before.output
-    assert f"+++ after: {CONFIGS[plane.version]}" in before.said
+    assert f"+++ after: {CONFIGS[plane.version]}" in before.text
     assert plane.text() == original(plane)
 
     first = await plane.run()
     assert first.code == 0, first.output
     url = f"http://{plane.node.address}:{EXTENDER_NODE_PORT}/gpushare-scheduler"
-    assert f"{url}: answers" in first.said
-    assert f"http://127.0.0.1:{EXTENDER_NODE_PORT}/gpushare-scheduler: Status code was -1" in first.said
+    assert f"{url}: answers" in first.text
+    assert f"http://127.0.0.1:{EXTENDER_NODE_PORT}/gpushare-scheduler: Status code was -1" in first.text
     assert await plane.scheduler_runs(ours=True)
     assert ANN_IDX in (await plane.place("shared"))["metadata"]["annotations"]
 
@@ -129,7 +129,7 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_absent_restor
 async def test_an_unreachable_extender_changes_nothing(plane: ControlPlane) -> None:
     refused = await plane.run(urls=[DEAD])
     assert refused.code != 0
-    assert "so nothing was changed" in refused.said
+    assert "so nothing was changed" in refused.text
     assert plane.text() == original(plane)
     assert refused.changed == {"cp": 0}
 
@@ -138,7 +138,7 @@ async def test_an_unreachable_extender_changes_nothing(plane: ControlPlane) -> N
 async def test_a_broken_extender_url_ends_in_the_restore_of_the_manifest(plane: ControlPlane) -> None:
     broken = await plane.run(urls=[DEAD], probe="after")
     assert broken.code != 0
-    assert "was restored, and the scheduler is healthy again" in broken.said
+    assert "was restored, and the scheduler is healthy again" in broken.text
     assert plane.text() == original(plane)
     assert await plane.scheduler_runs(ours=False)
     assert not plane.node.path(f"{BACKUPS}/kube-scheduler.journal.json").exists()
@@ -153,8 +153,8 @@ async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_t
     urls = [f"https://{plane.node.address}:{EXTENDER_NODE_PORT}/gpushare-scheduler"]
     broken = await plane.run(urls=urls, tls=tls, probe="never", wait_s=30)
     assert broken.code != 0
-    assert "absent.crt: no such file or directory" in broken.said
-    assert "the scheduler is healthy again" in broken.said
+    assert "absent.crt: no such file or directory" in broken.text
+    assert "the scheduler is healthy again" in broken.text
     assert plane.text() == original(plane)
 
 

@@ -89,7 +89,7 @@ async def test_plain_hosts_become_gpu_sharing_nodes(cluster: Cluster) -> None:
 async def test_an_upgrade_that_fails_on_one_node_leaves_the_others_alone(cluster: Cluster) -> None:
     refused = await cluster.play("upgrade_driver", ABSENT)
     assert refused.code != 0
-    assert f"{ABSENT}, available are" in refused.said
+    assert f"{ABSENT}, available are" in refused.text
     upgrade = refused.output.partition("PLAY [Upgrade the driver]")[2]
     assert "[gpu-1]" in upgrade
     assert "[gpu-2]" not in upgrade

@@ -95,8 +95,8 @@ async def test_s0_three_pods_of_4_share_the_t4(bed: Bed, t4: GpuNode) -> None:
         return all(p["metadata"]["annotations"].get(contract.ANN_ASSIGNED) == "true" for p in pods)
 
     await until(served, "the pods to be marked as assigned", 10)
-    word = (await node_object(t4))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
-    assert parse_assigned(word) == {}, "pods on the card of their annotations need no further word"
+    text = (await node_object(t4))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
+    assert parse_assigned(text) == {}, "pods on the GPU of their annotations need no entry"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -169,7 +169,7 @@ async def test_a_gpu_that_an_administrator_cordons_takes_no_more_pods(bed: Bed, 
         annotations = (await node_object(t4))["metadata"]["annotations"]
         return not json.loads(annotations[contract.ANN_CARDS])[0]["healthy"]
 
-    await until(closed, "the card to be closed", 30)
+    await until(closed, "the GPU to be unschedulable", 30)
     await bed.create_pods([pod("waits", container(4), **on(t4))])
     await until_event(bed, "waits", lambda text: "closed: card 0" in text, contract.EVENT_REFUSED)
     await until_allocatable(t4, 14)

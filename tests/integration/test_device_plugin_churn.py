@@ -105,8 +105,8 @@ async def _running(gpus: GpuBed) -> dict[str, Object]:
 async def _quarrels(gpus: GpuBed, node: GpuNode, running: Mapping[str, Object]) -> set[str]:
     """Differences of API, kubelet and extender to the devices of the containers."""
     really = {each.uid: {each.index: each.units} for each in live(node) if each.uid in running}
-    word = (await node_object(node))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
-    assigned = parse_assigned(word) or {}
+    text = (await node_object(node))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
+    assigned = parse_assigned(text) or {}
     held = {f"{each.namespace}/{each.pod}": len(each.ids) for each in await _pod_resources(node)}
     books = await _books(gpus, node)
     found = set()

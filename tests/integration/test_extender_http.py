@@ -322,7 +322,7 @@ async def test_nodes_without_a_gpu_size_are_unschedulable_with_a_reason(
         answer = await rig.filter(gpu_pod("x", 4), name)
         return says in str(answer["FailedAndUnresolvableNodes"])
 
-    await until(refused, f"{name} to be closed: {says}", 15)
+    await until(refused, f"{name} to be unschedulable: {says}", 15)
 
 
 async def test_an_unreadable_gpu_list_makes_the_node_unschedulable_with_a_reason(rig: Rig) -> None:
@@ -335,7 +335,7 @@ async def test_an_unreadable_gpu_list_makes_the_node_unschedulable_with_a_reason
         answer = await rig.filter(gpu_pod("x", 4), name)
         return "gpushare.io/cards" in str(answer["FailedAndUnresolvableNodes"])
 
-    await until(refused, "the node to be closed", 15)
+    await until(refused, "the node to be unschedulable", 15)
 
 
 async def test_the_error_for_a_bind_without_its_fields_names_them(rig: Rig) -> None:
@@ -622,7 +622,7 @@ async def test_unhealthy_gpus_take_no_pod_and_an_unreadable_list_disables_none(r
         answer = await rig.filter(gpu_pod("x", 28, labels={"aliyun.com/gpu-count": "2"}), node)
         return "closed: card 0" in answer["FailedNodes"].get(node, "")
 
-    await until(closed, "card 0 to be closed", 15)
+    await until(closed, "GPU 0 to be unschedulable", 15)
     pod = await rig.create(4)
     assert await rig.bind(pod, node) == ""
     assert await rig.used(node) == [0, 4]

@@ -63,7 +63,7 @@ async def until_refused(bed: Bed, spec: ExtenderSpec, says: str) -> None:
     async def reported() -> bool:
         return says in await bind(bed, spec)
 
-    await until(reported, f"a bind to be refused: {says}")
+    await until(reported, f"a bind to be rejected: {says}")
 
 
 async def lease(bed: Bed, name: str) -> dict[str, object] | None:

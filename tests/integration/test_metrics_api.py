@@ -134,7 +134,7 @@ async def test_discovery_lists_the_metrics_of_the_ack_documentation(
         assert name in listed
 
 
-async def test_the_pods_numbers_to_the_unit(scene: AutoscaledCluster, pod: str) -> None:
+async def test_values_of_pods_are_exact(scene: AutoscaledCluster, pod: str) -> None:
     label = f"labelSelector=app%3D{APP}"
     document = await raw(scene, f"{PODS}?{label}")
     (item,) = document["items"]
@@ -153,7 +153,7 @@ async def test_the_pods_numbers_to_the_unit(scene: AutoscaledCluster, pod: str) 
     assert numbers(ratio) == {pod: f"{round(1000 * USED_MIB / TOTAL_MIB)}m"}
 
 
-async def test_nodes_and_namespaces(scene: AutoscaledCluster, pod: str) -> None:
+async def test_values_of_nodes_and_namespaces_are_exact(scene: AutoscaledCluster, pod: str) -> None:
     assert pod
     await reported(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
     await reported(scene, f"{NEW}/nodes/gpu/{SM}", {"gpu": "23"})

@@ -173,7 +173,7 @@ async def test_a_waiting_pod_is_placed_once_enough_units_are_free() -> None:
 QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
 
 
-async def until_closed(spec: ExtenderSpec, cards: int) -> None:
+async def until_unschedulable(spec: ExtenderSpec, cards: int) -> None:
     async def met() -> bool:
         try:
             return f'gpushare_cards_closed{{node="n"}} {cards}.0' in await read_text(
@@ -196,7 +196,7 @@ async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone() -> N
         await bed.create_pods([gpu_pod("old", 4)])
         assert await lies_on(bed, "old") == {0: 4}
         await bed.api.patch("/api/v1/nodes/n", {"metadata": {"labels": {LABEL_MODE: "cgpu"}}})
-        await until_closed(spec, 1)
+        await until_unschedulable(spec, 1)
         await bed.create_pods([gpu_pod("next", 6)])
         assert await lies_on(bed, "next") == {1: 6}
         modes = {
@@ -208,7 +208,7 @@ async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone() -> N
         )
         await bed.kill(spec.name)
         await bed.start(spec.name)
-        await until_closed(spec, 1)
+        await until_unschedulable(spec, 1)
         await bed.create_pods([gpu_pod("waits", 10)])
         await until_event(bed, "waits", lambda text: "card 0 until pods of mode share are gone" in text)
         await bed.api.delete("/api/v1/namespaces/default/pods/old", gracePeriodSeconds="0")

@@ -80,11 +80,11 @@ async def test_the_adapter_lists_the_metrics_of_the_ack_documentation(scene: Scr
 @pytest.mark.parametrize(
     ("metric", "busy", "idle"), [(SM, 23, 0), (USED, USED_MIB, 0), (RATIO, USED_MIB / BUSY_MIB, 0)]
 )
-async def test_pods_to_the_unit(scene: ScrapedCluster, metric: str, busy: float, idle: float) -> None:
+async def test_values_of_pods_are_exact(scene: ScrapedCluster, metric: str, busy: float, idle: float) -> None:
     await shows(scene, f"namespaces/default/pods/*/{metric}", {"busy": busy, "idle": idle})
 
 
-async def test_nodes_to_the_unit(scene: ScrapedCluster) -> None:
+async def test_values_of_nodes_are_exact(scene: ScrapedCluster) -> None:
     await shows(scene, "nodes/t4/DCGM_FI_DEV_GPU_UTIL", {"t4": 25})
     await shows(scene, "nodes/t4/DCGM_FI_DEV_FB_USED", {"t4": USED_MIB})
 

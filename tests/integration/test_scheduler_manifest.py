@@ -71,9 +71,9 @@ class ControlPlane:
     async def start(self, verb: str, *flags: str) -> asyncio.subprocess.Process:
         """Start the command on the host, with the files and processes of the host."""
         url = [f"--address={self.node.address}"] if verb == "install" else []
-        words = [sys.executable, "-m", "gpushare", "scheduler-manifest", verb, "--settle=3", *url, *flags]
+        argv = [sys.executable, "-m", "gpushare", "scheduler-manifest", verb, "--settle=3", *url, *flags]
         return await asyncio.create_subprocess_exec(
-            *self.node.inside(words), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+            *self.node.inside(argv), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
 
     async def run(self, verb: str, *flags: str) -> Run:

@@ -25,7 +25,7 @@ async def until_used(spec: ExtenderSpec, *units: int) -> None:
     async def met() -> bool:
         return await used(spec) == list(units)
 
-    await until(met, f"{units} used on the cards")
+    await until(met, f"{units} used on the GPUs")
 
 
 async def placed(bed: Bed, name: str, units: int) -> Object:

@@ -95,7 +95,7 @@ async def at_rest(ring: Arena) -> list[Object]:
         return pods if all(units_of(pod) > widest for pod in waiting) else None
 
     try:
-        return await until(settled, "no pending pod to fit any card", 120, 0.5) or []
+        return await until(settled, "no pending pod to fit any GPU", 120, 0.5) or []
     except TestbedError as error:
         raise TestbedError(f"{error}\n{await why_pending(ring)}") from None
 
@@ -104,12 +104,13 @@ async def why_pending(ring: Arena) -> str:
     """The last messages of the scheduler about pending pods, and the GPUs with most free units."""
     pods = await ring.pods()
     waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
-    said: dict[str, str] = {}
+    messages: dict[str, str] = {}
     for event in await ring.bed.api.items("/api/v1/events"):
-        said[event["involvedObject"]["name"]] = f"{event['reason']}: {event['message']}"
+        messages[event["involvedObject"]["name"]] = f"{event['reason']}: {event['message']}"
     free = sorted(free_per_card(pods).items(), key=lambda item: -item[1])[:5]
     lines = [
-        f"{pod['metadata']['name']} ({units_of(pod)}): {said.get(pod['metadata']['name'])}" for pod in waiting
+        f"{pod['metadata']['name']} ({units_of(pod)}): {messages.get(pod['metadata']['name'])}"
+        for pod in waiting
     ]
     return "\n".join([f"{len(waiting)} wait; most free: {free}", *lines[:10]])
 

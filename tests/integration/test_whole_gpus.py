@@ -98,7 +98,7 @@ async def until_in_use(node: GpuNode, index: int) -> None:
         found = await cards(node)
         return found[index : index + 1] == [(False, [f"default/{APP}-0"])]
 
-    await until(reported, f"card {index} to be in use as a whole GPU", 30)
+    await until(reported, f"GPU {index} to be in use as a whole GPU", 30)
     assert (await cards(node))[1 - index] == (True, [])
 
 
@@ -106,16 +106,16 @@ async def until_none_in_use(node: GpuNode) -> None:
     async def reported() -> bool:
         return await cards(node) == 2 * [(True, [])]
 
-    await until(reported, "both cards to take pods", 60)
+    await until(reported, "both GPUs to take pods", 60)
 
 
-async def until_told(node: GpuNode, *lines: str) -> None:
+async def until_ready_with(node: GpuNode, *lines: str) -> None:
     """Wait until ``/readyz`` is ready with these lines."""
 
     async def reported() -> bool:
         return await read_text(f"{node.ops_url}/readyz") == "\n".join(["ok", *lines])
 
-    await until(reported, f"the agent to be ready and to tell {lines}", 30)
+    await until(reported, f"the agent to be ready with {lines}", 30)
 
 
 async def used(gpus: GpuBed, node: CardNode) -> list[int]:
@@ -189,7 +189,7 @@ async def test_after_the_switch_the_gpu_is_full_and_its_pod_keeps_running(
     node, mine = switched.node, switched.mine
     await until_in_use(node, mine)
     await running(gpus.bed, f"{APP}-0")
-    await until_told(node, switched.line)
+    await until_ready_with(node, switched.line)
     await until_event(gpus.bed, node.name, lambda text: text == switched.line, contract.EVENT_CARD_IN_USE)
     assert await metric(node, "gpushare_device_plugin_cards", state="whole") == 1
     await until_used(gpus, node, *([V100, 0] if mine == 0 else [0, V100]))
@@ -206,7 +206,7 @@ async def test_a_full_gpu_stays_full_after_restarts_of_kubelet_and_agent(
     await node.kubelet.kill(NAME)
     await node.kubelet.start(NAME)
     await until_registered(node)
-    await until_told(node, switched.line)
+    await until_ready_with(node, switched.line)
     await running(gpus.bed, f"{APP}-0")
 
 
@@ -229,7 +229,7 @@ async def test_only_the_other_gpu_takes_pods_until_the_whole_gpu_pod_is_gone(
     await until_event(
         bed, node.name, lambda text: f"GPU {mine} is no longer" in text, contract.EVENT_CARD_FREE
     )
-    await until_told(node)
+    await until_ready_with(node)
     await remove(bed, "fits", "waits", "past-the-scheduler")
 
 

@@ -110,7 +110,7 @@ async def test_a_gpu_is_not_reallocated_while_the_cgroup_of_a_deleted_pod_remain
     async def waits() -> bool:
         return uid in recorded(node) and volume.is_mount()
 
-    await until(waits, "the pod to have its card and its first volume")
+    await until(waits, "the pod to have its GPU and its first volume")
     given = time.monotonic()
 
     async def has_begun() -> bool:

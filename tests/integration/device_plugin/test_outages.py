@@ -102,7 +102,7 @@ async def test_pods_that_the_agent_cannot_see_fail_with_the_reason_and_their_own
         pods = await bed.api.items(PODS, labelSelector="app=deployed")
         return next((each for each in pods if each["status"]["phase"] == "Failed"), None)
 
-    found = await until(refused, "the pod to be refused")
+    found = await until(refused, "the pod to be rejected")
     assert found is not None
     assert time.monotonic() - begun < 10
     assert found["status"]["reason"] == "UnexpectedAdmissionError"
