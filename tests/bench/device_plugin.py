@@ -8,7 +8,6 @@ environment, for example one with the imports of the agent only.
 
 import asyncio
 import os
-import platform
 import statistics
 import sys
 import time
@@ -18,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare import contract
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import Empty
@@ -29,12 +27,14 @@ from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of
 from gpushare.model.devices import long_id, short_id
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
-from testbed.control_plane.api import Object, read_text
+from testbed.control_plane.api import Object
 from testbed.daemons.agent import ACCOUNT, agent_env, grant_agent
 from testbed.nvml import NvmlStub, card
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
-from tests.fakes.kubelet import FakeKubelet, Held, fake_kubelet
+from tests.bench.measuring import cpu_s, machine, ms, percentiles, rss_mib
+from tests.fakes.kubelet import Allocation, FakeKubelet, fake_kubelet
+from tests.support.metrics import samples
 
 NODE = "bench"
 RESIDENTS = 100
@@ -46,7 +46,7 @@ H200 = 8 * [card("H200")]
 @click.command()
 def main() -> None:
     """Print the results as Markdown."""
-    click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}")
+    click.echo(machine())
     lists()
     asyncio.run(served())
 
@@ -61,7 +61,7 @@ def lists() -> None:
             begun = time.perf_counter()
             size = listing(devices_of(cards, namer, lambda each: each.units)).ByteSize()
             took.append(time.perf_counter() - begun)
-        click.echo(f"| {8 * units:,} | {name} | {size:,} bytes | {_ms(statistics.median(took))} |")
+        click.echo(f"| {8 * units:,} | {name} | {size:,} bytes | {ms(statistics.median(took))} |")
 
 
 async def served() -> None:
@@ -77,13 +77,14 @@ async def served() -> None:
                 took = await _serve(bed, kubelet, newcomers, leave=True)
                 calls = (await _writes(ops_url) - before) / len(took)
                 empty = [await _empty(kubelet) for _ in range(CALLS)]
-                _report("GetDevicePluginOptions, the baseline", empty)
-                _report(f"GetPreferredAllocation + Allocate, {RESIDENTS} pods on the node", took)
+                click.echo(f"GetDevicePluginOptions, the baseline: {percentiles(empty)}")
+                what = f"GetPreferredAllocation + Allocate, {RESIDENTS} pods on the node"
+                click.echo(f"{what}: {percentiles(took)}")
                 click.echo(f"\nWrites to the API per pod that was served: {calls:.2f}")
-                rss = _rss_mib(process)
-                busy = _cpu_s(process)
+                rss = rss_mib(process.pid)
+                busy = cpu_s(process.pid)
                 await asyncio.sleep(IDLE_S)
-                idle = (_cpu_s(process) - busy) / IDLE_S
+                idle = (cpu_s(process.pid) - busy) / IDLE_S
                 click.echo(f"Resident: {rss:.0f} MiB. Idle: {100 * idle:.2f} % of a core over {IDLE_S:g} s.")
 
 
@@ -109,7 +110,7 @@ async def agent(bed: Bed, kubelet: FakeKubelet) -> AsyncIterator[tuple[Process, 
     click.echo(
         f"\nStart to {kubelet.allocatable(contract.RESOURCE_MEM)} devices known to the kubelet: ", nl=False
     )
-    click.echo(_ms(time.perf_counter() - begun))
+    click.echo(ms(time.perf_counter() - begun))
     yield process, f"http://127.0.0.1:{port}"
 
 
@@ -120,7 +121,7 @@ async def _serve(bed: Bed, kubelet: FakeKubelet, pods: list[Object], *, leave: b
         (stored,) = await bed.create_pods([pod])
         uid = stored["metadata"]["uid"]
         took.append(await _admit(kubelet, uid))
-        await _called_served(bed, stored)
+        await _until_assigned(bed, stored)
         if leave:
             kubelet.forget(uid)
             await bed.api.delete(
@@ -131,25 +132,24 @@ async def _serve(bed: Bed, kubelet: FakeKubelet, pods: list[Object], *, leave: b
 
 async def _admit(kubelet: FakeKubelet, uid: str) -> float:
     """Admit a pod; returns the seconds that the agent's two answers took."""
-    taken = {each for held in kubelet.held.values() for each in held.ids}
-    free = kubelet.healthy(contract.RESOURCE_MEM) - taken
+    free = kubelet.healthy(contract.RESOURCE_MEM) - kubelet.allocated(contract.RESOURCE_MEM)
     begun = time.perf_counter()
     ids = await kubelet.prefer(contract.RESOURCE_MEM, free, (), 4)
     answer = await kubelet.allocate(contract.RESOURCE_MEM, ids)
     took = time.perf_counter() - begun
-    kubelet.held[uid, "main", contract.RESOURCE_MEM] = Held(tuple(ids), answer)
+    kubelet.allocations[uid, "main", contract.RESOURCE_MEM] = Allocation(tuple(ids), answer)
     kubelet.write_checkpoint()
     return took
 
 
-async def _called_served(bed: Bed, pod: Object) -> None:
+async def _until_assigned(bed: Bed, pod: Object) -> None:
     path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
 
     async def reported() -> bool:
         found = await bed.api.get(path)
         return bool(found["metadata"].get("annotations", {}).get(contract.ANN_ASSIGNED) == "true")
 
-    await until(reported, "the pod to be called served", 10, 0.01)
+    await until(reported, f"{path} to be marked as assigned", 10, 0.01)
 
 
 async def _empty(kubelet: FakeKubelet) -> float:
@@ -159,7 +159,7 @@ async def _empty(kubelet: FakeKubelet) -> float:
 
 
 def _pod(number: int) -> Object:
-    """A pod as the extender leaves it: bound, its card in its annotations."""
+    """A pod as the extender leaves it: bound, its GPU in its annotations."""
     demand = demand_of([ContainerDemand("main", ContainerKind.MAIN, 4)])
     assert isinstance(demand, Demand)
     annotations = bind_annotations(demand, even_shares(demand, (number % len(H200),)), 139, number)
@@ -169,34 +169,8 @@ def _pod(number: int) -> Object:
 
 
 async def _writes(ops_url: str) -> float:
-    families = text_string_to_metric_families(await read_text(f"{ops_url}/metrics"))
-    return sum(
-        sample.value
-        for family in families
-        if family.name == "gpushare_device_plugin_api_writes"
-        for sample in family.samples
-        if sample.name.endswith("_total") and sample.labels["kind"] != "events"
-    )
-
-
-def _report(what: str, took: list[float]) -> None:
-    ordered = sorted(took)
-    p50, p99 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
-    click.echo(f"{what}: p50 {_ms(p50)}, p99 {_ms(p99)}, most {_ms(ordered[-1])}")
-
-
-def _rss_mib(process: Process) -> float:
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
-
-
-def _cpu_s(process: Process) -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _ms(seconds: float) -> str:
-    return f"{1000 * seconds:.1f} ms"
+    found = await samples(ops_url, "gpushare_device_plugin_api_writes_total")
+    return sum(each.value for each in found if each.labels["kind"] != "events")
 
 
 if __name__ == "__main__":

@@ -2,15 +2,14 @@
 
 The kubelet's PodResources API is a fake that speaks the real gRPC, and so are the ``/proc`` with the
 containers' processes and their cgroups, and the files of isolation: only the exporter is measured.
-Twice: 16 cards with 20 containers each, for the scrape; and 8 cards with 10 containers each, every 15 s,
-for the cost.
+There are two loads: 16 cards with 20 containers each, for the time of a scrape; 8 cards with 10 containers
+each, scraped every 15 s, for the cost.
 ``GPUSHARE_EXPORTER`` names the program of another environment, for example one with the imports of the
 exporter only.
 """
 
 import asyncio
 import os
-import platform
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -36,6 +35,7 @@ from testbed.nvml import NvmlStub, card
 from testbed.nvml import Process as GpuProcess
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
+from tests.bench.measuring import cpu_s, machine, percentiles, rss_mib
 from tests.builders.regions import region_bytes, write_container_directory
 from tests.fakes.podresources import Lister, container, pod, served
 
@@ -49,7 +49,7 @@ BASELINE = "/healthz"
 
 @dataclass(frozen=True)
 class Load:
-    """A node: so many cards of so many containers, with one process in each."""
+    """A node: the number of GPUs, and of containers on each; a container has one process."""
 
     node: str
     cards: int
@@ -57,39 +57,38 @@ class Load:
 
     @property
     def names(self) -> list[str]:
-        """The pods; the card and the pid of each follow from its place."""
+        """The pods; the position of each gives its GPU and its PID."""
         return [f"{self.node}-{i}" for i in range(self.cards * self.containers)]
 
 
 @click.command()
 def main() -> None:
     """Print the results as Markdown."""
-    system = f"Python {platform.python_version()}, Linux {platform.release()}"
-    click.echo(f"{os.cpu_count()} cores, {system}, load {os.getloadavg()[0]:.1f}\n")
+    click.echo(f"{machine()}\n")
     asyncio.run(measure())
 
 
 async def measure() -> None:
-    """Both loads, one after the other."""
+    """Measure both loads, one after the other."""
     async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as bed:
         await grant_exporter(bed)
         async with exporting(bed, Load("large", 16, 20)) as (process, url):
             await scrape_often(url)
-            click.echo(f"Resident after that: {rss_mib(process):.0f} MiB.\n")
+            click.echo(f"Resident after that: {rss_mib(process.pid):.0f} MiB.\n")
         async with exporting(bed, Load("usual", 8, 10)) as (process, url):
-            busy = cpu_s(process)
+            busy = cpu_s(process.pid)
             for _ in range(ROUNDS):
                 await ask(f"{url}/metrics", OPENMETRICS)
                 await asyncio.sleep(ROUND_S)
-            cost = (cpu_s(process) - busy) / (ROUNDS * ROUND_S)
+            cost = (cpu_s(process.pid) - busy) / (ROUNDS * ROUND_S)
             click.echo(
                 f"8 cards of 10 containers, read and scraped every {ROUND_S} s: "
-                f"{100 * cost:.2f} % of a core, resident {rss_mib(process):.0f} MiB."
+                f"{100 * cost:.2f} % of a core, resident {rss_mib(process.pid):.0f} MiB."
             )
 
 
 async def scrape_often(url: str) -> None:
-    """Scrapes over several rounds of reading, and by turns an empty answer: the baseline."""
+    """Alternate between scrapes and an empty answer, the baseline, over several readings."""
     took: dict[tuple[str, str], list[float]] = {(BASELINE, "*/*"): [], ("/metrics", OPENMETRICS): []}
     size = dict.fromkeys(took, 0)
     for _ in range(SCRAPES):
@@ -99,10 +98,7 @@ async def scrape_often(url: str) -> None:
             seen.append(time.perf_counter() - begun)
             await asyncio.sleep(PAUSE_S)
     for what, seen in took.items():
-        ordered = sorted(seen)
-        p50, p99 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
-        numbers = f"p50 {ms(p50)}, p99 {ms(p99)}, most {ms(ordered[-1])}"
-        click.echo(f"{what[0]}: {size[what]:,} bytes, {numbers}")
+        click.echo(f"{what[0]}: {size[what]:,} bytes, {percentiles(seen)}")
 
 
 async def ask(url: str, accept: str) -> bytes:
@@ -126,7 +122,7 @@ async def exporting(bed: Bed, load: Load, flags: Sequence[str] = ()) -> AsyncIte
     stored = await bed.create_pods([_pod(load, i) for i in range(len(load.names))])
     for i, each in enumerate(stored):
         await _run(bed, each, i)
-    held = [
+    listed = [
         pod(name, container("main", _devices(cards[i % load.cards], i)), namespace="default")
         for i, name in enumerate(load.names)
     ]
@@ -136,8 +132,8 @@ async def exporting(bed: Bed, load: Load, flags: Sequence[str] = ()) -> AsyncIte
         _write_proc(Path(folder), stored)
         state = Path(folder) / "isolation"
         for i, each in enumerate(stored):
-            _hold(state, each, cards[i % load.cards])
-        async with served(Path(folder), Lister(*held)):
+            _write_enforcement(state, each, cards[i % load.cards])
+        async with served(Path(folder), Lister(*listed)):
             where = [
                 f"--proc-root={folder}",
                 f"--pod-resources-socket={folder}/kubelet.sock",
@@ -153,7 +149,7 @@ async def exporting(bed: Bed, load: Load, flags: Sequence[str] = ()) -> AsyncIte
 
 
 def _pod(load: Load, number: int) -> Object:
-    """A pod as the extender leaves it: bound, its card in its annotations."""
+    """A pod as the extender leaves it: bound, its GPU in its annotations."""
     demand = demand_of([ContainerDemand("main", ContainerKind.MAIN, UNITS)])
     assert isinstance(demand, Demand)
     shares = even_shares(demand, (number % load.cards,))
@@ -162,7 +158,7 @@ def _pod(load: Load, number: int) -> Object:
 
 
 async def _run(bed: Bed, stored: Object, number: int) -> None:
-    """Tell the API server that the pod's container runs, as a kubelet does."""
+    """Report the container of the pod as running, as a kubelet does."""
     state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
     status = {
         "name": "main",
@@ -177,8 +173,8 @@ async def _run(bed: Bed, stored: Object, number: int) -> None:
     await bed.api.patch(path, {"status": {"phase": "Running", "containerStatuses": [status]}})
 
 
-def _devices(held: Card, number: int) -> tuple[str, list[str]]:
-    return contract.RESOURCE_MEM, [long_id(held, number * UNITS + i) for i in range(UNITS)]
+def _devices(gpu: Card, number: int) -> tuple[str, list[str]]:
+    return contract.RESOURCE_MEM, [long_id(gpu, number * UNITS + i) for i in range(UNITS)]
 
 
 def _write_proc(folder: Path, stored: Sequence[Object]) -> None:
@@ -190,32 +186,15 @@ def _write_proc(folder: Path, stored: Sequence[Object]) -> None:
         (process / "status").write_text(f"NSpid:\t{process.name}\t1\n")
 
 
-def _hold(state: Path, stored: Object, held: Card) -> None:
-    """A container's limit and region, with one process that uses some of it."""
-    limit = CardLimit(held.uuid, CARD_MIB, UNITS, CARD_UNITS)
-    content = region_bytes([CardUse(held.uuid, 0, 4000 << 20, 4000 << 20, 0)], [1])
+def _write_enforcement(state: Path, stored: Object, gpu: Card) -> None:
+    """Write the limit file and the region of a container with one process."""
+    limit = CardLimit(gpu.uuid, CARD_MIB, UNITS, CARD_UNITS)
+    content = region_bytes([CardUse(gpu.uuid, 0, 4000 << 20, 4000 << 20, 0)], [1])
     write_container_directory(state, DirectoryOwner(stored["metadata"]["uid"], "main"), [limit], content)
 
 
 def _container_id(number: int) -> str:
     return f"{number:064x}"
-
-
-def rss_mib(process: Process) -> float:
-    """What a process has in memory."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
-
-
-def cpu_s(process: Process) -> float:
-    """The processor time that a process has taken."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def ms(seconds: float) -> str:
-    """A duration as it is printed."""
-    return f"{1000 * seconds:.1f} ms"
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ kube-scheduler without and with the extender, arms interleaved; the ratio is the
 
 import asyncio
 import json
-import os
-import platform
 import socket
 import statistics
 import sys
@@ -18,7 +16,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import click
 from prometheus_client.parser import text_string_to_metric_families
@@ -34,6 +31,7 @@ from testbed import SLOW_START, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_
 from testbed.control_plane.api import Object, read_text
 from testbed.control_plane.nodes import node_object
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
+from tests.bench.measuring import cpu_s, machine, quantile, rss_mib
 
 SIZES = (100, 1000, 5000)
 PLAIN, UNUSED = "plain", "unused extender"
@@ -60,7 +58,7 @@ def main(
     skip_throughput: bool,
 ) -> None:
     """Print the results as Markdown."""
-    click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}")
+    click.echo(machine())
     if not skip_large:
         asyncio.run(large(nodes, pods))
     if not skip_throughput:
@@ -83,13 +81,13 @@ async def large(nodes: int, pods: int) -> None:
         await until(partial(_leads, spec), "the extender to lead", 120)
         leads_s = time.monotonic() - began
         click.echo("\n| nodes | pods | ready after | binds after | resident |\n|---|---|---|---|---|")
-        rss = _rss_mib(process.pid)
+        rss = rss_mib(process.pid)
         click.echo(f"| {nodes} | {pods} | {ready_s:.1f} s | {leads_s:.1f} s | {rss:.0f} MiB |")
         click.echo("\n| verb | names | p50 | p99 | p99/p50 | processor time |\n|---|---|---|---|---|---|")
         for size in SIZES:
             if size <= nodes:
                 await asyncio.to_thread(_filter_rows, spec, size, partial(_cpu_s, bed, spec.name))
-        click.echo(f"\nresident after the calls: {_rss_mib(process.pid):.0f} MiB")
+        click.echo(f"\nresident after the calls: {rss_mib(process.pid):.0f} MiB")
 
 
 async def _leads(spec: ExtenderSpec) -> bool:
@@ -122,16 +120,16 @@ async def _fill(bed: Bed, nodes: int, pods: int) -> None:
     await bed.create_pods(plain, concurrency=64)
 
 
-def _filter_rows(spec: ExtenderSpec, size: int, cpu_s: Callable[[], float]) -> None:
+def _filter_rows(spec: ExtenderSpec, size: int, spent_s: Callable[[], float]) -> None:
     """A pod that fits everywhere, and one that no node takes."""
     names = [f"node-{i:04}" for i in range(size)]
     for label, units in (("filter, all pass", 4), ("filter, all refused", 15)):
-        before = cpu_s()
+        before = spent_s()
         samples = _measure(
             spec.port, json.dumps({"Pod": gpu_pod("x", units), "NodeNames": names}).encode(), _CALLS[size]
         )
-        cpu_ms = (cpu_s() - before) / (_CALLS[size] + _WARM_UP) * 1e3
-        p50, p99 = _quantile(samples, 0.5), _quantile(samples, 0.99)
+        cpu_ms = (spent_s() - before) / (_CALLS[size] + _WARM_UP) * 1e3
+        p50, p99 = quantile(samples, 0.5), quantile(samples, 0.99)
         times = f"{p50 * 1e3:.2f} ms | {p99 * 1e3:.2f} ms | {p99 / p50:.1f} | {cpu_ms:.2f} ms"
         click.echo(f"| {label} | {size} | {times} |")
 
@@ -316,8 +314,7 @@ async def _verbs(spec: ExtenderSpec) -> dict[str, tuple[float, float]]:
 
 
 def _cpu_s(bed: Bed, process: str) -> float:
-    stat = Path(f"/proc/{bed.process(process).pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+    return cpu_s(bed.process(process).pid)
 
 
 async def _empty(bed: Bed) -> None:
@@ -327,16 +324,6 @@ async def _empty(bed: Bed) -> None:
         return not await bed.api.items("/api/v1/pods", limit="1")
 
     await until(none, "no pods", 180, 0.5)
-
-
-def _quantile(samples: Iterable[float], part: float) -> float:
-    ranked = sorted(samples)
-    return ranked[min(len(ranked) - 1, int(part * len(ranked)))]
-
-
-def _rss_mib(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
 def _say(text: str) -> None:

@@ -6,8 +6,6 @@ library alternate. Limit and region are in memory, as on a node. Compute shares 
 of the stub; the bench replaces the node agent.
 """
 
-import os
-import platform
 import subprocess
 import time
 from collections import defaultdict
@@ -19,6 +17,7 @@ import click
 
 from gpushare.isolation import region
 from testbed.cuda import CudaStub
+from tests.bench.measuring import machine
 from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, build, card, share
 
 SOURCE = Path(__file__).parent / "native" / "isolation.c"
@@ -34,8 +33,7 @@ BUSY = "context(); say(launch(1))\nwhile True: launch(2_000_000)"
 @click.command()
 def main() -> None:
     """Print the results as Markdown."""
-    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}"
-    click.echo(f"{machine}, load {os.getloadavg()[0]:.1f}\n")
+    click.echo(f"{machine()}\n")
     memory_disk = Path("/dev/shm")  # noqa: S108 - the files are in a folder of our own in it
     with TemporaryDirectory(dir=memory_disk if memory_disk.is_dir() else None) as name:
         folder = Path(name)

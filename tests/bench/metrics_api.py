@@ -1,13 +1,11 @@
 """``make bench-metrics-api``: the time until an HPA has the values of 512 pods.
 
 The API server, the exporter and the metrics API are real; the driver, the kubelet's PodResources API and
-``/proc`` are those of ``tests.bench.exporter``. Twice: the metrics API itself, as the API server asks it;
-and through the API server, as an HPA asks.
+``/proc`` are those of ``tests.bench.exporter``. Two ways are measured: requests to the metrics API itself, as
+from the API server, and requests through the API server, as from an HPA.
 """
 
 import asyncio
-import os
-import platform
 import ssl
 import time
 from collections.abc import Mapping
@@ -20,7 +18,8 @@ from testbed import Bed, SchedulerSpec, Testbed
 from testbed.daemons.exporter import grant_exporter
 from testbed.daemons.metricsapi import start_metrics_api
 from testbed.system.ports import LOOPBACK
-from tests.bench.exporter import Load, cpu_s, exporting, ms, rss_mib
+from tests.bench.exporter import Load, exporting
+from tests.bench.measuring import cpu_s, machine, ms, percentiles, rss_mib
 
 LOAD = Load("large", 16, 32)
 PODS = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/pods/*/DCGM_CUSTOM_PROCESS_SM_UTIL"
@@ -33,29 +32,28 @@ SELECTOR = {"labelSelector": "absent!=x"}
 @click.command()
 def main() -> None:
     """Print the results as Markdown."""
-    system = f"Python {platform.python_version()}, Linux {platform.release()}"
-    click.echo(f"{os.cpu_count()} cores, {system}, load {os.getloadavg()[0]:.1f}\n")
+    click.echo(f"{machine()}\n")
     asyncio.run(measure())
 
 
 async def measure() -> None:
-    """Both ways, on connections that stay open."""
+    """Measure both ways, over connections that stay open."""
     async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as bed:
         await grant_exporter(bed)
         async with exporting(bed, LOAD) as (_, url):
             await _exporter_pod(bed)
             port = url.rpartition(":")[2]
             api = await start_metrics_api(bed, [f"--exporter-port={port}", "--log-level=warn"])
-            busy = cpu_s(api.process)
+            busy = cpu_s(api.process.pid)
             await ask_often("itself", api.url, _front_proxy(bed), {"X-Remote-User": HPA})
             await ask_often("through the API server", bed.api_url, bed.credentials.context(), {})
-            cost = (cpu_s(api.process) - busy) / (2 * ROUNDS)
+            cost = (cpu_s(api.process.pid) - busy) / (2 * ROUNDS)
             click.echo(f"\nProcessor time for each, scrapes included: {ms(cost)}.")
-            click.echo(f"Resident after that: {rss_mib(api.process):.0f} MiB.")
+            click.echo(f"Resident after that: {rss_mib(api.process.pid):.0f} MiB.")
 
 
 async def ask_often(name: str, url: str, tls: ssl.SSLContext, headers: Mapping[str, str]) -> None:
-    """Ask for all pods, and by turns for an empty answer: the baseline."""
+    """Alternate between a query for all pods and an empty answer, the baseline."""
     took: dict[str, list[float]] = {BASELINE: [], PODS: []}
     size = dict.fromkeys(took, 0)
     async with aiohttp.ClientSession(headers=dict(headers)) as session:
@@ -68,11 +66,8 @@ async def ask_often(name: str, url: str, tls: ssl.SSLContext, headers: Mapping[s
                 seen.append(time.perf_counter() - begun)
                 await asyncio.sleep(PAUSE_S)
     for path, seen in took.items():
-        ordered = sorted(seen)
-        p50, p99 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
         what = "512 pods" if path == PODS else path
-        numbers = f"p50 {ms(p50)}, p99 {ms(p99)}, most {ms(ordered[-1])}"
-        click.echo(f"{name}, {what}: {size[path]:,} bytes, {numbers}")
+        click.echo(f"{name}, {what}: {size[path]:,} bytes, {percentiles(seen)}")
 
 
 def _front_proxy(bed: Bed) -> ssl.SSLContext:

@@ -7,8 +7,6 @@ first with new connections and then with those that were left open; the commands
 
 import asyncio
 import json
-import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -21,6 +19,7 @@ import click
 
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.lab import hang_up
+from tests.bench.measuring import machine
 
 ROOT = Path(__file__).parents[2]
 BIN = ROOT / "ansible/.venv/bin"
@@ -37,10 +36,9 @@ _SSHD = {"/etc/ssh/sshd_config.d/bench.conf": "MaxStartups 200\n"}
 @click.option("--forks", default=20, show_default=True, help="Ansible's forks, for both.")
 def main(hosts: int, rounds: int, forks: int) -> None:
     """Print the results as Markdown."""
-    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}"
     asked = f"{hosts} hosts, {forks} forks, medians of {rounds} rounds"
-    click.echo(f"{machine}, load {os.getloadavg()[0]:.1f}; {asked}\n")
-    ratio = _tell(asyncio.run(measure(hosts, rounds, forks)))
+    click.echo(f"{machine()}; {asked}\n")
+    ratio = _print_rows(asyncio.run(measure(hosts, rounds, forks)))
     sys.exit(ratio > GOAL)
 
 
@@ -94,12 +92,12 @@ def _inventory(lab: Lab, folder: Path, hosts: int) -> Path:
 
 
 async def _timed(argv: list[str]) -> float:
-    """Seconds of a command that must end well."""
-    program, *words = argv
+    """Seconds of a command. Raises ClickException if it fails."""
+    program, *arguments = argv
     pipe = asyncio.subprocess.PIPE
     started = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        BIN / program, *words, cwd=ROOT, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+        BIN / program, *arguments, cwd=ROOT, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
     output, _ = await process.communicate()
     if process.returncode:
@@ -107,7 +105,7 @@ async def _timed(argv: list[str]) -> float:
     return time.perf_counter() - started
 
 
-def _tell(seconds: dict[tuple[str, str], list[float]]) -> float:
+def _print_rows(seconds: dict[tuple[str, str], list[float]]) -> float:
     """Print a row for each kind of connection; return the worst ratio."""
     click.echo(f"| connections | {SETUP} | {PREFLIGHT} | ratio | goal |\n|---|---|---|---|---|")
     ratios = []

@@ -5,8 +5,6 @@ by ``kubectl apply``, and what importing the program's modules costs.
 """
 
 import asyncio
-import os
-import platform
 import subprocess
 import sys
 import time
@@ -19,6 +17,7 @@ from components.render import as_yaml
 from components.stack import from_file, load
 from testbed import Card, SimNode, Testbed
 from testbed.pulumi import Stack, old_tokens
+from tests.bench.measuring import machine
 from tests.builders.stacks import ROOT, STACKS
 from tests.fixtures.clusters import CONTROL_PLANE
 
@@ -30,16 +29,16 @@ _OTHER_IMAGE = f"example.com/extender@sha256:{'3' * 64}"
 @click.option("--rounds", default=5, show_default=True, help="How often the imports are timed.")
 def main(rounds: int) -> None:
     """Print the results as Markdown."""
-    click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}\n")
+    click.echo(f"{machine()}\n")
     click.echo("| what | seconds |\n|---|---|")
     imports = min(_python(_IMPORTS) for _ in range(rounds)) - min(_python("") for _ in range(rounds))
-    _tell("importing what `__main__.py` imports", imports)
+    _print_row("importing what `__main__.py` imports", imports)
     asyncio.run(_engine())
 
 
 def _python(code: str) -> float:
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)  # noqa: S603 - our own words
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)  # noqa: S603 - our own code
     return time.perf_counter() - started
 
 
@@ -70,10 +69,10 @@ def _extender(config: dict[str, object]) -> dict[str, object]:
 async def _timed(what: str, work: Callable[[], Awaitable[object]]) -> None:
     started = time.perf_counter()
     await work()
-    _tell(what, time.perf_counter() - started)
+    _print_row(what, time.perf_counter() - started)
 
 
-def _tell(what: str, seconds: float) -> None:
+def _print_row(what: str, seconds: float) -> None:
     click.echo(f"| {what} | {seconds:.1f} |")
 
 

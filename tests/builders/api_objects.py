@@ -44,12 +44,12 @@ def node(
 
 
 def share(mem: Any, count: Any = 1) -> Json:
-    """Amounts of a node that shares its cards."""
+    """Resources of a node that shares its GPUs."""
     return {RESOURCE_MEM: mem, RESOURCE_COUNT: count}
 
 
 def whole(count: int) -> Json:
-    """Amounts of a node that gives out whole cards."""
+    """Resources of a node with whole GPUs."""
     return {RESOURCE_WHOLE_GPU: str(count)}
 
 

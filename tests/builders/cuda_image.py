@@ -19,7 +19,7 @@ from tests.builders import program_image
 SOURCES: Final = Path(__file__).parents[1] / "isolation" / "native"
 _NEEDED: Final = re.compile(r"(/\S+) \(0x")
 _BESIDE_LIBC: Final = ("libdl.so.2", "libpthread.so.0")
-"""What the isolation library asks for too."""
+"""Further dependencies of the isolation library."""
 _INSIDE: Final = "/run/stub-cuda"
 ENV: Final = (f"STUB_CUDA={_INSIDE}/cards", "STUB_NVML=/run/stub-nvml/state")
 _SHARED: Final = ("-shared", "-fPIC", "-DASIDE")
@@ -30,7 +30,7 @@ PROGRAMS: Final = {
     "aside_malloc": (),
     "aside_malloc.so": _SHARED,
 }
-"""With the flags that each is compiled with, beside those of all."""
+"""The programs, and the compiler flags of each besides the common ones."""
 
 
 def programs(folder: Path) -> dict[str, Path]:
@@ -50,7 +50,7 @@ def save(
     command: Sequence[str] = (),
     **more: Path,
 ) -> None:
-    """Write the image of these programs, with a shell; ``more`` are further files.
+    """Write an image of these programs and a shell; ``more`` are further files.
 
     The image's environment has the paths of the stubs: NVIDIA's runtime sets them for the first process only,
     not for those that ``kubectl exec`` starts.
@@ -74,7 +74,7 @@ def _userland(program: Path) -> list[Path]:
 
 
 def cdi_text(nvml: NvmlStub, cuda: CudaStub) -> str:
-    """The toolkit's specification for cards of both stubs."""
+    """The CDI specification for GPUs of both stubs."""
     spec: dict[str, Any] = json.loads(cdi.specification(nvml))
     edits = spec["containerEdits"]
     cards = Path(cuda.env["STUB_CUDA"])

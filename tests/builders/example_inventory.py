@@ -22,7 +22,7 @@ _HOSTS = {
 _MIRROR = f"file://{PACKAGES}"
 _MIRRORED = ("nvidia_driver", "container_runtime_engine", "container_runtime_toolkit")
 _THERE = {"container_runtime_engine_version": "2.1.4", "container_runtime_toolkit_version": "1.18.0"}
-"""What the mirror has."""
+"""The versions in the mirror."""
 
 
 def copy(folder: Path, lab: Lab, kubeconfig: Path) -> Path:

@@ -11,9 +11,9 @@ def scheduler(version: str, *flags: str) -> str:
     minor = int(version.partition(".")[2])
     registry = "registry.k8s.io" if minor >= _FIRST_NEW_REGISTRY else "k8s.gcr.io"
     port = ["--port=0"] if minor <= _LAST_INSECURE_PORT else []
-    words = "".join(f"    - {word}\n" for word in ("kube-scheduler", *_FLAGS, *port, *flags))
+    command = "".join(f"    - {argument}\n" for argument in ("kube-scheduler", *_FLAGS, *port, *flags))
     probes = _NEW_PROBES if minor >= _FIRST_READINESS else _OLD_PROBES
-    return _HEAD + words + _IMAGE.format(registry=registry, version=version) + probes + _TAIL
+    return _HEAD + command + _IMAGE.format(registry=registry, version=version) + probes + _TAIL
 
 
 _FLAGS = (

@@ -21,10 +21,10 @@ def save(
 ) -> None:
     """Write the image as ``docker save`` does.
 
-    ``contents`` are files by their places in the image; ``command`` is what runs where a pod says nothing,
-    and ``env`` has words like ``NAME=value``.
+    ``contents`` are files by their paths in the image; ``command`` is the default command, and ``env`` has
+    entries like ``NAME=value``.
     """
-    layer = _tar({place.lstrip("/"): (path.read_bytes(), _mode(path)) for place, path in contents.items()})
+    layer = _tar({name.lstrip("/"): (path.read_bytes(), _mode(path)) for name, path in contents.items()})
     config = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",

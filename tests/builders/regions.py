@@ -13,20 +13,20 @@ def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = ())
     """A region with this usage of GPUs, and slots for these processes."""
     made = bytearray(region.empty())
     region._HEADER.pack_into(made, 0, region.MAGIC, region.VERSION, region.SIZE, 0)
-    for place, use in enumerate(cards):
+    for index, use in enumerate(cards):
         numbers = (use.limit, use.used, use.peak, use.refusals)
         region._CARD.pack_into(
-            made, region._CARDS_AT + place * region._CARD.size, use.uuid.encode(), *numbers
+            made, region._CARDS_AT + index * region._CARD.size, use.uuid.encode(), *numbers
         )
-    for place, pid in enumerate(pids):
-        struct.pack_into("<QQ", made, region._SLOTS_AT + place * region._SLOT.size, pid, 1)
+    for slot, pid in enumerate(pids):
+        struct.pack_into("<QQ", made, region._SLOTS_AT + slot * region._SLOT.size, pid, 1)
     return bytes(made)
 
 
 def write_container_directory(
     state: Path, owner: DirectoryOwner, limits: Sequence[CardLimit], content: bytes
 ) -> Path:
-    """Make the folder of a container, as the node agent does, with these bytes as its region."""
+    """Write a container directory as the node agent does, with these bytes as its region."""
     named = link_of(state, owner)
     folder = state / f"{abs(hash(owner)):016x}"[:16]
     folder.mkdir(parents=True, exist_ok=True)

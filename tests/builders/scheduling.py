@@ -17,8 +17,6 @@ T4 = 14
 """Units of the T4 in the ACK documentation: 15079 MiB, in whole GiB."""
 V16 = 16276
 """MiB of the 16 GiB GPUs in the figures of the ACK documentation."""
-
-
 USER = 1000
 """Default user ID of the pods."""
 
@@ -58,9 +56,9 @@ def node(  # noqa: PLR0913 - as for a pod
     pods_per_card: int = 0,
     whole: dict[int, tuple[str, ...]] | None = None,
 ) -> Node:
-    """A node with one card per size; ``broken`` are the unhealthy GPUs.
+    """A node with one GPU per size; ``broken`` are the indices of the unhealthy ones.
 
-    ``whole`` are pods that have a card as a whole GPU, by the card's index.
+    ``whole`` are the whole-GPU pods by index of their GPU.
     """
     full = whole or {}
     cards = tuple(
@@ -117,12 +115,12 @@ def pod_request(
 
 
 def cluster(*things: Node | Pod) -> Ledger:
-    """A ledger that has seen all of these, in that order."""
+    """A ledger after these objects, in that order."""
     return seen(EMPTY_LEDGER, *things)
 
 
 def seen(ledger: Ledger, *things: Node | Pod) -> Ledger:
-    """The ledger after these, too, have been seen."""
+    """The ledger after these objects too."""
     return apply(
         ledger, *(NodeSeen(thing) if isinstance(thing, Node) else PodSeen(thing) for thing in things)
     )

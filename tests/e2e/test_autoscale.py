@@ -1,7 +1,8 @@
 """One ``pulumi up``, and the HPA of the ACK documentation follows the load of its pods' GPUs.
 
-Exporter and metrics API run from our images, with the rights deployed. What is not real: the cards (a stub of
-NVML), the plugin that gives them out whole (``testbed.daemons.whole_gpu_plugin``) and the workload's image.
+Exporter and metrics API run from our images, with the deployed permissions. What is not real: the GPUs (a
+stub of NVML), the plugin that allocates whole GPUs (``testbed.daemons.whole_gpu_plugin``), the workload's
+image.
 """
 
 import pytest
@@ -25,11 +26,11 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-# A plain node with whole cards, as GPU Feature Discovery labels it: the stack's default finds it.
+# A node with whole GPUs and the label of GPU Feature Discovery, which the exporter selects by default.
 WHOLE = {"nvidia.com/gpu.present": "true"}
 SECRET = "gpushare-metrics-api"  # noqa: S105 - a name
 SYSTEM = "/api/v1/namespaces/kube-system"
-# Without kube-proxy beside the API server, it goes to the pods themselves.
+# There is no kube-proxy beside the API server, so it connects to the pods.
 TO_PODS = ("--enable-aggregator-routing=true",)
 
 
@@ -59,7 +60,7 @@ def configuration(bed: Bed, images: Images) -> dict[str, object]:
     }
 
 
-async def test_after_one_up_the_documents_autoscaling_works(images: Images) -> None:
+async def test_after_one_up_the_documented_autoscaling_works(images: Images) -> None:
     async with Testbed(kwok=False, api_flags=TO_PODS, controller_flags=FLAGS) as bed:
         await add_master(bed, images)
         node = await add_node(bed, SimNode("gpu", [V100, V100], labels=WHOLE), images, [IMAGE])

@@ -30,7 +30,7 @@ VERSION = "1.36"
 REFUSED = "1.24"
 """kube-scheduler 1.36 cannot read the configuration of that version."""
 TAG = "stable"
-"""Of an image that does not tell its version, so that the stack's counts."""
+"""A tag without a version, so that the version in the stack's configuration counts."""
 NAMES = ("cp-a", "cp-b")
 ORIGINAL = static_scheduler.original(VERSION, TAG)
 CONFIG = f"{static_scheduler.FOLDER}/gpushare/scheduler-config.json"
@@ -43,14 +43,14 @@ LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """Two nodes that run kube-scheduler, and a simulated one with a card."""
+    """Two nodes that run kube-scheduler, and a simulated GPU node."""
 
     bed: Bed
     nodes: Mapping[str, KubeletNode]
     images: Images
 
     async def deploy(self, state: str, version: str = VERSION) -> None:
-        """Deploy extender and installer from the output of ``components.render``, after the previous Job."""
+        """Delete the previous Job; deploy extender and installer from the output of ``components.render``."""
         await self.remove_job()
         await by_kubectl(
             self.bed,
@@ -67,7 +67,7 @@ class ControlPlane:
         )
 
     async def remove_job(self) -> None:
-        """With its pods; nothing where there is none."""
+        """Delete the Job, if there is one, with its pods."""
         jobs = await self.bed.api.get(JOB.rpartition("/")[0])
         if jobs["items"]:
             await self.bed.api.delete(JOB, propagationPolicy="Foreground")
@@ -77,7 +77,7 @@ class ControlPlane:
         return not await self.pods()
 
     async def pods(self) -> list[dict[str, Any]]:
-        """Of the Job."""
+        """The pods of the Job."""
         items: list[dict[str, Any]] = (await self.bed.api.get(f"{NAMESPACE}/pods", labelSelector=OURS))[
             "items"
         ]
@@ -98,7 +98,7 @@ class ControlPlane:
         return self.nodes[name].path(static_scheduler.MANIFEST).read_text()
 
     def edited(self) -> set[str]:
-        """The nodes whose manifest is not the one of kubeadm."""
+        """The nodes with a manifest that differs from that of kubeadm."""
         return {name for name in self.nodes if self.manifest(name) != ORIGINAL}
 
     async def run_with_us(self) -> dict[str, bool | None]:
@@ -119,7 +119,7 @@ class ControlPlane:
         return [each["message"] for each in events["items"] if each["reason"] == "SchedulerNotEdited"]
 
     async def place(self, name: str) -> dict[str, str]:
-        """The annotations of a pod when it is bound."""
+        """The annotations of a new pod after its bind."""
         pod = await static_scheduler.place(self.bed, name, 4)
         annotations: dict[str, str] = pod["metadata"].get("annotations", {})
         return annotations
@@ -179,7 +179,7 @@ async def test_control_planes_are_edited_one_after_the_other_and_restored_byte_f
     assert ANN_IDX not in await plane.place("plain")
 
 
-async def test_a_configuration_that_the_scheduler_refuses_reaches_one_control_plane_and_is_undone(
+async def test_a_configuration_that_the_scheduler_rejects_reaches_one_control_plane_and_is_undone(
     plane: ControlPlane,
 ) -> None:
     async def second_is_edited() -> bool:
@@ -197,7 +197,7 @@ async def test_a_configuration_that_the_scheduler_refuses_reaches_one_control_pl
     assert "v1beta3" in reason
 
 
-async def test_a_killed_installer_is_restarted_and_undoes_its_edit(
+async def test_a_killed_installer_restarts_and_undoes_its_edit(
     plane: ControlPlane,
 ) -> None:
     await plane.deploy("present", REFUSED)

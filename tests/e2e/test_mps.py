@@ -1,7 +1,7 @@
-"""The MPS daemon as the stack deploys it: from its image, by its DaemonSet, with its capabilities only.
+"""The MPS daemon as the stack deploys it: from its image, by its DaemonSet, with no other capabilities.
 
 The control daemon is the FAKE of ``testbed.mps``, which comes into the container as the real one does: by
-NVIDIA's runtime. The card is a stub of NVML.
+NVIDIA's runtime. The GPU is a stub of NVML.
 """
 
 import json
@@ -23,6 +23,7 @@ from release import Images, ensure, load
 from testbed import Bed, SchedulerSpec, Testbed, mps, until
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.nvml import NvmlStub, card, cdi
+from tests.fixtures.nvml import compute_mode
 
 pytestmark = [
     pytest.mark.e2e,
@@ -38,7 +39,7 @@ SLOW_S = 60
 
 @dataclass
 class Node:
-    """One V100 of mode mps, without an agent: only MPS uses it."""
+    """A node of mode mps with one V100, and no agent: only MPS uses the GPU."""
 
     bed: Bed
     kubelet: KubeletNode
@@ -50,12 +51,12 @@ class Node:
 
     @property
     def up(self) -> bool:
-        """What the agent asks before it gives the card out."""
+        """Whether the control daemon is ready, as the agent checks it before an allocation."""
         return is_ready(ready_lock_of(self.kubelet.path(contract.MPS_STATE), self.uuid))
 
     @property
     def compute_mode(self) -> str:
-        return Path(f"{self.stub.state}.compute-mode.{self.uuid}").read_text().strip()
+        return compute_mode(self.stub)
 
     async def pod(self) -> str:
         """The name of the DaemonSet's only pod."""
@@ -63,7 +64,7 @@ class Node:
         return str(found["metadata"]["name"])
 
     async def metric(self, name: str) -> float:
-        """One of the daemon's numbers of the card."""
+        """A metric of the MPS daemon for the GPU."""
         path = f"{PODS}/{await self.pod()}:{contract.MPS_PORT}/proxy/metrics"
         text = await self.bed.kubectl("get", "--raw", path)
         return float(next(line for line in text.splitlines() if line.startswith(f"{name}{{")).split()[-1])
@@ -87,7 +88,7 @@ async def node(images: Images, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 def with_control(stub: NvmlStub, program: Path) -> str:
-    """The toolkit's specification, with the control daemon and a stub that keeps compute modes."""
+    """The CDI specification, with the control daemon and a stub that stores compute modes."""
     spec = json.loads(cdi.specification(stub))
     mounts = spec["containerEdits"]["mounts"]
     for mount in mounts:
@@ -115,7 +116,7 @@ async def test_the_daemon_set_starts_mps_on_a_gpu_restarts_its_daemon_and_releas
     await until(lambda: is_up(node), "the control daemon to be up again", SLOW_S)
 
     await node.bed.kubectl("delete", "daemonset", "--namespace=kube-system", contract.MPS_NAME)
-    await until(lambda: is_given_back(node), "the card to be given back", SLOW_S)
+    await until(lambda: is_released(node), "the GPU to be released", SLOW_S)
 
 
 async def is_up(node: Node) -> bool:
@@ -126,5 +127,5 @@ async def has(node: Node, name: str, value: float) -> bool:
     return await node.metric(name) == value
 
 
-async def is_given_back(node: Node) -> bool:
+async def is_released(node: Node) -> bool:
     return not node.up and node.compute_mode == DEFAULT

@@ -1,7 +1,7 @@
 """The YAML of the Aliyun pair runs our images on real kubelets; only the image lines change.
 
-What is not real: the cards (a stub of NVML, which NVIDIA's own runtime gives to containers), the registry
-(``tests.fakes.registry``) and the workload's image (a busybox goes by its name).
+What is not real: the GPUs (a stub of NVML, which NVIDIA's own runtime adds to containers), the registry
+(``tests.fakes.registry``) and the workload's image (a busybox with its name).
 """
 
 import asyncio
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
-from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from gpushare import contract
 from release import REGISTRY, Images, ensure
 from testbed import Bed, SchedulerSpec, Testbed, until
-from testbed.control_plane.api import Object, read_text
+from testbed.control_plane.api import Object
 from testbed.daemons.agent import OPS_PORT, CardNode
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files
 from testbed.nvml import NvmlStub, card, cdi
@@ -27,6 +26,7 @@ from testbed.stories.deployed import scheduler_for
 from testbed.stories.play import pod_events, show
 from tests.builders.stacks import ROOT
 from tests.fakes import registry
+from tests.support.metrics import samples
 
 pytestmark = [
     pytest.mark.e2e,
@@ -53,7 +53,7 @@ class Daemon:
     url: str
 
     async def pod(self) -> Object:
-        """Its one pod."""
+        """The only pod of the daemon."""
         (found,) = await self.bed.api.items(PODS, labelSelector=f"component={self.component}")
         return found
 
@@ -71,9 +71,7 @@ class Daemon:
 
     async def samples(self, name: str) -> list[Sample]:
         """All samples of one of its metrics."""
-        families = text_string_to_metric_families(await read_text(f"{self.url}/metrics"))
-        found = f"gpushare_{self.metrics}_{name}"
-        return [each for family in families for each in family.samples if each.name == found]
+        return await samples(self.url, f"gpushare_{self.metrics}_{name}")
 
 
 def _missing(line: Object) -> str:
@@ -109,7 +107,7 @@ async def installed() -> AsyncIterator[Installed]:
 
 
 async def may_bind(extender: Daemon) -> bool:
-    """It has no right to Leases, so it waits before its first bind; till then each is refused, and logged."""
+    """Whether the extender has waited; it has no permission for Leases, and rejects binds until then."""
     return [each.value for each in await extender.samples("leader")] == [1.0]
 
 
@@ -119,7 +117,7 @@ async def add_master(bed: Bed, images: Images) -> KubeletNode:
 
 
 async def add_card_node(bed: Bed, images: Images) -> CardNode:
-    """Four P40 of 22 units, on a node that believes the environment of its images, as Docker's did."""
+    """Four P40 of 22 units; the runtime accepts NVIDIA_VISIBLE_DEVICES of images, as with Docker."""
     stub = NvmlStub(bed.folder / "nvml", era=580, cards=4 * [card("P40")])
     believing = files.nvidia().replace("unprivileged = false", "unprivileged = true")
     spec = KubeletSpec(
@@ -143,7 +141,7 @@ async def pulling(bed: Bed, spec: KubeletSpec, images: Images) -> KubeletNode:
 
 
 def mirror() -> dict[str, str]:
-    """The file by which containerd takes a node's own registry for that of the images (its docs/hosts.md)."""
+    """The file by which containerd pulls from the registry on the node (hosts.md of containerd)."""
     host = REGISTRY.partition("/")[0]
     return {f"{files.REGISTRIES}/{host}/hosts.toml": f'server = "http://127.0.0.1:{registry.PORT}"\n'}
 
@@ -201,7 +199,7 @@ async def test_a_gpu_failure_reports_the_missing_permission_for_configmaps(insta
         notes = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["metadata"]["annotations"]
         return [each["healthy"] for each in json.loads(notes[contract.ANN_CARDS])] == [True] * 3 + [False]
 
-    await until(closed, "the annotation to close card 3")
+    await until(closed, "GPU 3 to be unhealthy in the annotation")
     assert (await installed.agent.reported())["configmaps"] == 1
     assert await installed.agent.reduced() == before | {"configmaps"}
     assert await installed.extender.reduced() == {"leases", "secrets"}

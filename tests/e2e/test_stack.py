@@ -1,7 +1,7 @@
 """The whole system: one ``pulumi up`` deploys our images, and workloads run on real kubelets.
 
-What is not real: cards (a stub of NVML, which NVIDIA's own runtime gives to containers) and the
-workloads' images (a busybox goes by their names).
+What is not real: GPUs (a stub of NVML, which NVIDIA's own runtime adds to containers) and the
+workloads' images (a busybox with their names).
 """
 
 import json
@@ -45,9 +45,9 @@ class Told:
     use: list[Any]
     held: list[Any]
 
-    def output(self, word: str) -> str:
-        """Of the one command with that word."""
-        (text,) = (text for command, text in self.outputs.items() if word in command)
+    def output(self, part: str) -> str:
+        """The output of the only command with this text."""
+        (text,) = (text for command, text in self.outputs.items() if part in command)
         return text
 
 
@@ -68,7 +68,7 @@ async def played(story: Story, images: Images, deploy: Deploy = by_pulumi) -> To
 
 
 async def use_of(bed: Bed, pods: int) -> list[Any]:
-    """The values of the exporters, once they have so many pods."""
+    """The values of the exporters, as soon as they have that number of pods."""
     rows: list[Any] = json.loads(await show(bed, "kubectl gpushare top pod -o json"))
     return rows if len(rows) == pods else []
 

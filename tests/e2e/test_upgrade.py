@@ -49,7 +49,7 @@ BLOBS = Path("blobs/sha256")
 
 
 def two_versions(images: Images, service: str, folder: Path) -> Images:
-    """A layout with the service's image as it was built, and with one label more."""
+    """An image layout with the built image of the service, and with a copy that has one more label."""
     source, target = images.folder / BLOBS, folder / BLOBS
     target.mkdir(parents=True)
 
@@ -82,7 +82,7 @@ def two_versions(images: Images, service: str, folder: Path) -> Images:
 
 @dataclass
 class Site:
-    """A cluster at work: three extenders, a node of two cards, a pod on each card."""
+    """Three extenders and a node of two GPUs, with one pod on each."""
 
     stack: Stack
     cards: CardNode
@@ -95,7 +95,7 @@ class Site:
 
     @property
     def node(self) -> GpuNode:
-        # Its agent is a pod here; who recounts looks at kubelet and stub only.
+        # The agent is a pod here; the recount uses only kubelet and stub.
         return cast("GpuNode", self.cards)
 
     def change(self, service: str) -> str:
@@ -106,7 +106,7 @@ class Site:
         return other
 
     async def until_runs(self, service: str, images: list[str]) -> None:
-        """Wait until the service's pods run these and no others."""
+        """Wait until the pods of the service run these images and no others."""
 
         async def so() -> bool:
             return await self.ready(service) == images
@@ -114,13 +114,13 @@ class Site:
         await until(so, f"{service} to run {images}", 60)
 
     async def ready(self, service: str) -> list[str]:
-        """The images that the service's pods run, those that are ready and not about to go."""
+        """The images of the pods of the service that are ready and not terminating."""
         pods = [each for each in await self.bed.api.items(SYSTEM_PODS) if is_ready(each)]
         images = [str(each["status"]["containerStatuses"][0]["imageID"]) for each in pods]
         return [image for image in images if image.startswith(f"{REGISTRY}/{service}@")]
 
     async def untouched(self) -> dict[str, tuple[str, int, int]]:
-        """Container, restarts and card of the pods that are to stay."""
+        """Container, restarts and GPU of the pods that must keep running."""
         found = {}
         for name in KEPT:
             (status,) = (await running(self.bed, name))["status"]["containerStatuses"]
@@ -162,7 +162,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def users(bed: Bed) -> AsyncIterator[list[str]]:
-    """Two who start a pod, see it run and delete it, over and over; gives the pods that had a node."""
+    """Two tasks that repeatedly start a pod, wait until it runs and delete it; yields the bound pods."""
     served: list[str] = []
     done = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -186,7 +186,7 @@ async def pods_in_turn(bed: Bed, user: str, served: list[str], done: asyncio.Eve
             return
 
 
-async def test_while_extenders_are_replaced_pods_go_on_being_placed(site: Site) -> None:
+async def test_pods_are_placed_while_extenders_are_replaced(site: Site) -> None:
     kept = await site.untouched()
     image = site.change(EXTENDER)
     async with never_overcommitted(site.node, T4), users(site.bed) as served:
@@ -196,7 +196,7 @@ async def test_while_extenders_are_replaced_pods_go_on_being_placed(site: Site) 
     assert await site.untouched() == kept
 
 
-async def test_an_up_that_was_killed_half_way_can_be_finished(site: Site) -> None:
+async def test_the_next_up_completes_one_that_was_killed(site: Site) -> None:
     kept = await site.untouched()
     image = site.change(EXTENDER)
     process = await site.stack.start("up")
@@ -216,7 +216,7 @@ async def test_an_up_that_was_killed_half_way_can_be_finished(site: Site) -> Non
     assert await site.untouched() == kept
 
 
-async def test_pods_stay_as_they_are_while_their_agent_is_replaced_and_later_ones_run(site: Site) -> None:
+async def test_pods_keep_running_while_their_agent_is_replaced_and_later_ones_start(site: Site) -> None:
     kept = await site.untouched()
     image = site.change(AGENT)
     async with never_overcommitted(site.node, T4):
@@ -228,7 +228,7 @@ async def test_pods_stay_as_they_are_while_their_agent_is_replaced_and_later_one
     await remove(site.bed, "later")
 
 
-async def test_destroy_leaves_pods_on_gpus_and_the_nodes_labels_alone(site: Site) -> None:
+async def test_destroy_keeps_running_pods_and_the_labels_of_nodes(site: Site) -> None:
     path = f"/api/v1/nodes/{site.cards.name}"
     kept, labels = await site.untouched(), (await site.bed.api.get(path))["metadata"]["labels"]
     await site.stack.destroy()

@@ -1,1 +1,1 @@
-"""Stand-ins for programs and services that a test cannot have; each says what it stands in for."""
+"""Stand-ins for programs and services that tests cannot run. No tests here."""

@@ -28,7 +28,7 @@ FOLDER = Path(contract.DEVICE_PLUGIN_FOLDER)
 
 
 class AliyunPlugin(DevicePluginServicer):
-    """One plugin: ``units`` of each GPU; the order of the UUIDs is that of the indices."""
+    """One plugin: ``units`` of each GPU; the UUIDs are in the order of the indices."""
 
     def __init__(self, api: Api, node: str, units: int, uuids: list[str]) -> None:
         self._api = api
@@ -38,13 +38,13 @@ class AliyunPlugin(DevicePluginServicer):
         self._turn = asyncio.Lock()
 
     async def publish(self) -> None:
-        """The number of cards, in the node's status."""
+        """Write the GPU count into the status of the node."""
         count = {contract.RESOURCE_COUNT: str(len(self._uuids))}
         status = {"status": {"capacity": count, "allocatable": count}}
         await self._api.patch(f"/api/v1/nodes/{self._node}/status", status)
 
     async def GetDevicePluginOptions(self, request: Any, context: Any) -> wire.DevicePluginOptions:  # noqa: ARG002, N802 - the protocol's
-        """None."""
+        """No options."""
         return wire.DevicePluginOptions()
 
     async def ListAndWatch(self, request: Any, context: Any) -> None:  # noqa: ARG002, N802 - the protocol's

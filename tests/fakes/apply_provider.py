@@ -37,7 +37,7 @@ Object = dict[str, Any]
 
 
 class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """What the engine calls; the methods' names are the protocol's."""
+    """The calls of the engine; the protocol determines the names of the methods."""
 
     def __init__(self) -> None:
         self._client: Any = None
@@ -54,11 +54,11 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return _changes(_plain(request.old_inputs), _plain(request.news))
 
     def Configure(self, request: Any, context: Any) -> Any:
-        given = {key.rpartition(":")[2]: value for key, value in request.variables.items()}
-        client = config.new_client_from_config(given.get("kubeconfig"), given.get("context"))
+        variables = {key.rpartition(":")[2]: value for key, value in request.variables.items()}
+        client = config.new_client_from_config(variables.get("kubeconfig"), variables.get("context"))
         self._client = dynamic.DynamicClient(client)
-        self._force = given.get("enablePatchForce") == "true"
-        self._upsert = given.get("upsertExistingObjects") == "true"
+        self._force = variables.get("enablePatchForce") == "true"
+        self._upsert = variables.get("upsertExistingObjects") == "true"
         return provider_pb2.ConfigureResponse()
 
     def Check(self, request: Any, context: Any) -> Any:

@@ -22,7 +22,7 @@ class FakePlugin:
     socket: str = "plugin.sock"
     states: list[bool] = field(default_factory=list)
     slow: asyncio.Event | None = None
-    """Where set, Allocate waits for it."""
+    """If set, Allocate waits for it."""
     allocating: asyncio.Event = field(default_factory=asyncio.Event)
     _restocked: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -55,5 +55,5 @@ class FakePlugin:
 
 
 def sample(metrics: PluginMetrics, name: str, **labels: str) -> float | None:
-    """One number of the shelf's resource; None where there is none."""
+    """The value of a metric of the resource; None if there is none."""
     return metrics.registry.get_sample_value(name, {"resource": RESOURCE} | labels)

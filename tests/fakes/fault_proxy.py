@@ -6,7 +6,7 @@ authenticates to the API server as the user of ``context``.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ _HOP_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "co
 
 @dataclass
 class FaultProxy:
-    """One proxy; ``faults`` are asked in order. ``seen`` lists "METHOD path" of all requests."""
+    """One proxy; ``faults`` are called in order. ``seen`` lists "METHOD path" of all requests."""
 
     upstream: str
     context: ssl.SSLContext
@@ -49,7 +49,7 @@ class FaultProxy:
         return path
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """One request."""
+        """Answer one request with a fault or from the API server."""
         self.seen.append(f"{request.method} {request.path}")
         for fault in list(self.faults):
             answer = await fault(request)
@@ -61,13 +61,9 @@ class FaultProxy:
         """Pass a request on, streaming the answer."""
         assert self._session is not None
         body = await request.read()
-        headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_HEADERS}
-        url = self.upstream + request.path_qs
+        url, headers = self.upstream + request.path_qs, _passed(request.headers)
         async with self._session.request(request.method, url, data=body or None, headers=headers) as reply:
-            answer = web.StreamResponse(
-                status=reply.status,
-                headers={k: v for k, v in reply.headers.items() if k.lower() not in _HOP_HEADERS},
-            )
+            answer = web.StreamResponse(status=reply.status, headers=_passed(reply.headers))
             await answer.prepare(request)
             self._streams.add(answer)
             try:
@@ -81,27 +77,29 @@ class FaultProxy:
     def later(self, request: web.Request, delay_s: float) -> None:
         """Pass a request on after a delay, even if the client has gone."""
 
-        async def send(method: str, url: str, body: bytes, headers: dict[str, str]) -> None:
+        async def send() -> None:
+            body = await request.read()
+            method, url, headers = request.method, self.upstream + request.path_qs, _passed(request.headers)
             await asyncio.sleep(delay_s)
             assert self._session is not None
             async with self._session.request(method, url, data=body, headers=headers) as reply:
                 await reply.read()
 
-        async def start() -> None:
-            body = await request.read()
-            headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_HEADERS}
-            await send(request.method, self.upstream + request.path_qs, body, headers)
-
-        task = asyncio.create_task(start())
+        task = asyncio.create_task(send())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     def drop_streams(self) -> None:
-        """Cut every answer that is being streamed, watches above all."""
+        """Abort all streamed responses, in particular watches."""
         for stream in list(self._streams):
             transport = stream._req.transport if stream._req else None
             if transport:
                 transport.abort()
+
+
+def _passed(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that a proxy passes on."""
+    return {name: value for name, value in headers.items() if name.lower() not in _HOP_HEADERS}
 
 
 @asynccontextmanager

@@ -13,10 +13,10 @@ from pathlib import Path
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Healthy as long as it runs."""
+    """Always healthy."""
 
     def do_GET(self) -> None:
-        """Whatever the path."""
+        """Return 200 for any path."""
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -26,8 +26,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Does not return."""
-    flags = dict(word.partition("=")[::2] for word in sys.argv[1:])
+    """Serve until killed."""
+    flags = dict(flag.partition("=")[::2] for flag in sys.argv[1:])
     if "--config" in flags:
         document = json.loads(Path(os.environ["ROOT"] + flags["--config"]).read_text())
         if document["apiVersion"] != "kubescheduler.config.k8s.io/v1":

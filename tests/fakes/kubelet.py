@@ -1,6 +1,6 @@
 """A FAKE kubelet: the device manager's side of the device plugin API, over real gRPC and real sockets.
 
-Only for races and refusals that a real kubelet cannot be forced into; everything else is tested with
+Only for races and rejections that a real kubelet cannot be forced into; everything else is tested with
 real kubelets. It does what ``pkg/kubelet/cm/devicemanager`` of Kubernetes 1.36 does on the wire:
 
 * at its start it deletes all sockets in its folder and listens on ``kubelet.sock``;
@@ -45,8 +45,8 @@ class Client:
 
 
 @dataclass
-class Held:
-    """What one container holds of one resource."""
+class Allocation:
+    """Devices of one resource that a container has, and the response of the plugin."""
 
     ids: tuple[str, ...]
     answer: api.ContainerAllocateResponse
@@ -58,27 +58,27 @@ class FakeKubelet(RegistrationServicer):
 
     folder: Path
     registrations: list[api.RegisterRequest] = field(default_factory=list)
-    """Every request to register, refused ones too."""
+    """All requests to register, rejected ones too."""
     options: dict[str, api.DevicePluginOptions] = field(default_factory=dict)
     devices: dict[str, dict[str, api.Device]] = field(default_factory=dict)
     """By resource and ID; kept when the plugin is gone, as the kubelet keeps the capacity."""
-    held: dict[tuple[str, str, str], Held] = field(default_factory=dict)
+    allocations: dict[tuple[str, str, str], Allocation] = field(default_factory=dict)
     """By pod UID, container and resource."""
     refuse: str | None = None
-    """Text that the next registrations are refused with."""
+    """The error of the next registrations."""
     deaf: bool = False
-    """Take registrations but never ask for devices."""
+    """Accept registrations, but do not call ListAndWatch."""
     tidy: bool = True
     """Delete the sockets of the folder at the start."""
     authority: str = "localhost"
     """The ``:authority`` of its calls; kubelets before 1.26 sent the path of the plugin's socket."""
     clients: dict[str, Client] = field(default_factory=dict)
-    _goodbyes: asyncio.Event = field(default_factory=asyncio.Event)
+    _disconnecting: asyncio.Event = field(default_factory=asyncio.Event)
     _readers: set["asyncio.Task[None]"] = field(default_factory=set)
     _server: Any = None
 
     def __post_init__(self) -> None:
-        self._goodbyes.set()
+        self._disconnecting.set()
 
     async def start(self) -> None:
         """Begin as a kubelet does: without plugins, in a folder without sockets."""
@@ -92,7 +92,7 @@ class FakeKubelet(RegistrationServicer):
 
     async def stop(self) -> None:
         """End, and leave the folder as it is."""
-        self._goodbyes.set()
+        self._disconnecting.set()
         await self._server.stop(0)
         for reader in self._readers:
             reader.cancel()
@@ -107,7 +107,7 @@ class FakeKubelet(RegistrationServicer):
         await self.start()
 
     async def Register(self, request: api.RegisterRequest, context: Any) -> api.Empty:  # noqa: N802 - the protocol's
-        """Dial back and follow the plugin's devices."""
+        """Dial back and watch the devices of the plugin."""
         self.registrations.append(request)
         if self.refuse is not None:
             await context.abort(grpc.StatusCode.UNKNOWN, self.refuse)
@@ -137,10 +137,16 @@ class FakeKubelet(RegistrationServicer):
         """IDs of the healthy devices in the last list."""
         return {id_ for id_, each in self.devices.get(resource, {}).items() if each.health == "Healthy"}
 
+    def allocated(self, resource: str) -> set[str]:
+        """IDs of the devices that containers have."""
+        return {
+            id_ for (_, _, name), each in self.allocations.items() if name == resource for id_ in each.ids
+        }
+
     async def prefer(
         self, resource: str, available: Iterable[str], must: Iterable[str], size: int
     ) -> list[str]:
-        """Ask for the preferred devices of one container."""
+        """The devices that the plugin prefers for one container."""
         request = api.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
         )
@@ -150,7 +156,7 @@ class FakeKubelet(RegistrationServicer):
         return list(answer.container_responses[0].deviceIDs)
 
     async def allocate(self, resource: str, ids: Iterable[str]) -> api.ContainerAllocateResponse:
-        """Allocate for one container; grpc.aio.AioRpcError where the plugin refuses."""
+        """Allocate for one container. Raises grpc.aio.AioRpcError if the plugin rejects it."""
         request = api.AllocateRequest(container_requests=[api.ContainerAllocateRequest(devices_ids=ids)])
         answer = await self.clients[resource].stub.Allocate(request)
         response: api.ContainerAllocateResponse = answer.container_responses[0]
@@ -159,9 +165,8 @@ class FakeKubelet(RegistrationServicer):
     async def admit(
         self, pod_uid: str, container: str, resource: str, amount: int
     ) -> api.ContainerAllocateResponse:
-        """Give a container devices: the free ones that the plugin prefers, else any; then record them."""
-        taken = {id_ for (_, _, name), held in self.held.items() if name == resource for id_ in held.ids}
-        free = self.healthy(resource) - taken
+        """Allocate free devices to a container, preferred ones first, and write the checkpoint."""
+        free = self.healthy(resource) - self.allocated(resource)
         if len(free) < amount:
             raise ValueError(f"{resource}: requested {amount}, available {len(free)}")
         wanted = []
@@ -169,13 +174,13 @@ class FakeKubelet(RegistrationServicer):
             wanted = [id_ for id_ in await self.prefer(resource, free, (), amount) if id_ in free]
         ids = tuple(dict.fromkeys([*wanted, *free]))[:amount]
         answer = await self.allocate(resource, ids)
-        self.held[pod_uid, container, resource] = Held(ids, answer)
+        self.allocations[pod_uid, container, resource] = Allocation(ids, answer)
         self.write_checkpoint()
         return answer
 
     def forget(self, pod_uid: str) -> None:
         """Free the devices of a pod; the kubelet writes its checkpoint only at the next allocation."""
-        self.held = {key: held for key, held in self.held.items() if key[0] != pod_uid}
+        self.allocations = {key: each for key, each in self.allocations.items() if key[0] != pod_uid}
 
     def write_checkpoint(self) -> None:
         """Write the checkpoint as kubelets since 1.20 do: IDs by NUMA node, file renamed into place."""
@@ -185,10 +190,10 @@ class FakeKubelet(RegistrationServicer):
                     "PodUID": pod_uid,
                     "ContainerName": container,
                     "ResourceName": resource,
-                    "DeviceIDs": self._by_numa(resource, held.ids),
-                    "AllocResp": base64.b64encode(held.answer.SerializeToString()).decode(),
+                    "DeviceIDs": self._by_numa(resource, each.ids),
+                    "AllocResp": base64.b64encode(each.answer.SerializeToString()).decode(),
                 }
-                for (pod_uid, container, resource), held in self.held.items()
+                for (pod_uid, container, resource), each in self.allocations.items()
             ]
             or None,
             "RegisteredDevices": {resource: sorted(self.healthy(resource)) for resource in self.devices},
@@ -202,13 +207,13 @@ class FakeKubelet(RegistrationServicer):
         """End the stream of device lists from the kubelet's side."""
         self.clients[resource].stream.cancel()
 
-    def hold_goodbyes(self) -> None:
-        """From now on be slow between the end of a stream and the disconnection that follows it."""
-        self._goodbyes.clear()
+    def delay_disconnects(self) -> None:
+        """From now on do not disconnect after the end of a stream, until ``finish_disconnects``."""
+        self._disconnecting.clear()
 
-    def release_goodbyes(self) -> None:
+    def finish_disconnects(self) -> None:
         """Disconnect the clients that are now registered under the names of the ended streams."""
-        self._goodbyes.set()
+        self._disconnecting.set()
 
     def _dial(self, resource: str, socket: Path) -> Client:
         options = (("grpc.default_authority", self.authority),)
@@ -221,7 +226,7 @@ class FakeKubelet(RegistrationServicer):
             async for answer in client.stream:
                 self.devices[client.resource] = {each.ID: each for each in answer.devices}
                 self.write_checkpoint()
-        await self._goodbyes.wait()
+        await self._disconnecting.wait()
         successor = self.clients.get(client.resource)
         if successor is not None:
             await self._disconnect(successor)

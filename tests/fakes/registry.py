@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(body=True)
 
     def do_HEAD(self) -> None:
-        """The same without its content."""
+        """The same without content."""
         self._answer(body=False)
 
     def _answer(self, *, body: bool) -> None:

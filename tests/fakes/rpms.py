@@ -1,6 +1,6 @@
 """A host that reports Rocky Linux 9, with the real dnf of Debian and a repository of stub RPMs.
 
-What belongs here: what such a host needs beyond Debian's, and the packages. What does not: hosts
+What belongs here: the base of such a host, and the packages. What does not: hosts
 (``testbed.hosts``), and playbooks.
 """
 
@@ -28,7 +28,7 @@ ROCKY: Final = Base(
         f"rm -f \"$1\"/etc/os-release && printf '%s' '{_RELEASE}' >\"$1\"/etc/os-release",
         'echo "Rocky Linux release 9.4 (Blue Onyx)" >"$1"/etc/redhat-release',
         'mkdir -p "$1"/etc/yum.repos.d "$1"/etc/dnf/modules.d',
-        # A plugin that Red Hat's systems do not have on.
+        # A plugin that is disabled on systems of Red Hat.
         'sed -i "s/^enabled *=.*/enabled = 0/" "$1"/etc/dnf/plugins/local.conf',
     ),
 )
@@ -48,7 +48,7 @@ def build() -> str:
             f"gpg --batch --quiet --armor --export >{KEY}",
             f"rpmsign {_SIGNING} --addsign noarch/*.rpm >/dev/null 2>&1",
             "createrepo_c --quiet .",
-            # No such host is without any package.
+            # Such a host has at least one package.
             "rpm --install --force-debian --nosignature noarch/rocky-release-*.rpm",
             f"cat >modules.yaml <<'EOF'\n{''.join(_stream(version) for version in DRIVERS)}EOF",
             "modifyrepo_c --mdtype=modules modules.yaml repodata >/dev/null",
@@ -57,7 +57,7 @@ def build() -> str:
 
 
 def _packages() -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, version, release and what each needs."""
+    """Yield name, version, release and requirement of each package."""
     for version in DRIVERS:
         yield "nvidia-driver", f"3:{version}", "1.el9", "nvidia-driver-cuda"
         yield "nvidia-driver-cuda", f"3:{version}", "1.el9", "nvidia-persistenced"

@@ -21,18 +21,18 @@ _LOG: Final = "var/log/pods/kube-system_kube-scheduler-standin/kube-scheduler/0.
 _FAKE: Final = str(Path(__file__).with_name("kube_scheduler.py"))
 
 Command = Callable[[list[str]], dict[str, Any]]
-"""From the container's words to the arguments of ``subprocess.Popen``."""
+"""Maps the command of the container to the arguments of ``subprocess.Popen``."""
 
 
 def fake_scheduler(root: Path, folder: Path) -> Command:
-    """A process that plays kube-scheduler on the files under ``root``."""
+    """The fake of kube-scheduler, with the files under ``root``."""
     pair = Authority.create("ca").server("scheduler", ["127.0.0.1"])
     cert = folder / "scheduler.pem"
     cert.write_bytes(pair.cert + pair.key)
 
-    def command(words: list[str]) -> dict[str, Any]:
+    def command(argv: list[str]) -> dict[str, Any]:
         return {
-            "args": [words[0], _FAKE, *words[1:]],
+            "args": [argv[0], _FAKE, *argv[1:]],
             "executable": sys.executable,
             "env": {"ROOT": str(root), "CERT": str(cert)},
         }
@@ -42,7 +42,7 @@ def fake_scheduler(root: Path, folder: Path) -> Command:
 
 @contextmanager
 def kubelet(manifest: Path, root: Path, command: Command) -> Iterator[None]:
-    """Runs the program of the manifest while the context lasts; the log has the path of the kubelet's log."""
+    """Run the program of the manifest in this context, with its log where the kubelet writes it."""
     end = threading.Event()
     log = root / _LOG
     log.parent.mkdir(parents=True)
@@ -66,8 +66,8 @@ def _run(manifest: Path, log: Path, command: Command, end: threading.Event) -> N
         if child is None:
             pod = wanted
             with log.open("ab") as file:
-                words = pod["spec"]["containers"][0]["command"]
-                child = subprocess.Popen(stdout=file, stderr=file, **command(words))
+                argv = pod["spec"]["containers"][0]["command"]
+                child = subprocess.Popen(stdout=file, stderr=file, **command(argv))
     if child:
         _end(child)
 

@@ -42,7 +42,7 @@ async def run(
 ) -> playbooks.Run:
     tasks: list[dict[str, Any]] = [
         {"ansible.builtin.setup": {"gather_subset": ["min"]}},
-        # The kernel is this machine's, of no name that an RPM could have.
+        # The kernel is that of this machine, with a version that no RPM can have.
         {"ansible.builtin.set_fact": {"kernel": rpms.KERNEL, "cacheable": True}},
         {"ansible.builtin.include_role": {"name": f"gpushare.nodes.{role}", "tasks_from": entry}},
     ]
@@ -59,7 +59,9 @@ async def versions(lab: Lab, *names: str) -> set[str]:
     return set(asked.split())
 
 
-async def test_the_driver_goes_up_and_back_as_one(lab: Lab, tmp_path: Path) -> None:
+async def test_the_packages_of_the_driver_are_upgraded_and_rolled_back_together(
+    lab: Lab, tmp_path: Path
+) -> None:
     fresh = await run(lab, tmp_path, "nvidia_driver", "--check", "--diff", nvidia_driver_version=OLD)
     assert fresh.code == 0, fresh.output
 
@@ -72,7 +74,7 @@ async def test_the_driver_goes_up_and_back_as_one(lab: Lab, tmp_path: Path) -> N
 
     unasked = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=NEW)
     assert unasked.code != 0
-    assert "upgrade_driver" in unasked.said
+    assert "upgrade_driver" in unasked.text
     assert await versions(lab, *DRIVER) == {OLD}
 
     upgrade = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=NEW, nvidia_driver_reboot=True)
@@ -81,7 +83,7 @@ async def test_the_driver_goes_up_and_back_as_one(lab: Lab, tmp_path: Path) -> N
 
     refused = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=OLD, nvidia_driver_reboot=True)
     assert refused.code != 0
-    assert "a downgrade needs nvidia_driver_allow_downgrade" in refused.said
+    assert "a downgrade needs nvidia_driver_allow_downgrade" in refused.text
 
     back = await run(
         lab, tmp_path, "nvidia_driver", entry="rollback", nvidia_driver_version=NEW, nvidia_driver_reboot=True
@@ -97,7 +99,7 @@ async def test_other_upgrades_leave_the_driver_alone(lab: Lab) -> None:
 
 
 async def test_the_toolkit_is_installed_at_its_version(lab: Lab, tmp_path: Path) -> None:
-    # The stubs are packages without the programs that the later tasks ask.
+    # The stub packages lack the programs that later tasks run.
     install = "--tags=install"
     done = await run(lab, tmp_path, "container_runtime", install, container_runtime_toolkit_version="1.16.2")
     assert done.code == 0, done.output

@@ -37,7 +37,7 @@ class Cluster:
     folder: Path
 
     def argv(self, variables: dict[str, Any], *flags: str) -> list[str]:
-        """The role's command."""
+        """The command that runs the role."""
         paths = {"plugin_manifest": self.file("manifests"), "plugin_backup": self.file("backup")}
         fixed = {"kubeconfig": self.bed.kubeconfig, "cards": [{"model": "Tesla T4", "mib": 15360}], **paths}
         named = {f"node_labels_{name}": each for name, each in {**fixed, **variables}.items()}
@@ -45,11 +45,11 @@ class Cluster:
         return [*playbooks.role(self.folder, "node_labels", "gpu-1", plain), *flags]
 
     async def run(self, *flags: str, **variables: Any) -> playbooks.Run:
-        """The role with these variables, without their prefix."""
+        """Run the role with these variables, given without their prefix."""
         return await playbooks.run(self.argv(variables, *flags))
 
     def file(self, folder: str) -> Path:
-        """The manifest of NVIDIA's own plugin in one of its places."""
+        """The path of the manifest of NVIDIA's plugin, in ``manifests`` or ``backup``."""
         return self.folder / folder / "nvidia-device-plugin.yml"
 
     async def node(self) -> Object:
@@ -62,12 +62,12 @@ class Cluster:
         return [found.get(key) for key in keys]
 
     async def pods(self) -> set[str]:
-        """The first words of the names of pods on the node."""
+        """The names of the pods on the node, up to the first dash."""
         listed = await self.bed.api.items(PODS, fieldSelector="spec.nodeName=gpu-1")
         return {each["metadata"]["name"].partition("-")[0] for each in listed}
 
     async def deploy(self, name: str, limits: dict[str, str]) -> None:
-        """A Deployment with one pod, when it runs on the node."""
+        """Create a Deployment with one pod; return when it runs on the node."""
         template = {
             "metadata": {"labels": {"app": name}},
             "spec": {"containers": [{"name": "main", "image": "i", "resources": {"limits": limits}}]},
@@ -103,7 +103,7 @@ async def test_a_node_gets_its_labels_and_taints_and_a_second_run_changes_nothin
     before = await cluster.node()
     shown = await cluster.run("--check", "--diff", **wanted)
     assert shown.code == 0, shown.output
-    assert "+ cgpu: 'true'" in shown.said
+    assert "+ cgpu: 'true'" in shown.text
     assert ours(await cluster.node()) == ours(before)
 
     first = await cluster.run(**wanted)
@@ -123,8 +123,8 @@ async def test_a_node_gets_its_labels_and_taints_and_a_second_run_changes_nothin
 
 
 async def test_labels_of_a_node_agent_are_not_overwritten(cluster: Cluster) -> None:
-    said = {"annotations": {contract.ANN_CARDS: "[]"}, "labels": {contract.LABEL_CARD_MIB: "15079MiB"}}
-    await cluster.bed.api.patch(NODE, {"metadata": said})
+    metadata = {"annotations": {contract.ANN_CARDS: "[]"}, "labels": {contract.LABEL_CARD_MIB: "15079MiB"}}
+    await cluster.bed.api.patch(NODE, {"metadata": metadata})
     assert (await cluster.run()).code == 0
     assert await cluster.labels(contract.LABEL_CARD_MIB) == ["15079MiB"]
 
@@ -150,8 +150,8 @@ async def test_a_switch_drains_gpu_pods_and_moves_the_plugins_manifest_there_and
     node = await cluster.node()
     assert "unschedulable" not in node["spec"]
     assert SWITCHING not in node["metadata"].get("annotations", {})
-    assert "gpu-1: evicted default/shared-" in switched.said
-    assert "default/plain" not in switched.said
+    assert "gpu-1: evicted default/shared-" in switched.text
+    assert "default/plain" not in switched.text
     assert cluster.file("manifests").read_text() == PLUGIN
     assert not cluster.file("backup").exists()
     assert (await cluster.run(mode="whole")).changed == {"gpu-1": 0}
@@ -167,10 +167,10 @@ async def test_the_playbook_switches_the_listed_hosts_and_requires_a_mode(cluste
 
     silent = await playbooks.run([*argv, play])
     assert silent.code != 0
-    assert "node_labels_mode is not set; use -e" in silent.said
+    assert "node_labels_mode is not set; use -e" in silent.text
     wrong = await playbooks.run([*argv, play, "-e", "node_labels_mode=shared"])
     assert wrong.code != 0
-    assert "node_labels_mode" in wrong.said
+    assert "node_labels_mode" in wrong.text
 
     switched = await playbooks.run([*argv, play, "-e", "node_labels_mode=share"])
     assert switched.code == 0, switched.output
@@ -197,20 +197,20 @@ async def test_a_node_cordoned_by_an_administrator_after_an_interrupted_run_stay
     assert SWITCHING not in node["metadata"].get("annotations", {})
 
 
-async def test_the_node_of_another_machine_is_left_alone(cluster: Cluster) -> None:
+async def test_a_node_object_of_another_machine_is_not_changed(cluster: Cluster) -> None:
     before = await cluster.node()
     await cluster.bed.api.patch(f"{NODE}/status", {"status": {"nodeInfo": {"machineID": "0" * 32}}})
     refused = await cluster.run()
     assert refused.code != 0
-    assert "node gpu-1 of the cluster of context testbed" in refused.said
+    assert "node gpu-1 of the cluster of context testbed" in refused.text
     assert (
-        f"is another machine than this host: machine ID {'0' * 32} there, {MACHINE_ID} here" in refused.said
+        f"is another machine than this host: machine ID {'0' * 32} there, {MACHINE_ID} here" in refused.text
     )
     assert ours(await cluster.node()) == ours(before)
 
 
 def ours(node: Object) -> Object:
-    """What the role could have changed; the controller manager adds its own labels at any time."""
+    """The parts of the node that the role can change; the controller manager adds labels at any time."""
     theirs = ("beta.kubernetes.io/", "kubernetes.io/")
     labels = {key: value for key, value in node["metadata"]["labels"].items() if not key.startswith(theirs)}
     return {"labels": labels, "spec": node["spec"]}
@@ -226,9 +226,9 @@ async def test_a_disruption_budget_is_respected_and_the_next_run_finishes_a_kill
 
     held = await cluster.run(mode="whole", drain_s=3)
     assert held.code != 0
-    assert "not gone after 3 s: default/shared-" in held.said
-    assert "disruption budget" in held.said
-    assert "The node's mode was not changed, and it is schedulable again" in held.said
+    assert "not gone after 3 s: default/shared-" in held.text
+    assert "disruption budget" in held.text
+    assert "The node's mode was not changed, and it is schedulable again" in held.text
     node = await cluster.node()
     assert "unschedulable" not in node["spec"]
     assert SWITCHING not in node["metadata"].get("annotations", {})
@@ -259,7 +259,7 @@ async def tries(process: Any) -> bool:
     return b"Evict the pods that use GPUs" in line
 
 
-async def test_unmanaged_pods_are_evicted_by_force_only(cluster: Cluster) -> None:
+async def test_unmanaged_pods_are_evicted_only_with_force(cluster: Cluster) -> None:
     await cluster.run()
     await cluster.bed.create_pods([gpu_pod("alone", 2)])
 
@@ -269,12 +269,12 @@ async def test_unmanaged_pods_are_evicted_by_force_only(cluster: Cluster) -> Non
     await until(runs, "the pod to be bound", 60)
     refused = await cluster.run(mode="whole")
     assert refused.code != 0
-    assert "pods of node gpu-1 have no controller and would not be recreated: default/alone" in refused.said
+    assert "pods of node gpu-1 have no controller and would not be recreated: default/alone" in refused.text
     assert (await cluster.run(mode="whole", force=True)).code == 0
     assert await cluster.pods() == set()
 
 
-async def test_a_host_that_is_no_node_is_an_error(cluster: Cluster) -> None:
+async def test_a_host_that_is_not_a_node_is_an_error(cluster: Cluster) -> None:
     reported = await cluster.run(node="absent")
     assert reported.code != 0
-    assert "has no node absent; set node_labels_node" in reported.said
+    assert "has no node absent; set node_labels_node" in reported.text

@@ -13,12 +13,13 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from testbed import SLOW_DELETE, Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed import SLOW_DELETE, Card, SimNode, Testbed, gpu_pod, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from testbed.system.process import run_text
 from tests.builders import example_inventory
 from tests.fixtures import playbooks
+from tests.fixtures.gpu_hosts import GPU_NODES, GpuHosts
 
 pytestmark = [
     pytest.mark.integration,
@@ -27,7 +28,6 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-GPU_NODES = ("gpu-1", "gpu-2")
 OLD, SHIPPED = "535.183.01", "580.65.06"
 PODS = "/api/v1/namespaces/default/pods"
 ANNOTATION = "gpushare.io/driver-change"
@@ -35,11 +35,9 @@ NO_KUBELET = "--skip-tags=kubelet_tuning"
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """Hosts, the API server that knows them as nodes, and the inventory of both."""
+class Cluster(GpuHosts):
+    """Hosts, the API server with their node objects, and the inventory."""
 
-    bed: Bed
-    lab: Lab
     hosts: Path
 
     async def play(self, playbook: str, *flags: str) -> playbooks.Run:
@@ -47,22 +45,8 @@ class Cluster:
         return await playbooks.run(example_inventory.command(self.hosts, playbook, *flags), 600)
 
     async def packages(self) -> list[str]:
-        """All packages of each GPU node, with their versions."""
+        """All packages of each GPU node with their versions."""
         return [await self.lab.ssh(name, "dpkg-query --show") for name in GPU_NODES]
-
-    async def drivers(self) -> list[str]:
-        """The driver version that the program of each GPU node prints."""
-        asked = "nvidia-smi --query-gpu=driver_version"
-        return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
-
-    async def boots(self) -> list[str]:
-        """An identity of each GPU node's present boot."""
-        return [await self.lab.ssh(name, "cat /proc/sys/kernel/random/boot_id") for name in GPU_NODES]
-
-    async def schedulable(self) -> list[bool]:
-        """Whether the scheduler may use each GPU node."""
-        nodes = [await self.bed.api.get(f"/api/v1/nodes/{name}") for name in GPU_NODES]
-        return [not node["spec"].get("unschedulable", False) for node in nodes]
 
     async def run_pod(self, name: str, node: str, **more: Any) -> None:
         """Create a pod of a tenant on that node; return when it runs."""
@@ -81,19 +65,19 @@ class Cluster:
 
     async def stops_untouched(self, playbook: str, *flags: str) -> playbooks.Run:
         """Run a playbook that must fail and leave hosts, nodes and pods as they are."""
-        before = await self.packages(), await self.schedulable(), await self.boots(), await self.pods()
+        before = await self.packages(), await self.cordoned(), await self.boots(), await self.pods()
         stopped = await self.play(playbook, *flags)
         assert stopped.code != 0, stopped.output
         assert before == (
             await self.packages(),
-            await self.schedulable(),
+            await self.cordoned(),
             await self.boots(),
             await self.pods(),
         )
         return stopped
 
     async def report_machine(self, name: str, identity: str) -> None:
-        """The machine facts that a node's kubelet reports."""
+        """Set the machine ID in the status of a node, as its kubelet does."""
         status = {"status": {"nodeInfo": {"machineID": identity}}}
         await self.bed.api.patch(f"/api/v1/nodes/{name}/status", status)
 
@@ -107,13 +91,13 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
 
 
 async def module_of(version: str, folder: Path) -> str:
-    """An object file that modinfo takes for NVIDIA's module of that version, in base64."""
+    """An object file that modinfo reads as NVIDIA's module of that version, in base64."""
     source = f'static const char v[] __attribute__((section(".modinfo"), used)) = "version={version}";'
     made = folder / "nvidia.ko"
     return await run_text(["sh", "-c", f"cc -c -x c -o {made} - && base64 {made}"], 30, stdin=source)
 
 
-async def test_a_driver_that_no_package_brought_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_driver_without_a_package_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
     folder = "/lib/modules/$(uname -r)"
     await cluster.lab.ssh(
         "gpu-2",
@@ -122,8 +106,8 @@ async def test_a_driver_that_no_package_brought_is_left_alone(cluster: Cluster, 
     )
     stopped = await cluster.stops_untouched("nodes")
     await cluster.lab.ssh("gpu-2", f"rm -r {folder}")
-    assert "gpu-2: driver 550.90.07 is on disk, but not from a package of this host" in stopped.said
-    assert "--skip-tags nvidia_driver" in stopped.said
+    assert "gpu-2: driver 550.90.07 is on disk, but not from a package of this host" in stopped.text
+    assert "--skip-tags nvidia_driver" in stopped.text
 
 
 async def test_a_first_installation_takes_one_command_and_no_node_out_of_service(cluster: Cluster) -> None:
@@ -131,10 +115,10 @@ async def test_a_first_installation_takes_one_command_and_no_node_out_of_service
     boots = await cluster.boots()
     done = await cluster.play("nodes", NO_KUBELET, f"-envidia_driver_version={OLD}")
     assert done.code == 0, done.output
-    assert "takes 0 of 2 GPU nodes out of service" in done.said
+    assert "takes 0 of 2 GPU nodes out of service" in done.text
     assert await cluster.drivers() == [OLD, OLD]
     assert await cluster.boots() == boots
-    assert await cluster.schedulable() == [True, True]
+    assert await cluster.cordoned() == [False, False]
     assert await cluster.pods() == {"tenant"}
 
 
@@ -143,9 +127,9 @@ async def test_another_driver_in_the_inventory_stops_the_run_before_a_node_is_to
     cluster: Cluster, playbook: str
 ) -> None:
     stopped = await cluster.stops_untouched(playbook)
-    assert "Playbook upgrade_driver drains" in stopped.said
+    assert "Playbook upgrade_driver drains" in stopped.text
     for name in GPU_NODES:
-        assert f"{name}: {OLD} is installed and {SHIPPED} is requested" in stopped.said
+        assert f"{name}: {OLD} is installed and {SHIPPED} is requested" in stopped.text
     assert set(stopped.changed.values()) == {0}
 
 
@@ -156,14 +140,12 @@ async def test_a_node_of_the_same_name_in_another_cluster_is_not_drained(cluster
     reported = (
         f"gpu-2: node gpu-2 of the cluster of context testbed in {cluster.bed.kubeconfig} is another machine"
     )
-    assert reported in stopped.said
-    assert f"machine ID {'0' * 32} there, {machine_id('gpu-2')} here" in stopped.said
-    assert "cluster_context" in stopped.said
+    assert reported in stopped.text
+    assert f"machine ID {'0' * 32} there, {machine_id('gpu-2')} here" in stopped.text
+    assert "cluster_context" in stopped.text
 
 
-async def test_a_kubeconfig_of_several_clusters_is_of_no_use_without_a_context(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+async def test_a_kubeconfig_of_several_clusters_needs_a_context(cluster: Cluster, tmp_path: Path) -> None:
     several = yaml.safe_load(cluster.bed.kubeconfig.read_text())
     (own,) = several["contexts"]
     several["contexts"] = [{**own, "name": "staging"}, {**own, "name": "production"}]
@@ -172,9 +154,9 @@ async def test_a_kubeconfig_of_several_clusters_is_of_no_use_without_a_context(
     kubeconfig.write_text(yaml.safe_dump(several))
     asked = f"-ecluster_kubeconfig={kubeconfig}"
     stopped = await cluster.stops_untouched("upgrade_driver", asked)
-    assert "several contexts: staging, production (current: staging)" in stopped.said
+    assert "several contexts: staging, production (current: staging)" in stopped.text
     wrong = await cluster.stops_untouched("upgrade_driver", asked, "-ecluster_context=prod")
-    assert 'nvidia_driver_context is "prod"' in wrong.said
+    assert 'nvidia_driver_context is "prod"' in wrong.text
     force = '-e{"nvidia_driver_drain_force": true}'
     shown = await cluster.play("upgrade_driver", asked, "-ecluster_context=production", force, "--check")
     assert shown.code == 0, shown.output
@@ -184,8 +166,8 @@ async def test_a_drain_that_times_out_uncordons_the_node(cluster: Cluster) -> No
     await cluster.run_pod("slow", "gpu-2", annotations={SLOW_DELETE: "true"})
     short = '-e{"nvidia_driver_drain_timeout": 3, "nvidia_driver_drain_force": true}'
     stopped = await cluster.stops_untouched("upgrade_driver", short, "--limit=gpu-2")
-    assert "these pods of node gpu-2 are not gone after 3 s: default/slow" in stopped.said
-    assert "the node is schedulable again" in stopped.said
+    assert "these pods of node gpu-2 are not gone after 3 s: default/slow" in stopped.text
+    assert "the node is schedulable again" in stopped.text
     node = await cluster.bed.api.get("/api/v1/nodes/gpu-2")
     assert ANNOTATION not in node["metadata"]["annotations"]
 
@@ -201,11 +183,11 @@ async def test_an_upgrade_ends_with_every_node_in_service(cluster: Cluster) -> N
     boots = await cluster.boots()
     done = await cluster.play("upgrade_driver")
     assert done.code == 0, done.output
-    assert "takes 2 of 2 GPU nodes out of service" in done.said
-    assert f"gpu-1 leaves service: driver {OLD} becomes {SHIPPED}" in done.said
+    assert "takes 2 of 2 GPU nodes out of service" in done.text
+    assert f"gpu-1 leaves service: driver {OLD} becomes {SHIPPED}" in done.text
     assert await cluster.drivers() == [SHIPPED, SHIPPED]
     assert not set(boots) & set(await cluster.boots())
-    assert await cluster.schedulable() == [True, True]
+    assert await cluster.cordoned() == [False, False]
 
 
 async def test_a_rollback_uncordons_all_nodes_except_those_that_an_administrator_cordoned(
@@ -219,4 +201,4 @@ async def test_a_rollback_uncordons_all_nodes_except_those_that_an_administrator
     assert done.code == 0, done.output
     assert await cluster.drivers() == [OLD, OLD]
     assert not set(boots) & set(await cluster.boots())
-    assert await cluster.schedulable() == [False, True]
+    assert await cluster.cordoned() == [True, False]

@@ -1,7 +1,7 @@
 """The role scheduler_extender on a control plane host: a real kubelet runs the manifest that it edits.
 
-The image of kube-scheduler is the real program of its version. The extender is reached at the host's own
-address only, as where kube-proxy serves no node ports on loopback.
+The image of kube-scheduler is the real program of its version. The extender listens only on the
+address of the host, as with a kube-proxy that serves no node ports on loopback.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -44,23 +44,23 @@ class ControlPlane:
     folder: Path
 
     def text(self, path: str = MANIFEST) -> str:
-        """A file of the host."""
+        """The text of a file of the host."""
         return self.node.path(path).read_text()
 
     def command(self, variables: Mapping[str, Any], *flags: str) -> list[str]:
-        """Ansible on the host itself, whose files are not those of this machine."""
+        """The command that runs Ansible on the host, with the files of the host."""
         limits = {"wait_s": 90, "settle_s": 3, "answer_s": 4}
         fixed = {f"scheduler_extender_{name}": value for name, value in limits.items()}
         argv = playbooks.role(self.folder, "scheduler_extender", self.node.name, {**fixed, **variables})
         return self.node.inside([*argv, *flags])
 
     async def run(self, *flags: str, **variables: Any) -> playbooks.Run:
-        """The role with these variables, without their prefix."""
+        """Run the role with these variables, given without their prefix."""
         named = {f"scheduler_extender_{name}": value for name, value in variables.items()}
         return await playbooks.run(self.command(named, *flags))
 
     async def place(self, name: str) -> dict[str, Any]:
-        """A pod's object when it is bound."""
+        """The object of a new pod after its bind."""
         return await static_scheduler.place(self.bed, name, 4)
 
     async def scheduler_runs(self, *, ours: bool) -> bool:
@@ -97,19 +97,19 @@ def original(plane: ControlPlane) -> str:
 
 
 @pytest.mark.parametrize("plane", TOOLS, indirect=True)
-async def test_the_edited_scheduler_binds_through_the_extender_and_absent_brings_the_old_one_back(
+async def test_the_edited_scheduler_binds_through_the_extender_and_absent_restores_the_manifest(
     plane: ControlPlane,
 ) -> None:
     before = await plane.run("--check", "--diff")
     assert before.code == 0, before.output
-    assert f"+++ after: {CONFIGS[plane.version]}" in before.said
+    assert f"+++ after: {CONFIGS[plane.version]}" in before.text
     assert plane.text() == original(plane)
 
     first = await plane.run()
     assert first.code == 0, first.output
     url = f"http://{plane.node.address}:{EXTENDER_NODE_PORT}/gpushare-scheduler"
-    assert f"{url}: answers" in first.said
-    assert f"http://127.0.0.1:{EXTENDER_NODE_PORT}/gpushare-scheduler: Status code was -1" in first.said
+    assert f"{url}: answers" in first.text
+    assert f"http://127.0.0.1:{EXTENDER_NODE_PORT}/gpushare-scheduler: Status code was -1" in first.text
     assert await plane.scheduler_runs(ours=True)
     assert ANN_IDX in (await plane.place("shared"))["metadata"]["annotations"]
 
@@ -129,7 +129,7 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_absent_brings
 async def test_an_unreachable_extender_changes_nothing(plane: ControlPlane) -> None:
     refused = await plane.run(urls=[DEAD])
     assert refused.code != 0
-    assert "so nothing was changed" in refused.said
+    assert "so nothing was changed" in refused.text
     assert plane.text() == original(plane)
     assert refused.changed == {"cp": 0}
 
@@ -138,7 +138,7 @@ async def test_an_unreachable_extender_changes_nothing(plane: ControlPlane) -> N
 async def test_a_broken_extender_url_ends_in_the_restore_of_the_manifest(plane: ControlPlane) -> None:
     broken = await plane.run(urls=[DEAD], probe="after")
     assert broken.code != 0
-    assert "was restored, and the scheduler is healthy again" in broken.said
+    assert "was restored, and the scheduler is healthy again" in broken.text
     assert plane.text() == original(plane)
     assert await plane.scheduler_runs(ours=False)
     assert not plane.node.path(f"{BACKUPS}/kube-scheduler.journal.json").exists()
@@ -153,13 +153,13 @@ async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_t
     urls = [f"https://{plane.node.address}:{EXTENDER_NODE_PORT}/gpushare-scheduler"]
     broken = await plane.run(urls=urls, tls=tls, probe="never", wait_s=30)
     assert broken.code != 0
-    assert "absent.crt: no such file or directory" in broken.said
-    assert "the scheduler is healthy again" in broken.said
+    assert "absent.crt: no such file or directory" in broken.text
+    assert "the scheduler is healthy again" in broken.text
     assert plane.text() == original(plane)
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_a_run_that_was_killed_is_finished_by_the_next_one(plane: ControlPlane) -> None:
+async def test_the_next_run_completes_one_that_was_killed(plane: ControlPlane) -> None:
     await killed_after_the_edit(plane, scheduler_extender_urls=[DEAD], scheduler_extender_probe="after")
     assert plane.text() != original(plane)
     back = await plane.run(urls=[DEAD], probe="after")

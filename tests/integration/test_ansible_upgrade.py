@@ -14,10 +14,12 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import LABEL_CGPU
-from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed import Card, SimNode, Testbed, gpu_pod
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from tests.fixtures import playbooks
+from tests.fixtures.gpu_hosts import GPU_NODES, GpuHosts
+from tests.fixtures.gpu_nodes import PODS, bound
 from tests.support import needs
 
 pytestmark = [
@@ -27,17 +29,13 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-GPU_NODES = ("gpu-1", "gpu-2")
 OLD, NEW, ABSENT = "535.183.01", "580.65.06", "999.1.1"
-PODS = "/api/v1/namespaces/default/pods"
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """Hosts, and the API server that knows them as nodes."""
+class Cluster(GpuHosts):
+    """Hosts, and the API server with their node objects."""
 
-    bed: Bed
-    lab: Lab
     folder: Path
 
     def argv(self, playbook: str, version: str, *flags: str, **more: Any) -> list[str]:
@@ -66,21 +64,6 @@ class Cluster:
         """Run a playbook to its end."""
         return await playbooks.run(self.argv(playbook, version, *flags, **more), 600)
 
-    async def drivers(self) -> list[str]:
-        """The driver version that the program of each GPU node prints."""
-        asked = "nvidia-smi --query-gpu=driver_version"
-        return [(await self.lab.ssh(name, asked)).split()[0] for name in GPU_NODES]
-
-    async def boots(self) -> list[str]:
-        """An identity of each GPU node's present boot."""
-        asked = "cat /proc/sys/kernel/random/boot_id"
-        return [await self.lab.ssh(name, asked) for name in GPU_NODES]
-
-    async def cordoned(self) -> list[bool]:
-        """Whether the scheduler passes each GPU node over."""
-        nodes = [await self.bed.api.get(f"/api/v1/nodes/{name}") for name in GPU_NODES]
-        return [node["spec"].get("unschedulable", False) for node in nodes]
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
@@ -106,21 +89,17 @@ async def test_plain_hosts_become_gpu_sharing_nodes(cluster: Cluster) -> None:
 async def test_an_upgrade_that_fails_on_one_node_leaves_the_others_alone(cluster: Cluster) -> None:
     refused = await cluster.play("upgrade_driver", ABSENT)
     assert refused.code != 0
-    assert f"{ABSENT}, available are" in refused.said
+    assert f"{ABSENT}, available are" in refused.text
     upgrade = refused.output.partition("PLAY [Upgrade the driver]")[2]
     assert "[gpu-1]" in upgrade
     assert "[gpu-2]" not in upgrade
     assert await cluster.cordoned() == [False, False]
 
 
-async def test_an_upgrade_that_was_killed_is_finished_by_the_next_one(cluster: Cluster) -> None:
+async def test_the_next_upgrade_completes_one_that_was_killed(cluster: Cluster) -> None:
     boots = await cluster.boots()
     await cluster.bed.create_pods([gpu_pod("tenant", 4, nodeSelector={"kubernetes.io/hostname": "gpu-1"})])
-
-    async def placed() -> bool:
-        return bool((await cluster.bed.api.get(f"{PODS}/tenant"))["spec"].get("nodeName"))
-
-    await until(placed, "the pod to be bound", 60)
+    await bound(cluster.bed, "tenant", 60)
     await playbooks.kill_at(cluster.argv("upgrade_driver", NEW), "Install the packages with apt")
     assert await cluster.cordoned() == [True, False]
     assert not await cluster.bed.api.items(PODS)
@@ -132,7 +111,7 @@ async def test_an_upgrade_that_was_killed_is_finished_by_the_next_one(cluster: C
     assert await cluster.cordoned() == [False, False]
 
 
-async def test_a_rollback_brings_the_old_driver_back_and_leaves_the_cordon_of_others(
+async def test_a_rollback_installs_the_old_driver_and_leaves_the_cordon_of_others(
     cluster: Cluster,
 ) -> None:
     await cluster.bed.api.patch("/api/v1/nodes/gpu-1", {"spec": {"unschedulable": True}})

@@ -13,6 +13,7 @@ import pytest
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.fixtures import playbooks
+from tests.fixtures.gpu_nodes import bound
 from tests.support import needs
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("playbooks"), pytest.mark.timeout(600)]
@@ -88,17 +89,13 @@ async def test_a_scheduler_without_the_extender_fails_and_the_probe_is_gone(tmp_
         await until(gone, "the probe to be gone")
 
         await bed.create_pods([gpu_pod("all", 4)])
-
-        async def placed() -> bool:
-            return bool((await bed.api.get("/api/v1/namespaces/default/pods/all"))["spec"].get("nodeName"))
-
-        await until(placed, "the pod that takes all units")
+        await bound(bed, "all")
         full = await validate(bed, tmp_path)
         assert full.run.code == 0
         assert full.of_cluster("scheduler")["level"] == "warn"
 
 
-async def test_no_scheduler_and_no_api_are_named(tmp_path: Path) -> None:
+async def test_a_missing_scheduler_or_api_is_reported(tmp_path: Path) -> None:
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await bed.add_nodes([SimNode("n", [Card()])])
         silent = await validate(bed, tmp_path, validate_probe_timeout_s=2)

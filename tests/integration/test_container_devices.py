@@ -21,7 +21,18 @@ from testbed.daemons.extender import ExtenderSpec
 from testbed.kubelets import KubeletSpec, files
 from testbed.nvml import Card, card
 from testbed.stories import manifest
-from tests.fixtures.gpu_nodes import PODS, SHARING, GpuBed, container, failed, gpu_bed, owners, pod, running
+from tests.fixtures.gpu_nodes import (
+    PODS,
+    SHARING,
+    GpuBed,
+    container,
+    failed,
+    gpu_bed,
+    owners,
+    pod,
+    pod_when,
+    running,
+)
 from tests.support.history import cards_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
@@ -110,7 +121,7 @@ async def envvar(bed: Bed) -> GpuNode:
 
 
 async def mount_service_account(node: CardNode) -> None:
-    """What the kubelet mounts into the agent's pod: its token, and the cluster's authority."""
+    """The token and the CA certificate that the kubelet mounts into the agent's pod."""
     account = "/api/v1/namespaces/kube-system/serviceaccounts/gpushare-device-plugin/token"
     token = (await node.bed.api.create(account, {"spec": {}}))["status"]["token"]
     folder = node.kubelet.path(str(CLUSTER_CA.parent))
@@ -135,12 +146,12 @@ async def nothing_left(bed: Bed) -> AsyncIterator[None]:
 
 
 def pod_for(node: GpuNode, name: str, *containers: Object, labels: Mapping[str, str] | None = None) -> Object:
-    """A pod for that node, by way of the scheduler."""
+    """A pod for that node, placed by the scheduler."""
     return pod(name, *containers, labels=labels, **on(node))
 
 
 def on(node: GpuNode) -> dict[str, Any]:
-    """Fields of a pod for that node that, once deleted, is in the API until its processes are gone."""
+    """Fields of a pod for that node that, if deleted, stays in the API until its processes are gone."""
     return {"nodeSelector": {"kubernetes.io/hostname": node.name}, "terminationGracePeriodSeconds": 1}
 
 
@@ -150,12 +161,12 @@ def obedient(units: int, name: str = "main", core: int = 0, **more: Any) -> Obje
 
 
 def idle(**more: Any) -> Object:
-    """A container that asks for no card."""
+    """A container without GPU units."""
     return obedient(0, resources={}, **more)
 
 
 async def start(bed: Bed, *pods: Object) -> list[Object]:
-    """Create pods one after the other, each when the one before is served."""
+    """Create pods one after the other, each after the previous one is assigned."""
     result = []
     for each in pods:
         await bed.create_pods([each])
@@ -164,28 +175,24 @@ async def start(bed: Bed, *pods: Object) -> list[Object]:
 
 
 async def served(bed: Bed, name: str) -> Object:
-    """The pod once it runs and is called served."""
+    """The pod once it runs and is marked as assigned."""
     await running(bed, name, 60)
 
-    async def reported() -> Object | None:
-        found = await bed.api.get(f"{PODS}/{name}")
-        notes = found["metadata"].get("annotations", {})
-        return found if notes.get(contract.ANN_ASSIGNED) == "true" else None
+    def is_assigned(found: Object) -> bool:
+        return bool(found["metadata"].get("annotations", {}).get(contract.ANN_ASSIGNED) == "true")
 
-    found = await until(reported, f"pod {name} to be called served")
-    assert found is not None
-    return found
+    return await pod_when(bed, name, is_assigned, "be assigned", 30)
 
 
 async def refused(bed: Bed, name: str) -> str:
-    """Why the kubelet did not take the pod."""
+    """The reason of the kubelet for the failed admission."""
     status = (await failed(bed, name))["status"]
     assert status["reason"] == "UnexpectedAdmissionError"
     return str(status["message"])
 
 
 async def only_pod(bed: Bed, app: str) -> Object:
-    """The one pod of a Deployment or DaemonSet, served."""
+    """The only pod of a Deployment or DaemonSet, after it is assigned."""
 
     async def born() -> list[Object]:
         return await bed.api.items(PODS, labelSelector=f"app={app}")
@@ -195,7 +202,7 @@ async def only_pod(bed: Bed, app: str) -> Object:
 
 
 async def reach(node: GpuNode, name: str, container: str = "main") -> set[str]:
-    """The cards that a container reaches: nodes in its /dev, each with the right to open it."""
+    """The GPUs that a container can access: device nodes that its cgroup allows."""
     spec = await node.kubelet.oci_spec("default", name, container)
     linux = spec["linux"]
     nodes = {each["path"]: each for each in linux.get("devices", ()) if each["path"].startswith("/dev/nv")}
@@ -214,7 +221,7 @@ async def environment(node: GpuNode, name: str, container: str = "main") -> dict
 
 
 async def until_booked(extender: ExtenderSpec, node: GpuNode, wanted: Mapping[str, dict[int, int]]) -> None:
-    """Wait until the extender's book has these pods on that node: pod → card → units."""
+    """Wait until the extender's book of the node has these pods: pod → GPU → units."""
 
     async def booked() -> bool:
         document = json.loads(await read_text(f"{extender.url}/inspect/{node.name}"))
@@ -227,7 +234,7 @@ async def until_booked(extender: ExtenderSpec, node: GpuNode, wanted: Mapping[st
     await until(booked, f"the extender's book of {node.name} to have {wanted}")
 
 
-async def test_s3s_sample_that_asks_for_all_devices_reaches_its_own_gpu_only(
+async def test_the_sample_of_s3_that_requests_all_devices_reaches_its_own_gpu_only(
     bed: Bed, mounts: GpuNode
 ) -> None:
     await start(bed, pod_for(mounts, "filler", obedient(22)))
@@ -317,7 +324,7 @@ async def test_a_daemonset_pod_gets_a_gpu_that_the_extender_counts(
     await until_booked(extender, mounts, {"filler": {0: 20}, name: {1: 7}})
 
 
-async def test_a_static_pod_gets_a_gpu_because_the_kubelet_is_asked_for_it(
+async def test_a_static_pod_gets_a_gpu_that_the_extender_counts(
     bed: Bed, mounts: GpuNode, extender: ExtenderSpec
 ) -> None:
     await start(bed, pod_for(mounts, "filler", obedient(20)))
@@ -357,7 +364,7 @@ async def test_memory_and_compute_of_one_container_are_of_one_gpu(bed: Bed, cdi:
         assert await reach(cdi, name) == {device(index)}
 
 
-async def test_a_pod_that_asks_for_compute_only_is_refused_by_name(bed: Bed, cdi: GpuNode) -> None:
+async def test_a_pod_that_requests_compute_only_is_rejected_with_the_reason(bed: Bed, cdi: GpuNode) -> None:
     core_only = obedient(0, resources={"limits": {contract.RESOURCE_CORE: "30"}})
     await bed.create_pods([pod("lonely", core_only, nodeName=cdi.name)])
     message = await refused(bed, "lonely")

@@ -94,9 +94,9 @@ async def test_s0_three_pods_of_4_share_the_t4(bed: Bed, t4: GpuNode) -> None:
         pods = await bed.api.items(PODS)
         return all(p["metadata"]["annotations"].get(contract.ANN_ASSIGNED) == "true" for p in pods)
 
-    await until(served, "the pods to be called served", 10)
-    word = (await node_object(t4))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
-    assert parse_assigned(word) == {}, "pods on the card of their annotations need no further word"
+    await until(served, "the pods to be marked as assigned", 10)
+    text = (await node_object(t4))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
+    assert parse_assigned(text) == {}, "pods on the GPU of their annotations need no entry"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -140,7 +140,7 @@ async def test_a_node_is_shared_only_while_it_has_the_label(bed: Bed, t4: GpuNod
     await running(bed, "after")
 
 
-async def test_nothing_is_offered_while_another_plugin_serves_the_gpus(t4: GpuNode) -> None:
+async def test_no_units_are_offered_while_another_plugin_serves_the_gpus(t4: GpuNode) -> None:
     other = {contract.RESOURCE_WHOLE_GPU: "1"}
     await patch_node(t4, {"status": {"capacity": other, "allocatable": other}}, "/status")
     await until_allocatable(t4, 0)
@@ -150,7 +150,7 @@ async def test_nothing_is_offered_while_another_plugin_serves_the_gpus(t4: GpuNo
     await until_allocatable(t4, 14)
 
 
-async def test_a_lost_number_of_gpus_is_written_again(t4: GpuNode) -> None:
+async def test_a_lost_gpu_count_is_written_again(t4: GpuNode) -> None:
     lost = {contract.RESOURCE_COUNT: None}
     await patch_node(t4, {"status": {"capacity": lost, "allocatable": lost}}, "/status")
 
@@ -160,7 +160,7 @@ async def test_a_lost_number_of_gpus_is_written_again(t4: GpuNode) -> None:
     await until(back, "gpu-count", 30)
 
 
-async def test_a_gpu_that_a_person_cordons_takes_nothing_more(bed: Bed, t4: GpuNode) -> None:
+async def test_a_gpu_that_an_administrator_cordons_takes_no_more_pods(bed: Bed, t4: GpuNode) -> None:
     await bed.create_pods([pod("stays", container(4), **on(t4))])
     await running(bed, "stays")
     await patch_node(t4, {"metadata": {"annotations": {contract.ANN_CORDONED_CARDS: "0"}}})
@@ -169,7 +169,7 @@ async def test_a_gpu_that_a_person_cordons_takes_nothing_more(bed: Bed, t4: GpuN
         annotations = (await node_object(t4))["metadata"]["annotations"]
         return not json.loads(annotations[contract.ANN_CARDS])[0]["healthy"]
 
-    await until(closed, "the card to be closed", 30)
+    await until(closed, "the GPU to be unschedulable", 30)
     await bed.create_pods([pod("waits", container(4), **on(t4))])
     await until_event(bed, "waits", lambda text: "closed: card 0" in text, contract.EVENT_REFUSED)
     await until_allocatable(t4, 14)

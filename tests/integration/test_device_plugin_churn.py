@@ -46,7 +46,7 @@ AGREE_S = 2.0
 
 @dataclass
 class Quarrels:
-    """Disagreements and since when each has stood; one that stands too long is a failure."""
+    """Disagreements and the time of each; one that lasts too long is a failure."""
 
     since: dict[str, float] = field(default_factory=dict)
     longest_s: float = 0.0
@@ -58,7 +58,7 @@ class Quarrels:
         assert self.longest_s <= AGREE_S, f"stood for {self.longest_s:.1f} s: {found}"
 
 
-async def test_pods_that_come_and_go_leave_all_books_in_agreement() -> None:
+async def test_after_pod_churn_all_state_agrees() -> None:
     dice = random.Random(20_11)
     async with gpu_bed() as gpus:
         node = await add_gpu_node(
@@ -72,7 +72,7 @@ async def test_pods_that_come_and_go_leave_all_books_in_agreement() -> None:
 
 
 async def _churn(gpus: GpuBed, node: GpuNode, dice: random.Random) -> int:
-    """Create and delete for a while; returns how many pods ran."""
+    """Create and delete pods for some time; return the number of pods that ran."""
     quarrels, number, seen = Quarrels(), 0, set[str]()
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
@@ -105,8 +105,8 @@ async def _running(gpus: GpuBed) -> dict[str, Object]:
 async def _quarrels(gpus: GpuBed, node: GpuNode, running: Mapping[str, Object]) -> set[str]:
     """Differences of API, kubelet and extender to the devices of the containers."""
     really = {each.uid: {each.index: each.units} for each in live(node) if each.uid in running}
-    word = (await node_object(node))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
-    assigned = parse_assigned(word) or {}
+    text = (await node_object(node))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
+    assigned = parse_assigned(text) or {}
     held = {f"{each.namespace}/{each.pod}": len(each.ids) for each in await _pod_resources(node)}
     books = await _books(gpus, node)
     found = set()
@@ -129,7 +129,7 @@ async def _pod_resources(node: GpuNode):  # type: ignore[no-untyped-def]
 
 
 async def _books(gpus: GpuBed, node: GpuNode) -> dict[str, dict[int, int]]:
-    """Pod → card → units, as the extender's inspect has it."""
+    """Pod → GPU → units, as the extender's inspect returns them."""
     answer = json.loads(await read_text(f"{gpus.extender.url}/inspect/{node.name}"))
     books: dict[str, Counter[int]] = {}
     for each in answer["nodes"]:

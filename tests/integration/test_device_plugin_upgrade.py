@@ -72,7 +72,7 @@ async def add_original_node(bed: Bed, name: str, count: int) -> GpuNode:
 
 
 async def bind(bed: Bed, name: str, node: str, index: int, units: int, assumed: int) -> None:
-    """As the Aliyun extender does it: annotations first, then the binding."""
+    """Bind as the Aliyun extender does: first the annotations, then the binding."""
     notes = {
         contract.ANN_IDX: str(index),
         contract.ANN_DEV: str(T4),
@@ -86,7 +86,7 @@ async def bind(bed: Bed, name: str, node: str, index: int, units: int, assumed: 
 
 
 async def take_over(node: GpuNode) -> GpuNode:
-    """The Aliyun plugin ends, ours starts."""
+    """Stop the Aliyun plugin, start our agent."""
     await node.kubelet.kill(ORIGINAL)
     argv, env = agent_argv(node.bed), agent_env(node.name, node.stub)
     agent = await node.kubelet.spawn(NAME, argv, env=env)
@@ -109,7 +109,7 @@ async def test_pods_of_the_aliyun_plugin_keep_running_and_their_gpus_are_known(
         await bed.create_pods([pod(name, container(units))])
         await bind(bed, name, "pair", index, units, 1000 + number)
         await running(bed, name)
-    # A defect of the Aliyun plugin: of two equal pods the one that was assumed first gets the first call.
+    # A defect of the Aliyun plugin: the first call of two equal pods gets the GPU of the pod assumed first.
     await pair.kubelet.pause("kubelet")
     await bed.create_pods([pod("left", container(5)), pod("right", container(5))])
     await bind(bed, "left", "pair", 0, 5, 2001)

@@ -52,7 +52,7 @@ async def bed() -> AsyncIterator[Bed]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(bed: Bed) -> GpuNode:
-    """Two T4 that are shared, by an agent that closes none of them whatever the tests do to the driver."""
+    """Two shared T4; the agent ignores failures of the driver, which the tests cause."""
     flags = ["--health-check=false"]
     return await add_gpu_node(bed, KubeletSpec("shared", labels=SHARING), 2 * [card("T4")], flags=flags)
 
@@ -78,7 +78,7 @@ async def shows(
     timeout_s: float = 15,
     **labels: str,
 ) -> None:
-    """Wait until a scrape shows exactly that."""
+    """Wait until a scrape returns exactly these values."""
     seen: dict[Any, float] = {}
 
     async def reported() -> bool:
@@ -105,7 +105,7 @@ async def share(bed: Bed, name: str, units: int) -> None:
 
 
 def program_in(node: GpuNode, pid: int, isolated: Container, code: str) -> "subprocess.Popen[str]":
-    """Begin a client of the driver beside a container's process: in its group and its PID namespace."""
+    """Start a client of the driver in the cgroup and the PID namespace of a container's process."""
     join = f"""
     for group in $(sed -n 's/^[0-9]*:\\(pids\\|\\):/\\1/p' /proc/{pid}/cgroup); do
         echo $$ > /sys/fs/cgroup/$group/cgroup.procs
@@ -123,7 +123,7 @@ def program_in(node: GpuNode, pid: int, isolated: Container, code: str) -> "subp
 
 
 def pid_called(node: GpuNode, uid: str, inner: int) -> int:
-    """The node's pid of the pod's process that calls itself that."""
+    """The PID on the node of the pod's process of that name."""
     folder = node.kubelet.path("/proc")
     names = inner_pids((int(each.name) for each in folder.glob("[0-9]*")), folder)
     homes = containers_of([pid for pid, name in names.items() if name == inner], folder)
@@ -136,12 +136,12 @@ async def card_of(bed: Bed, name: str) -> int:
     return int(notes[contract.ANN_IDX])
 
 
-async def test_every_source_answers(exporter: Exporter) -> None:
+async def test_every_source_is_up(exporter: Exporter) -> None:
     await up(exporter)
     assert await read_text(f"{exporter.url}/healthz") == "ok"
 
 
-async def test_scripted_values_are_exported_exactly(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_simulated_values_are_exported_exactly(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "busy", 4)
     await share(bed, "idle", 6)
     busy, idle = await card_of(bed, "busy"), await card_of(bed, "idle")
@@ -192,12 +192,12 @@ async def test_a_container_that_is_killed_is_idle_again(
     await shows(exporter, {("killed",): 50}, SM, "PodName")
     await shared.kubelet.run_text(["kill", "-9", str(pid)])
     await running(bed, "killed", restarts=1)
-    # The stub still lists it, as drivers do for a moment; no process has it.
+    # The stub still lists the PID, as drivers do for a moment; the process is gone.
     shared.stub.processes(index, [Process(pid, 100, 50), Process(pid_of(shared, "killed"), 200, 5)])
     await shows(exporter, {("killed",): 200}, USED, "PodName")
 
 
-async def test_a_pod_that_is_gone_is_shown_no_more(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_deleted_pod_has_no_series(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "leaves", 4)
     await shows(exporter, {("leaves",): 0}, SM, "PodName")
     await clear(bed, shared)
@@ -205,7 +205,7 @@ async def test_a_pod_that_is_gone_is_shown_no_more(bed: Bed, shared: GpuNode, ex
     assert await exporter.values(ALLOCATED, "PodName") == {}
 
 
-async def test_a_lost_gpu_loses_its_series_only(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_lost_gpu_affects_only_its_own_series(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "stays", 4)
     index = await card_of(bed, "stays")
     shared.stub.lose(1 - index)
@@ -217,9 +217,7 @@ async def test_a_lost_gpu_loses_its_series_only(bed: Bed, shared: GpuNode, expor
     await shows(exporter, {("0",): 0, ("1",): 0}, "DCGM_FI_DEV_GPU_UTIL", "gpu")
 
 
-async def test_a_driver_that_hangs_for_30_s_keeps_no_scrape_waiting(
-    shared: GpuNode, exporter: Exporter
-) -> None:
+async def test_a_driver_that_hangs_for_30_s_delays_no_scrape(shared: GpuNode, exporter: Exporter) -> None:
     shared.stub.hang()
     slowest, begun = 0.0, time.monotonic()
     try:
@@ -237,7 +235,7 @@ async def test_a_driver_that_hangs_for_30_s_keeps_no_scrape_waiting(
     await up(exporter)
 
 
-async def test_an_unavailable_kubelet_affects_its_series_only(
+async def test_an_unavailable_kubelet_affects_only_its_own_series(
     bed: Bed, shared: GpuNode, exporter: Exporter
 ) -> None:
     await share(bed, "stays", 4)
@@ -298,7 +296,7 @@ async def test_drivers_of_every_era_are_read(shared: GpuNode, era: int) -> None:
     await exporter.process.stop()
 
 
-async def test_it_starts_without_a_driver_and_shows_that(shared: GpuNode) -> None:
+async def test_the_exporter_starts_without_a_driver_and_reports_that(shared: GpuNode) -> None:
     stub = NvmlStub(shared.bed.folder / "nvml-none", cards=[card("T4")])
     stub.fail("nvmlInit", 9)
     exporter = await start_exporter(shared, QUICK, name="driverless", port=13001, stub=stub)
@@ -365,7 +363,7 @@ async def test_memory_of_a_pod_is_exported_as_the_library_and_the_driver_count_i
     await exporter.process.stop()
 
 
-async def test_it_may_do_no_more_than_it_needs(bed: Bed) -> None:
+async def test_it_has_no_permission_that_it_does_not_need(bed: Bed) -> None:
     async with bed.api_for(ACCOUNT) as api:
         assert await api.items("/api/v1/pods") is not None
         for path in ("/api/v1/secrets", "/api/v1/configmaps"):

@@ -23,6 +23,7 @@ from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
 from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind, status_answer
 from tests.support.history import cards_of
+from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -36,7 +37,7 @@ FLAGS = (
 
 
 @dataclass
-class Rig:
+class Extender:
     """One extender behind a proxy, and the requests of a scheduler."""
 
     bed: Bed
@@ -73,12 +74,12 @@ class Rig:
         return str(answer["Error"])
 
     async def create(self, units: int | str, **kwargs: Any) -> Object:
-        """A pending pod that the extender has seen."""
+        """Create a pending pod."""
         pod = gpu_pod(f"p-{uuid4().hex[:8]}", None, resources={"aliyun.com/gpu-mem": units}, **kwargs)
         return (await self.bed.create_pods([pod]))[0]
 
     async def node(self, *units: int, **kwargs: Any) -> str:
-        """A new node that the extender has seen, so that tests do not share cards."""
+        """Create a node, so that tests do not share GPUs; return its name after the extender has seen it."""
         name = f"node-{uuid4().hex[:8]}"
         cards = [Card(units=each) for each in units]
         await self.bed.add_nodes([SimNode(name, cards, **kwargs)])
@@ -111,29 +112,29 @@ class Rig:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rig() -> AsyncIterator[Rig]:
+async def extender() -> AsyncIterator[Extender]:
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
         async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy:
             spec = ExtenderSpec(flags=FLAGS)
             await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
             async with aiohttp.ClientSession() as session:
-                ready = Rig(bed, proxy, spec, session)
-                await until(lambda: _leads(ready), "the extender to lead")
-                yield ready
+                await until(lambda: _leads(spec), "the extender to lead")
+                yield Extender(bed, proxy, spec, session)
 
 
-async def _leads(rig: Rig) -> bool:
-    async with rig.session.get(f"{rig.spec.ops_url}/metrics") as reply:
-        return "gpushare_extender_leader 1.0" in await reply.text()
+async def _leads(spec: ExtenderSpec) -> bool:
+    return await total(spec.ops_url, "gpushare_extender_leader") == 1
 
 
 # --- the wire -----------------------------------------------------------------------------------
 
 
-async def test_filter_returns_nodes_with_enough_free_units_in_the_order_of_the_request(rig: Rig) -> None:
-    small, large = await rig.node(4), await rig.node(14)
-    answer = await rig.filter(gpu_pod("x", 4), large, small)
+async def test_filter_returns_nodes_with_enough_free_units_in_the_order_of_the_request(
+    extender: Extender,
+) -> None:
+    small, large = await extender.node(4), await extender.node(14)
+    answer = await extender.filter(gpu_pod("x", 4), large, small)
     assert answer == {
         "Nodes": None,
         "NodeNames": [large, small],
@@ -143,46 +144,48 @@ async def test_filter_returns_nodes_with_enough_free_units_in_the_order_of_the_r
     }
 
 
-async def test_a_pod_larger_than_any_gpu_is_unresolvable_and_the_reason_names_the_numbers(rig: Rig) -> None:
-    node = await rig.node(14, 14)
-    answer = await rig.filter(gpu_pod("x", 15), node)
+async def test_a_pod_larger_than_any_gpu_is_unresolvable_and_the_reason_names_the_numbers(
+    extender: Extender,
+) -> None:
+    node = await extender.node(14, 14)
+    answer = await extender.filter(gpu_pod("x", 15), node)
     assert answer["NodeNames"] == []
     assert answer["FailedAndUnresolvableNodes"] == {
         node: "Insufficient GPU Memory in one device: asked 15, the largest card has 14"
     }
 
 
-async def test_old_schedulers_with_lower_case_keys_are_understood(rig: Rig) -> None:
-    node = await rig.node(14)
-    _, answer = await rig.post("filter", {"pod": gpu_pod("x", 4), "nodenames": [node], "nodes": None})
+async def test_requests_of_old_schedulers_with_lower_case_keys_are_parsed(extender: Extender) -> None:
+    node = await extender.node(14)
+    _, answer = await extender.post("filter", {"pod": gpu_pod("x", 4), "nodenames": [node], "nodes": None})
     assert answer["NodeNames"] == [node]
 
 
-async def test_whole_nodes_are_passed_back_to_a_scheduler_without_a_cache(rig: Rig) -> None:
-    node = await rig.node(14)
+async def test_whole_nodes_are_passed_back_to_a_scheduler_without_a_cache(extender: Extender) -> None:
+    node = await extender.node(14)
     whole = {"metadata": {"name": node, "labels": {"kept": "as-is"}}, "status": {}}
-    _, answer = await rig.post("filter", {"Pod": gpu_pod("x", 4), "Nodes": {"items": [whole]}})
+    _, answer = await extender.post("filter", {"Pod": gpu_pod("x", 4), "Nodes": {"items": [whole]}})
     assert answer["Nodes"]["items"] == [whole]
 
 
-async def test_prioritize_scores_fuller_gpus_higher_and_omits_the_lowest_score(rig: Rig) -> None:
-    half, empty = await rig.node(8), await rig.node(80)
-    _, scores = await rig.post("prioritize", {"Pod": gpu_pod("x", 4), "NodeNames": [half, empty]})
+async def test_prioritize_scores_fuller_gpus_higher_and_omits_the_lowest_score(extender: Extender) -> None:
+    half, empty = await extender.node(8), await extender.node(80)
+    _, scores = await extender.post("prioritize", {"Pod": gpu_pod("x", 4), "NodeNames": [half, empty]})
     assert [s["Host"] for s in scores] == [half]
     assert 0 < scores[0]["Score"] <= 10
 
 
-async def test_prioritize_of_equal_nodes_is_empty(rig: Rig) -> None:
-    nodes = [await rig.node(14), await rig.node(14)]
-    _, scores = await rig.post("prioritize", {"Pod": gpu_pod("x", 4), "NodeNames": nodes})
+async def test_prioritize_of_equal_nodes_is_empty(extender: Extender) -> None:
+    nodes = [await extender.node(14), await extender.node(14)]
+    _, scores = await extender.post("prioritize", {"Pod": gpu_pod("x", 4), "NodeNames": nodes})
     assert scores == []
 
 
-async def test_inspect_has_the_layout_of_the_aliyun_extender(rig: Rig) -> None:
-    node = await rig.node(14)
-    pod = await rig.create(4)
-    assert await rig.bind(pod, node) == ""
-    assert await rig.inspect(node) == {
+async def test_inspect_has_the_layout_of_the_aliyun_extender(extender: Extender) -> None:
+    node = await extender.node(14)
+    pod = await extender.create(4)
+    assert await extender.bind(pod, node) == ""
+    assert await extender.inspect(node) == {
         "name": node,
         "totalGPU": 14,
         "usedGPU": 4,
@@ -197,30 +200,30 @@ async def test_inspect_has_the_layout_of_the_aliyun_extender(rig: Rig) -> None:
     }
 
 
-async def test_inspect_of_an_unknown_node_returns_an_error(rig: Rig) -> None:
-    _, text = await rig.get(f"{EXTENDER_PREFIX}/inspect/no-such-node")
+async def test_inspect_of_an_unknown_node_returns_an_error(extender: Extender) -> None:
+    _, text = await extender.get(f"{EXTENDER_PREFIX}/inspect/no-such-node")
     assert json.loads(text) == {"nodes": [], "error": 'node "no-such-node" not found'}
 
 
-async def test_routes_respond_as_in_the_aliyun_extender(rig: Rig) -> None:
-    assert (await rig.get("/version"))[0] == 200
-    assert (await rig.get(f"{EXTENDER_PREFIX}/inspect/"))[0] == 301
-    assert (await rig.get("/no-such-path"))[0] == 404
-    async with rig.session.get(f"{rig.spec.url}/filter") as reply:
+async def test_routes_respond_as_in_the_aliyun_extender(extender: Extender) -> None:
+    assert (await extender.get("/version"))[0] == 200
+    assert (await extender.get(f"{EXTENDER_PREFIX}/inspect/"))[0] == 301
+    assert (await extender.get("/no-such-path"))[0] == 404
+    async with extender.session.get(f"{extender.spec.url}/filter") as reply:
         assert (reply.status, reply.headers["Allow"]) == (405, "POST")
 
 
-async def test_answers_carry_a_content_length_so_that_connections_are_kept(rig: Rig) -> None:
-    async with rig.session.post(f"{rig.spec.url}/filter", data=b"{}") as reply:
+async def test_answers_carry_a_content_length_so_that_connections_are_kept(extender: Extender) -> None:
+    async with extender.session.post(f"{extender.spec.url}/filter", data=b"{}") as reply:
         assert reply.headers["Content-Length"] == str(len(await reply.read()))
         assert reply.headers["Content-Type"] == "application/json"
 
 
-async def test_health_and_metrics_are_on_another_port(rig: Rig) -> None:
-    assert (await rig.get("/metrics"))[0] == 404
-    async with rig.session.get(f"{rig.spec.ops_url}/healthz") as reply:
+async def test_health_and_metrics_are_on_another_port(extender: Extender) -> None:
+    assert (await extender.get("/metrics"))[0] == 404
+    async with extender.session.get(f"{extender.spec.ops_url}/healthz") as reply:
         assert await reply.text() == "ok"
-    async with rig.session.get(f"{rig.spec.ops_url}/metrics") as reply:
+    async with extender.session.get(f"{extender.spec.ops_url}/metrics") as reply:
         text = await reply.text()
     for name in (
         "gpushare_card_free_units",
@@ -249,27 +252,27 @@ EMPTY_FILTER = {"Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAn
     ],
     ids=["empty", "text", "list", "pod-number", "pod-null", "no-nodes", "no-utf8", "deep"],
 )
-async def test_a_filter_that_cannot_be_read_is_answered_with_its_error(
-    rig: Rig, body: bytes, error: str
+async def test_an_unreadable_filter_request_returns_its_error(
+    extender: Extender, body: bytes, error: str
 ) -> None:
-    status, answer = await rig.post("filter", body)
+    status, answer = await extender.post("filter", body)
     assert status == 200
     assert error in answer.pop("Error")
     assert answer == EMPTY_FILTER
-    await rig.alive()
+    await extender.alive()
 
 
-async def test_a_body_of_100_mb_is_refused_without_memory_use(rig: Rig) -> None:
+async def test_a_body_of_100_mb_is_refused_without_memory_use(extender: Extender) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b"x" * 2**20
 
     try:
-        async with rig.session.post(f"{rig.spec.url}/filter", data=chunks()) as reply:
+        async with extender.session.post(f"{extender.spec.url}/filter", data=chunks()) as reply:
             assert "larger than 32 MiB" in (await reply.json())["Error"]
     except aiohttp.ClientConnectionError:
         pass  # the connection may be closed before all of it is sent
-    await rig.alive()
+    await extender.alive()
 
 
 @pytest.mark.parametrize(
@@ -281,24 +284,24 @@ async def test_a_body_of_100_mb_is_refused_without_memory_use(rig: Rig) -> None:
         ("4Gi", "asked 4294967296"),
     ],
 )
-async def test_the_error_for_an_invalid_quantity_names_it(rig: Rig, amount: str, says: str) -> None:
-    node = await rig.node(14)
-    answer = await rig.filter(gpu_pod("x", None, resources={"aliyun.com/gpu-mem": amount}), node)
+async def test_the_error_for_an_invalid_quantity_names_it(extender: Extender, amount: str, says: str) -> None:
+    node = await extender.node(14)
+    answer = await extender.filter(gpu_pod("x", None, resources={"aliyun.com/gpu-mem": amount}), node)
     assert says in answer["FailedAndUnresolvableNodes"][node]
-    await rig.alive()
+    await extender.alive()
 
 
-async def test_one_and_a_half_units_are_two_as_in_go(rig: Rig) -> None:
-    node = await rig.node(1)
-    answer = await rig.filter(gpu_pod("x", None, resources={"aliyun.com/gpu-mem": "1.5"}), node)
+async def test_one_and_a_half_units_are_two_as_in_go(extender: Extender) -> None:
+    node = await extender.node(1)
+    answer = await extender.filter(gpu_pod("x", None, resources={"aliyun.com/gpu-mem": "1.5"}), node)
     assert "asked 2" in answer["FailedAndUnresolvableNodes"][node]
 
 
-async def test_an_unknown_node_fails_by_name(rig: Rig) -> None:
-    answer = await rig.filter(gpu_pod("x", 4), "ghost")
+async def test_an_unknown_node_is_a_failed_node(extender: Extender) -> None:
+    answer = await extender.filter(gpu_pod("x", 4), "ghost")
     assert answer["FailedNodes"] == {"ghost": 'node "ghost" not found'}
-    pod = await rig.create(4)
-    assert await rig.bind(pod, "ghost") == 'node "ghost" not found'
+    pod = await extender.create(4)
+    assert await extender.bind(pod, "ghost") == 'node "ghost" not found'
 
 
 @pytest.mark.parametrize(
@@ -309,11 +312,11 @@ async def test_an_unknown_node_fails_by_name(rig: Rig) -> None:
     ],
 )
 async def test_nodes_without_a_gpu_size_are_unschedulable_with_a_reason(
-    rig: Rig, allocatable: dict[str, str], says: str
+    extender: Extender, allocatable: dict[str, str], says: str
 ) -> None:
     name = f"node-{uuid4().hex[:8]}"
-    await rig.bed.add_nodes([SimNode(name, [Card()], annotate_cards=False)])
-    await rig.bed.api.request(
+    await extender.bed.add_nodes([SimNode(name, [Card()], annotate_cards=False)])
+    await extender.bed.api.request(
         "PATCH",
         f"/api/v1/nodes/{name}/status",
         {"status": {"capacity": allocatable, "allocatable": allocatable}},
@@ -321,160 +324,162 @@ async def test_nodes_without_a_gpu_size_are_unschedulable_with_a_reason(
     )
 
     async def refused() -> bool:
-        answer = await rig.filter(gpu_pod("x", 4), name)
+        answer = await extender.filter(gpu_pod("x", 4), name)
         return says in str(answer["FailedAndUnresolvableNodes"])
 
-    await until(refused, f"{name} to be closed: {says}", 15)
+    await until(refused, f"{name} to be unschedulable: {says}", 15)
 
 
-async def test_a_gpu_list_that_cannot_be_read_closes_the_node_by_name(rig: Rig) -> None:
+async def test_an_unreadable_gpu_list_makes_the_node_unschedulable_with_a_reason(extender: Extender) -> None:
     name = f"node-{uuid4().hex[:8]}"
-    await rig.bed.add_nodes(
+    await extender.bed.add_nodes(
         [SimNode(name, [Card()], annotate_cards=False, annotations={"gpushare.io/cards": "[{]"})]
     )
 
     async def refused() -> bool:
-        answer = await rig.filter(gpu_pod("x", 4), name)
+        answer = await extender.filter(gpu_pod("x", 4), name)
         return "gpushare.io/cards" in str(answer["FailedAndUnresolvableNodes"])
 
-    await until(refused, "the node to be closed", 15)
+    await until(refused, "the node to be unschedulable", 15)
 
 
-async def test_bind_without_its_fields_names_them(rig: Rig) -> None:
-    _, answer = await rig.post("bind", {"PodName": "x"})
+async def test_the_error_for_a_bind_without_its_fields_names_them(extender: Extender) -> None:
+    _, answer = await extender.post("bind", {"PodName": "x"})
     assert answer["Error"] == "bind request without PodNamespace, PodUID, Node"
 
 
-async def test_bind_with_a_wrong_uid_fails_with_the_text_of_the_aliyun_extender(rig: Rig) -> None:
-    node, pod = await rig.node(14), await rig.create(4)
-    error = await rig.bind(pod, node, PodUID="another")
+async def test_bind_with_a_wrong_uid_fails_with_the_text_of_the_aliyun_extender(extender: Extender) -> None:
+    node, pod = await extender.node(14), await extender.create(4)
+    error = await extender.bind(pod, node, PodUID="another")
     uid = pod["metadata"]["uid"]
     assert error.endswith(f"uid is {uid}, and it's not equal with expected another")
 
 
-async def test_bind_of_a_missing_pod_is_an_error(rig: Rig) -> None:
-    node, pod = await rig.node(14), await rig.create(4)
-    assert "not found" in await rig.bind(pod, node, PodName="gone", PodUID="gone")
+async def test_bind_of_a_missing_pod_is_an_error(extender: Extender) -> None:
+    node, pod = await extender.node(14), await extender.create(4)
+    assert "not found" in await extender.bind(pod, node, PodName="gone", PodUID="gone")
 
 
 @pytest.mark.parametrize("headers", [{}, {FORWARDED_HEADER: "1"}], ids=["asked", "forwarded"])
-async def test_a_pod_without_gpu_resources_is_never_bound(rig: Rig, headers: dict[str, str]) -> None:
-    """Any tenant may reach the port: it would bind its pods past taints, affinity and priorities."""
-    node, before = await rig.node(14), len(_binds(rig))
-    pod = (await rig.bed.create_pods([gpu_pod(f"plain-{uuid4().hex[:8]}")]))[0]
+async def test_a_pod_without_gpu_resources_is_never_bound(
+    extender: Extender, headers: dict[str, str]
+) -> None:
+    """Every tenant can connect to the port and could bind pods despite taints, affinity and priorities."""
+    node, before = await extender.node(14), len(_binds(extender))
+    pod = (await extender.bed.create_pods([gpu_pod(f"plain-{uuid4().hex[:8]}")]))[0]
     meta = pod["metadata"]
     args = {"PodName": meta["name"], "PodNamespace": "default", "PodUID": meta["uid"], "Node": node}
     for _ in range(2):
-        async with rig.session.post(f"{rig.spec.url}/bind", json=args, headers=headers) as reply:
+        async with extender.session.post(f"{extender.spec.url}/bind", json=args, headers=headers) as reply:
             assert reply.status == 200
             error = (await reply.json())["Error"]
         assert error.startswith(f"pod default/{meta['name']} asks for no aliyun.com/gpu-mem")
-    assert len(_binds(rig)) == before
-    assert (await rig.stored(pod))["spec"].get("nodeName") is None
-    assert (await rig.inspect(node))["devs"][0]["pods"] == []
+    assert len(_binds(extender)) == before
+    assert (await extender.stored(pod))["spec"].get("nodeName") is None
+    assert (await extender.inspect(node))["devs"][0]["pods"] == []
 
 
-async def test_pods_that_ask_for_zero_are_bound_and_do_not_fill_a_gpu(rig: Rig) -> None:
-    node = await rig.node(14, labels={LABEL_MODE: "cgpu"})
+async def test_pods_that_ask_for_zero_are_bound_and_do_not_fill_a_gpu(extender: Extender) -> None:
+    node = await extender.node(14, labels={LABEL_MODE: "cgpu"})
     for _ in range(CGPU_PODS + 1):
-        pod = await rig.create(0)
-        assert (await rig.filter(pod, node))["NodeNames"] == [node]
-        assert await rig.bind(pod, node) == ""
-    assert await rig.bind(await rig.create(14), node) == ""
+        pod = await extender.create(0)
+        assert (await extender.filter(pod, node))["NodeNames"] == [node]
+        assert await extender.bind(pod, node) == ""
+    assert await extender.bind(await extender.create(14), node) == ""
 
 
 # --- bind decides once --------------------------------------------------------------------------
 
 
-async def test_a_repeated_bind_returns_the_same_answer_and_posts_once(rig: Rig) -> None:
-    node, pod = await rig.node(14, 14), await rig.create(4)
-    before = len(_binds(rig))
-    assert [await rig.bind(pod, node) for _ in range(3)] == ["", "", ""]
-    assert len(_binds(rig)) == before + 1
-    assert await rig.used(node) == [4, 0]
+async def test_a_repeated_bind_returns_the_same_answer_and_posts_once(extender: Extender) -> None:
+    node, pod = await extender.node(14, 14), await extender.create(4)
+    before = len(_binds(extender))
+    assert [await extender.bind(pod, node) for _ in range(3)] == ["", "", ""]
+    assert len(_binds(extender)) == before + 1
+    assert await extender.used(node) == [4, 0]
 
 
-async def test_calls_at_the_same_time_join(rig: Rig) -> None:
-    node, pod = await rig.node(14), await rig.create(4)
-    before = len(_binds(rig))
-    assert await asyncio.gather(*(rig.bind(pod, node) for _ in range(8))) == [""] * 8
-    assert len(_binds(rig)) == before + 1
+async def test_concurrent_binds_of_a_pod_share_one_post(extender: Extender) -> None:
+    node, pod = await extender.node(14), await extender.create(4)
+    before = len(_binds(extender))
+    assert await asyncio.gather(*(extender.bind(pod, node) for _ in range(8))) == [""] * 8
+    assert len(_binds(extender)) == before + 1
 
 
-async def test_a_pod_bound_elsewhere_is_not_bound_again(rig: Rig) -> None:
-    here, there, pod = await rig.node(14), await rig.node(14), await rig.create(4)
-    assert await rig.bind(pod, here) == ""
-    assert f"is already bound to node {here}" in await rig.bind(pod, there)
-    assert await rig.used(there) == [0]
+async def test_a_pod_bound_elsewhere_is_not_bound_again(extender: Extender) -> None:
+    here, there, pod = await extender.node(14), await extender.node(14), await extender.create(4)
+    assert await extender.bind(pod, here) == ""
+    assert f"is already bound to node {here}" in await extender.bind(pod, there)
+    assert await extender.used(there) == [0]
 
 
-async def test_a_full_gpu_refuses_with_numbers(rig: Rig) -> None:
-    node, first, second = await rig.node(14), await rig.create(12), await rig.create(4)
-    assert await rig.bind(first, node) == ""
-    assert "asked 4, at most 2 of 14 free on card 0" in await rig.bind(second, node)
-    assert (await rig.stored(second))["spec"].get("nodeName") is None
+async def test_the_rejection_of_a_full_gpu_has_the_numbers(extender: Extender) -> None:
+    node, first, second = await extender.node(14), await extender.create(12), await extender.create(4)
+    assert await extender.bind(first, node) == ""
+    assert "asked 4, at most 2 of 14 free on card 0" in await extender.bind(second, node)
+    assert (await extender.stored(second))["spec"].get("nodeName") is None
 
 
-async def test_a_node_that_vanishes_between_filter_and_bind_is_named(rig: Rig) -> None:
-    node, pod = await rig.node(14), await rig.create(4)
-    assert (await rig.filter(pod, node))["NodeNames"] == [node]
-    await rig.bed.delete_node(node)
+async def test_a_node_that_vanishes_between_filter_and_bind_is_named(extender: Extender) -> None:
+    node, pod = await extender.node(14), await extender.create(4)
+    assert (await extender.filter(pod, node))["NodeNames"] == [node]
+    await extender.bed.delete_node(node)
 
     async def gone() -> bool:
-        return (await rig.inspect(node)) is None
+        return (await extender.inspect(node)) is None
 
     await until(gone, "the node to be gone", 15)
-    assert await rig.bind(pod, node) == f'node "{node}" not found'
+    assert await extender.bind(pod, node) == f'node "{node}" not found'
 
 
-async def test_annotations_forged_before_the_bind_gain_nothing(rig: Rig) -> None:
-    node = await rig.node(14, 14)
+async def test_annotations_forged_before_the_bind_have_no_effect(extender: Extender) -> None:
+    node = await extender.node(14, 14)
     forged = {
         "ALIYUN_COM_GPU_MEM_IDX": "1",
         "ALIYUN_COM_GPU_MEM_POD": "0",
         "ALIYUN_COM_GPU_MEM_ASSIGNED": "true",
         "scheduler.framework.gpushare.allocation": '{"0":{"1":0}}',
     }
-    pod = await rig.create(4, annotations=forged)
-    assert await rig.used(node) == [0, 0]
-    assert await rig.bind(pod, node) == ""
-    assert await rig.used(node) == [4, 0]
-    assert cards_of(await rig.stored(pod)) == {0: 4}
+    pod = await extender.create(4, annotations=forged)
+    assert await extender.used(node) == [0, 0]
+    assert await extender.bind(pod, node) == ""
+    assert await extender.used(node) == [4, 0]
+    assert cards_of(await extender.stored(pod)) == {0: 4}
 
 
-async def test_annotations_edited_after_the_bind_free_nothing(rig: Rig) -> None:
-    node, pod = await rig.node(14, 14), await rig.create(10)
-    assert await rig.bind(pod, node) == ""
+async def test_annotations_edited_after_the_bind_free_no_units(extender: Extender) -> None:
+    node, pod = await extender.node(14, 14), await extender.create(10)
+    assert await extender.bind(pod, node) == ""
     path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
     for edit in (
         {"ALIYUN_COM_GPU_MEM_IDX": "1"},
         {"ALIYUN_COM_GPU_MEM_POD": "0"},
         dict.fromkeys(forgeable()),
     ):
-        await rig.bed.api.patch(path, {"metadata": {"annotations": edit}})
-    later = await rig.create(14)
-    # The watch has brought the edits once it has brought this pod, which came after them.
-    assert await rig.bind(later, node) == ""
-    assert await rig.used(node) == [10, 14]
+        await extender.bed.api.patch(path, {"metadata": {"annotations": edit}})
+    later = await extender.create(14)
+    # The watch returns this pod after the edits.
+    assert await extender.bind(later, node) == ""
+    assert await extender.used(node) == [10, 14]
 
 
 def forgeable() -> list[str]:
     return ["ALIYUN_COM_GPU_MEM_IDX", "ALIYUN_COM_GPU_MEM_POD", "scheduler.framework.gpushare.allocation"]
 
 
-async def test_a_pod_placed_by_node_name_counts_on_every_gpu(rig: Rig) -> None:
-    node = await rig.node(14, 14)
-    await rig.create(10, nodeName=node)
-    await rig.until_inspected(node, lambda n: [d["usedGPU"] for d in n["devs"]] == [10, 10])
-    answer = await rig.filter(gpu_pod("x", 5), node)
+async def test_a_pod_placed_by_node_name_counts_on_every_gpu(extender: Extender) -> None:
+    node = await extender.node(14, 14)
+    await extender.create(10, nodeName=node)
+    await extender.until_inspected(node, lambda n: [d["usedGPU"] for d in n["devs"]] == [10, 10])
+    answer = await extender.filter(gpu_pod("x", 5), node)
     assert "at most 4 of 14 free" in answer["FailedNodes"][node]
 
 
-# --- an API server that misbehaves --------------------------------------------------------------
+# --- faults of the API server -------------------------------------------------------------------
 
 
-def _binds(rig: Rig) -> list[str]:
-    return [line for line in rig.proxy.seen if line.endswith("/binding")]
+def _binds(extender: Extender) -> list[str]:
+    return [line for line in extender.proxy.seen if line.endswith("/binding")]
 
 
 def _refuse(status: int, reason: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
@@ -487,77 +492,79 @@ def _refuse(status: int, reason: str) -> Callable[[web.Request], Awaitable[web.S
 @pytest.mark.parametrize(
     ("status", "reason"), [(429, "TooManyRequests"), (403, "Forbidden"), (422, "Invalid")]
 )
-async def test_a_clear_rejection_by_the_api_releases_the_units_and_is_returned(
-    rig: Rig, status: int, reason: str
+async def test_a_definite_rejection_by_the_api_server_releases_the_units_and_is_returned(
+    extender: Extender, status: int, reason: str
 ) -> None:
-    node, pod = await rig.node(14), await rig.create(4)
-    rig.proxy.faults[:] = [on_bind(_refuse(status, reason))]
-    assert f"spoiled: {reason}" in await rig.bind(pod, node)
-    assert await rig.used(node) == [0]
-    assert await rig.bind(pod, node) == ""
+    node, pod = await extender.node(14), await extender.create(4)
+    extender.proxy.faults[:] = [on_bind(_refuse(status, reason))]
+    assert f"spoiled: {reason}" in await extender.bind(pod, node)
+    assert await extender.used(node) == [0]
+    assert await extender.bind(pod, node) == ""
 
 
-async def test_a_500_keeps_the_units_until_a_quorum_read_shows_the_pod_unbound(rig: Rig) -> None:
-    node, pod = await rig.node(14), await rig.create(4)
-    rig.proxy.faults[:] = [on_bind(_refuse(500, "InternalError"))]
-    assert "outcome unknown, its units stay reserved" in await rig.bind(pod, node)
-    assert await rig.used(node) == [4]
-    await rig.until_inspected(node, lambda n: n["usedGPU"] == 0)  # after --api-request-timeout
+async def test_a_500_keeps_the_units_until_a_quorum_read_shows_the_pod_unbound(extender: Extender) -> None:
+    node, pod = await extender.node(14), await extender.create(4)
+    extender.proxy.faults[:] = [on_bind(_refuse(500, "InternalError"))]
+    assert "outcome unknown, its units stay reserved" in await extender.bind(pod, node)
+    assert await extender.used(node) == [4]
+    await extender.until_inspected(node, lambda n: n["usedGPU"] == 0)  # after --api-request-timeout
 
 
-async def test_a_timeout_whose_post_took_effect_ends_bound(rig: Rig) -> None:
-    node, pod = await rig.node(14), await rig.create(4)
+async def test_a_timeout_whose_post_took_effect_ends_bound(extender: Extender) -> None:
+    node, pod = await extender.node(14), await extender.create(4)
 
     async def late(request: web.Request) -> None:
-        rig.proxy.later(request, 1.5)
+        extender.proxy.later(request, 1.5)
         await asyncio.sleep(5)
 
-    rig.proxy.faults[:] = [on_bind(late)]
-    assert "outcome unknown" in await rig.bind(pod, node)
-    assert (await rig.filter(pod, node, "other"))["NodeNames"] == [node]
+    extender.proxy.faults[:] = [on_bind(late)]
+    assert "outcome unknown" in await extender.bind(pod, node)
+    assert (await extender.filter(pod, node, "other"))["NodeNames"] == [node]
 
     async def bound() -> bool:
-        return bool((await rig.stored(pod))["spec"].get("nodeName") == node)
+        return bool((await extender.stored(pod))["spec"].get("nodeName") == node)
 
     await until(bound, "the late POST to take effect", 15)
-    assert await rig.bind(pod, node) == ""
-    assert await rig.used(node) == [4]
+    assert await extender.bind(pod, node) == ""
+    assert await extender.used(node) == [4]
 
 
-async def test_an_unclear_bind_blocks_another_node_until_it_is_settled(rig: Rig) -> None:
-    first, second, pod = await rig.node(14), await rig.node(14), await rig.create(4)
-    rig.proxy.faults[:] = [on_bind(_refuse(504, "Timeout"))]
-    assert "outcome unknown" in await rig.bind(pod, first)
-    assert "has no clear outcome" in await rig.bind(pod, second)
-    assert await rig.used(second) == [0]
+async def test_an_unclear_bind_blocks_another_node_until_it_is_settled(extender: Extender) -> None:
+    first, second, pod = await extender.node(14), await extender.node(14), await extender.create(4)
+    extender.proxy.faults[:] = [on_bind(_refuse(504, "Timeout"))]
+    assert "outcome unknown" in await extender.bind(pod, first)
+    assert "has no clear outcome" in await extender.bind(pod, second)
+    assert await extender.used(second) == [0]
 
     async def elsewhere() -> bool:
-        return await rig.bind(pod, second) == ""
+        return await extender.bind(pod, second) == ""
 
     await until(elsewhere, "the old bind to be settled", 20, 0.5)
-    assert (await rig.used(first), await rig.used(second)) == ([0], [4])
+    assert (await extender.used(first), await extender.used(second)) == ([0], [4])
 
 
-async def test_a_409_for_our_own_earlier_post_is_a_success(rig: Rig) -> None:
-    node, pod = await rig.node(14), await rig.create(4)
+async def test_a_409_for_our_own_earlier_post_is_a_success(extender: Extender) -> None:
+    node, pod = await extender.node(14), await extender.create(4)
 
     async def carried_out_but_lost(request: web.Request) -> web.StreamResponse:
-        rig.proxy.later(request, 0)
+        extender.proxy.later(request, 0)
         return status_answer(500, "InternalError", "spoiled: lost")
 
-    rig.proxy.faults[:] = [on_bind(carried_out_but_lost)]
-    assert "outcome unknown" in await rig.bind(pod, node)
+    extender.proxy.faults[:] = [on_bind(carried_out_but_lost)]
+    assert "outcome unknown" in await extender.bind(pod, node)
 
     async def bound() -> bool:
-        return bool((await rig.stored(pod))["spec"].get("nodeName"))
+        return bool((await extender.stored(pod))["spec"].get("nodeName"))
 
     await until(bound, "the POST to take effect")
-    assert await rig.bind(pod, node) == ""
-    assert await rig.used(node) == [4]
+    assert await extender.bind(pod, node) == ""
+    assert await extender.used(node) == [4]
 
 
-async def test_a_pod_that_another_scheduler_bound_first_is_reported_and_counted_on_its_node(rig: Rig) -> None:
-    here, there, pod = await rig.node(14), await rig.node(14), await rig.create(4)
+async def test_a_pod_that_another_scheduler_bound_first_is_reported_and_counted_on_its_node(
+    extender: Extender,
+) -> None:
+    here, there, pod = await extender.node(14), await extender.node(14), await extender.create(4)
 
     async def overtaken(_: web.Request) -> web.StreamResponse | None:
         meta = pod["metadata"]
@@ -567,29 +574,29 @@ async def test_a_pod_that_another_scheduler_bound_first_is_reported_and_counted_
             "metadata": {"name": meta["name"]},
             "target": {"name": there},
         }
-        await rig.bed.api.create(f"/api/v1/namespaces/default/pods/{meta['name']}/binding", binding)
+        await extender.bed.api.create(f"/api/v1/namespaces/default/pods/{meta['name']}/binding", binding)
         return None
 
-    rig.proxy.faults[:] = [on_bind(overtaken)]
-    assert "already assigned to node" in await rig.bind(pod, here)
-    await rig.until_inspected(there, lambda n: n["usedGPU"] == 4)
-    assert await rig.used(here) == [0]
+    extender.proxy.faults[:] = [on_bind(overtaken)]
+    assert "already assigned to node" in await extender.bind(pod, here)
+    await extender.until_inspected(there, lambda n: n["usedGPU"] == 4)
+    assert await extender.used(here) == [0]
 
 
-async def test_dropped_watches_lose_nothing(rig: Rig) -> None:
-    node = await rig.node(14)
-    rig.proxy.drop_streams()
-    pod = await rig.create(4, nodeName=node)
-    await rig.until_inspected(node, lambda n: n["usedGPU"] == 4)
-    await rig.bed.api.delete(
+async def test_dropped_watches_lose_nothing(extender: Extender) -> None:
+    node = await extender.node(14)
+    extender.proxy.drop_streams()
+    pod = await extender.create(4, nodeName=node)
+    await extender.until_inspected(node, lambda n: n["usedGPU"] == 4)
+    await extender.bed.api.delete(
         f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", gracePeriodSeconds="0"
     )
-    rig.proxy.drop_streams()
-    await rig.until_inspected(node, lambda n: n["usedGPU"] == 0)
+    extender.proxy.drop_streams()
+    await extender.until_inspected(node, lambda n: n["usedGPU"] == 0)
 
 
-async def test_a_watch_that_is_too_old_starts_over_with_a_list(rig: Rig) -> None:
-    node = await rig.node(14)
+async def test_a_watch_that_is_too_old_starts_over_with_a_list(extender: Extender) -> None:
+    node = await extender.node(14)
     reported = 0
 
     async def gone(request: web.Request) -> web.StreamResponse | None:
@@ -599,38 +606,38 @@ async def test_a_watch_that_is_too_old_starts_over_with_a_list(rig: Rig) -> None
             return status_answer(410, "Expired", "too old resource version")
         return None
 
-    rig.proxy.faults[:] = [gone]
-    rig.proxy.drop_streams()
+    extender.proxy.faults[:] = [gone]
+    extender.proxy.drop_streams()
 
     async def refused_twice() -> bool:
         return reported == 2
 
     await until(refused_twice, "two refused watches")
-    await rig.create(4, nodeName=node)
-    await rig.until_inspected(node, lambda n: n["usedGPU"] == 4)
+    await extender.create(4, nodeName=node)
+    await extender.until_inspected(node, lambda n: n["usedGPU"] == 4)
 
 
-# --- unhealthy cards ----------------------------------------------------------------------------
+# --- unhealthy GPUs -----------------------------------------------------------------------------
 
 
-async def test_unhealthy_gpus_take_no_pod_and_junk_disables_nothing(rig: Rig) -> None:
-    node = await rig.node(14, 14)
-    await rig.bed.api.create(
+async def test_unhealthy_gpus_take_no_pod_and_an_unreadable_list_disables_none(extender: Extender) -> None:
+    node = await extender.node(14, 14)
+    await extender.bed.api.create(
         "/api/v1/namespaces/kube-system/configmaps",
         {"metadata": {"name": f"unhealthy-gpu-{node}"}, "data": {"gpus": " 0 , junk,"}},
     )
 
     async def closed() -> bool:
-        answer = await rig.filter(gpu_pod("x", 28, labels={"aliyun.com/gpu-count": "2"}), node)
+        answer = await extender.filter(gpu_pod("x", 28, labels={"aliyun.com/gpu-count": "2"}), node)
         return "closed: card 0" in answer["FailedNodes"].get(node, "")
 
-    await until(closed, "card 0 to be closed", 15)
-    pod = await rig.create(4)
-    assert await rig.bind(pod, node) == ""
-    assert await rig.used(node) == [0, 4]
+    await until(closed, "GPU 0 to be unschedulable", 15)
+    pod = await extender.create(4)
+    assert await extender.bind(pod, node) == ""
+    assert await extender.used(node) == [0, 4]
 
     async def reported() -> bool:
-        events = await rig.bed.api.items("/api/v1/namespaces/default/events")
+        events = await extender.bed.api.items("/api/v1/namespaces/default/events")
         return any(
             "'junk' is no card index" in e["message"] and e["involvedObject"]["name"] == node for e in events
         )

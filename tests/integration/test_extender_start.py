@@ -1,4 +1,4 @@
-"""Start, stop and missing permissions: errors are reported, and all else works."""
+"""Start, stop and missing permissions: errors are reported, and everything else works."""
 
 import asyncio
 import sys
@@ -41,7 +41,7 @@ async def fails_with(*arguments: str, env: dict[str, str] | None = None) -> tupl
     return process.returncode or 0, text.decode()
 
 
-async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
+async def test_the_error_for_a_missing_kubeconfig_names_it(tmp_path: Path) -> None:
     code, text = await fails_with(f"--kubeconfig={tmp_path}/none")
     assert (code, text.strip()) == (
         2,
@@ -49,7 +49,7 @@ async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
     )
 
 
-async def test_a_kubeconfig_that_is_no_yaml_is_named(tmp_path: Path) -> None:
+async def test_the_error_for_a_kubeconfig_that_is_not_yaml_names_it(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("{nothing: [")
     code, text = await fails_with(env={"KUBECONFIG": f"{tmp_path}/bad"})
     assert code == 2
@@ -63,26 +63,26 @@ async def test_the_error_for_a_kubeconfig_that_is_a_directory_names_it(tmp_path:
     assert f"kubeconfig {tmp_path}: Is a directory" in text
 
 
-async def test_without_kubeconfig_and_cluster_both_ways_out_are_named() -> None:
+async def test_the_error_without_kubeconfig_and_cluster_has_both_remedies() -> None:
     code, text = await fails_with()
     assert code == 2
     assert "set KUBECONFIG or --kubeconfig" in text
 
 
-async def test_durations_that_cannot_work_are_refused_by_value(tmp_path: Path) -> None:
+async def test_the_error_for_impossible_durations_has_their_values(tmp_path: Path) -> None:
     code, text = await fails_with("--bind-timeout=20", f"--kubeconfig={tmp_path}/x")
     assert code == 2
     assert "0 < --bind-timeout < --renew-deadline < --lease-duration; given 20, 10, 15" in text
 
 
-async def test_a_port_that_is_taken_is_named(bed: Bed) -> None:
+async def test_the_error_for_a_port_in_use_names_it(bed: Bed) -> None:
     taken = int(bed.api_url.rsplit(":", 1)[1])
     code, text = await fails_with(f"--port={taken}", f"--kubeconfig={bed.kubeconfig}")
     assert code == 2
     assert f"cannot listen on 127.0.0.1:{taken}: Address already in use" in text
 
 
-async def test_half_of_the_tls_files_are_refused(bed: Bed) -> None:
+async def test_a_certificate_without_a_key_is_an_error(bed: Bed) -> None:
     code, text = await fails_with("--tls-cert=/x", f"--kubeconfig={bed.kubeconfig}")
     assert code == 2
     assert "--tls-cert, --tls-key and --client-ca belong together" in text
@@ -106,7 +106,7 @@ async def metric(spec: ExtenderSpec, line: str) -> bool:
     return line in await read_text(f"{spec.ops_url}/metrics")
 
 
-async def test_without_permission_to_list_it_is_alive_not_ready_and_names_the_verb(bed: Bed) -> None:
+async def test_without_permission_to_list_the_extender_is_not_ready_and_names_the_verb(bed: Bed) -> None:
     spec = ExtenderSpec("stranger")
     process = await bed.spawn(
         spec.name, spec.argv(bed.kubeconfig_for("stranger")), ready=lambda: metric(spec, "gpushare_extender_")

@@ -2,14 +2,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from testbed import Testbed
-from testbed.control_plane.home import Home, clean, lock_file
+from testbed.control_plane.home import Home
 from testbed.errors import TestbedError
 from testbed.hosts import HOSTS, Lab
 from testbed.system import pids
@@ -29,7 +29,7 @@ async def lab() -> AsyncIterator[Lab]:
 
 
 def left_of(folder: Path) -> list[object]:
-    """What runs, is mounted or is kept of a lab."""
+    """Processes, cgroups, mounts and data of a lab."""
     groups = list(ROOT.glob(f"*/{prefix_of(folder)}*"))
     mounts = [
         line for line in Path("/proc/mounts").read_text().splitlines() if str(data_folder(folder)) in line
@@ -49,7 +49,7 @@ async def test_hosts_reach_each_other_and_nothing_else(lab: Lab) -> None:
         await lab.ssh("cp-1", "timeout 1 bash -c '</dev/tcp/198.51.100.1/22'")
 
 
-async def test_services_of_one_host_are_not_those_of_another(lab: Lab) -> None:
+async def test_each_host_has_its_own_services(lab: Lab) -> None:
     await lab.ssh("gpu-1", "systemd-run --unit=only-here sleep infinity")
     assert (await lab.ssh("gpu-1", "systemctl is-active only-here")).strip() == "active"
     assert (await lab.ssh("cp-1", "systemctl is-active only-here || :")).strip() == "inactive"
@@ -108,20 +108,10 @@ async def test_nothing_is_left_of_stopped_hosts() -> None:
     assert left_of(folder) == []
 
 
-@pytest.fixture
-def name() -> Iterator[str]:
-    """A name for hosts that outlive their maker; what is kept of them goes with the test."""
-    chosen = f"test-hosts-{os.getpid()}"
-    yield chosen
-    folder = bed_folder(chosen, cache_root())
-    clean(folder)
-    lock_file(folder).unlink(missing_ok=True)
-
-
-async def test_leftovers_of_a_killed_process_are_removed_by_the_next(name: str) -> None:
+async def test_leftovers_of_a_killed_process_are_removed_by_the_next(bed_name: str) -> None:
     code = (
         "import asyncio\nfrom testbed.hosts import HOSTS, Lab\n"
-        f"async def main():\n    lab = Lab(HOSTS[:1], name={name!r}, bound=False)\n"
+        f"async def main():\n    lab = Lab(HOSTS[:1], name={bed_name!r}, bound=False)\n"
         "    await lab.open()\n    print('up', flush=True)\n    await asyncio.sleep(600)\n"
         "asyncio.run(main())\n"
     )
@@ -130,14 +120,14 @@ async def test_leftovers_of_a_killed_process_are_removed_by_the_next(name: str) 
     assert await asyncio.wait_for(maker.stdout.readline(), 60) == b"up\n"
     maker.send_signal(signal.SIGKILL)
     await maker.wait()
-    folder = bed_folder(name, cache_root())
+    folder = bed_folder(bed_name, cache_root())
     assert left_of(folder)
-    await asyncio.to_thread(Home.take(name).release)
+    await asyncio.to_thread(Home.take(bed_name).release)
     assert left_of(folder) == []
 
 
-async def test_the_command_line_leaves_hosts_up_until_they_are_stopped(name: str) -> None:
-    command = [sys.executable, "-m", "testbed.hosts", f"--name={name}"]
+async def test_the_command_line_leaves_hosts_up_until_they_are_stopped(bed_name: str) -> None:
+    command = [sys.executable, "-m", "testbed.hosts", f"--name={bed_name}"]
     inventory = Path((await run_text([*command, "up"], 120)).strip())
     reach = ["ssh", "-F", str(inventory.parent / "ssh_config"), "gpu-2", "hostname"]
     assert await run_text(reach, 30) == "gpu-2\n"

@@ -4,10 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from prometheus_client.parser import text_string_to_metric_families
 
 from testbed import until
-from testbed.control_plane.api import read_text
 from testbed.daemons.metricsapi import MetricsApi, start_metrics_api
 from tests.fixtures import autoscaling
 from tests.fixtures.autoscaling import (
@@ -22,6 +20,7 @@ from tests.fixtures.autoscaling import (
     replicas,
 )
 from tests.fixtures.gpu_nodes import replicas_run
+from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -44,23 +43,18 @@ async def nothing_left(scene: AutoscaledCluster, api: MetricsApi) -> AsyncIterat
     await autoscaling.remove(scene)
 
 
-async def test_it_scales_with_the_load_as_the_document_shows(scene: AutoscaledCluster) -> None:
+async def test_the_hpa_scales_with_the_load_as_the_document_shows(scene: AutoscaledCluster) -> None:
     await follows_the_load(scene)
 
 
-async def looks(api: MetricsApi, code: str) -> float:
-    """How often pods were asked about, with that answer."""
-    for family in text_string_to_metric_families(await read_text(f"{api.ops_url}/metrics")):
-        for sample in family.samples:
-            if sample.name == "gpushare_metrics_api_requests_total" and sample.labels == {
-                "kind": "pods",
-                "code": code,
-            }:
-                return sample.value
-    return 0
+async def queries(api: MetricsApi, code: str) -> float:
+    """The number of queries for pods with that result."""
+    return await total(api.ops_url, "gpushare_metrics_api_requests_total", kind="pods", code=code)
 
 
-async def test_it_keeps_its_size_while_no_exporter_answers(scene: AutoscaledCluster, api: MetricsApi) -> None:
+async def test_the_hpa_keeps_its_size_while_no_exporter_answers(
+    scene: AutoscaledCluster, api: MetricsApi
+) -> None:
     name = await deploy(scene)
     await scene.load(name, 23)
     await replicas_run(scene.bed, APP, 2)
@@ -71,11 +65,11 @@ async def test_it_keeps_its_size_while_no_exporter_answers(scene: AutoscaledClus
         return bool(found.get("status") == "False" and "no exporter responds" in found["message"])
 
     await until(blind, "the HPA to say that it sees nothing", 30, 0.2)
-    scene.rest()
-    blind_looks = await looks(api, "503")
+    scene.idle()
+    blind_looks = await queries(api, "503")
 
     async def looked_often() -> bool:
-        return await looks(api, "503") >= blind_looks + 2 * STABLE_S / SYNC_S
+        return await queries(api, "503") >= blind_looks + 2 * STABLE_S / SYNC_S
 
     await until(looked_often, "the HPA to look again", 30, 0.2)
     assert await replicas(scene) == 2

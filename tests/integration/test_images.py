@@ -84,7 +84,7 @@ SERVICES: dict[str, dict[str, Any]] = {
     },
 }
 ROOT_SERVICES = ("device-plugin", "exporter", "isolation")
-"""They work on files of the node."""
+"""Services that use files of the node."""
 NOWHERE = ["pip", "uv", "pulumi", "pytest", "hypothesis", "hatchling", "testbed", "components"]
 
 
@@ -107,7 +107,7 @@ async def node(bed: Bed, built: Images) -> KubeletNode:
 
 
 def pod(node: KubeletNode, service: str, image: str) -> Object:
-    """As our manifests: no capabilities; only images that write files of the node run as root."""
+    """As our manifests: no capabilities; only services that use files of the node run as root."""
     asked = SERVICES[service] | {"absent": [*SERVICES[service]["absent"], *NOWHERE]}
     whole = {"runAsUser": 0} if service in ROOT_SERVICES else non_root_security(VERSION)
     return {
@@ -165,7 +165,7 @@ async def test_commands_answer(reports: dict[str, Any], service: str) -> None:
         SERVICES[service]["commands"], reports[service]["commands"], strict=True
     ):
         if command == ORIGINAL:
-            # Its flags are taken; what is missing here is the manifest's environment.
+            # The flags are accepted; the environment variables of the manifest are missing.
             assert status != 0
             assert "NODE_NAME is not set" in output
         else:
@@ -173,7 +173,7 @@ async def test_commands_answer(reports: dict[str, Any], service: str) -> None:
             assert "gpushare" in output.lower()
 
 
-async def test_all_that_a_service_imports_is_inside(reports: dict[str, Any], service: str) -> None:
+async def test_an_image_has_all_that_its_service_imports(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["failed_imports"] == {}
 
 
@@ -181,11 +181,11 @@ async def test_unused_packages_are_not_in_the_image(reports: dict[str, Any], ser
     assert reports[service]["present"] == []
 
 
-async def test_it_runs_as_the_user_of_its_manifest(reports: dict[str, Any], service: str) -> None:
+async def test_a_service_runs_as_the_user_of_its_manifest(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["user"] == (0 if service in ROOT_SERVICES else NON_ROOT)
 
 
-async def test_it_has_no_capabilities_and_a_filter_of_system_calls(
+async def test_a_service_has_no_capabilities_and_a_seccomp_filter(
     reports: dict[str, Any], service: str
 ) -> None:
     assert reports[service]["capabilities"] == 0
@@ -193,7 +193,7 @@ async def test_it_has_no_capabilities_and_a_filter_of_system_calls(
         assert reports[service]["seccomp"] == "2"
 
 
-async def test_nothing_of_it_can_be_written(reports: dict[str, Any], service: str) -> None:
+async def test_a_service_cannot_write_to_its_image(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["written"] == []
 
 
@@ -201,14 +201,14 @@ async def test_no_file_has_setuid_or_setgid_bits(reports: dict[str, Any], servic
     assert reports[service]["setuid"] == []
 
 
-async def test_everything_is_compiled_by_content(reports: dict[str, Any], service: str) -> None:
+async def test_all_modules_have_unchecked_bytecode(reports: dict[str, Any], service: str) -> None:
     assert reports[service]["modules"] > 400
     assert reports[service]["not_compiled"] == []
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def placed(bed: Bed, node: KubeletNode, built: Images) -> str:
-    """The version that the installer, as its manifest has it, put on the node."""
+    """The version that the installer has installed, started as in its manifest."""
     await install(bed, node, built, State.PRESENT)
     return await until(lambda: version_on(node), "the library on the node", 60)
 
@@ -236,7 +236,7 @@ async def is_ready(bed: Bed, command: str) -> bool:
     ] == [(command, True)]
 
 
-async def test_programs_of_the_node_start_with_the_library_that_the_installer_placed(
+async def test_programs_of_the_node_start_with_the_installed_library(
     bed: Bed, node: KubeletNode, placed: str
 ) -> None:
     await until(lambda: is_ready(bed, "install"), "the installer to be ready", 60)
@@ -277,7 +277,7 @@ async def test_absent_removes_the_link_and_keeps_versions_that_containers_may_us
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A real registry with TLS, and the trust in it."""
+    """A real registry with TLS, and its CA certificate."""
     server = str(program("docker-registry"))
     authority = Authority.create("registry-ca")
     authority.pair().write(tmp_path, "ca")
@@ -302,7 +302,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.needs("registry")
-async def test_a_registry_has_the_very_digests_that_were_written_down(
+async def test_the_pushed_images_have_the_recorded_digests(
     registry: str, built: Images, tmp_path: Path
 ) -> None:
     trust = ssl.create_default_context(cafile=tmp_path / "ca.crt")

@@ -4,8 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import testbed
 from gpushare.errors import ApiError, ConfigError
 from testbed import Bed, SimNode, Testbed, TestbedError, until
 from testbed.control_plane.components import url_ready
-from testbed.control_plane.home import clean, lock_file
+from testbed.control_plane.home import clean
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.system import cgroups
 from testbed.system.folders import bed_folder, cache_root, data_folder
@@ -58,7 +57,7 @@ def cdi_device(name: str, *nodes: tuple[str, str]) -> dict[str, Any]:
     return {"name": name, "containerEdits": {"deviceNodes": devices}}
 
 
-# Two cards that are not there: other names of devices that every machine has.
+# Two GPUs that do not exist: aliases of devices that every machine has.
 CARDS = (("/dev/nvidia0", "/dev/null"), ("/dev/nvidia1", "/dev/zero"))
 FAKE_CDI = {
     "cdiVersion": "0.6.0",
@@ -299,7 +298,7 @@ async def test_a_spawned_program_sees_the_nodes_own_folders_and_can_be_paused_an
     assert not await url_ready(url)()
 
 
-async def test_a_spawned_program_ends_as_it_likes(plain: KubeletNode) -> None:
+async def test_a_spawned_program_may_exit(plain: KubeletNode) -> None:
     polite = await plain.spawn("polite", ["sh", "-c", "trap 'exit 7' TERM; echo up; sleep 1000 & wait"])
 
     async def up() -> bool:
@@ -357,7 +356,7 @@ async def test_a_mount_selects_one_gpu_regardless_of_the_variable(
     assert cards_of(await nvidia.oci_spec("default", name, "main")) == {"/dev/nvidia1"}
 
 
-async def test_a_second_node_of_the_same_name_is_refused(bed: Bed, plain: KubeletNode) -> None:
+async def test_a_second_node_of_the_same_name_is_rejected(bed: Bed, plain: KubeletNode) -> None:
     with pytest.raises(ConfigError, match="already has a node 'gpu-a'"):
         await add_kubelet(bed, PLAIN)
     assert await plain.run_text(["hostname"]) == "gpu-a\n"
@@ -395,15 +394,6 @@ async def test_a_bed_that_closes_leaves_nothing_behind() -> None:
     assert traces(bed.folder) - others == set()
     assert not is_there(f"/proc/{holder}")
     assert kernel_settings() == settings
-
-
-@pytest.fixture
-def bed_name() -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    yield name
-    folder = bed_folder(name, cache_root())
-    clean(folder)
-    lock_file(folder).unlink(missing_ok=True)
 
 
 async def test_nodes_end_with_a_killed_owner_and_the_next_start_removes_their_traces(bed_name: str) -> None:

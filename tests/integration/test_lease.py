@@ -11,7 +11,6 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.errors import ApiError
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
@@ -19,13 +18,14 @@ from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import together
 from tests.fakes.fault_proxy import fault_proxy, on_bind
+from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
 DEADLINE_S, TAKE_OVER_S = 3.0, 6.0
 SLACK_S = 0.1
-"""What the moments that a test sees may be late."""
+"""Tolerance of times that a test measures."""
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/gpushare-schd-extender"
 
 
@@ -42,14 +42,8 @@ def replica(*flags: str, lease: str) -> ExtenderSpec:
     return ExtenderSpec(f"{lease}-{uuid4().hex[:4]}", flags=[*QUICK, f"--lease-name={lease}", *flags])
 
 
-async def sample(spec: ExtenderSpec, name: str, **labels: str) -> float:
-    families = text_string_to_metric_families(await read_text(f"{spec.ops_url}/metrics"))
-    found = [each for family in families for each in family.samples if each.name == name]
-    return sum(each.value for each in found if labels.items() <= each.labels.items())
-
-
 async def leads(spec: ExtenderSpec) -> bool:
-    return await sample(spec, "gpushare_extender_leader") == 1
+    return await total(spec.ops_url, "gpushare_extender_leader") == 1
 
 
 async def until_leads(spec: ExtenderSpec) -> None:
@@ -57,7 +51,7 @@ async def until_leads(spec: ExtenderSpec) -> None:
 
 
 async def bind(bed: Bed, spec: ExtenderSpec) -> str:
-    """Have a new pod bound through this replica; returns the error."""
+    """Bind a new pod through this replica; return the error."""
     (pod,) = await bed.create_pods([gpu_pod(f"pod-{uuid4().hex[:8]}", 1)])
     meta = pod["metadata"]
     args = {"PodName": meta["name"], "PodNamespace": "default", "PodUID": meta["uid"], "Node": "n"}
@@ -69,7 +63,7 @@ async def until_refused(bed: Bed, spec: ExtenderSpec, says: str) -> None:
     async def reported() -> bool:
         return says in await bind(bed, spec)
 
-    await until(reported, f"a bind to be refused: {says}")
+    await until(reported, f"a bind to be rejected: {says}")
 
 
 async def lease(bed: Bed, name: str) -> dict[str, object] | None:
@@ -86,7 +80,7 @@ async def stop(bed: Bed, specs: Sequence[ExtenderSpec]) -> None:
     await together(bed.process(spec.name).stop() for spec in specs)
 
 
-async def test_the_first_extender_of_a_cluster_waits_as_after_a_holder_that_died(bed: Bed) -> None:
+async def test_the_first_extender_of_a_cluster_waits_as_after_a_crashed_leader(bed: Bed) -> None:
     """A missing Lease may have been deleted, and another extender may bind without one."""
     spec, began = replica(lease="first"), time.monotonic()
     await start_extender(bed, spec)
@@ -98,7 +92,7 @@ async def test_the_first_extender_of_a_cluster_waits_as_after_a_holder_that_died
     await stop(bed, [spec])
 
 
-async def test_without_permission_for_leases_only_the_holder_binds_until_its_deadline(
+async def test_without_permission_for_leases_only_the_leader_binds_until_its_deadline(
     bed: Bed,
 ) -> None:
     specs = [replica(lease="three") for _ in range(3)]
@@ -135,7 +129,7 @@ async def binds(bed: Bed, spec: ExtenderSpec) -> bool:
 
 async def refused(specs: Sequence[ExtenderSpec]) -> bool:
     name = "gpushare_extender_reduced_mode"
-    return all([await sample(spec, name, right="leases") == 1 for spec in specs])
+    return all([await total(spec.ops_url, name, right="leases") == 1 for spec in specs])
 
 
 async def one_leads(specs: Sequence[ExtenderSpec]) -> bool:
@@ -143,8 +137,8 @@ async def one_leads(specs: Sequence[ExtenderSpec]) -> bool:
 
 
 async def bound(spec: ExtenderSpec) -> float:
-    """How many pods this very replica has bound."""
-    return await sample(spec, "gpushare_extender_binds_total", reason="bound")
+    """The number of pods that this replica itself has bound."""
+    return await total(spec.ops_url, "gpushare_extender_binds_total", reason="bound")
 
 
 async def test_after_a_lease_is_deleted_no_extender_binds_before_a_full_wait(bed: Bed) -> None:
@@ -157,7 +151,7 @@ async def test_after_a_lease_is_deleted_no_extender_binds_before_a_full_wait(bed
     stopped = time.monotonic()
     await starting
     await until(lambda: one_leads([holder, fresh]), "one to lead", 60)
-    assert time.monotonic() - stopped >= TAKE_OVER_S - 1  # less what it took to see it stop
+    assert time.monotonic() - stopped >= TAKE_OVER_S - 1  # less the time until the stop was seen
     await stop(bed, [holder, fresh])
 
 
@@ -220,7 +214,7 @@ async def crash(cluster, notebook):
 daemon.watch_overcommit = crash
 command()
 """
-"""The extender, one of whose background jobs crashes while a bind is under way."""
+"""The extender with a background job that crashes during a bind."""
 
 
 async def test_a_crash_of_a_background_job_with_a_bind_under_way_keeps_the_lease(bed: Bed) -> None:

@@ -21,6 +21,7 @@ from testbed.daemons.extender import ACCOUNT, ExtenderSpec, start_extender
 from testbed.programs import build
 from testbed.system.ports import free_ports
 from tests.builders.stacks import EXAMPLES, STACKS
+from tests.fixtures.gpu_nodes import bound
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -57,23 +58,21 @@ async def with_namespaces(bed: Bed, name: str) -> list[Object]:
 
 
 @pytest.mark.parametrize("name", STACKS)
-async def test_the_api_server_takes_every_object(bed: Bed, name: str) -> None:
+async def test_the_api_server_accepts_every_object(bed: Bed, name: str) -> None:
     objects = await with_namespaces(bed, name)
     answer = await apply(bed, objects, "--dry-run=server")
     assert len(answer.splitlines()) == len(objects)
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-async def test_the_api_server_takes_the_source_documents_manifests(bed: Bed, file: Path) -> None:
+async def test_the_api_server_accepts_the_manifests_of_the_ack_documentation(bed: Bed, file: Path) -> None:
     objects = documents(file)
     answer = await apply(bed, objects, "--dry-run=server")
     assert len(answer.splitlines()) == len(objects)
 
 
 @pytest.mark.parametrize("name", STACKS)
-async def test_it_warns_of_nothing_but_the_label_that_only_old_control_planes_have(
-    bed: Bed, name: str
-) -> None:
+async def test_the_only_warning_is_for_the_label_of_old_control_planes(bed: Bed, name: str) -> None:
     objects = await with_namespaces(bed, name)
     with pytest.raises(TestbedError) as error:
         await apply(bed, objects, "--dry-run=server", "--warnings-as-errors")
@@ -82,7 +81,7 @@ async def test_it_warns_of_nothing_but_the_label_that_only_old_control_planes_ha
     assert [line for line in warnings if "key: node-role.kubernetes.io/master is use" not in line] == []
 
 
-async def test_a_field_that_does_not_exist_would_be_found(bed: Bed) -> None:
+async def test_the_validation_finds_an_unknown_field(bed: Bed) -> None:
     (deployment,) = [each for each in rendered("example") if each["kind"] == "Deployment"]
     deployment["spec"]["template"]["spec"]["hostNetworks"] = True
     with pytest.raises(TestbedError, match="hostNetworks"):
@@ -104,7 +103,7 @@ async def test_a_quota_limits_gpu_pods_only(bed: Bed) -> None:
 
 
 async def grant(bed: Bed, name: str) -> list[Object]:
-    """Apply a stack but for its pods; return its Deployment's containers."""
+    """Apply a stack without its workloads; return the containers of its Deployment."""
     objects = rendered(name)
     await apply(bed, [each for each in objects if each["kind"] not in ("Deployment", "DaemonSet")])
     (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
@@ -139,10 +138,10 @@ if touch /probe; then exit 1; fi
 shift
 exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
 """
-"""What kubelet and security context do: the account's files, a read-only root, no capabilities."""
+"""The effects of kubelet and security context: files of the account, read-only root, no capabilities."""
 
 
-@pytest.mark.needs("root")
+@pytest.mark.needs("root", "unshare")
 async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_token(bed: Bed) -> None:
     (container,) = await grant(bed, "example")
     files = bed.folder / "account"
@@ -155,7 +154,8 @@ async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_t
     given = {"POD_NAME": "extender-0", "POD_IP": host, "PORT": str(ports[0]), "OPS_PORT": str(ports[1])}
     env = {each["name"]: given.get(each["name"], each.get("value", "")) for each in container["env"]}
     command = [str(Path(sys.executable).with_name("gpushare")), *container["command"][1:]]
-    unshare = shutil.which("unshare") or pytest.skip("there is no unshare")
+    unshare = shutil.which("unshare")
+    assert unshare
     process = await bed.spawn(
         "confined",
         [unshare, "--mount", "sh", "-c", CONFINE, "sh", str(files), *command],
@@ -167,7 +167,7 @@ async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_t
 
 
 def scheduler_of(bed: Bed, command: list[str], url: str, folder: Path) -> list[str]:
-    """The deployed kube-scheduler's command line, outside of a pod: credentials and the address given."""
+    """The command line of the deployed kube-scheduler, with credentials and address for this machine."""
     (config,) = [each for each in rendered("sidecar") if each["kind"] == "ConfigMap"]
     document: dict[str, Any] = yaml.safe_load(config["data"]["config.yaml"])
     kubeconfig = str(bed.kubeconfig_for(ACCOUNT))
@@ -195,12 +195,7 @@ async def test_a_sidecar_scheduler_binds_with_the_extender_and_the_deployed_perm
         process = await bed.spawn("own-scheduler", [str(tool.path), *argv[1:]])
         await bed.add_nodes([SimNode("n", [Card()])])
         await bed.create_pods([gpu_pod("p", 4, schedulerName="gpushare-scheduler")])
-
-        async def bound() -> bool:
-            pod = await bed.api.get("/api/v1/namespaces/default/pods/p")
-            return pod["spec"].get("nodeName") == "n" and ANN_IDX in pod["metadata"]["annotations"]
-
-        await until(bound, "the pod to be bound through the extender", 60)
+        assert ANN_IDX in (await bound(bed, "p", 60))["metadata"]["annotations"]
         assert "forbidden" not in process.command.log.read_text().lower()
 
 
@@ -224,7 +219,7 @@ OTHERS = {
 
 
 def node_of(pod: Object) -> str:
-    """The node for which the DaemonSet's controller made a pod, placed or not."""
+    """The node for which the controller of the DaemonSet created a pod."""
     affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     (name,) = {each["matchFields"][0]["values"][0] for each in affinity["nodeSelectorTerms"]}
     return str(name)

@@ -31,7 +31,7 @@ TOTAL_MIB = 16130
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene() -> AsyncIterator[AutoscaledCluster]:
-    """One pod of S1 that takes 23 percent of its card and 15,343 MiB."""
+    """One pod of S1 that uses 23 percent of its GPU and 15,343 MiB."""
     async with autoscaling_bed() as found:
         yield found
 
@@ -98,7 +98,7 @@ async def unavailable(scene: AutoscaledCluster) -> None:
 
 
 async def direct(api: MetricsApi, tls: ssl.SSLContext, user: str) -> tuple[int, str]:
-    """Status and message of the metrics API itself, asked past the API server."""
+    """Status and message of the metrics API itself, without the API server."""
     headers = {"X-Remote-User": user}
     async with (
         aiohttp.ClientSession() as session,
@@ -134,7 +134,7 @@ async def test_discovery_lists_the_metrics_of_the_ack_documentation(
         assert name in listed
 
 
-async def test_the_pods_numbers_to_the_unit(scene: AutoscaledCluster, pod: str) -> None:
+async def test_values_of_pods_are_exact(scene: AutoscaledCluster, pod: str) -> None:
     label = f"labelSelector=app%3D{APP}"
     document = await raw(scene, f"{PODS}?{label}")
     (item,) = document["items"]
@@ -153,14 +153,14 @@ async def test_the_pods_numbers_to_the_unit(scene: AutoscaledCluster, pod: str) 
     assert numbers(ratio) == {pod: f"{round(1000 * USED_MIB / TOTAL_MIB)}m"}
 
 
-async def test_nodes_and_namespaces(scene: AutoscaledCluster, pod: str) -> None:
+async def test_values_of_nodes_and_namespaces_are_exact(scene: AutoscaledCluster, pod: str) -> None:
     assert pod
     await reported(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
     await reported(scene, f"{NEW}/nodes/gpu/{SM}", {"gpu": "23"})
     await reported(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
 
 
-async def test_labels_choose_pods_and_series(scene: AutoscaledCluster, pod: str) -> None:
+async def test_selectors_choose_pods_and_series(scene: AutoscaledCluster, pod: str) -> None:
     async def chosen(**params: str) -> dict[str, str]:
         return numbers(await scene.bed.api.get(PODS, **params))
 
@@ -205,7 +205,7 @@ async def test_the_client_of_the_front_proxy_can_read_what_its_roles_allow(
         assert (await stranger.get(NEW))["resources"]
 
 
-async def test_while_no_exporter_answers_it_is_unavailable(scene: AutoscaledCluster, pod: str) -> None:
+async def test_without_an_exporter_the_api_is_unavailable(scene: AutoscaledCluster, pod: str) -> None:
     await scene.process.stop()
     await unavailable(scene)
     assert "no exporter responds" in str(await refused(scene, PODS))
@@ -213,7 +213,7 @@ async def test_while_no_exporter_answers_it_is_unavailable(scene: AutoscaledClus
     await reported(scene, PODS, {pod: "23"})
 
 
-async def test_it_comes_back_after_a_crash_and_after_the_api_servers(
+async def test_the_api_recovers_from_its_crash_and_from_that_of_the_api_server(
     scene: AutoscaledCluster, api: MetricsApi, pod: str
 ) -> None:
     api.process.kill()
@@ -243,7 +243,7 @@ async def test_a_renewed_certificate_is_served(scene: AutoscaledCluster, api: Me
     assert (await scene.bed.api.get(NEW))["resources"]
 
 
-async def test_it_may_do_no_more_than_it_needs(scene: AutoscaledCluster, api: MetricsApi) -> None:
+async def test_it_has_no_permission_that_it_does_not_need(scene: AutoscaledCluster, api: MetricsApi) -> None:
     assert api.process.running
     async with scene.bed.api_for(ACCOUNT) as account:
         assert await account.items("/api/v1/pods") is not None

@@ -7,9 +7,10 @@ import aiohttp
 import pytest
 
 from gpushare.kubescheduler.config import ExtenderConfig, Tls, extender_entry
-from testbed import Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Card, SchedulerSpec, SimNode, Testbed, gpu_pod
 from testbed.control_plane.pki import Authority
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
+from tests.fixtures.gpu_nodes import bound
 
 pytestmark = pytest.mark.integration
 
@@ -38,15 +39,7 @@ async def test_the_real_scheduler_binds_over_mutual_tls_and_other_clients_are_re
         await start_extender(bed, spec)
         await bed.add_nodes([SimNode("n", [Card()])])
         await bed.create_pods([gpu_pod("p", 4)])
-
-        async def bound() -> bool:
-            pod = await bed.api.get("/api/v1/namespaces/default/pods/p")
-            return (
-                pod["spec"].get("nodeName") == "n"
-                and "ALIYUN_COM_GPU_MEM_IDX" in pod["metadata"]["annotations"]
-            )
-
-        await until(bound, "the pod to be bound through the extender")
+        assert "ALIYUN_COM_GPU_MEM_IDX" in (await bound(bed, "p"))["metadata"]["annotations"]
         stranger = ssl.create_default_context(cafile=f"{tmp_path}/ca.crt")
         async with aiohttp.ClientSession() as session:
             with pytest.raises((aiohttp.ClientError, ssl.SSLError, OSError)):

@@ -53,7 +53,7 @@ async def bed() -> AsyncIterator[Bed]:
 
 @dataclass
 class Agent:
-    """Publisher and watches of one node, as the daemon wires them."""
+    """Publisher and watches of one node, as the daemon connects them."""
 
     bed: Bed
     node: str
@@ -94,7 +94,7 @@ class Agent:
         await until(met, what)
 
     async def places(self, name: str) -> GpuPod:
-        """A pod on this node, as the watch shows it."""
+        """A pod on this node, as the watch returns it."""
         pod = gpu_pod(name, 4)
         pod["spec"]["nodeName"] = self.node
         (made,) = await self.bed.create_pods([pod])
@@ -130,12 +130,12 @@ async def agent(bed: Bed, node: str) -> AsyncIterator[Agent]:
 
 
 def counts(node: Object) -> list[str | None]:
-    """The number of cards in capacity and allocatable."""
+    """The GPU counts in capacity and allocatable."""
     sections = (node["status"].get(name, {}) for name in ("capacity", "allocatable"))
     return [section.get(RESOURCE_COUNT) for section in sections]
 
 
-async def test_the_node_shows_gpus_labels_and_their_number(bed: Bed) -> None:
+async def test_the_node_has_gpus_labels_and_their_count(bed: Bed) -> None:
     async with agent(bed, "shows") as made:
         made.publisher.set_node(desired_node(SHARED, '{"x":{"main":{"0":4}}}'))
         await made.settles()
@@ -158,7 +158,7 @@ async def test_zeroed_or_lost_values_of_the_node_are_written_again(bed: Bed) -> 
         )
 
 
-async def test_a_node_that_stops_serving_takes_its_offer_back(bed: Bed) -> None:
+async def test_an_agent_that_stops_serving_withdraws_the_gpus_of_the_node(bed: Bed) -> None:
     async with agent(bed, "stops") as made:
         made.publisher.set_node(desired_node(SHARED, "{}"))
         await made.settles()
@@ -169,7 +169,7 @@ async def test_a_node_that_stops_serving_takes_its_offer_back(bed: Bed) -> None:
         assert counts(node) == [None, None]
 
 
-async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_let_be(bed: Bed) -> None:
+async def test_a_pod_is_marked_as_assigned_but_not_by_a_patch_for_its_predecessor(bed: Bed) -> None:
     async with agent(bed, "serves") as made:
         pod = (await made.places("p")).pod
         predecessor = replace(pod, uid="of-a-predecessor")
@@ -184,7 +184,7 @@ async def test_a_pod_is_called_served_and_its_predecessor_of_the_same_name_is_le
         assert (await made.sees(pod.uid, lambda gpu_pod: gpu_pod.served)).served
 
 
-async def test_without_permission_for_configmaps_all_else_works(bed: Bed) -> None:
+async def test_without_permission_for_configmaps_everything_else_works(bed: Bed) -> None:
     async with agent(bed, "reduced") as made:
         made.publisher.set_unhealthy("0")
         made.publisher.record_event(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
@@ -198,7 +198,9 @@ async def test_without_permission_for_configmaps_all_else_works(bed: Bed) -> Non
         assert made.metrics.registry.get_sample_value(name, {"right": "configmaps"}) == 1
 
 
-async def test_with_that_permission_the_list_of_unhealthy_gpus_is_created_and_updated(bed: Bed) -> None:
+async def test_with_permission_for_configmaps_the_list_of_unhealthy_gpus_is_created_and_updated(
+    bed: Bed,
+) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-n"
     async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
         api = AgentApi(client, node="n", identity="agent")

@@ -1,6 +1,6 @@
 """Pods with a reused name, pods that terminate slowly, and pods that preempt others."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,6 +11,7 @@ from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.stories import manifest
+from tests.fixtures.gpu_nodes import until_event
 from tests.support.history import Recorder, cards_of, overcommits
 
 pytestmark = pytest.mark.integration
@@ -43,14 +44,6 @@ async def until_placed(bed: Bed, *names: str, timeout_s: float = 30) -> None:
         await until(placed, f"pod {name} to be placed", timeout_s, 0.1)
 
 
-async def until_event(bed: Bed, name: str, says: Callable[[str], bool]) -> None:
-    async def reported() -> bool:
-        events = await bed.api.items("/api/v1/namespaces/default/events")
-        return any(e["involvedObject"].get("name") == name and says(e["message"]) for e in events)
-
-    await until(reported, f"an event of pod {name}", 30)
-
-
 async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_once() -> None:
     async with cluster(SimNode("n", [Card(units=15)])) as bed, Recorder(bed.api) as recorder:
         await bed.apply(manifest("app-3g-v1"))
@@ -66,7 +59,7 @@ async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_
 
             await until(back, "the replica to be placed again")
         assert overcommits(await recorder.caught_up(), 15) == []
-        # 8 of 15 are used by two replicas: exactly 7 fit, which a leaked or lost reservation would deny.
+        # Two replicas use 8 of 15 units: exactly 7 fit, unless a reservation has leaked or was lost.
         await bed.create_pods([gpu_pod("seven", 7)])
         await until_placed(bed, "seven")
 
@@ -118,7 +111,7 @@ async def test_with_node_totals_short_the_victims_are_on_one_gpu(version: str) -
 
 
 @VERSIONS
-async def test_the_freed_gpu_is_not_stolen_while_the_victim_goes(version: str) -> None:
+async def test_no_other_pod_gets_the_freed_gpu_while_the_victim_terminates(version: str) -> None:
     async with cluster(SimNode("n", [Card()]), version=version) as bed:
         slow = gpu_pod("low", 10, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)
         await bed.create_pods([slow])
@@ -132,9 +125,7 @@ async def test_the_freed_gpu_is_not_stolen_while_the_victim_goes(version: str) -
         await until(nominated, "the preemptor to be nominated")
         # Four units are free now, and the thief has the preemptor's own priority.
         await bed.create_pods([gpu_pod("thief", 4, priorityClassName="high")])
-        await until_event(
-            bed, "thief", lambda text: "fit" in text or "Insufficient" in text or "held" in text
-        )
+        await until_event(bed, "thief", lambda text: "fit" in text or "Insufficient" in text)
         await bed.api.delete("/api/v1/namespaces/default/pods/low", gracePeriodSeconds="0")
         await until_placed(bed, "high")
         assert not (await pod(bed, "thief") or {})["spec"].get("nodeName")
@@ -166,7 +157,7 @@ async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(versi
 
 
 async def test_a_waiting_pod_is_placed_once_enough_units_are_free() -> None:
-    """The scheduler asks again on the very event that the extender has not seen yet."""
+    """The scheduler retries on an event that the extender has not seen yet."""
     async with cluster(SimNode("n", [Card(units=4)])) as bed:
         await bed.create_pods([gpu_pod("pod-0", 4)])
         await until_placed(bed, "pod-0")
@@ -177,12 +168,12 @@ async def test_a_waiting_pod_is_placed_once_enough_units_are_free() -> None:
             await until_placed(bed, f"pod-{number}", timeout_s=20)
 
 
-# --- who may share a card -------------------------------------------------------------------------
+# --- pods that share a GPU ----------------------------------------------------------------------
 
 QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
 
 
-async def until_closed(spec: ExtenderSpec, cards: int) -> None:
+async def until_unschedulable(spec: ExtenderSpec, cards: int) -> None:
     async def met() -> bool:
         try:
             return f'gpushare_cards_closed{{node="n"}} {cards}.0' in await read_text(
@@ -205,7 +196,7 @@ async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone() -> N
         await bed.create_pods([gpu_pod("old", 4)])
         assert await lies_on(bed, "old") == {0: 4}
         await bed.api.patch("/api/v1/nodes/n", {"metadata": {"labels": {LABEL_MODE: "cgpu"}}})
-        await until_closed(spec, 1)
+        await until_unschedulable(spec, 1)
         await bed.create_pods([gpu_pod("next", 6)])
         assert await lies_on(bed, "next") == {1: 6}
         modes = {
@@ -217,14 +208,14 @@ async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone() -> N
         )
         await bed.kill(spec.name)
         await bed.start(spec.name)
-        await until_closed(spec, 1)
+        await until_unschedulable(spec, 1)
         await bed.create_pods([gpu_pod("waits", 10)])
         await until_event(bed, "waits", lambda text: "card 0 until pods of mode share are gone" in text)
         await bed.api.delete("/api/v1/namespaces/default/pods/old", gracePeriodSeconds="0")
         assert await lies_on(bed, "waits") == {0: 10}
 
 
-async def test_a_gpu_of_mps_serves_one_user_unless_it_was_seen_to_serve_several() -> None:
+async def test_an_mps_gpu_takes_one_user_unless_it_is_known_to_serve_several() -> None:
     async with cluster(SimNode("n", [Card(), Card()], labels={LABEL_MODE: "mps"})) as bed:
         for name, user, card in (("a", 1000, 0), ("b", 1000, 0), ("c", 2000, 1)):
             await bed.create_pods([gpu_pod(name, 4, securityContext={"runAsUser": user})])

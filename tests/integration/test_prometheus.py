@@ -40,7 +40,7 @@ async def scene() -> AsyncIterator[ScrapedCluster]:
 
 
 async def records(prometheus: Prometheus, record: str, expected: Mapping[Any, float], *by: str) -> None:
-    """Wait until the rule has recorded exactly that."""
+    """Wait until the rule has recorded exactly these values."""
     seen: dict[Any, float] = {}
 
     async def reported() -> bool:
@@ -55,7 +55,7 @@ async def records(prometheus: Prometheus, record: str, expected: Mapping[Any, fl
         raise
 
 
-async def test_pods_to_the_unit(scene: ScrapedCluster) -> None:
+async def test_recorded_values_of_pods_are_exact(scene: ScrapedCluster) -> None:
     for record, busy, idle in (
         ("memory_allocated_bytes:sum", BUSY, IDLE),
         ("memory_used_bytes:sum", USED, 0),
@@ -68,7 +68,7 @@ async def test_pods_to_the_unit(scene: ScrapedCluster) -> None:
 
 
 @pytest.mark.parametrize("level", ["node", "cluster"])
-async def test_the_node_and_the_cluster_to_the_unit(scene: ScrapedCluster, level: str) -> None:
+async def test_recorded_values_of_node_and_cluster_are_exact(scene: ScrapedCluster, level: str) -> None:
     for record, value in (
         ("memory_bytes:sum", 2 * CARD),
         ("memory_allocated_bytes:sum", BUSY + IDLE),

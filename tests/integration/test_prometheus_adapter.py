@@ -42,7 +42,7 @@ async def scene() -> AsyncIterator[ScrapedCluster]:
 
 
 async def shows(scene: ScrapedCluster, path: str, expected: dict[str, float]) -> None:
-    """Wait until the API gives these values by the name of the object."""
+    """Wait until the API returns these values, by name of the object."""
     seen: dict[str, float] = {}
 
     async def reported() -> bool:
@@ -59,11 +59,11 @@ async def shows(scene: ScrapedCluster, path: str, expected: dict[str, float]) ->
 
 
 def number(quantity: str) -> float:
-    """Of Kubernetes' ways to write one, those that the adapter uses."""
+    """The formats of Kubernetes quantities that the adapter uses."""
     return int(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
 
 
-async def test_it_lists_the_metrics_of_the_ack_documentation(scene: ScrapedCluster) -> None:
+async def test_the_adapter_lists_the_metrics_of_the_ack_documentation(scene: ScrapedCluster) -> None:
     seen: dict[str, Object] = {}
 
     async def listed() -> bool:
@@ -80,11 +80,11 @@ async def test_it_lists_the_metrics_of_the_ack_documentation(scene: ScrapedClust
 @pytest.mark.parametrize(
     ("metric", "busy", "idle"), [(SM, 23, 0), (USED, USED_MIB, 0), (RATIO, USED_MIB / BUSY_MIB, 0)]
 )
-async def test_pods_to_the_unit(scene: ScrapedCluster, metric: str, busy: float, idle: float) -> None:
+async def test_values_of_pods_are_exact(scene: ScrapedCluster, metric: str, busy: float, idle: float) -> None:
     await shows(scene, f"namespaces/default/pods/*/{metric}", {"busy": busy, "idle": idle})
 
 
-async def test_nodes_to_the_unit(scene: ScrapedCluster) -> None:
+async def test_values_of_nodes_are_exact(scene: ScrapedCluster) -> None:
     await shows(scene, "nodes/t4/DCGM_FI_DEV_GPU_UTIL", {"t4": 25})
     await shows(scene, "nodes/t4/DCGM_FI_DEV_FB_USED", {"t4": USED_MIB})
 

@@ -123,7 +123,7 @@ async def test_a_second_up_changes_nothing(deployed: Deployed) -> None:
     assert await uids_by_name(deployed.bed) == deployed.after
 
 
-async def test_a_component_that_takes_another_name_keeps_every_object_by_one_alias(
+async def test_a_renamed_component_keeps_every_object_with_one_alias(
     deployed: Deployed,
 ) -> None:
     program = deployed.stack.project / "__main__.py"
@@ -151,7 +151,7 @@ async def test_the_state_of_the_engine_has_no_credentials(deployed: Deployed) ->
     assert not [secret for secret in user.values() if secret in state]
 
 
-async def test_another_image_is_shown_as_that_and_nothing_else_and_updates_one_object(
+async def test_another_image_is_the_only_difference_and_updates_one_object(
     deployed: Deployed,
 ) -> None:
     stack = deployed.stack
@@ -200,7 +200,7 @@ async def test_the_error_for_a_bad_configuration_has_key_value_and_valid_values(
     assert await uids_by_name(deployed.bed) == before
 
 
-async def test_an_unreachable_cluster_is_named_as_that(deployed: Deployed, tmp_path: Path) -> None:
+async def test_the_error_for_an_unreachable_cluster_says_so(deployed: Deployed, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     document = yaml.safe_load(deployed.bed.kubeconfig.read_text())
     document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
@@ -212,7 +212,7 @@ async def test_an_unreachable_cluster_is_named_as_that(deployed: Deployed, tmp_p
 
 
 async def cut_off(stack: Stack) -> list[Object]:
-    """The objects that were being created when the engine was killed, by its own record."""
+    """The objects that the engine was creating when it was killed, by its state."""
     operations = (await stack.export())["deployment"]["pending_operations"]
     return [each["resource"]["inputs"] for each in operations]
 
@@ -237,7 +237,7 @@ async def test_an_up_that_was_killed_before_its_end_can_be_finished_and_touches_
     await stack.cancel()
     unknown = await cut_off(stack)
     assert DEPLOYMENT in names_of(unknown)
-    # Today's provider takes them over where it may; the official one here cannot.
+    # Current providers can adopt these objects; the official one here cannot.
     await bed.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=as_yaml(unknown))
     await stack.up("--refresh")
     assert (await uids_by_name(bed)).keys() - before.keys() == names_of(RENDERED)
@@ -246,7 +246,7 @@ async def test_an_up_that_was_killed_before_its_end_can_be_finished_and_touches_
 
 
 async def running(bed: Bed, namespace: str) -> Object:
-    """The namespace's pod "works", once it runs."""
+    """The pod "works" of the namespace, after it has started."""
 
     async def runs() -> Any:
         pod = await bed.api.get(f"/api/v1/namespaces/{namespace}/pods/works")
@@ -262,12 +262,14 @@ async def uids(bed: Bed, *namespaces: str) -> list[str]:
 
 
 async def with_pod(bed: Bed, tenant: str) -> None:
-    """Let a pod of the tenant's priority hold GPU memory in its namespace."""
+    """Create a pod with GPU memory and the priority of the tenant in its namespace."""
     await bed.until_service_account(tenant)
     await bed.create_pods([gpu_pod("works", 4, namespace=tenant, priorityClassName=tenant)])
 
 
-async def test_a_stack_of_an_earlier_release_retains_after_one_up(deployed: Deployed, tmp_path: Path) -> None:
+async def test_a_stack_of_an_earlier_release_retains_its_objects_after_one_up(
+    deployed: Deployed, tmp_path: Path
+) -> None:
     state = await deployed.stack.export()
     for each in state["deployment"]["resources"]:
         each.pop("retainOnDelete", None)
@@ -280,7 +282,7 @@ async def test_a_stack_of_an_earlier_release_retains_after_one_up(deployed: Depl
     assert names_of(retained) == {"Namespace/team-a", "PriorityClass/team-a"}
 
 
-async def test_a_tenant_of_another_name_is_another_tenant_and_pods_of_the_former_keep_running(
+async def test_a_renamed_tenant_is_a_new_one_and_pods_of_the_former_keep_running(
     deployed: Deployed,
 ) -> None:
     bed, stack = deployed.bed, deployed.stack

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"),
 
 @dataclass
 class TakenOver:
-    """A cluster with the installation of the ACK documentation, a pod, and the stack that took over."""
+    """A cluster with the installation of the ACK documentation, a pod, and the stack that has adopted it."""
 
     stack: Stack
     before: dict[str, str]
@@ -90,13 +90,13 @@ async def pod_specs(bed: Bed) -> dict[str, Object]:
 
 
 async def test_existing_objects_are_not_adopted_by_default(taken: TakenOver) -> None:
-    # The engine stops at the first ones that it meets.
+    # The engine stops at the first conflicts.
     assert re.search(
         r"error: (kube-system/)?gpushare-(schd-extender|device-plugin)\S* already exists", taken.refusal
     )
 
 
-async def test_an_installation_of_s3_is_taken_over_object_by_object(taken: TakenOver) -> None:
+async def test_an_installation_of_s3_is_adopted_object_by_object(taken: TakenOver) -> None:
     after = await uids_by_name(taken.bed)
     assert taken.before.items() <= after.items()
     assert after.keys() == taken.before.keys() | names_of(RENDERED)
@@ -146,12 +146,12 @@ async def test_an_edited_service_is_found_by_refresh_and_restored_by_up(taken: T
     assert (await stack.up("--refresh")).changes == {}
 
 
-async def test_an_up_that_was_killed_is_finished_by_an_up_that_may_take_over(taken: TakenOver) -> None:
+async def test_an_up_that_may_adopt_objects_completes_one_that_was_killed(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     await stack.destroy()
     process = await stack.start("up")
 
-    # Rights come before the pods that have them.
+    # Roles are created before the pods that use them.
     await until(lambda: bed.api.get(ACCOUNT), "the first objects", 120, poll_s=0.02)
     await stack.kill(process)
     assert names_of(RENDERED) - (await uids_by_name(bed)).keys()
@@ -218,7 +218,7 @@ async def test_taints_and_labels_of_another_manager_are_a_conflict_and_stay(take
     await stack.up("--refresh")
 
 
-async def test_the_daemons_of_mps_outlive_the_stack_for_programs_run_on_them(taken: TakenOver) -> None:
+async def test_the_mps_daemons_outlive_the_stack_because_programs_use_them(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     digest = CONFIG["devicePlugins"][0]["image"]
     pool = {"name": "mps", "image": digest, "nodeSelector": {"ack.node.gpu.schedule": "mps"}}
@@ -234,7 +234,7 @@ async def test_the_daemons_of_mps_outlive_the_stack_for_programs_run_on_them(tak
 APIS = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 
-async def test_an_api_that_another_server_answers_is_never_taken_over(taken: TakenOver) -> None:
+async def test_an_api_service_of_another_server_is_never_adopted(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     served = {"name": "prometheus-adapter", "namespace": "monitoring", "port": 443}
     spec = {

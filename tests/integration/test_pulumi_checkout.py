@@ -26,7 +26,7 @@ from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name
 
 RENDERED = everything(load(from_file(STACKS["example"])))
 NOT_THE_USERS = ("KUBECONFIG", "MAKEFLAGS", "MAKELEVEL", "PYTHONPATH", "VIRTUAL_ENV")
-"""What a test runner may have in its environment."""
+"""Variables that a test runner may have set."""
 SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
@@ -51,7 +51,7 @@ class Checkout:
     env: dict[str, str]
 
     async def run(self, *argv: str) -> str:
-        """Run a command to its end; raise TestbedError with its stderr where it fails."""
+        """Run a command to its end. Raises TestbedError with its stderr if it fails."""
         unset = [f"--unset={name}" for name in NOT_THE_USERS]
         env = [f"{key}={value}" for key, value in self.env.items()]
         return await run_text(["/usr/bin/env", *unset, *env, *argv], 300, cwd=self.folder)

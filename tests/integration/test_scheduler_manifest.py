@@ -1,7 +1,7 @@
 """``gpushare scheduler-manifest`` on a control plane host: a real kubelet runs the edited manifest.
 
-The image of kube-scheduler is the real program of its version. What the Job adds, turns and rights, is
-tested with its image (``tests/e2e/test_installer.py``).
+The image of kube-scheduler is the real program of its version. What the Job adds, turns and permissions,
+is tested with its image (``tests/e2e/test_installer.py``).
 """
 
 import asyncio
@@ -34,7 +34,7 @@ CONFIGS = {
     "1.36": f"{FOLDER}/gpushare/scheduler-config.json",
 }
 TAG = "stable"
-"""Of an image that does not tell its version."""
+"""A tag without a version."""
 REFUSED = "--kubernetes-version=1.24"
 """kube-scheduler 1.36 cannot read the configuration of that version."""
 
@@ -64,16 +64,16 @@ class ControlPlane:
         return self.node.path(MANIFEST).read_text()
 
     def files(self) -> dict[str, bytes]:
-        """All below the folder of Kubernetes, by path."""
+        """All files in the folder of Kubernetes, by path."""
         found = self.node.path(FOLDER).rglob("*")
         return {str(each): each.read_bytes() for each in found if each.is_file()}
 
     async def start(self, verb: str, *flags: str) -> asyncio.subprocess.Process:
-        """The command on the host itself, whose files and processes are not those of this machine."""
+        """Start the command on the host, with the files and processes of the host."""
         url = [f"--address={self.node.address}"] if verb == "install" else []
-        words = [sys.executable, "-m", "gpushare", "scheduler-manifest", verb, "--settle=3", *url, *flags]
+        argv = [sys.executable, "-m", "gpushare", "scheduler-manifest", verb, "--settle=3", *url, *flags]
         return await asyncio.create_subprocess_exec(
-            *self.node.inside(words), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+            *self.node.inside(argv), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
 
     async def run(self, verb: str, *flags: str) -> Run:
@@ -82,7 +82,7 @@ class ControlPlane:
         return Run(process.returncode or 0, output.decode())
 
     async def killed_half_way(self) -> None:
-        """An install that is killed while the new scheduler fails again and again."""
+        """Kill an install while the new scheduler keeps failing."""
         process = await self.start("install", REFUSED)
         await until(self._is_down, "kube-scheduler to be down", 60)
         process.kill()
@@ -97,7 +97,7 @@ class ControlPlane:
         return found is not None and ours in (None, found)
 
     async def place(self, name: str) -> dict[str, Any]:
-        """A pod's object when it is bound."""
+        """The object of a new pod after its bind."""
         return await static_scheduler.place(self.bed, name, 4)
 
 
@@ -124,7 +124,7 @@ async def start_extender(plane: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize("plane", TOOLS, indirect=True)
-async def test_the_edited_scheduler_binds_through_the_extender_and_restore_brings_the_old_one_back(
+async def test_the_edited_scheduler_binds_through_the_extender_and_restore_undoes_the_edit(
     plane: ControlPlane,
 ) -> None:
     version = f"--kubernetes-version={plane.version}"
@@ -145,7 +145,7 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_restore_bring
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_a_healthy_scheduler(
+async def test_a_configuration_that_the_scheduler_rejects_is_undone_byte_for_byte(
     plane: ControlPlane,
 ) -> None:
     broken = await plane.run("install", REFUSED, "--wait=20")
@@ -158,7 +158,7 @@ async def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_byte
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_an_extender_that_does_not_answer_leaves_everything_as_it_is(plane: ControlPlane) -> None:
+async def test_an_extender_that_does_not_answer_changes_nothing(plane: ControlPlane) -> None:
     before = plane.files()
     dead = "--url=http://127.0.0.1:1/gpushare-scheduler"
     refused = await plane.run("install", dead, "--address=", "--kubernetes-version=1.36", "--extender-wait=1")
@@ -168,7 +168,7 @@ async def test_an_extender_that_does_not_answer_leaves_everything_as_it_is(plane
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_an_install_that_was_killed_half_way_is_undone_or_finished_by_the_next_one(
+async def test_the_next_install_undoes_or_completes_one_that_was_killed(
     plane: ControlPlane,
 ) -> None:
     await plane.killed_half_way()
@@ -187,7 +187,7 @@ async def test_an_install_that_was_killed_half_way_is_undone_or_finished_by_the_
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_a_reboot_half_way_is_undone_by_the_next_install(plane: ControlPlane) -> None:
+async def test_the_next_install_undoes_an_edit_that_a_reboot_interrupted(plane: ControlPlane) -> None:
     await plane.killed_half_way()
     await plane.node.reboot()
     assert not await plane.scheduler_runs(ours=False)

@@ -8,6 +8,7 @@ import pytest
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
+from tests.fixtures.gpu_nodes import bound
 from tests.support.history import cards_of
 
 pytestmark = pytest.mark.integration
@@ -24,17 +25,12 @@ async def until_used(spec: ExtenderSpec, *units: int) -> None:
     async def met() -> bool:
         return await used(spec) == list(units)
 
-    await until(met, f"{units} used on the cards")
+    await until(met, f"{units} used on the GPUs")
 
 
 async def placed(bed: Bed, name: str, units: int) -> Object:
     await bed.create_pods([gpu_pod(name, units)])
-
-    async def bound() -> Object | None:
-        pod = await bed.api.get(f"/api/v1/namespaces/default/pods/{name}")
-        return pod if pod["spec"].get("nodeName") else None
-
-    return await until(bound, f"pod {name} to be placed") or {}
+    return await bound(bed, name)
 
 
 def claiming(card: int, units: int) -> dict[str, str]:
@@ -45,7 +41,9 @@ def claiming(card: int, units: int) -> dict[str, str]:
     }
 
 
-async def test_an_edited_claim_counts_on_every_gpu_after_a_restart_and_an_untouched_one_on_its_own() -> None:
+async def test_an_edited_annotation_counts_on_every_gpu_after_a_restart_and_an_unedited_one_on_its_gpu() -> (
+    None
+):
     spec = ExtenderSpec(flags=QUICK)
     async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as bed:
         await grant(bed)
@@ -61,7 +59,7 @@ async def test_an_edited_claim_counts_on_every_gpu_after_a_restart_and_an_untouc
         await until_used(spec, 3 + 5, 5)
 
 
-async def test_a_pod_placed_by_node_name_with_a_perfect_claim_counts_on_every_gpu() -> None:
+async def test_a_pod_placed_by_node_name_with_valid_annotations_counts_on_every_gpu() -> None:
     spec = ExtenderSpec(flags=QUICK)
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
@@ -79,7 +77,7 @@ async def test_annotations_of_pods_bound_before_there_was_a_key_are_trusted() ->
         old = await bed.create_pods([gpu_pod("old", 10, nodeName="n", annotations=claiming(1, 10))])
 
         async def a_second_later() -> bool:
-            """The API counts creation times in seconds."""
+            """Creation times have a resolution of one second."""
             probe = await bed.api.create(
                 "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "clock-"}}
             )

@@ -91,8 +91,8 @@ async def serve(bed: Bed, name: str, target: str, **port: Any) -> str:
 
 
 async def answer(bed: Bed, client: str, url: str) -> str:
-    """What the pod ``client`` gets from ``url``, once the rules for it are there."""
-    # A connection begun before the rules are there never gets anywhere.
+    """What the pod ``client`` gets from ``url``, after the rules for it exist."""
+    # A connection that starts before the rules exist never succeeds.
     command = ["busybox", "timeout", "2", "wget", "-q", "-O-", url]
 
     async def ask() -> str:
@@ -119,7 +119,7 @@ async def test_a_pod_reaches_the_api_server_as_its_service_account(bed: Bed, cli
     assert reported.strip() == (await bed.api.get(f"{SERVICES}/kubernetes"))["spec"]["clusterIP"]
 
 
-async def test_a_pod_may_do_what_its_service_account_may_and_no_more(bed: Bed) -> None:
+async def test_a_pod_has_the_permissions_of_its_service_account(bed: Bed) -> None:
     with pytest.raises(TestbedError, match=r'serviceaccount:default:default" cannot list resource "nodes"'):
         await in_cluster(bed, "client-a", "get", "nodes")
 
@@ -146,14 +146,14 @@ async def test_a_node_port_leads_to_a_pod_in_the_nodes_own_network(
     assert await outside(nodes, NODE_PORT + 1) == [nodes[0].name] * 2
 
 
-async def test_a_node_without_pods_passes_a_node_port_on(bed: Bed) -> None:
+async def test_a_node_without_pods_forwards_a_node_port(bed: Bed) -> None:
     empty = await add_kubelet(bed, KubeletSpec("empty", services=True))
     await serve(bed, "passed-on", "web-a", nodePort=NODE_PORT + 2)
     assert await outside([empty], NODE_PORT + 2) == ["web-a"]
 
 
 async def outside(nodes: Sequence[KubeletNode], port: int) -> list[str]:
-    """What each node answers on ``port`` to a caller outside of the cluster."""
+    """The answer of each node on ``port`` to a client outside of the cluster."""
     urls = [f"http://{node.address}:{port}" for node in nodes]
     answers = [await until(partial(read_text, url), f"{url} to answer") for url in urls]
     return [each.strip() for each in answers]
@@ -180,7 +180,7 @@ async def test_pods_find_the_api_server_again_after_its_restart(bed: Bed) -> Non
     await until(found, "a pod to reach the API server")
 
 
-async def test_a_node_beside_them_does_without_services(bed: Bed, nodes: list[KubeletNode]) -> None:
+async def test_a_node_without_kube_proxy_has_no_services(bed: Bed, nodes: list[KubeletNode]) -> None:
     plain = await add_kubelet(bed, KubeletSpec("plain"))
     assert "plain.kube-proxy" not in bed.processes
     assert "KUBE-SERVICES" not in await plain.run_text(["iptables", "-t", "nat", "-S"])

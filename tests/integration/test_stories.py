@@ -37,7 +37,7 @@ async def card_of(bed: Bed, name: str) -> tuple[str, dict[int, int]]:
 
 
 async def completed(bed: Bed, words: str) -> tuple[list[str], str]:
-    """What kubectl offers its shell after these words, and how it is to go on."""
+    """The completions of kubectl after these words, and its directive for the shell."""
     *candidates, end = (await show(bed, f"kubectl __complete {words} '' 2>/dev/null")).splitlines()
     return candidates, end
 

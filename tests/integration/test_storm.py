@@ -16,7 +16,7 @@ from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from testbed.errors import TestbedError
 from tests.fakes.fault_proxy import fault_proxy, on_bind
-from tests.support.history import Recorder, cards_of, holds, overcommits, units_of
+from tests.support.history import Recorder, cards_of, has_units, overcommits, units_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -27,7 +27,7 @@ QUICK_LEASE = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5",
 
 @dataclass
 class Arena:
-    """A bed with 10 nodes of 8 cards, a recorder of its history, and one or two extenders."""
+    """A bed with 10 nodes of 8 GPUs, a recorder of its history, and one or two extenders."""
 
     bed: Bed
     recorder: Recorder
@@ -45,10 +45,10 @@ class Arena:
 
         await until(enough, f"{number} bound pods", timeout_s, 0.2)
 
-    async def no_card_was_over_its_size(self) -> None:
+    async def no_gpu_was_over_committed(self) -> None:
         history = await self.recorder.caught_up()
         assert overcommits(history, SIZE) == []
-        assert any(holds(pod) for _, pod in history), "the history holds no bound pod: it proves nothing"
+        assert any(has_units(pod) for _, pod in history), "the history has no bound pod: it proves nothing"
 
 
 @asynccontextmanager
@@ -79,14 +79,14 @@ def free_per_card(pods: list[Object]) -> dict[tuple[str, int], int]:
     """An independent recount from API objects."""
     used: dict[tuple[str, int], int] = defaultdict(int)
     for pod in pods:
-        if holds(pod):
+        if has_units(pod):
             for card, units in cards_of(pod).items():
                 used[pod["spec"]["nodeName"], card] += units
     return {(f"node-{n}", c): SIZE - used[f"node-{n}", c] for n in range(NODES) for c in range(CARDS)}
 
 
 async def at_rest(ring: Arena) -> list[Object]:
-    """The pods, once none of those that wait fits any card."""
+    """The pods, as soon as no pending pod fits any GPU."""
 
     async def settled() -> list[Object] | None:
         pods = await ring.pods()
@@ -95,7 +95,7 @@ async def at_rest(ring: Arena) -> list[Object]:
         return pods if all(units_of(pod) > widest for pod in waiting) else None
 
     try:
-        return await until(settled, "no pending pod to fit any card", 120, 0.5) or []
+        return await until(settled, "no pending pod to fit any GPU", 120, 0.5) or []
     except TestbedError as error:
         raise TestbedError(f"{error}\n{await why_pending(ring)}") from None
 
@@ -104,12 +104,13 @@ async def why_pending(ring: Arena) -> str:
     """The last messages of the scheduler about pending pods, and the GPUs with most free units."""
     pods = await ring.pods()
     waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
-    said: dict[str, str] = {}
+    messages: dict[str, str] = {}
     for event in await ring.bed.api.items("/api/v1/events"):
-        said[event["involvedObject"]["name"]] = f"{event['reason']}: {event['message']}"
+        messages[event["involvedObject"]["name"]] = f"{event['reason']}: {event['message']}"
     free = sorted(free_per_card(pods).items(), key=lambda item: -item[1])[:5]
     lines = [
-        f"{pod['metadata']['name']} ({units_of(pod)}): {said.get(pod['metadata']['name'])}" for pod in waiting
+        f"{pod['metadata']['name']} ({units_of(pod)}): {messages.get(pod['metadata']['name'])}"
+        for pod in waiting
     ]
     return "\n".join([f"{len(waiting)} wait; most free: {free}", *lines[:10]])
 
@@ -120,7 +121,7 @@ async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits() 
         await ring.bed.create_pods(pods)
         final = await at_rest(ring)
         assert any(not pod["spec"].get("nodeName") for pod in final)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_at_60_percent_no_pod_is_pending() -> None:
@@ -128,7 +129,7 @@ async def test_at_60_percent_no_pod_is_pending() -> None:
         pods = seeded_pods(0.6, seed=2)
         await ring.bed.create_pods(pods)
         await ring.until_bound(len(pods))
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing() -> None:
@@ -143,7 +144,7 @@ async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing()
             await ring.bed.kill(spec.name, signal.SIGKILL)
             await ring.bed.start(spec.name)
         await at_rest(ring)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_an_outage_of_the_api_server_of_ten_seconds_loses_nothing() -> None:
@@ -157,7 +158,7 @@ async def test_an_outage_of_the_api_server_of_ten_seconds_loses_nothing() -> Non
         await ring.bed.start("kube-apiserver")
         await ring.bed.create_pods(pods[half:])
         await at_rest(ring)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_a_killed_leader_is_followed_by_the_other_replica() -> None:
@@ -171,7 +172,7 @@ async def test_a_killed_leader_is_followed_by_the_other_replica() -> None:
         await ring.bed.kill("leader", signal.SIGKILL)
         await ring.bed.create_pods(pods[half:])
         await at_rest(ring)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_overcommits_nothing() -> None:
@@ -186,7 +187,7 @@ async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_over
         await ring.until_bound(100)
         await ring.bed.resume("frozen")
         await at_rest(ring)
-        await ring.no_card_was_over_its_size()
+        await ring.no_gpu_was_over_committed()
 
 
 @asynccontextmanager

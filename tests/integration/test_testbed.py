@@ -5,8 +5,7 @@ import json
 import signal
 import socket
 import sys
-import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from gpushare import contract
 from gpushare.errors import ApiError, ConfigError
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
 from testbed.control_plane import audit
-from testbed.control_plane.home import clean, lock_file
 from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
 from testbed.system import pids
 from testbed.system.folders import bed_folder, cache_root, data_folder
@@ -41,15 +39,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def bed_name() -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    yield name
-    folder = bed_folder(name, cache_root())
-    clean(folder)
-    lock_file(folder).unlink(missing_ok=True)
 
 
 def node(name: str = NODE, **fields: Any) -> SimNode:
@@ -113,7 +102,7 @@ async def test_a_node_that_lost_readiness_gets_it_back_and_keeps_its_resources(s
 
 
 async def test_pods_run_on_a_node_that_is_added_again(shared_bed: Bed) -> None:
-    """A pod without a scheduler comes at once, when kwok may still hold the lease of the node before."""
+    """A pod with a node name is created at once, when kwok may still have the Lease of the previous node."""
     for number in range(5):
         name = f"early-{number}"
         await shared_bed.add_nodes([node("again")])
@@ -147,11 +136,11 @@ async def test_a_pod_that_fits_no_node_is_unschedulable(shared_bed: Bed) -> None
     await shared_bed.api.delete(f"{PODS}/too-big")
 
 
-async def test_a_pod_with_a_brake_starts_and_ends_when_the_brake_goes(shared_bed: Bed) -> None:
+async def test_a_slowed_pod_starts_and_ends_when_its_annotations_are_removed(shared_bed: Bed) -> None:
     bed, path = shared_bed, f"{PODS}/slow"
     await ensure_node(bed)
     await bed.create_pods([gpu_pod("slow", 1, annotations={SLOW_START: "true", SLOW_DELETE: "true"})])
-    # A pod without brakes that was created later has gone through both stages.
+    # A later pod without these annotations has gone through both stages.
     await bed.create_pods([gpu_pod("quick", 1)])
     await until_phase(bed, "quick", "Running")
     assert (await bed.api.get(path))["status"]["phase"] == "Pending"
@@ -310,7 +299,7 @@ async def test_two_beds_run_side_by_side(start_bed: StartBed) -> None:
     assert await two.api.items("/api/v1/nodes") == []
 
 
-async def test_a_bed_starts_again_on_other_ports_when_one_was_taken_meanwhile(
+async def test_a_bed_starts_on_other_ports_if_one_is_in_use(
     start_bed: StartBed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -320,7 +309,7 @@ async def test_a_bed_starts_again_on_other_ports_when_one_was_taken_meanwhile(
     assert bed.process("kwok").running
 
 
-async def test_a_bed_in_use_is_not_taken_by_a_second_one(start_bed: StartBed, bed_name: str) -> None:
+async def test_a_bed_in_use_cannot_be_started_twice(start_bed: StartBed, bed_name: str) -> None:
     await start_bed(Testbed(bed_name, scheduler=SchedulerSpec(version=None), kwok=False))
     with pytest.raises(TestbedError, match=f"testbed '{bed_name}' is in use"):
         await Testbed(bed_name).open()
@@ -335,7 +324,7 @@ async def test_scheduler_1_22_with_a_policy_schedules_a_pod(start_bed: StartBed)
     assert bed.layout.scheduler_config.read_text() == policy
 
 
-async def test_nothing_is_left_when_the_owner_is_killed_and_the_next_start_cleans_up(bed_name: str) -> None:
+async def test_the_next_start_removes_what_a_killed_owner_left(bed_name: str) -> None:
     folder = bed_folder(bed_name, cache_root())
     owner = await asyncio.create_subprocess_exec(
         sys.executable, "-c", OWNER, bed_name, cwd=ROOT, stdout=asyncio.subprocess.PIPE

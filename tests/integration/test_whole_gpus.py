@@ -98,7 +98,7 @@ async def until_in_use(node: GpuNode, index: int) -> None:
         found = await cards(node)
         return found[index : index + 1] == [(False, [f"default/{APP}-0"])]
 
-    await until(reported, f"card {index} to be in use as a whole GPU", 30)
+    await until(reported, f"GPU {index} to be in use as a whole GPU", 30)
     assert (await cards(node))[1 - index] == (True, [])
 
 
@@ -106,20 +106,20 @@ async def until_none_in_use(node: GpuNode) -> None:
     async def reported() -> bool:
         return await cards(node) == 2 * [(True, [])]
 
-    await until(reported, "both cards to take pods", 60)
+    await until(reported, "both GPUs to take pods", 60)
 
 
-async def until_told(node: GpuNode, *lines: str) -> None:
+async def until_ready_with(node: GpuNode, *lines: str) -> None:
     """Wait until ``/readyz`` is ready with these lines."""
 
     async def reported() -> bool:
         return await read_text(f"{node.ops_url}/readyz") == "\n".join(["ok", *lines])
 
-    await until(reported, f"the agent to be ready and to tell {lines}", 30)
+    await until(reported, f"the agent to be ready with {lines}", 30)
 
 
 async def used(gpus: GpuBed, node: CardNode) -> list[int]:
-    """Units in use by card, as the extender has it."""
+    """Units in use of each GPU, as the extender counts them."""
     (found,) = json.loads(await read_text(f"{gpus.extender.url}/inspect/{node.name}"))["nodes"]
     return [each["usedGPU"] for each in found["devs"]]
 
@@ -142,14 +142,14 @@ def whole_card_of(node: CardNode) -> int:
 
 @dataclass(frozen=True)
 class Switched:
-    """A node that shares its cards while the app has the card ``mine`` as a whole GPU."""
+    """A node that shares its GPUs while the app has GPU ``mine`` as a whole GPU."""
 
     node: GpuNode
     mine: int
 
     @property
     def until(self) -> str:
-        """Until when the card takes no pods."""
+        """Until when the GPU takes no pods, as text."""
         return f"until default/{APP}-0 is gone, which has a whole GPU"
 
     @property
@@ -160,7 +160,7 @@ class Switched:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def switched(exclusive: CardNode) -> Switched:
-    """A pod runs with a whole GPU, the node is labelled, the agent comes and waits, the plugin is evicted."""
+    """Run a pod with a whole GPU, label the node, start the agent, evict the plugin."""
     api = exclusive.bed.api
     await api.create(owners("StatefulSet"), app(**{contract.RESOURCE_WHOLE_GPU: "1"}))
     await running(exclusive.bed, f"{APP}-0")
@@ -183,19 +183,21 @@ async def remove_app(bed: Bed) -> None:
     await remove(bed, f"{APP}-0")
 
 
-async def test_from_the_switch_on_the_gpu_is_full_and_the_pod_runs_on(
+async def test_after_the_switch_the_gpu_is_full_and_its_pod_keeps_running(
     gpus: GpuBed, switched: Switched
 ) -> None:
     node, mine = switched.node, switched.mine
     await until_in_use(node, mine)
     await running(gpus.bed, f"{APP}-0")
-    await until_told(node, switched.line)
+    await until_ready_with(node, switched.line)
     await until_event(gpus.bed, node.name, lambda text: text == switched.line, contract.EVENT_CARD_IN_USE)
     assert await metric(node, "gpushare_device_plugin_cards", state="whole") == 1
     await until_used(gpus, node, *([V100, 0] if mine == 0 else [0, V100]))
 
 
-async def test_it_survives_restarts_of_kubelet_and_agent(gpus: GpuBed, switched: Switched) -> None:
+async def test_a_full_gpu_stays_full_after_restarts_of_kubelet_and_agent(
+    gpus: GpuBed, switched: Switched
+) -> None:
     node = switched.node
     await node.kubelet.kill("kubelet")
     await node.kubelet.start("kubelet")
@@ -204,11 +206,11 @@ async def test_it_survives_restarts_of_kubelet_and_agent(gpus: GpuBed, switched:
     await node.kubelet.kill(NAME)
     await node.kubelet.start(NAME)
     await until_registered(node)
-    await until_told(node, switched.line)
+    await until_ready_with(node, switched.line)
     await running(gpus.bed, f"{APP}-0")
 
 
-async def test_the_other_gpu_takes_pods_and_the_full_one_none_before_its_pod_is_gone(
+async def test_only_the_other_gpu_takes_pods_until_the_whole_gpu_pod_is_gone(
     gpus: GpuBed, switched: Switched
 ) -> None:
     bed, node, mine = gpus.bed, switched.node, switched.mine
@@ -227,7 +229,7 @@ async def test_the_other_gpu_takes_pods_and_the_full_one_none_before_its_pod_is_
     await until_event(
         bed, node.name, lambda text: f"GPU {mine} is no longer" in text, contract.EVENT_CARD_FREE
     )
-    await until_told(node)
+    await until_ready_with(node)
     await remove(bed, "fits", "waits", "past-the-scheduler")
 
 

@@ -1,1 +1,1 @@
-"""What any test may need: needs of the machine, waiting, and checks of results. No tests here."""
+"""Requirements of the machine, waiting, and checks of results. No tests here."""

@@ -14,6 +14,7 @@ from typing import Any, Self
 import aiohttp
 
 from testbed.control_plane.api import Api
+from tests.support.waiting import until
 
 Entry = tuple[str, dict[str, Any]]
 """(ADDED, MODIFIED or DELETED; the pod)."""
@@ -21,7 +22,7 @@ Entry = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class OverCommit:
-    """One moment at which a card was promised more than it has."""
+    """One moment at which the pods on a GPU had more units than it has."""
 
     node: str
     card: int
@@ -48,19 +49,19 @@ def cards_of(pod: Mapping[str, Any]) -> dict[int, int]:
     return dict(cards)
 
 
-def holds(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod that exists holds its card: bound, and not finished."""
+def has_units(pod: Mapping[str, Any]) -> bool:
+    """Whether an existing pod has its units: it is bound and not finished."""
     return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") not in ("Succeeded", "Failed")
 
 
 def overcommits(history: Iterable[Entry], size: int) -> list[OverCommit]:
-    """Every moment of the history at which a card of ``size`` units was over-committed."""
+    """All moments of the history at which a GPU of ``size`` units was over-committed."""
     pods: dict[str, dict[str, Any]] = {}
     found = []
     for kind, pod in history:
         uid = pod["metadata"]["uid"]
         pods.pop(uid, None)
-        if kind != "DELETED" and holds(pod):
+        if kind != "DELETED" and has_units(pod):
             pods[uid] = pod
             found += _over(pods, pod["spec"]["nodeName"], size)
     return found
@@ -73,15 +74,15 @@ def _over(pods: Mapping[str, dict[str, Any]], node: str, size: int) -> list[Over
             for card, units in cards_of(pod).items():
                 per_card[card].append((pod["metadata"]["name"], units))
     return [
-        OverCommit(node, card, total, size, tuple(name for name, _ in held))
-        for card, held in per_card.items()
-        if (total := sum(units for _, units in held)) > size
+        OverCommit(node, card, total, size, tuple(name for name, _ in shares))
+        for card, shares in per_card.items()
+        if (total := sum(units for _, units in shares)) > size
     ]
 
 
 @dataclass
 class Recorder:
-    """Keeps the history of all pods, from its start on, through lost connections."""
+    """Records the changes of all pods from its start on, and relists after a lost connection."""
 
     api: Api
     entries: list[Entry] = field(default_factory=list)
@@ -101,12 +102,10 @@ class Recorder:
                 await self._task
 
     async def caught_up(self) -> list[Entry]:
-        """The history up to now: everything that a list shows has also been seen."""
+        """The history up to now, with all that a list returns."""
         listed = await self.api.get("/api/v1/pods")
         seen = {p["metadata"]["uid"]: p["metadata"]["resourceVersion"] for p in listed["items"]}
-        async with asyncio.timeout(20):
-            while any(self._at(uid) < int(version) for uid, version in seen.items()):
-                await asyncio.sleep(0.05)
+        await until(lambda: all(self._at(uid) >= int(version) for uid, version in seen.items()), poll_s=0.05)
         return self.entries
 
     def _at(self, uid: str) -> int:
@@ -124,11 +123,11 @@ class Recorder:
         while True:
             try:
                 return await self._list()
-            except Exception:  # noqa: BLE001 - the API server may be away for any reason a test has
+            except Exception:  # noqa: BLE001 - a test may stop the API server in any way
                 await asyncio.sleep(0.1)
 
     async def _list(self) -> None:
-        """Changes that the watch missed are entered with their current state."""
+        """Record what the watch missed, with the current state of each pod."""
         listed = await self.api.get("/api/v1/pods")
         now = {pod["metadata"]["uid"]: pod for pod in listed["items"]}
         for uid in set(self._known) - set(now):

@@ -15,7 +15,7 @@ from typing import Any
 PACKAGES = Path(sysconfig.get_path("purelib"))
 FOLDERS = [Path(name) for name in ("/", "/app", "/app/.venv", "/etc", "/var", "/tmp", "/run", PACKAGES)]  # noqa: S108
 TOPS = ("/app", "/etc", "/opt", "/usr", "/var")
-LENDS = 0o6000
+SET_ID = 0o6000
 UNCHECKED = 1
 
 
@@ -31,7 +31,7 @@ def failed_imports(packages: Iterable[str]) -> dict[str, str]:
     return failures
 
 
-def is_there(module: str) -> bool:
+def is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
@@ -52,8 +52,8 @@ def files(*tops: str) -> Iterator[Path]:
     return (Path(folder) / name for top in tops for folder, _, names in os.walk(top) for name in names)
 
 
-def lends_rights(path: Path) -> bool:
-    return not path.is_symlink() and bool(path.stat().st_mode & LENDS)
+def has_set_id_bit(path: Path) -> bool:
+    return not path.is_symlink() and bool(path.stat().st_mode & SET_ID)
 
 
 def is_compiled(path: Path) -> bool:
@@ -71,20 +71,20 @@ def status(field: str) -> str:
 
 
 def run(command: list[str]) -> tuple[int, str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the test's own
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - commands of the test
     return done.returncode, done.stdout + done.stderr
 
 
-def look(asked: dict[str, Any]) -> dict[str, Any]:
+def inspect(asked: dict[str, Any]) -> dict[str, Any]:
     modules = [path for path in files(str(PACKAGES)) if path.suffix == ".py"]
     return {
         "user": os.getuid(),
         "capabilities": int(status("CapEff"), 16) | int(status("CapBnd"), 16),
         "seccomp": status("Seccomp"),
-        "present": [name for name in asked["absent"] if is_there(name)],
+        "present": [name for name in asked["absent"] if is_installed(name)],
         "failed_imports": failed_imports(asked["packages"]),
         "written": [str(folder) for folder in FOLDERS if is_writable(folder)],
-        "setuid": [str(path) for path in files(*TOPS) if lends_rights(path)],
+        "setuid": [str(path) for path in files(*TOPS) if has_set_id_bit(path)],
         "modules": len(modules),
         "not_compiled": [str(path) for path in modules if not is_compiled(path)],
         "commands": [run(command) for command in asked["commands"]],
@@ -92,4 +92,4 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    json.dump(look(json.loads(sys.argv[1])), sys.stdout)
+    json.dump(inspect(json.loads(sys.argv[1])), sys.stdout)

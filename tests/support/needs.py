@@ -4,6 +4,7 @@ What belongs here: one check for each need. What does not: skipping (``tests/con
 what they call when they run: the tests of the collection load this module in a separate environment.
 """
 
+import ctypes.util
 import functools
 import os
 import shutil
@@ -72,6 +73,10 @@ def _program(name: str, package: str) -> str:
     return "" if shutil.which(name) else f"there is no {name} (apt-get install {package})"
 
 
+def _no_driver() -> str:
+    return "this machine has an NVIDIA driver" if ctypes.util.find_library("nvidia-ml") else ""
+
+
 def _arm64_compiler() -> str:
     packages = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
     if not Path("/usr/aarch64-linux-gnu").is_dir():
@@ -92,5 +97,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "prometheus": lambda: _debian("prometheus"),
     "promtool": lambda: _debian("promtool"),
     "registry": _registry,
+    "no-driver": _no_driver,
     "root": _root,
+    "unshare": lambda: _program("unshare", "util-linux"),
 }

@@ -17,7 +17,7 @@ FILES = [FOLDER / "rules.yaml", FOLDER / "alerts.yaml"]
 
 @dataclass(frozen=True)
 class Asked:
-    """A query, the minute, and what it must give: series with their values."""
+    """A query, its minute, and the expected series with their values."""
 
     expr: str
     minute: int
@@ -34,7 +34,7 @@ def promtool(*arguments: str | Path) -> str:
 
 
 def check(folder: Path, series: Mapping[str, str], asked: Sequence[Asked]) -> None:
-    """Fail where the rules, fed with these series, one value a minute, give anything else."""
+    """Fail if the rules return anything else for these series, which have one value per minute."""
     test = {
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],

@@ -1,8 +1,7 @@
-"""Counts the containers on a GPU node without the agent's code, and compares the count with all other state.
+"""Counts the units in use on a GPU node without the agent's code, and compares them with all other state.
 
-The recount trusts no component: it reads the units of a pod from the OCI specs of the containers whose
-processes are alive. The annotations of pods and node, the agent's record on disk and the extender's books
-must agree with it.
+The count uses no state of our components: it reads the OCI specs of the containers with live processes. The
+annotations of pods and node, the agent's record and the extender's books must agree with it.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ class Live:
 
 
 def live(node: GpuNode) -> list[Live]:
-    """All containers with a card whose processes are alive."""
+    """All running containers with GPU units."""
     found = (_live(node, folder.name) for folder in node.kubelet.path(BUNDLES).glob("*"))
     return [each for each in found if each]
 
@@ -78,12 +77,12 @@ def _card(node: GpuNode, spec: Object, env: Mapping[str, str]) -> str:
 
 
 def cards_of(node: GpuNode) -> dict[str, int]:
-    """Name of a pod → the card of its container."""
+    """Name of a pod → index of the GPU of its container."""
     return {each.pod.partition("/")[2]: each.index for each in live(node)}
 
 
 def pid_of(node: CardNode, name: str) -> int:
-    """The node's pid of a container's first process, as containerd wrote it down."""
+    """PID on the node of the first process of a container, as containerd recorded it."""
     for folder in node.kubelet.path(BUNDLES).glob("*"):
         notes = json.loads((folder / "config.json").read_text())["annotations"]
         if (
@@ -104,12 +103,12 @@ async def two_pods(gpus: GpuBed, node: GpuNode) -> list[Live]:
 
 
 def by_name(node: GpuNode) -> list[Live]:
-    """All containers with a card, in the order of their pods' names."""
+    """All running containers with GPU units, in the order of the names of their pods."""
     return sorted(live(node), key=lambda each: each.pod)
 
 
 def used(node: GpuNode) -> dict[int, int]:
-    """Card → units of the containers that run on it."""
+    """GPU → units of the containers that run on it."""
     return _sums(live(node))
 
 
@@ -122,7 +121,7 @@ def _sums(containers: Iterable[Live]) -> dict[int, int]:
 
 @asynccontextmanager
 async def never_overcommitted(node: GpuNode, size: int, every_s: float = 0.2) -> AsyncIterator[None]:
-    """Recounts all the time; fails at the end where a card was over its size at some moment."""
+    """Recount every ``every_s`` seconds; fail at the end if a GPU was over-committed at some moment."""
     over: list[str] = []
 
     async def recount() -> None:
@@ -144,13 +143,13 @@ async def never_overcommitted(node: GpuNode, size: int, every_s: float = 0.2) ->
     assert not over, over
 
 
-# --- what was said of it ------------------------------------------------------------------------
+# --- all other state ----------------------------------------------------------------------------
 
 
-def annotated_units(found: Object, word: Mapping[str, Any]) -> dict[int, int]:
+def annotated_units(found: Object, assigned: Mapping[str, Any]) -> dict[int, int]:
     """GPU → units of a pod: the node annotation if it has the pod, else the pod's annotations."""
     notes = found["metadata"].get("annotations", {})
-    text = word.get(found["metadata"]["uid"]) or json.loads(notes.get(contract.ANN_ALLOCATION, "{}"))
+    text = assigned.get(found["metadata"]["uid"]) or json.loads(notes.get(contract.ANN_ALLOCATION, "{}"))
     total: Counter[int] = Counter()
     for cards in text.values():
         for index, units in cards.items():
@@ -161,11 +160,11 @@ def annotated_units(found: Object, word: Mapping[str, Any]) -> dict[int, int]:
 
 
 def recorded(node: GpuNode) -> dict[str, dict[str, int]]:
-    """The agent's record: pod UID → card by UUID → units."""
+    """The agent's record: pod UID → GPU by UUID → units."""
     found: dict[str, Counter[str]] = {}
-    for grant_ in json.loads(node.kubelet.path(RECORD).read_text())["grants"]:
-        for uuid, units in grant_["cards"]:
-            found.setdefault(grant_["uid"], Counter())[uuid] += units
+    for each in json.loads(node.kubelet.path(RECORD).read_text())["grants"]:
+        for uuid, units in each["cards"]:
+            found.setdefault(each["uid"], Counter())[uuid] += units
     return {uid: dict(cards) for uid, cards in found.items()}
 
 
@@ -178,7 +177,7 @@ async def until_agreed(node: GpuNode, extender: ExtenderSpec, timeout_s: float =
         return not problems
 
     try:
-        await until(agreed, "everything to agree", timeout_s, 0.2)
+        await until(agreed, "all state to agree", timeout_s, 0.2)
     except TestbedError:
         raise AssertionError(problems) from None
 
@@ -188,8 +187,8 @@ async def disagreements(node: GpuNode, extender: ExtenderSpec) -> list[str]:
     containers = live(node)
     there = _by_pod(containers)
     annotations = (await node_object(node))["metadata"].get("annotations", {})
-    word = json.loads(annotations.get(contract.ANN_ASSIGNED_NODE, "{}"))
-    pods = {p["metadata"]["uid"]: p for p in await node.bed.api.items("/api/v1/pods") if _holds(p, node)}
+    assigned = json.loads(annotations.get(contract.ANN_ASSIGNED_NODE, "{}"))
+    pods = {p["metadata"]["uid"]: p for p in await node.bed.api.items("/api/v1/pods") if _has_units(p, node)}
     record = recorded(node)
     return [
         *(f"{e.pod} has {e.uuid} as card {e.index}" for e in containers if e.uuid != node.stub.uuid(e.index)),
@@ -197,15 +196,15 @@ async def disagreements(node: GpuNode, extender: ExtenderSpec) -> list[str]:
         *_at_odds(
             "runs and is annotated",
             {uid: by_index for uid, (_, by_index) in there.items()},
-            {uid: annotated_units(found, word) for uid, found in pods.items()},
+            {uid: annotated_units(found, assigned) for uid, found in pods.items()},
         ),
         *_at_odds("runs and is booked", used(node), await booked(node, extender)),
-        *(f"{p['metadata']['name']} is not called served" for p in pods.values() if not _is_served(p)),
+        *(f"{p['metadata']['name']} is not marked as assigned" for p in pods.values() if not _is_assigned(p)),
     ]
 
 
 def _by_pod(containers: Iterable[Live]) -> dict[str, tuple[Counter[str], Counter[int]]]:
-    """Pod UID → units by the card's UUID, and by its index."""
+    """Pod UID → units by UUID and by index of the GPU."""
     found: dict[str, tuple[Counter[str], Counter[int]]] = {}
     for each in containers:
         by_uuid, by_index = found.setdefault(each.uid, (Counter(), Counter()))
@@ -214,7 +213,7 @@ def _by_pod(containers: Iterable[Live]) -> dict[str, tuple[Counter[str], Counter
     return found
 
 
-def _holds(found: Object, node: GpuNode) -> bool:
+def _has_units(found: Object, node: GpuNode) -> bool:
     wants = any(
         contract.RESOURCE_MEM in each.get("resources", {}).get("limits", {})
         for each in found["spec"]["containers"]
@@ -222,7 +221,7 @@ def _holds(found: Object, node: GpuNode) -> bool:
     return wants and not has_ended(found) and found["spec"].get("nodeName") == node.name
 
 
-def _is_served(found: Object) -> bool:
+def _is_assigned(found: Object) -> bool:
     notes: Mapping[str, str] = found["metadata"].get("annotations", {})
     return notes.get(contract.ANN_ASSIGNED) == "true"
 
@@ -233,7 +232,7 @@ def _at_odds(what: str, one: Mapping[Any, Any], other: Mapping[Any, Any]) -> lis
 
 
 async def booked(node: GpuNode, extender: ExtenderSpec) -> dict[int, int]:
-    """Card → units as the extender counts them, cards in use only."""
+    """GPU → units that the extender counts; GPUs without any are omitted."""
     found = json.loads(await read_text(f"{extender.url}/inspect/{node.name}"))
     devices = found["nodes"][0]["devs"] if found["nodes"] else []
     return {device["id"]: device["usedGPU"] for device in devices if device["usedGPU"]}

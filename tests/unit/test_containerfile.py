@@ -21,7 +21,7 @@ def stage(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", services(TEXT))
-def test_only_images_that_write_files_of_the_node_run_as_root(name: str) -> None:
+def test_only_images_that_need_files_of_the_node_run_as_root(name: str) -> None:
     assert ("USER 65532:65532" in stage(name)) == (name not in ("device-plugin", "exporter", "isolation"))
 
 

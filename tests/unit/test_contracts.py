@@ -97,7 +97,7 @@ def planted(importer: str, imported: str) -> grimp.ImportGraph:
 
 
 @pytest.mark.parametrize("name", sorted({name for name, *_ in PLANTED}))
-def test_the_tree_keeps_each_contract(name: str) -> None:
+def test_the_tree_complies_with_each_contract(name: str) -> None:
     assert contract(name).check(deepcopy(imports()), verbose=False).kept
 
 
@@ -124,7 +124,7 @@ def test_an_import_by_an_allowed_module_passes(name: str, importer: str, importe
     assert contract(name).check(planted(importer, imported), verbose=False).kept
 
 
-def test_the_roots_are_all_python_packages_of_the_checkout() -> None:
+def test_the_contracts_cover_all_python_packages_of_the_checkout() -> None:
     roots = set(configuration()["session_options"]["root_packages"])
     found = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert found <= roots

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.needs("apt")
 
 @dataclass
 class Machine:
-    """A machine of which only apt's view and the programs on PATH are made up."""
+    """This machine, with a fake view of apt and a fake PATH."""
 
     folder: Path
     installed: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Machine:
             "GPUSHARE_CACHE": str(self.folder / "cache"),
             **self.env,
         }
-        subprocess.run(["apt-get", "update", "-qq"], env=env, check=True)  # noqa: S607 - that of PATH
+        subprocess.run(["apt-get", "update", "-qq"], env=env, check=True)  # noqa: S607 - of PATH
         ended = subprocess.run(  # noqa: S603 - our own script
             ["/bin/sh", SCRIPT, *arguments], env=env, capture_output=True, text=True, check=False
         )
@@ -84,9 +84,9 @@ class Machine:
             ("prometheus", "prometheus"),
             ("docker-registry", "docker-registry"),
         ):
-            place = self.folder / "cache" / package / "usr" / "bin"
-            place.mkdir(parents=True, exist_ok=True)
-            _program(place / program, "true")
+            folder = self.folder / "cache" / package / "usr" / "bin"
+            folder.mkdir(parents=True, exist_ok=True)
+            _program(folder / program, "true")
         status = [_stanza(text) + "Status: install ok installed\n" for text in self.installed]
         (self.folder / "status").write_text("\n".join(status))
         archive = [
@@ -118,28 +118,28 @@ def _stanza(text: str) -> str:
 
 
 def test_if_apt_would_remove_docker_nothing_is_installed_and_both_names_are_printed(tmp_path: Path) -> None:
-    code, said = Machine(tmp_path, DOCKER).run("demo")
+    code, output = Machine(tmp_path, DOCKER).run("demo")
     assert code == 1
-    assert "apt would remove docker-ce containerd.io: nothing was installed" in said
-    assert 'GPUSHARE_WITHOUT_PACKAGES="' in said
+    assert "apt would remove docker-ce containerd.io: nothing was installed" in output
+    assert 'GPUSHARE_WITHOUT_PACKAGES="' in output
 
 
-def test_a_runc_of_another_vendor_is_taken(tmp_path: Path) -> None:
-    code, said = Machine(tmp_path, DOCKER, programs=("runc",)).run("--print", "demo")
+def test_a_runc_of_another_vendor_is_used(tmp_path: Path) -> None:
+    code, output = Machine(tmp_path, DOCKER, programs=("runc",)).run("--print", "demo")
     assert code == 0
-    assert "packages: not installing" in said
-    assert " podman" in said
-    assert " runc" not in said
-    assert "remove" not in said
+    assert "packages: not installing" in output
+    assert " podman" in output
+    assert " runc" not in output
+    assert "remove" not in output
 
 
-def test_packages_that_are_not_wanted_are_left_out(tmp_path: Path) -> None:
+def test_excluded_packages_are_not_installed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, DOCKER, env={"GPUSHARE_WITHOUT_PACKAGES": "runc gcc"})
-    code, said = machine.run("--print", "demo")
-    assert (code, " runc" in said, " gcc" in said, " podman" in said) == (0, False, False, True)
+    code, output = machine.run("--print", "demo")
+    assert (code, " runc" in output, " gcc" in output, " podman" in output) == (0, False, False, True)
 
 
-def test_the_demo_wants_less_than_the_tests(tmp_path: Path) -> None:
+def test_the_demo_needs_fewer_packages_than_the_tests(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     _, demo = Machine(tmp_path / "a").run("--print", "demo")
@@ -148,18 +148,18 @@ def test_the_demo_wants_less_than_the_tests(tmp_path: Path) -> None:
     assert " systemd-container" not in demo
 
 
-def test_an_upgrade_is_announced(tmp_path: Path) -> None:
+def test_an_upgrade_of_an_installed_package_is_printed(tmp_path: Path) -> None:
     old = ("Package: runc\nVersion: 0\n",)
-    code, said = Machine(tmp_path, old).run("--print", "demo")
-    assert (code, "this upgrades runc" in said) == (0, True)
+    code, output = Machine(tmp_path, old).run("--print", "demo")
+    assert (code, "this upgrades runc" in output) == (0, True)
 
 
-def test_a_package_that_the_archive_lacks_is_an_error_with_the_way_out(tmp_path: Path) -> None:
-    code, said = Machine(tmp_path, archive=tuple({*ARCHIVE} - {"podman"})).run("demo")
-    assert (code, "podman" in said, "GPUSHARE_WITHOUT_PACKAGES" in said) == (1, True, True)
+def test_the_error_for_a_package_that_the_archive_lacks_has_a_remedy(tmp_path: Path) -> None:
+    code, output = Machine(tmp_path, archive=tuple({*ARCHIVE} - {"podman"})).run("demo")
+    assert (code, "podman" in output, "GPUSHARE_WITHOUT_PACKAGES" in output) == (1, True, True)
 
 
-def test_a_wrong_set_is_an_error() -> None:
+def test_the_error_for_an_unknown_set_names_the_known_ones() -> None:
     argv = [str(SCRIPT), "everything"]
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
     assert (ended.returncode, "demo|test" in ended.stderr) == (2, True)
@@ -172,7 +172,7 @@ def test_these_targets_install_no_system_package(target: str) -> None:
 
 
 @pytest.mark.parametrize(("target", "chosen"), [("demo", "demo"), ("test", "test"), ("integration", "test")])
-def test_these_targets_do_all_their_set_up_before_they_begin(target: str, chosen: str) -> None:
+def test_these_targets_install_all_system_packages_first(target: str, chosen: str) -> None:
     lines = planned(target).splitlines()
     assert lines[0] == f".ci/packages {chosen}"
     assert lines[1] == ".ci/bootstrap"
@@ -185,7 +185,7 @@ def planned(target: str) -> str:
     return ended.stdout
 
 
-def test_set_up_again_in_the_activated_environment_keeps_the_users_uv(tmp_path: Path) -> None:
+def test_a_second_setup_in_the_activated_environment_keeps_the_uv_of_the_user(tmp_path: Path) -> None:
     """The fake uv creates the directory that the real one creates."""
     for folder in (".ci", "own", "policy"):
         (tmp_path / folder).mkdir()

@@ -25,7 +25,7 @@ def steps() -> Iterator[dict[str, Any]]:
 RUNS = [step["run"] for step in steps() if "run" in step]
 
 
-def test_there_is_a_pipeline() -> None:
+def test_the_pipeline_has_steps() -> None:
     assert len(RUNS) > 5
 
 
@@ -44,7 +44,7 @@ def test_actions_are_pinned_by_commit(line: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_a_pull_request_has_no_way_to_a_cluster_or_a_signature(file: Path) -> None:
+def test_a_pull_request_is_neither_deployed_nor_signed(file: Path) -> None:
     jobs = yaml.safe_load(file.read_text())["jobs"]
     assert jobs["up"]["if"] == "github.event_name == 'push'"
     signing = [step for step in jobs["images"]["steps"] if step.get("run") == "make sign"]

@@ -40,7 +40,9 @@ pytestmark = [
 KILLS = 20
 
 
-async def test_an_agent_without_its_record_learns_it_from_the_kubelet(gpus: GpuBed, node: GpuNode) -> None:
+async def test_an_agent_without_its_record_recovers_allocations_from_the_kubelet(
+    gpus: GpuBed, node: GpuNode
+) -> None:
     before = await two_pods(gpus, node)
     record = recorded(node)
     await node.agent.stop()

@@ -16,7 +16,9 @@ pytestmark = [
 ]
 
 
-async def test_pods_with_invalid_annotations_get_a_gpu_that_fits(gpus: GpuBed, node: GpuNode) -> None:
+async def test_pods_with_invalid_annotations_get_a_gpu_with_enough_free_units(
+    gpus: GpuBed, node: GpuNode
+) -> None:
     odd: dict[str, Mapping[str, str]] = {
         "no-number": {contract.ANN_IDX: "banana", contract.ANN_POD: "5"},
         "no-such-card": {contract.ANN_IDX: "7", contract.ANN_POD: "5", contract.ANN_ASSUME_TIME: "1"},
@@ -59,9 +61,7 @@ async def test_a_pod_of_several_equal_containers_has_them_all_on_one_gpu(gpus: G
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_pod_that_cannot_be_understood_is_refused_with_the_reason(
-    gpus: GpuBed, node: GpuNode
-) -> None:
+async def test_a_pod_with_an_invalid_request_is_rejected_with_the_reason(gpus: GpuBed, node: GpuNode) -> None:
     labels = {contract.LABEL_CARDS_PER_POD: "many"}
     await gpus.bed.create_pods([pod("odd", container(4), labels=labels, nodeName=node.name)])
     found = await failed(gpus.bed, "odd")

@@ -30,7 +30,7 @@ pytestmark = [
 
 
 async def filtered(gpus: GpuBed, units: int) -> dict[str, str]:
-    """Why the extender would not place a pod of that size, by node."""
+    """The reasons of the extender against a pod of that size, by node."""
     asking = pod("asking", container(units))
     asking["metadata"] |= {"namespace": "default", "uid": "00000000-0000-0000-0000-000000000000"}
     text = json.dumps({"Pod": asking, "NodeNames": ["faulty"]})

@@ -74,7 +74,7 @@ async def test_pods_keep_their_gpus_when_the_kubelet_loses_its_checkpoint(
     await until_agreed(node, gpus.extender)
 
 
-async def test_an_agent_and_a_kubelet_that_forgot_everything_learn_it_from_the_record(
+async def test_an_agent_recovers_allocations_from_its_record_without_the_checkpoint(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     before = await two_pods(gpus, node)
@@ -94,7 +94,7 @@ async def test_an_agent_and_a_kubelet_that_forgot_everything_learn_it_from_the_r
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_kubelet_that_dies_during_allocate_asks_again_and_gets_one_gpu(
+async def test_a_kubelet_that_dies_during_allocate_calls_again_and_gets_one_gpu(
     gpus: GpuBed, node: GpuNode, link: Link
 ) -> None:
     """GetPreferredAllocation was answered; Allocate waits for a pod that the agent cannot see yet."""

@@ -30,7 +30,7 @@ async def gone_from(node: GpuNode, name: str, timeout_s: float = 30) -> None:
 
 
 async def two_full_cards(gpus: GpuBed) -> None:
-    """``leaves`` has 10 units of card 0 and does not heed SIGTERM, ``stays`` has all of card 1."""
+    """``leaves`` has 10 units of GPU 0 and ignores SIGTERM, ``stays`` has all units of GPU 1."""
     deaf = "trap '' TERM; while true; do sleep 1; done"
     await gpus.bed.create_pods([pod("leaves", container(10, script=deaf), terminationGracePeriodSeconds=60)])
     await running(gpus.bed, "leaves")
@@ -110,7 +110,7 @@ async def test_a_gpu_is_not_reallocated_while_the_cgroup_of_a_deleted_pod_remain
     async def waits() -> bool:
         return uid in recorded(node) and volume.is_mount()
 
-    await until(waits, "the pod to have its card and its first volume")
+    await until(waits, "the pod to have its GPU and its first volume")
     given = time.monotonic()
 
     async def has_begun() -> bool:

@@ -102,12 +102,12 @@ async def test_pods_that_the_agent_cannot_see_fail_with_the_reason_and_their_own
         pods = await bed.api.items(PODS, labelSelector="app=deployed")
         return next((each for each in pods if each["status"]["phase"] == "Failed"), None)
 
-    found = await until(refused, "the pod to be refused")
+    found = await until(refused, "the pod to be rejected")
     assert found is not None
     assert time.monotonic() - begun < 10
     assert found["status"]["reason"] == "UnexpectedAdmissionError"
     assert "no container on node faulty waits for 3 of aliyun.com/gpu-mem" in found["status"]["message"]
-    # The controller of a StatefulSet deletes a failed pod at once: only the event is left of it.
+    # The controller of a StatefulSet deletes a failed pod at once: only the event remains.
     await until_event(bed, "stateful-0", lambda text: "waits for 4" in text)
     link.restore()
     for app in ("deployed", "stateful"):

@@ -14,7 +14,7 @@ from gpushare.isolation.layout import DirectoryOwner
 from testbed import until
 from testbed.daemons.agent import GpuNode
 from tests.builders.library_package import packaged
-from tests.fixtures.agents import Link, lay
+from tests.fixtures.agents import Link, connect
 from tests.fixtures.gpu_nodes import (
     PODS,
     T4,
@@ -46,7 +46,7 @@ pytestmark = [
 
 
 async def reboot(node: GpuNode, link: Link, *, folders: Sequence[str] = ()) -> None:
-    """Reboot; the kubelet hears of its pods once it knows the cards.
+    """Reboot; the kubelet gets its pods after the GPUs are registered.
 
     As with an agent that the machine itself starts. One that is a pod comes too late for the others.
     ``folders`` are made before the agent starts.
@@ -61,7 +61,7 @@ async def reboot(node: GpuNode, link: Link, *, folders: Sequence[str] = ()) -> N
 
     await until(on, "the machine to be on", poll_s=0.01)
     await node.kubelet.pause("api")
-    await lay(link, node.kubelet)
+    await connect(link, node.kubelet)
     for folder in folders:
         node.kubelet.path(folder).mkdir()
     await node.agent.start()
@@ -84,7 +84,7 @@ async def test_after_a_reboot_pods_return_to_their_gpus_without_allocate_calls(
     await until_agreed(node, gpus.extender)
 
 
-async def test_a_gpu_that_is_gone_after_a_reboot_takes_its_own_pods_with_it(
+async def test_a_gpu_that_is_gone_after_a_reboot_fails_only_its_own_pods(
     gpus: GpuBed, node: GpuNode, link: Link
 ) -> None:
     cards = node.stub.description.cards
@@ -116,7 +116,7 @@ async def test_after_a_reboot_owners_replace_pods_that_came_before_the_agent(
     before = {p["metadata"]["uid"] for p in await replicas_run(gpus.bed, "owned", 2)}
     await node.agent.stop()
     await node.kubelet.reboot()
-    await lay(link, node.kubelet)
+    await connect(link, node.kubelet)
 
     async def struck() -> bool:
         pods = await gpus.bed.api.items(PODS, labelSelector="app=owned")
@@ -131,8 +131,8 @@ async def test_after_a_reboot_owners_replace_pods_that_came_before_the_agent(
 
 
 @asynccontextmanager
-async def held(gpus: GpuBed, node: GpuNode, package: Path) -> AsyncIterator[None]:
-    """The node holds its containers, with a file that stands for the library: nothing here loads it."""
+async def enforcing(gpus: GpuBed, node: GpuNode, package: Path) -> AsyncIterator[None]:
+    """The node enforces limits, with a file in place of the library: no program here loads it."""
     path = f"/api/v1/nodes/{node.name}"
     (package / layout.LIBRARY).touch()
     install(packaged(package), node.kubelet.path(contract.ISOLATION_LIBRARIES))
@@ -159,7 +159,7 @@ def files(node: GpuNode) -> dict[str, tuple[str, int]]:
 async def test_after_a_reboot_limits_and_regions_are_there_before_containers_start(
     gpus: GpuBed, node: GpuNode, link: Link, tmp_path: Path
 ) -> None:
-    async with held(gpus, node, tmp_path):
+    async with enforcing(gpus, node, tmp_path):
         await two_pods(gpus, node)
         before = files(node)
         assert {size for _, size in before.values()} == {region.SIZE}

@@ -63,7 +63,7 @@ MISSING = {"cgroups", "isolation", "mps", "pod-resources"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="package")
 async def reduced(gpus: GpuBed) -> AsyncIterator[GpuNode]:
-    """Two T4 of 14 units under an agent with those rights and that mount."""
+    """Two T4 of 14 units, and an agent with those permissions and that mount."""
     await gpus.bed.apply(RIGHTS)
     flags = [
         f"--kubeconfig={gpus.bed.kubeconfig_for(USER)}",
@@ -95,12 +95,12 @@ def reported(node: GpuNode) -> Counter[str]:
     return found
 
 
-async def until_closed(node: GpuNode, *indices: int) -> None:
+async def until_unschedulable(node: GpuNode, *indices: int) -> None:
     async def shown() -> bool:
         cards = json.loads((await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS])
         return [each["index"] for each in cards if not each["healthy"]] == list(indices)
 
-    await until(shown, f"the annotation to close the cards {indices}")
+    await until(shown, f"the GPUs {indices} to be unschedulable")
 
 
 async def test_each_missing_feature_is_one_line_and_one_metric(reduced: GpuNode) -> None:
@@ -150,9 +150,9 @@ async def test_a_failed_gpu_is_reported_by_annotation_and_event_of_the_node(
 ) -> None:
     bed = gpus.bed
     reduced.stub.xid(0, 94)
-    await until_closed(reduced, 0)
+    await until_unschedulable(reduced, 0)
     await until_event(bed, "reduced", lambda text: "XID 94" in text, contract.EVENT_CARD_UNHEALTHY)
-    await until_closed(reduced)
+    await until_unschedulable(reduced)
     with pytest.raises(ApiError):
         await bed.api.get(f"/api/v1/namespaces/kube-system/configmaps/{contract.UNHEALTHY_PREFIX}reduced")
     assert await read_text(f"{reduced.ops_url}/readyz") == "ok"

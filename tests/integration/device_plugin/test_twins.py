@@ -1,4 +1,4 @@
-"""Pods that the agent cannot tell apart, and pods in quick succession; on a real kubelet."""
+"""Pods that the agent cannot distinguish, and pods in quick succession; on a real kubelet."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ pytestmark = [
 
 
 async def swept(gpus: GpuBed, node: GpuNode) -> None:
-    """Have the kubelet give up what pods held that are gone: it does so when it gives out devices again.
+    """Let the kubelet free the devices of deleted pods, which it does at its next allocation.
 
     One that has just started does not until it has heard of all pods.
     """
@@ -54,7 +54,7 @@ async def swept(gpus: GpuBed, node: GpuNode) -> None:
     await until(still, "the last container to be gone")
 
 
-async def test_twins_that_the_kubelet_admits_in_the_opposite_order_of_their_binding(
+async def test_twins_that_the_kubelet_admits_in_the_opposite_order_exchange_their_gpus(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     """A kubelet that has just started admits pods by age: the younger twin is bound first here."""
@@ -79,15 +79,15 @@ async def test_twins_that_the_kubelet_admits_in_the_opposite_order_of_their_bind
         assert claim(found) == str(index)
         text = f"allocated 10 on GPU {index}; its annotations had reserved GPU {1 - index}"
         await until_event(bed, name, text.__eq__, contract.EVENT_ASSIGNED)
-    word = (await node_object(node))["metadata"]["annotations"][contract.ANN_ASSIGNED_NODE]
-    assert len(json.loads(word)) == 2
+    assigned = (await node_object(node))["metadata"]["annotations"][contract.ANN_ASSIGNED_NODE]
+    assert len(json.loads(assigned)) == 2
 
 
 def claim(found: Object) -> str:
     return str(found["metadata"]["annotations"][contract.ANN_IDX])
 
 
-async def test_a_replica_of_the_same_name_that_comes_back_fast_gets_a_gpu_of_its_own(
+async def test_a_replica_that_comes_back_with_the_same_name_gets_its_own_gpu(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     await gpus.bed.api.create(owners("StatefulSet"), owner("StatefulSet", "again", 2, container(T4)))
@@ -109,7 +109,7 @@ async def test_a_replica_of_the_same_name_that_comes_back_fast_gets_a_gpu_of_its
 async def test_different_pods_with_containers_of_the_same_amount_are_distinguished(
     gpus: GpuBed, node: GpuNode
 ) -> None:
-    """The older one was bound last and is asked for first; the agent learns that from the kubelet."""
+    """The older one is bound last and allocated first; the agent reads the order from the kubelet."""
     bed = gpus.bed
     await swept(gpus, node)
     corrected = await metric(node, "gpushare_device_plugin_corrected_pods_total")

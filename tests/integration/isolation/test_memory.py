@@ -94,7 +94,7 @@ async def nothing_left(bed: Bed, node: GpuNode) -> AsyncIterator[None]:
 
 
 def places(node: GpuNode) -> set[str]:
-    """What is in the folder of the state: places, and links to them."""
+    """The contents of the state directory: container directories, and links to them."""
     return {path.name for path in node.kubelet.path(contract.ISOLATION_STATE).iterdir()}
 
 
@@ -102,11 +102,11 @@ async def are_gone(node: GpuNode, names: set[str]) -> bool:
     return not names & places(node)
 
 
-# --- pods, and what is seen of them -------------------------------------------------------------
+# --- pods, and their state ----------------------------------------------------------------------
 
 
 def cuda(script: str = "sleep infinity", *, units: int = 4, image: str = IMAGE, **more: Any) -> Object:
-    """A container with the programs; the shell is static, so that nothing is loaded into it."""
+    """A container with the programs; its shell is static, so the library is not loaded into it."""
     return container(units, image=image, script=f"trap exit TERM; {script} & wait $!", **more)
 
 
@@ -116,7 +116,7 @@ async def start(bed: Bed, name: str, main: Object, **spec: Any) -> Object:
 
 
 async def inside(bed: Bed, name: str, command: str) -> str:
-    """What a command prints in a container; its exit code is the last line."""
+    """The output of a command in a container; the last line is its exit code."""
     return await bed.kubectl("exec", name, "--", "sh", "-c", f"({command}) 2>&1; echo $?")
 
 
@@ -125,7 +125,7 @@ async def logs(bed: Bed, name: str) -> str:
 
 
 def real_place(node: GpuNode, found: Object) -> Path:
-    """The container directory itself: ``resolve`` would follow the link out of the node."""
+    """The container directory; ``resolve`` would follow the link out of the root of the node."""
     link = container_directory(node, found)
     return link.parent / link.readlink()
 
@@ -135,13 +135,13 @@ def seen(node: GpuNode, found: Object) -> region.CardUse:
     return region_of(node, found).cards[0]
 
 
-async def until_holds(node: GpuNode, found: Object, mib: int) -> None:
-    """Wait until the container's processes have so much, as the isolation library counts it."""
+async def until_counted(node: GpuNode, found: Object, mib: int) -> None:
+    """Wait until the library has counted that much memory for the container."""
 
-    async def held() -> bool:
+    async def reached() -> bool:
         return counted(node, found) == mib * MIB
 
-    await until(held, f"{found['metadata']['name']} to hold {mib} MiB", 60)
+    await until(reached, f"{mib} MiB to be counted for {found['metadata']['name']}", 60)
 
 
 async def end(bed: Bed, name: str) -> None:
@@ -167,7 +167,7 @@ async def two_of_s2(bed: Bed, node: GpuNode) -> list[Object]:
     await bed.apply(yaml.safe_dump(short_lived(yaml.safe_load(manifest("app-3g-v1")))))
     found = await replicas_run(bed, "app-3g-v1", 2)
     for each in found:
-        await until_holds(node, each, 3072 + CONTEXT_MIB)
+        await until_counted(node, each, 3072 + CONTEXT_MIB)
     return found
 
 
@@ -186,7 +186,9 @@ async def test_two_applications_of_3_gib_run_on_one_gpu_and_each_sees_its_own_li
         assert seen(node, each).limit == 4509925376
 
 
-async def test_more_than_the_limit_is_refused_by_the_code_of_the_source(bed: Bed, node: GpuNode) -> None:
+async def test_more_than_the_limit_is_refused_with_the_code_of_the_ack_documentation(
+    bed: Bed, node: GpuNode
+) -> None:
     first, second = await two_of_s2(bed, node)
     shown = (await inside(bed, second["metadata"]["name"], "cuda_malloc -size=1024")).splitlines()
     assert shown == [
@@ -203,7 +205,7 @@ async def test_more_than_the_limit_is_refused_by_the_code_of_the_source(bed: Bed
     assert (seen(node, second).refusals, seen(node, first).refusals) == (1, 0)
 
 
-async def test_an_application_of_6_gib_crashes_and_its_neighbours_do_not_notice(
+async def test_an_application_of_6_gib_crashes_without_effect_on_its_neighbours(
     bed: Bed, node: GpuNode
 ) -> None:
     neighbours = await two_of_s2(bed, node)
@@ -224,10 +226,10 @@ async def test_an_application_of_6_gib_crashes_and_its_neighbours_do_not_notice(
     assert [await restarts(bed, each["metadata"]["name"]) for each in neighbours] == [0, 0]
 
 
-# --- who is held --------------------------------------------------------------------------------
+# --- limited programs ---------------------------------------------------------------------------
 
 
-async def test_a_pod_cannot_switch_it_off(bed: Bed) -> None:
+async def test_a_pod_cannot_disable_isolation(bed: Bed) -> None:
     tries = {
         contract.ENV_NO_ISOLATION: "true",
         contract.ENV_CONTAINER: "15",
@@ -241,9 +243,7 @@ async def test_a_pod_cannot_switch_it_off(bed: Bed) -> None:
         assert "Read-only file system" in await inside(bed, "tries", f"echo >{path}")
 
 
-async def test_the_nodes_label_switches_it_off_for_containers_that_come_later(
-    bed: Bed, node: GpuNode
-) -> None:
+async def test_the_label_of_the_node_disables_isolation_for_later_containers(bed: Bed, node: GpuNode) -> None:
     held = await start(bed, "held", cuda(units=1))
     try:
         await label(bed, node, "true")
@@ -259,12 +259,12 @@ async def test_the_nodes_label_switches_it_off_for_containers_that_come_later(
 
 
 async def label(bed: Bed, node: GpuNode, value: str | None) -> None:
-    """Set the label: the agent watches its node, and a pod that is made later takes longer to come."""
+    """Set the label; the agent sees it before it sees a pod that is created later."""
     labels = {contract.LABEL_NO_ISOLATION: value}
     await bed.api.patch(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": labels}})
 
 
-async def test_without_a_library_a_pod_is_refused_by_name(bed: Bed, node: GpuNode) -> None:
+async def test_without_a_library_a_pod_is_rejected_with_the_reason(bed: Bed, node: GpuNode) -> None:
     link = node.kubelet.path(contract.ISOLATION_LIBRARIES) / layout.CURRENT
     version = link.readlink()
     link.unlink()
@@ -282,7 +282,7 @@ async def test_without_a_library_a_pod_is_refused_by_name(bed: Bed, node: GpuNod
 # --- images and users ---------------------------------------------------------------------------
 
 
-async def test_a_root_filesystem_that_is_read_only_is_fine(bed: Bed) -> None:
+async def test_a_read_only_root_filesystem_works(bed: Bed) -> None:
     await start(bed, "sealed", cuda(securityContext={"readOnlyRootFilesystem": True}))
     assert REFUSED in await inside(bed, "sealed", "cuda_malloc -size=5000")
 
@@ -324,7 +324,7 @@ async def test_programs_of_glibc_2_31_are_limited(bed: Bed, node: GpuNode, tmp_p
     assert seen(node, found).peak >= (4000 + CONTEXT_MIB) * MIB
 
 
-async def test_programs_that_cannot_have_the_library_run_without_it(
+async def test_programs_that_cannot_load_the_library_run_without_it(
     bed: Bed, node: GpuNode, tmp_path: Path
 ) -> None:
     root = await unpacked(userlands.STRANGERS)
@@ -342,17 +342,17 @@ async def test_programs_that_cannot_have_the_library_run_without_it(
 
 async def test_a_restarted_container_has_its_limit_and_no_usage(bed: Bed, node: GpuNode) -> None:
     found = await start(bed, "again", cuda("cuda_malloc -size=4000 -hold"))
-    await until_holds(node, found, 4000 + CONTEXT_MIB)
+    await until_counted(node, found, 4000 + CONTEXT_MIB)
     where = real_place(node, found)
     await end(bed, "again")
-    await until_holds(node, found, 4000 + CONTEXT_MIB)
+    await until_counted(node, found, 4000 + CONTEXT_MIB)
     assert real_place(node, found) == where
     assert REFUSED in await inside(bed, "again", "cuda_malloc -size=1000")
 
 
 async def test_restarts_of_kubelet_and_agent_leave_limit_and_region_alone(bed: Bed, node: GpuNode) -> None:
     found = await start(bed, "stays", cuda("cuda_malloc -size=3072 -hold"))
-    await until_holds(node, found, 3072 + CONTEXT_MIB)
+    await until_counted(node, found, 3072 + CONTEXT_MIB)
     before = files(node, found)
     await node.agent.restart()
     await until_registered(node)
@@ -378,7 +378,7 @@ def files(node: GpuNode, found: Object) -> list[int]:
     return [(container_directory(node, found) / name).stat().st_ino for name in (layout.LIMIT, layout.REGION)]
 
 
-async def test_the_files_of_a_pod_go_with_it(bed: Bed, node: GpuNode) -> None:
+async def test_the_files_of_a_pod_are_removed_with_it(bed: Bed, node: GpuNode) -> None:
     leaves = await start(bed, "leaves", cuda(units=1))
     stays = await start(bed, "stays", cuda(units=1))
     gone = {container_directory(node, leaves).name, real_place(node, leaves).name}
@@ -405,12 +405,12 @@ async def test_without_its_files_a_container_gets_no_memory(bed: Bed, node: GpuN
 # --- what is seen -------------------------------------------------------------------------------
 
 
-async def test_the_exporter_has_usage_and_limit_of_each_container(bed: Bed, node: GpuNode) -> None:
+async def test_the_exporter_exports_usage_and_limit_of_each_container(bed: Bed, node: GpuNode) -> None:
     await grant_exporter(bed)
     often = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
     exporter = await start_exporter(node, often)
     first, second = (each["metadata"]["name"] for each in await two_of_s2(bed, node))
-    # Who asks for what is left clears away the context of the one before, which has ended.
+    # A process that reads the free memory removes the context of the previous one, which has ended.
     await inside(bed, second, "cuda_malloc -size=1024; nvml_memory")
     node.stub.processes(0, [Process(pid_of(node, name), used_mib=3200) for name in (first, second)])
     expected = {

@@ -19,12 +19,13 @@ from gpushare.mps.layout import logs_of, pipes_of, ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 from gpushare.mpsd.control import environment
 from testbed import Bed, mps, until
-from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.system.process import Process
 from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node
 from tests.fixtures.gpu_nodes import clear, container, failed, pod, remove, running
 from tests.fixtures.isolation import needs_compiler
+from tests.fixtures.nvml import compute_mode
+from tests.support.metrics import samples
 
 pytestmark = [
     pytest.mark.integration,
@@ -35,10 +36,10 @@ pytestmark = [
 
 EXCLUSIVE_PROCESS = "3"
 FLAGS = ("--interval-seconds=0.2", f"--shm={contract.MPS_SHM}")
-"""What is a mount where the daemon is a container is the node's own folder here."""
+"""Where the daemon is a container, this directory is a mount."""
 REFUSED = "cudaErrorMemoryAllocation"
 ONE_USER: dict[str, Any] = {"securityContext": {"runAsUser": 0}}
-"""Without one, no node of mode mps takes a pod."""
+"""On a node of mode mps, a pod needs a user ID."""
 
 
 @dataclass
@@ -50,7 +51,7 @@ class Node:
 
     @property
     def state(self) -> Path:
-        """The folder of pipes and logs as seen from outside."""
+        """The directory of pipes and logs, on this machine."""
         return self.gpu.kubelet.path(contract.MPS_STATE)
 
     @property
@@ -63,20 +64,18 @@ class Node:
 
     @property
     def compute_mode(self) -> str:
-        """As the stub keeps what programs have set."""
-        return Path(f"{self.gpu.stub.state}.compute-mode.{self.uuid}").read_text().strip()
+        return compute_mode(self.gpu.stub)
 
     async def metric(self, name: str) -> float:
-        """One of the daemon's numbers of the card."""
-        text = await read_text(f"http://{self.gpu.kubelet.address}:{contract.MPS_PORT}/metrics")
-        line = next(each for each in text.splitlines() if each.startswith(f"{name}{{"))
-        return float(line.split()[-1])
+        """A metric of the MPS daemon for the GPU."""
+        (found,) = await samples(f"http://{self.gpu.kubelet.address}:{contract.MPS_PORT}", name)
+        return found.value
 
-    async def tell(self, command: str, program: Path) -> None:
-        """Say something to the card's control daemon, as an administrator on the node would."""
+    async def send(self, command: str, program: Path) -> None:
+        """Send a command to the control daemon of the GPU, as an administrator does."""
         env = environment({}, Path(contract.MPS_STATE), self.uuid)
-        words = [f"{name}={value}" for name, value in env.items()]
-        await self.gpu.kubelet.run_text(["sh", "-c", f"echo {command} | env {' '.join(words)} {program}"])
+        variables = [f"{name}={value}" for name, value in env.items()]
+        await self.gpu.kubelet.run_text(["sh", "-c", f"echo {command} | env {' '.join(variables)} {program}"])
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +86,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, package: Path, archive: Path, program: Path) -> AsyncIterator[Node]:
-    """One V100, with all that a node of mode mps needs."""
+    """A node of mode mps with one V100 and the MPS daemon."""
     found, _ = await add_enforced_node(bed, (contract.LABEL_MODE, "mps"), package, [archive])
     found.kubelet.path(contract.MPS_STATE).mkdir()
     daemon = await found.kubelet.spawn(
@@ -102,7 +101,7 @@ async def node(bed: Bed, package: Path, archive: Path, program: Path) -> AsyncIt
 
 
 async def inside(bed: Bed, name: str, command: str) -> str:
-    """What a command prints in a container."""
+    """The output of a command in a container."""
     return await bed.kubectl("exec", name, "--", "sh", "-c", f"({command}) 2>&1; true")
 
 
@@ -118,11 +117,11 @@ async def test_a_container_is_limited_by_mps_and_by_the_library(bed: Bed, node: 
         assert line in env
     assert "limit_mib=4301 " in await inside(bed, "part", f"cat {contract.ISOLATION_INSIDE}/limit")
     assert REFUSED in await inside(bed, "part", "cuda_malloc -size=5000")
-    # The way to the control daemon, and memory that both see.
+    # The pipes of the control daemon, and the shared memory.
     assert "is there" in await inside(bed, "part", f"test -S {contract.MPS_INSIDE}/control && echo is there")
-    await inside(bed, "part", f"echo from inside >{contract.SHM}/word")
-    word = node.gpu.kubelet.path(contract.MPS_SHM) / "word"
-    assert word.read_text() == "from inside\n"
+    await inside(bed, "part", f"echo from inside >{contract.SHM}/file")
+    file = node.gpu.kubelet.path(contract.MPS_SHM) / "file"
+    assert file.read_text() == "from inside\n"
     assert f"Start for card {node.uuid}" in (logs_of(node.state, node.uuid) / "control.log").read_text()
     assert node.compute_mode == EXCLUSIVE_PROCESS
     await remove(bed, "part")
@@ -134,9 +133,9 @@ async def test_a_control_daemon_that_dies_is_restarted_at_the_same_path(
     await bed.create_pods([pod("stays", container(1, core=5, image=IMAGE), **ONE_USER)])
     await running(bed, "stays", 60)
     before = await node.metric("gpushare_mps_starts_total")
-    await node.tell("fake_client 4711", program)
+    await node.send("fake_client 4711", program)
     await until(lambda: has(node, "gpushare_mps_clients", 1), "the client to be counted")
-    await node.tell("fake_die 1", program)
+    await node.send("fake_die 1", program)
     await until(lambda: has(node, "gpushare_mps_starts_total", before + 1), "a new start")
     await until(lambda: has(node, "gpushare_mps_up", 1), "the control daemon to be up")
     assert "control_down" in node.mps.command.log.read_text()
@@ -148,16 +147,14 @@ async def has(node: Node, name: str, value: float) -> bool:
     return await node.metric(name) == value
 
 
-async def test_while_the_daemon_is_down_a_pod_is_refused_by_name_and_later_ones_run(
-    bed: Bed, node: Node
-) -> None:
+async def test_while_the_daemon_is_down_pods_are_rejected_and_later_ones_run(bed: Bed, node: Node) -> None:
     node.mps.kill()
     await node.mps.wait()
 
     async def down() -> bool:
         return not node.up
 
-    await until(down, "the mark to be dropped")
+    await until(down, "the ready lock to be released")
     await bed.create_pods([pod("refused", container(4, core=25, image=IMAGE), **ONE_USER)])
     status = (await failed(bed, "refused", 60))["status"]
     assert status["reason"] == "UnexpectedAdmissionError"

@@ -42,7 +42,7 @@ AGE = "gpushare_device_plugin_pacing_sample_age_seconds"
 
 
 class Node:
-    """A node of mode core_mem, and the driver of its card."""
+    """A node of mode core_mem, and the driver of its GPU."""
 
     def __init__(self, gpu: GpuNode, cuda: CudaStub) -> None:
         self.gpu, self.cuda = gpu, cuda
@@ -50,7 +50,7 @@ class Node:
         self._history = deque([(time.monotonic(), cuda.worked_ns(0))], maxlen=1000)
 
     def parts(self, window_s: float) -> list[float]:
-        """Percent of the card's time that each container has had lately, in the order of their start."""
+        """Recent percentage of the GPU's time of each container, in the order of their start."""
         now, last = self._history[-1]
         then, first = next(each for each in self._history if now - each[0] <= window_s)
         elapsed_ns = max(1.0, (now - then) * 1e9)
@@ -121,7 +121,7 @@ async def test_two_containers_get_their_compute_shares_and_keep_them_without_sam
 
 
 async def until_parts(node: Node, *percents: int) -> None:
-    """Wait until the containers have these parts of the card's time, within 5 points."""
+    """Wait until the containers have these percentages of the GPU's time, ± 5."""
     parts: list[Any] = []
 
     async def right() -> bool:
@@ -149,27 +149,27 @@ async def until_measured(node: Node, found: Object) -> None:
     await until(written, "the size of the context to be written", 30)
 
 
-# --- memory that no limit holds -----------------------------------------------------------------
+# --- memory outside of the limits ---------------------------------------------------------------
 
 
 async def test_programs_that_bypass_the_library_cause_events_on_their_pods_and_others_on_the_node(
     bed: Bed, node: Node
 ) -> None:
     scripts = {
-        "held": "cuda_malloc -size=1000 -hold",
+        "limited": "cuda_malloc -size=1000 -hold",
         "aside": "aside_malloc 5000",
-        # The shell of the image is linked statically; NVML says that it uses the card.
+        # The shell of the image is linked statically; NVML reports that it uses the GPU.
         "static": "sleep 1000",
     }
     await clear(bed, node.gpu)
     mains = [container(2, core=30, image=IMAGE, script=f"exec {script}") for script in scripts.values()]
     await bed.create_pods([pod(name, main) for name, main in zip(scripts, mains, strict=True)])
-    held, *_ = [await running(bed, name, 60) for name in scripts]
-    await until(lambda: holds(node, held, 1000 * MIB), "memory to be counted", 30)
+    limited, *_ = [await running(bed, name, 60) for name in scripts]
+    await until(lambda: has_counted(node, limited, 1000 * MIB), "memory to be counted", 30)
     await until(lambda: printed(bed, "aside", "taken: 0"), "more than its limit to be taken", 30)
-    used_mib = {"held": 1000 + CONTEXT_MIB, "aside": 5000 + CONTEXT_MIB, "static": 100}
+    used_mib = {"limited": 1000 + CONTEXT_MIB, "aside": 5000 + CONTEXT_MIB, "static": 100}
     pids = {name: pid_of(node.gpu, name) for name in scripts}
-    before = region_of(node.gpu, held).cards[0].used
+    before = region_of(node.gpu, limited).cards[0].used
     reported = [Process(pids[name], used_mib=mib) for name, mib in used_mib.items()]
     node.gpu.stub.processes(0, [*reported, Process(1, used_mib=7)])
 
@@ -188,12 +188,12 @@ async def test_programs_that_bypass_the_library_cause_events_on_their_pods_and_o
     assert sum("not_held" in line and "use musl" in line for line in lines) == 2
     assert "pid 1 (" in texts[node.gpu.name]
     assert len(await events_of(bed, "aside", contract.EVENT_NOT_HELD)) == 1
-    assert not await events_of(bed, "held", contract.EVENT_NOT_HELD)
-    assert not await events_of(bed, "held", contract.EVENT_UNCOUNTED)
-    assert region_of(node.gpu, held).cards[0].used == before
+    assert not await events_of(bed, "limited", contract.EVENT_NOT_HELD)
+    assert not await events_of(bed, "limited", contract.EVENT_UNCOUNTED)
+    assert region_of(node.gpu, limited).cards[0].used == before
 
 
-async def holds(node: Node, found: Object, size: int) -> bool:
+async def has_counted(node: Node, found: Object, size: int) -> bool:
     return counted(node.gpu, found) > size
 
 

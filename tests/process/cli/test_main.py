@@ -47,7 +47,7 @@ def test_help_lists_every_command_and_imports_none() -> None:
     "arguments",
     [["inspect"], ["top"], ["top", "node"], ["top", "pod"], ["limits"], ["scheduler-config"], ["version"]],
 )
-def test_every_command_of_ours_has_help_without_the_api_client(arguments: list[str]) -> None:
+def test_help_of_a_command_does_not_import_the_api_client(arguments: list[str]) -> None:
     code = (
         "import sys, gpushare.__main__ as program\n"
         f"try: program.command.main([*{arguments}, '-h'], prog_name='gpushare')\n"
@@ -100,7 +100,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "text"),
     [
         (["inspect"], "no kubeconfig given and not in a cluster"),
         (["inspect", "--kubeconfig", "/nowhere/config"], "kubeconfig /nowhere/config: no such file"),
@@ -108,10 +108,10 @@ def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
         (["scheduler-config", "--kubernetes-version", "1.12"], "Kubernetes 1.12 is not supported"),
     ],
 )
-def test_a_failed_command_ends_with_1_and_one_line(arguments: list[str], words: str) -> None:
+def test_a_failed_command_ends_with_1_and_one_line(arguments: list[str], text: str) -> None:
     done = gpushare(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Failed due to {words}")
+    assert done.stderr.startswith(f"Failed due to {text}")
     assert done.stderr.count("\n") == 1
 
 
@@ -121,7 +121,7 @@ def test_the_error_for_a_missing_library_names_its_extra() -> None:
         group.get_command(click.Context(group), "x")
 
 
-def test_a_missing_module_of_our_own_is_a_defect() -> None:
+def test_a_missing_module_of_the_package_is_not_a_configuration_error() -> None:
     group = LazyGroup("g", lazy={"x": Lazy("gpushare.no_such_module:command", "")}, text="")
     with pytest.raises(ModuleNotFoundError):
         group.get_command(click.Context(group), "x")

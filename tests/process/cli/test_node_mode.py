@@ -55,7 +55,7 @@ def test_evict_moves_the_manifest_and_no_other(host: Host) -> None:
     assert (host.backup / NAME).read_text() == POD
 
 
-def test_recover_brings_it_back(host: Host) -> None:
+def test_recover_moves_the_manifest_back(host: Host) -> None:
     host.run("evict")
     assert host.run("recover").returncode == 0
     assert host.files() == (["etcd.yaml", NAME], [])
@@ -68,14 +68,14 @@ def test_a_second_evict_does_nothing(host: Host) -> None:
     assert host.files() == (["etcd.yaml"], [NAME])
 
 
-def test_a_node_without_the_manifest_needs_nothing(host: Host) -> None:
+def test_without_the_manifest_nothing_is_moved(host: Host) -> None:
     (host.manifests / NAME).unlink()
     assert move(NAME, host.manifests, host.backup) == f"there is no {host.manifests / NAME}; nothing to do"
     assert host.run("recover").returncode == 0
     assert host.files() == (["etcd.yaml"], [])
 
 
-def test_a_move_that_was_cut_off_after_the_copy_is_finished(host: Host) -> None:
+def test_a_move_that_was_interrupted_after_the_copy_is_completed(host: Host) -> None:
     host.backup.mkdir()
     (host.backup / NAME).write_text(POD)
     move(NAME, host.manifests, host.backup)
@@ -113,7 +113,7 @@ def test_a_backup_directory_that_cannot_be_created_is_an_error(host: Host) -> No
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
-def test_with_wait_it_runs_until_sigterm(host: Host, name: signal.Signals) -> None:
+def test_with_wait_the_command_runs_until_a_signal(host: Host, name: signal.Signals) -> None:
     with subprocess.Popen(host.gpushare("evict", "--wait"), stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own program
         assert process.stdout
         assert process.stdout.readline().startswith("moved ")

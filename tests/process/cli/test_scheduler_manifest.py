@@ -36,7 +36,7 @@ REFUSED = "--kubernetes-version=1.24"
 
 
 class Extender(BaseHTTPRequestHandler):
-    """Says 200 at /version."""
+    """Returns 200 for /version."""
 
     def do_GET(self) -> None:
         self.send_response(200 if self.path == "/version" else 404)
@@ -49,7 +49,7 @@ class Extender(BaseHTTPRequestHandler):
 
 @contextmanager
 def extender_at(port: int, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """One that answers on loopback, on any port for 0; its URL."""
+    """An extender on loopback, on any port for 0; yields its URL."""
     with HTTPServer(("127.0.0.1", port), Extender) as server:
         if tls:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
@@ -69,12 +69,12 @@ class ControlPlane:
     url: str
 
     def original(self, version: str = "1.36", *flags: str) -> str:
-        """What kubeadm writes, for a port of the test's own."""
+        """The manifest of kubeadm, with the port of this test."""
         text = kubeadm.scheduler(version, f"--secure-port={self.port}", *flags)
         return text.replace("10259", str(self.port))
 
     def place(self, text: str) -> None:
-        """Another manifest, all at once."""
+        """Replace the manifest atomically."""
         file = self.root / MANIFEST
         draft = self.root / "draft"
         draft.write_text(text)
@@ -101,11 +101,11 @@ class ControlPlane:
 
     def start(self, verb: str, *flags: str) -> subprocess.Popen[str]:
         """The command in a separate process."""
-        words = [sys.executable, "-m", "gpushare", "scheduler-manifest", *self.argv(verb, *flags)]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603 - ours
+        argv = [sys.executable, "-m", "gpushare", "scheduler-manifest", *self.argv(verb, *flags)]
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603 - ours
 
     def edit_until_written(self, *flags: str) -> subprocess.Popen[str]:
-        """An install that waits for a scheduler which does not become healthy."""
+        """Start an install that waits for a scheduler that does not become healthy; return after the edit."""
         process = self.start("install", "--wait=100", REFUSED, *flags)
 
         async def edited() -> bool:
@@ -116,7 +116,7 @@ class ControlPlane:
 
     @property
     def original_stable(self) -> str:
-        """With an image whose tag is no version, so that a wrong one can be given."""
+        """The manifest with a tag without a version, so that a test can configure a wrong version."""
         return self.original().replace(":v1.36.4", ":stable")
 
     def state(self) -> dict[str, tuple[int, int, bytes]]:
@@ -160,12 +160,12 @@ def test_it_writes_the_configuration_a_backup_and_the_manifest(plane: ControlPla
     assert f"--config=/{CONFIG}" in pod["spec"]["containers"][0]["command"]
 
 
-def test_nothing_is_left_in_the_kubelets_folder_but_the_manifest(plane: ControlPlane) -> None:
+def test_the_kubelets_folder_has_only_the_manifest(plane: ControlPlane) -> None:
     plane.run("install")
     assert [each.name for each in (plane.root / MANIFEST).parent.iterdir()] == ["kube-scheduler.yaml"]
 
 
-def test_the_manifest_keeps_its_mode_and_the_configuration_can_be_read_by_any_scheduler(
+def test_the_manifest_keeps_its_mode_and_the_configuration_is_world_readable(
     plane: ControlPlane,
 ) -> None:
     plane.run("install")
@@ -199,7 +199,7 @@ def test_restore_keeps_later_changes(plane: ControlPlane) -> None:
     assert "--config" not in plane.manifest
 
 
-def test_restore_does_without_a_backup(plane: ControlPlane) -> None:
+def test_restore_needs_no_backup(plane: ControlPlane) -> None:
     plane.run("install")
     (plane.root / BACKUP).unlink()
     plane.run("restore")
@@ -236,7 +236,7 @@ def test_an_extender_that_starts_later_is_waited_for(plane: ControlPlane) -> Non
     assert process.returncode == 0, output
 
 
-def test_an_extender_with_mutual_tls_is_asked_with_the_files_of_the_scheduler(plane: ControlPlane) -> None:
+def test_an_extender_with_mutual_tls_is_checked_with_the_files_of_the_scheduler(plane: ControlPlane) -> None:
     ca = Authority.create("ca")
     folder = plane.root / "etc/kubernetes/gpushare"
     folder.mkdir()
@@ -255,7 +255,7 @@ def test_an_extender_with_mutual_tls_is_asked_with_the_files_of_the_scheduler(pl
         assert "kube-scheduler is healthy" in plane.run("install", *trusting, *known).output
 
 
-def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_a_healthy_scheduler(
+def test_a_configuration_that_the_scheduler_rejects_is_undone_byte_for_byte(
     untagged: ControlPlane,
 ) -> None:
     before = untagged.state()
@@ -267,7 +267,7 @@ def test_a_configuration_that_the_scheduler_refuses_ends_with_the_old_bytes_and_
     assert set(after) == {MANIFEST, BACKUP}
 
 
-def test_an_update_that_the_scheduler_refuses_brings_back_the_configuration_of_before(
+def test_an_update_that_the_scheduler_rejects_restores_the_previous_configuration(
     untagged: ControlPlane,
 ) -> None:
     untagged.run("install", "--kubernetes-version=1.36")
@@ -302,7 +302,7 @@ def test_a_removal_after_which_the_scheduler_is_not_healthy_is_undone(plane: Con
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_an_installer_that_is_ended_half_way_leaves_nothing_that_the_next_run_does_not_repair(
+def test_the_next_run_repairs_what_an_interrupted_installer_left(
     untagged: ControlPlane, number: signal.Signals
 ) -> None:
     process = untagged.edit_until_written()
@@ -318,7 +318,7 @@ def test_an_installer_that_is_ended_half_way_leaves_nothing_that_the_next_run_do
     assert set(untagged.state()) == {MANIFEST, BACKUP}
 
 
-def test_a_killed_installer_is_finished_by_a_run_with_the_right_settings(untagged: ControlPlane) -> None:
+def test_a_run_with_correct_settings_completes_the_edit_of_a_killed_installer(untagged: ControlPlane) -> None:
     process = untagged.edit_until_written()
     process.kill()
     process.communicate()
@@ -378,8 +378,8 @@ def test_a_dry_run_shows_the_difference_and_writes_nothing(plane: ControlPlane) 
 def test_the_configured_url_of_the_extender_is_used(tmp_path: Path, flags: list[str], url: str) -> None:
     plane = ControlPlane(tmp_path, 10259, "")
     plane.place(plane.original())
-    words = ["install", f"--root={tmp_path}", "--dry-run", *flags]
-    result = CliRunner().invoke(command, words, catch_exceptions=False)
+    arguments = ["install", f"--root={tmp_path}", "--dry-run", *flags]
+    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert f'+      "urlPrefix": "{url}",' in result.output
 
 

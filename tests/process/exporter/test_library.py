@@ -11,13 +11,13 @@ OWNER = DirectoryOwner("a-uid", "main")
 
 
 @needs_compiler
-def test_memory_and_refusals_of_a_limited_program_are_exported(tmp_path: Path) -> None:
+def test_memory_and_rejected_allocations_of_a_limited_program_are_read(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    place = state / "0123456789abcdef"
-    place.mkdir(parents=True)
-    link_of(state, OWNER).symlink_to(place.name)
+    folder = state / "0123456789abcdef"
+    folder.mkdir(parents=True)
+    link_of(state, OWNER).symlink_to(folder.name)
     container = Container(
-        place, build(tmp_path / "library", place), CudaStub(tmp_path / "stub", cards=[card()])
+        folder, build(tmp_path / "library", folder), CudaStub(tmp_path / "stub", cards=[card()])
     )
     container.limit(share(4, 15))
     with container.start("context(); free(alloc(2000)[1]); alloc(1000); alloc(5000); say(0); input()") as one:
@@ -25,10 +25,12 @@ def test_memory_and_refusals_of_a_limited_program_are_exported(tmp_path: Path) -
         one.stdout.readline()
         found = isolation_of(state, [one.pid], Path("/proc"))
         one.communicate("\n")
-    (held,) = found.containers
-    assert (held.owner, [limit.limit_mib for limit in held.limits]) == (OWNER, [4301])
-    assert held.region is not None
-    (use,) = held.region.cards
+    (limited,) = found.containers
+    assert (limited.owner, [limit.limit_mib for limit in limited.limits]) == (OWNER, [4301])
+    assert limited.region is not None
+    (use,) = limited.region.cards
     assert (use.uuid, use.used, use.peak, use.refusals) == (UUID, 1000 * MIB, 2000 * MIB, 1)
-    assert {process.pid for process in held.region.processes} == {one.pid} == set(found.inner_pids.values())
-    assert not held.problem
+    assert (
+        {process.pid for process in limited.region.processes} == {one.pid} == set(found.inner_pids.values())
+    )
+    assert not limited.problem

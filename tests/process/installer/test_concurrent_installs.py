@@ -4,13 +4,7 @@ from pathlib import Path
 from gpushare.installer.install import install
 from gpushare.isolation.layout import PRELOAD_TEXT
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.builders.library_package import packaged
-
-
-def package(folder: Path, content: str) -> Path:
-    folder.mkdir()
-    (folder / "libgpushare.so").write_text(content)
-    return packaged(folder)
+from tests.builders.library_package import package
 
 
 def again_and_again(package: Path, folder: Path, times: int) -> None:
@@ -18,7 +12,7 @@ def again_and_again(package: Path, folder: Path, times: int) -> None:
         install(package, folder)
 
 
-def test_installers_that_run_at_once_leave_whole_versions_and_a_reader_never_meets_a_half(
+def test_concurrent_installs_never_expose_an_incomplete_version(
     tmp_path: Path,
 ) -> None:
     one, two = package(tmp_path / "one", "one"), package(tmp_path / "two", "two")

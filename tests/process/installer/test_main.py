@@ -9,20 +9,14 @@ from gpushare.contract import ISOLATION_INSTALLER_PORT
 from gpushare.installer.install import install
 from gpushare.installer.main import command, install_command, settings_of, uninstall_command
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.builders.library_package import packaged
+from tests.builders.library_package import package, packaged
 from tests.fixtures import isolation
 
 OWN = Path("/usr/local/lib/gpushare")
 
 
-def package(folder: Path, content: str = "one") -> Path:
-    folder.mkdir()
-    (folder / "libgpushare.so").write_text(content)
-    return packaged(folder)
-
-
-def run(*words: str) -> str:
-    done = CliRunner().invoke(command, list(words), catch_exceptions=False)
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -42,7 +36,7 @@ def used(node: Path, *versions: str) -> None:
     (node.parent / "grants.json").write_text(json.dumps({"grants": grants}))
 
 
-def test_by_default_everything_is_where_manifests_and_images_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_defaults_are_the_paths_of_manifests_and_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPS_PORT", raising=False)
     with install_command.make_context("install", []) as context:
         settings = settings_of(context.params)
@@ -51,7 +45,7 @@ def test_by_default_everything_is_where_manifests_and_images_have_it(monkeypatch
     assert (settings.interval_s, settings.ops_port) == (60.0, ISOLATION_INSTALLER_PORT)
 
 
-def test_it_asks_no_api_server() -> None:
+def test_the_installer_has_no_kubeconfig_option() -> None:
     assert "kubeconfig" not in {each.name for each in (*install_command.params, *uninstall_command.params)}
 
 
@@ -67,7 +61,9 @@ def test_uninstall_reports_what_remains_and_why(tmp_path: Path, node: Path, wher
     assert new != old
 
 
-def test_uninstall_all_asks_for_no_record(tmp_path: Path, node: Path, where: list[str]) -> None:
+def test_uninstall_all_removes_versions_that_may_be_in_use(
+    tmp_path: Path, node: Path, where: list[str]
+) -> None:
     version = install(package(tmp_path / "p"), node)
     reason = f"may be in use: {tmp_path}/grants.json does not exist"
     assert run("uninstall", "--settle-seconds=0", *where) == f"{version}  retained: {reason}\n"
@@ -75,18 +71,16 @@ def test_uninstall_all_asks_for_no_record(tmp_path: Path, node: Path, where: lis
     assert installed_versions(node) == ()
 
 
-def test_status_shows_versions_and_why_they_stay(tmp_path: Path, node: Path, where: list[str]) -> None:
+def test_status_lists_versions_and_their_use(tmp_path: Path, node: Path, where: list[str]) -> None:
     assert run("status", *where) == f"no version in {node}\n"
-    held, idle, new = (install(package(tmp_path / name, name), node) for name in ("a", "b", "c"))
-    used(node, held)
+    in_use, idle, new = (install(package(tmp_path / name, name), node) for name in ("a", "b", "c"))
+    used(node, in_use)
     lines = dict(line.split("  ") for line in run("status", *where).splitlines())
-    assert lines == {held: "in use by containers", idle: "unused", new: "new containers get it"}
+    assert lines == {in_use: "in use by containers", idle: "unused", new: "new containers get it"}
 
 
 @isolation.needs_compiler
-def test_a_program_starts_with_the_library_as_it_was_placed(
-    tmp_path: Path, node: Path, where: list[str]
-) -> None:
+def test_a_program_starts_with_the_installed_library(tmp_path: Path, node: Path, where: list[str]) -> None:
     built = isolation.build(tmp_path / "p", tmp_path)
     run("install", f"--package={packaged(built.parent)}", *where)
     done = subprocess.run(

@@ -45,9 +45,9 @@ def test_is_ready_does_not_acquire_the_lock(tmp_path: Path) -> None:
 def test_the_kernel_releases_the_lock_of_a_process_that_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "up"
     argv = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:  # noqa: S603 - our own program
-        assert holder.stdout
-        assert holder.stdout.readline() == b"True\n"
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own program
+        assert process.stdout
+        assert process.stdout.readline() == b"True\n"
         assert is_ready(path)
-        holder.kill()
+        process.kill()
     assert not is_ready(path)

@@ -16,11 +16,11 @@ from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 from gpushare.mpsd.daemon import create_folders, shareable
 from gpushare.mpsd.settings import MpsSettings
+from testbed import until
 from testbed.mps import install
 from testbed.nvml import NvmlStub, card
 from tests.fixtures.daemons import DEADLINE_S, Daemon
-from tests.fixtures.nvml import needs_compiler
-from tests.support.waiting import until
+from tests.fixtures.nvml import compute_mode, needs_compiler
 
 NO_PERMISSION = 4
 EXCLUSIVE_PROCESS = "3"
@@ -28,7 +28,7 @@ DEFAULT = "0"
 
 
 class MpsDaemon(Daemon):
-    """Knows where its marks are."""
+    """The MPS daemon, with its ready locks in ``state``."""
 
     def __init__(self, process: asyncio.subprocess.Process, state: Path) -> None:
         super().__init__(process)
@@ -63,14 +63,10 @@ async def running(folder: Path, stub: NvmlStub) -> AsyncIterator[MpsDaemon]:
 
 
 async def ready(daemon: MpsDaemon) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while (await daemon.get("/readyz")).status_code != 200:
-            await asyncio.sleep(0.05)
+    async def reported() -> bool:
+        return (await daemon.get("/readyz")).status_code == 200
 
-
-def mode(stub: NvmlStub, position: int) -> str:
-    """The compute mode that programs have set, as the stub keeps it."""
-    return Path(f"{stub.state}.compute-mode.{stub.uuid(position)}").read_text().strip()
+    await until(reported, "the daemon to be ready", DEADLINE_S)
 
 
 @needs_compiler
@@ -80,18 +76,18 @@ async def test_each_gpu_has_a_daemon_from_start_to_sigterm(tmp_path: Path) -> No
     async with running(tmp_path, stub) as daemon:
         await ready(daemon)
         assert all(map(daemon.up, uuids))
-        assert [mode(stub, position) for position in (0, 1)] == [EXCLUSIVE_PROCESS] * 2
+        assert [compute_mode(stub, index) for index in (0, 1)] == [EXCLUSIVE_PROCESS] * 2
         metrics = (await daemon.get("/metrics")).text
         for uuid in uuids:
             assert f'gpushare_mps_up{{uuid="{uuid}"}} 1.0' in metrics
         assert oct((tmp_path / "shm").stat().st_mode)[-4:] == "1777"
         assert await daemon.end() == 0
     assert not any(map(daemon.up, uuids))
-    assert [mode(stub, position) for position in (0, 1)] == [DEFAULT] * 2
+    assert [compute_mode(stub, index) for index in (0, 1)] == [DEFAULT] * 2
 
 
 @needs_compiler
-async def test_a_gpu_whose_compute_mode_cannot_be_set_is_reported_and_shared(
+async def test_a_compute_mode_that_cannot_be_set_is_reported_and_the_gpu_is_shared(
     tmp_path: Path,
 ) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
@@ -108,11 +104,15 @@ async def test_a_gpu_that_comes_later_gets_its_daemon(tmp_path: Path) -> None:
     stub.fail("nvmlDeviceGetUUID", 999)
     async with running(tmp_path, stub) as daemon:
         stub.heal()
-        await until(lambda: daemon.up(stub.uuid(0)))
+
+        async def up() -> bool:
+            return daemon.up(stub.uuid(0))
+
+        await until(up, "the control daemon", DEADLINE_S)
 
 
 @needs_compiler
-async def test_without_a_driver_it_waits_and_logs_the_reason(tmp_path: Path) -> None:
+async def test_without_a_driver_the_daemon_waits_and_logs_the_reason(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
     state = stub.state.rename(tmp_path / "away")
     async with running(tmp_path, stub) as daemon:
@@ -124,7 +124,7 @@ async def test_without_a_driver_it_waits_and_logs_the_reason(tmp_path: Path) -> 
         await ready(daemon)
 
 
-def test_gpus_that_mig_divides_are_left_alone() -> None:
+def test_gpus_in_mig_mode_get_no_daemon() -> None:
     gpus = (Gpu(0, "GPU-0", "T4", 15079), Gpu(1, "GPU-1", "A100", 40960, mig=True))
     assert shareable(Inventory("580", None, gpus)) == {"GPU-0"}
 

@@ -53,7 +53,7 @@ def test_an_unreadable_pid_file_is_no_record(tmp_path: Path, content: str) -> No
     assert pids.read(path) is None
 
 
-def test_a_sweep_kills_a_leftover_and_forgets_it(tmp_path: Path) -> None:
+def test_a_sweep_kills_a_leftover_and_deletes_its_record(tmp_path: Path) -> None:
     process = sleeper(tmp_path)
     pids.write(tmp_path / "pids" / "etcd.json", pids.record_of(process.pid))
     assert pids.sweep(tmp_path) == ["etcd"]
@@ -62,7 +62,7 @@ def test_a_sweep_kills_a_leftover_and_forgets_it(tmp_path: Path) -> None:
     assert not (tmp_path / "pids" / "etcd.json").exists()
 
 
-def test_a_sweep_spares_a_process_that_has_the_pid_now(tmp_path: Path) -> None:
+def test_a_sweep_does_not_kill_a_process_that_reuses_the_pid(tmp_path: Path) -> None:
     process = sleeper(tmp_path)
     mine = pids.record_of(process.pid)
     pids.write(tmp_path / "pids" / "etcd.json", Record(mine.pid, mine.start_ticks - 1, mine.boot_id))

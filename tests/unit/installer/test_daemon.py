@@ -10,15 +10,9 @@ import pytest
 
 from gpushare.installer.install import install
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.builders.library_package import packaged
+from tests.builders.library_package import package
 from tests.fixtures.daemons import DEADLINE_S, Daemon
 from tests.support.waiting import until
-
-
-def package(folder: Path, content: str = "one") -> Path:
-    folder.mkdir()
-    (folder / "libgpushare.so").write_text(content)
-    return packaged(folder)
 
 
 @asynccontextmanager

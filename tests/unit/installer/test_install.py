@@ -17,18 +17,9 @@ from gpushare.installer import install as module
 from gpushare.installer.install import SUMS, install, prune, withdraw
 from gpushare.isolation.layout import PRELOAD_TEXT, is_version
 from gpushare.isolation.versions import UnknownUsage, current_version, installed_versions
-from tests.builders.library_package import packaged
+from tests.builders.library_package import package
 
 NO_VERSIONS = frozenset[str]()
-
-
-def package(folder: Path, content: str = "one", launch: str | None = None) -> Path:
-    """Bytes stand for a library: nothing here runs it."""
-    folder.mkdir(exist_ok=True)
-    (folder / "libgpushare.so").write_text(content)
-    if launch is not None:
-        (folder / "libgpushare-launch.so").write_text(launch)
-    return packaged(folder)
 
 
 @pytest.fixture

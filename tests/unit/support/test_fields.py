@@ -24,17 +24,17 @@ def test_fields_that_the_server_adds_are_no_difference() -> None:
         ({}, "spec"),
     ],
 )
-def test_a_field_that_is_missing_or_other_is_named_by_its_path(live: Any, path: str) -> None:
+def test_a_missing_or_different_field_is_reported_by_its_path(live: Any, path: str) -> None:
     assert unlike(live, {"spec": {"replicas": 1}}) == [path]
 
 
-def test_items_with_names_are_found_wherever_they_are() -> None:
+def test_list_items_are_matched_by_name() -> None:
     live = [{"name": "b", "value": "2", "more": 1}, {"name": "a", "value": "1"}]
     assert unlike(live, [{"name": "a", "value": "1"}]) == []
     assert unlike(live, [{"name": "a", "value": "0"}]) == ["[0].value"]
 
 
-def test_an_item_that_is_gone_is_a_difference_of_its_list() -> None:
+def test_a_missing_item_is_a_difference_of_its_list() -> None:
     assert unlike({"env": [{"name": "a"}]}, {"env": [{"name": "a"}, {"name": "b"}]}) == ["env"]
 
 

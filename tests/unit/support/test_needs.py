@@ -1,3 +1,5 @@
+"""Requirements of tests for the machine."""
+
 from collections.abc import Iterator
 
 import pytest
@@ -6,13 +8,13 @@ from tests.support import needs
 
 
 @pytest.fixture(autouse=True)
-def looked_at_anew() -> Iterator[None]:
+def empty_cache() -> Iterator[None]:
     needs.missing.cache_clear()
     yield
     needs.missing.cache_clear()
 
 
-def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert needs.missing("arm64-emulator") == "there is no qemu-aarch64 (apt-get install qemu-user)"
     assert "missing: " in needs.missing("kubelet")

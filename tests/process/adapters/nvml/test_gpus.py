@@ -1,9 +1,9 @@
 """Driver failures: missing, not responding, losing GPUs, reporting errors."""
 
 import asyncio
-import ctypes.util
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pynvml
@@ -13,6 +13,7 @@ import pytest_asyncio
 from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.hardware import Fault, Inventory
+from testbed import until
 from testbed.nvml import ERAS, NvmlStub, card
 from tests.fixtures.nvml import in_child, load, needs_compiler
 
@@ -42,7 +43,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
 
 @pytest_asyncio.fixture
 async def gpus(stub: NvmlStub) -> AsyncIterator[Nvml]:
-    """Impatient, and quick to open the library afresh."""
+    """With short timeouts, and immediate reopening of the library."""
     async with Nvml(timeout_s=0.3, poll_s=0.01, reopen_s=0, sysfs=stub.sysfs) as made:
         yield made
         stub.release()
@@ -57,7 +58,7 @@ def test_the_library_is_found_where_the_environment_points(tmp_path: Path) -> No
     assert in_child(READ, stub.env) == [15079, 22919]
 
 
-@pytest.mark.skipif(ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has a driver")
+@pytest.mark.needs("no-driver")
 def test_without_a_library_the_error_has_the_remedy() -> None:
     answer = in_child(READ, {})
     assert answer.startswith("libnvidia-ml.so.1 was not found")
@@ -65,7 +66,7 @@ def test_without_a_library_the_error_has_the_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "text"),
     [
         (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "the NVIDIA kernel driver is not loaded"),
         (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, "have different versions, as after an upgrade"),
@@ -73,15 +74,15 @@ def test_without_a_library_the_error_has_the_remedy() -> None:
         (pynvml.NVML_ERROR_MEMORY, r"NVML cannot be opened: nvmlInit: Insufficient Memory \(20\)"),
     ],
 )
-async def test_a_driver_that_cannot_be_used_is_an_error_with_a_way_out(
-    stub: NvmlStub, gpus: Nvml, code: int, words: str
+async def test_the_error_for_an_unusable_driver_has_a_remedy(
+    stub: NvmlStub, gpus: Nvml, code: int, text: str
 ) -> None:
     stub.fail("nvmlInit", code)
-    with pytest.raises(GpuError, match=words):
+    with pytest.raises(GpuError, match=text):
         await gpus.inventory()
 
 
-async def test_a_driver_that_is_loaded_later_is_found_then(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_driver_that_is_loaded_later_is_found(stub: NvmlStub, gpus: Nvml) -> None:
     stub.fail("nvmlInit", pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
     with pytest.raises(GpuError):
         await gpus.inventory()
@@ -115,7 +116,7 @@ async def test_closing_shuts_nvml_down() -> None:
         await gpus.inventory()
 
 
-# --- silence ------------------------------------------------------------------------------------
+# --- no response --------------------------------------------------------------------------------
 
 
 async def test_a_driver_that_hangs_is_an_error_in_time_and_recovers(stub: NvmlStub, gpus: Nvml) -> None:
@@ -128,7 +129,7 @@ async def test_a_driver_that_hangs_is_an_error_in_time_and_recovers(stub: NvmlSt
         await gpus.unhealthy()
     assert time.monotonic() - started < 0.2
     stub.release()
-    assert len((await patiently(gpus)).gpus) == 2
+    assert len((await recovered(gpus)).gpus) == 2
 
 
 def test_a_process_ends_while_its_driver_hangs(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ async def test_the_xid_of_a_gpu_that_fell_off_the_bus_names_it(stub: NvmlStub, g
     assert await anext(faults) == Fault(stub.uuid(1), 79)
 
 
-async def test_xids_arrive_after_a_silence(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_xids_arrive_after_the_driver_hung(stub: NvmlStub, gpus: Nvml) -> None:
     faults = await listening(gpus)
     stub.hang()
     coming = asyncio.ensure_future(anext(faults))
@@ -259,23 +260,29 @@ async def test_failed_registrations_of_gpus_are_retried(stub: NvmlStub, gpus: Nv
         assert await coming == Fault(stub.uuid(0), 48)
 
 
-async def patiently(gpus: Nvml) -> Inventory:
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                return await gpus.inventory()
-            except GpuError:
-                await asyncio.sleep(0.02)
+async def recovered(gpus: Nvml) -> Inventory:
+    """The inventory, as soon as the driver responds."""
+
+    async def read() -> Inventory | None:
+        with suppress(GpuError):
+            return await gpus.inventory()
+        return None
+
+    found = await until(read, "the driver to respond", 10)
+    assert found is not None
+    return found
 
 
 async def registered(gpus: Nvml) -> None:
-    """Return when the driver records what happens on at least one card."""
-    async with asyncio.timeout(10):
-        while not await gpus.run(lambda library: gpus._events.drain(library) is not None):
-            await asyncio.sleep(0.01)
+    """Return when the driver records the events of at least one GPU."""
+
+    async def recording() -> bool:
+        return await gpus.run(lambda library: gpus._events.drain(library) is not None)
+
+    await until(recording, "the driver to record events", 10, 0.01)
 
 
 async def listening(gpus: Nvml) -> AsyncIterator[Fault]:
-    """The reports, from an event set that is there by now."""
+    """The stream of faults, after the registration of the events."""
     await registered(gpus)
     return gpus.faults()

@@ -111,7 +111,7 @@ async def test_sensors_are_read_and_absent_ones_are_none(
     assert {getattr(second, name) for name in read} == {None}
 
 
-async def test_a_failed_sensor_loses_its_value_only(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_failed_sensor_affects_only_its_own_value(stub: NvmlStub, gpus: Nvml) -> None:
     stub.fail("nvmlDeviceGetPowerUsage", pynvml.NVML_ERROR_UNKNOWN, card=1)
     first, second = (await gpus.readings()).cards
     assert (first.power_mw, second.power_mw, second.celsius) == (30_000, None, 35)
@@ -144,7 +144,7 @@ async def test_unsupported_utilization_is_none(stub: NvmlStub, gpus: Nvml) -> No
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_UNKNOWN])
-async def test_a_gpu_that_does_not_list_processes_is_read_all_the_same(
+async def test_a_gpu_without_a_process_list_has_all_other_values(
     stub: NvmlStub, gpus: Nvml, code: int
 ) -> None:
     for kind in ("Compute", "Graphics", "MPSCompute"):
@@ -157,8 +157,8 @@ async def test_a_gpu_that_does_not_list_processes_is_read_all_the_same(
 async def test_a_busy_process_is_busy_in_every_sample(stub: NvmlStub, gpus: Nvml) -> None:
     """The stub, like drivers, has one sample per second; a read before the next one returns the last."""
     stub.processes(0, [BUSY, IDLING])
-    until = time.monotonic() + 1.2
-    while time.monotonic() < until:
+    end = time.monotonic() + 1.2
+    while time.monotonic() < end:
         assert (await gpus.readings()).cards[0].processes == SHOWN
 
 

@@ -103,7 +103,7 @@ async def test_values_that_a_gpu_does_not_support_are_absent(stub: NvmlStub) -> 
         ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo: Unknown Error (999)"),
     ],
 )
-async def test_a_gpu_that_cannot_be_described_is_named_with_the_reason(
+async def test_an_unreadable_gpu_is_reported_with_the_reason(
     stub: NvmlStub, function: str, reason: str
 ) -> None:
     stub.fail(function, pynvml.NVML_ERROR_UNKNOWN, card=1)
@@ -113,14 +113,14 @@ async def test_a_gpu_that_cannot_be_described_is_named_with_the_reason(
     assert set(inventory.links) == {(0, 2)}
 
 
-async def test_a_lost_gpu_is_named_and_the_others_keep_their_index(stub: NvmlStub) -> None:
+async def test_a_lost_gpu_is_reported_and_the_others_keep_their_index(stub: NvmlStub) -> None:
     stub.lose(0)
     inventory = await read(stub)
     assert inventory.unreadable == {0: "nvmlDeviceGetHandleByIndex: GPU is lost (15)"}
     assert [gpu.index for gpu in inventory.gpus] == [1, 2]
 
 
-async def test_a_name_that_is_no_text_makes_the_gpu_unreadable(stub: NvmlStub) -> None:
+async def test_a_name_that_is_not_text_makes_the_gpu_unreadable(stub: NvmlStub) -> None:
     state = stub.folder / "state"
     state.write_bytes(state.read_bytes().replace(b"Tesla T4", b"Tesla \xff", 1))
     assert (await read(stub)).unreadable == {0: "nvmlDeviceGetName: returned b'Tesla \\xff' (999)"}
@@ -190,7 +190,7 @@ async def test_a_gpu_can_be_exclusive_to_one_process_and_shared_again(stub: Nvml
         assert (await gpus.inventory()).gpus[1].compute_mode == "Default"
 
 
-async def test_no_permission_is_needed_for_a_mode_that_is_set_already(stub: NvmlStub) -> None:
+async def test_a_compute_mode_that_is_already_set_needs_no_permission(stub: NvmlStub) -> None:
     stub.set(0, compute_mode=pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
     stub.fail("nvmlDeviceSetComputeMode", pynvml.NVML_ERROR_NO_PERMISSION)
     async with Nvml(sysfs=stub.sysfs) as gpus:

@@ -51,7 +51,7 @@ def test_memory_includes_the_reserve_as_in_the_driver_of_the_era(
     pynvml.nvmlShutdown()
 
 
-def test_two_variables_give_a_process_the_gpus(tmp_path: Path) -> None:
+def test_a_process_finds_the_gpus_by_environment_variables(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path, cards=[card("T4"), card("P40")])
     program = """
 import json, pynvml
@@ -71,7 +71,7 @@ def test_a_sample_is_returned_once(stub: NvmlStub) -> None:
         pynvml.nvmlDeviceGetSamples(handle(), pynvml.NVML_GPU_UTILIZATION_SAMPLES, far_ahead)
 
 
-def test_a_function_fails_with_another_error_on_each_gpu(stub: NvmlStub) -> None:
+def test_a_function_can_fail_with_a_different_error_on_each_gpu(stub: NvmlStub) -> None:
     stub.fail("nvmlDeviceGetName", pynvml.NVML_ERROR_MEMORY, card=0)
     stub.fail("nvmlDeviceGetName", pynvml.NVML_ERROR_NO_PERMISSION, card=1)
     with pytest.raises(pynvml.NVMLError_Memory):
@@ -98,7 +98,7 @@ def test_events_after_registration_arrive_in_order(stub: NvmlStub) -> None:
     pynvml.nvmlDeviceRegisterEvents(handle(), pynvml.nvmlEventTypeXidCriticalError, events)
     with pytest.raises(pynvml.NVMLError_Timeout):
         pynvml.nvmlEventSetWait(events, 0)
-    stub.xid(1, 43)  # that card is not registered
+    stub.xid(1, 43)  # that GPU is not registered
     stub.xid(0, 48)
     stub.xid(None, 79)
     seen = [pynvml.nvmlEventSetWait(events, 1000) for _ in range(2)]

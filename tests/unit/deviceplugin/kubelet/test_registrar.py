@@ -162,10 +162,10 @@ async def test_a_new_client_disconnected_for_the_old_stream_registers_again(
     tmp_path: Path,
 ) -> None:
     async with registered(tmp_path) as (kubelet, running):
-        kubelet.hold_goodbyes()
+        kubelet.delay_disconnects()
         kubelet.drop_stream(RESOURCE)
         await until(lambda: len(kubelet.registrations) == 2 and running.plugin.states == [True, False, True])
-        kubelet.release_goodbyes()
+        kubelet.finish_disconnects()
         await until(lambda: len(kubelet.registrations) >= 3)
         await until(lambda: kubelet.allocatable(RESOURCE) == 3 and running.plugin.up)
 

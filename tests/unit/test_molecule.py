@@ -1,3 +1,5 @@
+"""Molecule scenarios: their choice, and the summary of a run."""
+
 from pathlib import Path
 
 import pytest
@@ -7,13 +9,13 @@ from tools.molecule import Outcome, Run, runs, summary
 VERIFIED = "SKIPPED [2] tests/test_a.py:7: no kernel modules in a container\n=== 3 passed, 2 skipped ==="
 
 
-def test_all_scenarios_run_and_one_under_the_old_core_too() -> None:
+def test_by_default_all_scenarios_run_and_one_also_with_the_old_core() -> None:
     chosen = [run.title for run in runs([])]
     assert len(chosen) == len(set(chosen))
     assert [title for title in chosen if "legacy" in title]
 
 
-def test_a_scenario_that_is_not_there_is_named() -> None:
+def test_the_error_for_an_unknown_scenario_names_it() -> None:
     with pytest.raises(SystemExit, match="unknown scenario nowhere"):
         runs(["nowhere"])
 
@@ -32,5 +34,5 @@ def test_the_last_line_counts_failures() -> None:
     assert summary(outcomes, 2)[-1] == "molecule: 1 passed, 1 failed"
 
 
-def test_the_old_core_is_recognized() -> None:
+def test_the_title_of_a_run_with_the_old_core_says_so() -> None:
     assert Run("a", Path("x/legacy/.venv")).title == "a (legacy)"
