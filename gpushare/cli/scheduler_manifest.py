@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
+from msgspec import Struct
 
-from gpushare.adapters.files import read_file
 from gpushare.adapters.static_pods import problem_of, unverified
 from gpushare.cli.installer_turns import in_turn
 from gpushare.cli.lazy import CONTEXT
@@ -169,7 +170,8 @@ def _edit(node: NodeFiles, after: Callable[[str, Object], Files]) -> PendingEdit
     """The edit of the node. Raises ConfigError if it is not possible."""
     text, pod = _read_pod(node)
     path = config_file_of(pod)
-    now, wanted = Files(text, path, node.text(path)), after(text, pod)
+    config = (node.text(path) if path else None) or ""
+    now, wanted = Files(text, path, config), after(text, pod)
     journal = _journal(node, text, pod)
     return PendingEdit(
         node,
@@ -241,8 +243,8 @@ def _trust(node: NodeFiles, tls: Tls) -> ssl.SSLContext:
 
 def _restored(node: NodeFiles, pod: Object) -> str:
     """The backup byte for byte if it still describes this pod, else the edited pod."""
-    kept = read_file(node.at(node.backup))
-    return kept.decode() if kept is not None and parse(kept.decode(), node.backup) == pod else _dump(pod)
+    kept = node.text(node.backup)
+    return kept if kept is not None and parse(kept, node.backup) == pod else _dump(pod)
 
 
 def _extender(flags: dict[str, Any]) -> ExtenderConfig:
@@ -277,17 +279,64 @@ def _base(node: NodeFiles, pod: Object) -> Object | None:
     base = base_of(pod)
     if base is None:
         return None
-    content = read_file(node.at(base.path))
-    if content is None:
+    text = node.text(base.path)
+    if text is None:
         raise ConfigError(f"kube-scheduler has {base.flag}={base.path}, but there is no {node.at(base.path)}")
-    return parse(content.decode(), base.path)
+    return parse(text, base.path)
 
 
 def _read_pod(node: NodeFiles) -> tuple[str, Object]:
-    content = read_file(node.at(node.manifest))
-    if content is None:
+    text = node.text(node.manifest)
+    if text is None:
         raise ConfigError(f"there is no {node.at(node.manifest)}; is kube-scheduler a static pod here?")
-    return content.decode(), parse(content.decode(), node.manifest)
+    pod = parse(text, node.manifest)
+    try:
+        msgspec.convert(pod, _StaticPod)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{node.manifest} is not a static pod: {error}") from error
+    return text, pod
+
+
+class _Named(Struct):
+    name: str = ""
+
+
+class _HttpGet(Struct):
+    port: int | str
+
+
+class _Probe(Struct, rename="camel"):
+    http_get: _HttpGet | None = None
+
+
+class _Port(Struct, rename="camel"):
+    container_port: int
+
+
+class _Container(Struct, rename="camel"):
+    command: list[Any] | None = None
+    args: list[Any] | None = None
+    volume_mounts: list[_Named] | None = None
+    ports: list[_Port] | None = None
+    liveness_probe: _Probe | None = None
+    readiness_probe: _Probe | None = None
+
+
+class _Spec(Struct):
+    containers: list[_Container] | None = None
+    volumes: list[_Named] | None = None
+
+
+class _Metadata(Struct):
+    name: str
+    annotations: dict[str, str] | None = None
+
+
+class _StaticPod(Struct):
+    """The fields that ``kubescheduler`` reads, to check their types."""
+
+    metadata: _Metadata
+    spec: _Spec
 
 
 def _dump(pod: Object) -> str:
@@ -303,7 +352,7 @@ def _show(edit: PendingEdit) -> None:
     backup = {node.backup: edit.now.manifest} if edit.keep else {}
     config = {after.config_file: after.config} if after.config_file else {}
     for path, text in {**config, **backup, node.manifest: after.manifest}.items():
-        old = node.text(path)
+        old = node.text(path) or ""
         if old == text:
             click.echo(f"unchanged: {path}")
         else:
