@@ -70,6 +70,8 @@ async def _from_files(paths: str, context: str | None) -> ApiAccess:
         )
     except ConfigException as error:
         raise ConfigError(f"kubeconfig {paths}: {error}") from error
+    except (AttributeError, TypeError) as error:  # the loader does not check types
+        raise ConfigError(f"kubeconfig {paths}: is not a kubeconfig: {error}") from error
     except Exception as error:  # the loader passes on errors of YAML, TLS and exec plugins
         raise ConfigError(f"kubeconfig {paths}: {type(error).__name__}: {error}") from error
     return _access(configuration)

@@ -156,6 +156,8 @@ async def test_an_empty_kubeconfig_and_one_that_is_no_text_are_named(tmp_path: P
     assert await why(str(path)) == f"kubeconfig {path}: is empty"
     path.write_bytes(b"\xff\xfe")
     assert (await why(str(path))).startswith(f"kubeconfig {path}: is not text: ")
+    path.write_text("a token")
+    assert (await why(str(path))).startswith(f"kubeconfig {path}: is not a kubeconfig: ")
 
 
 async def test_neither_file_nor_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
