@@ -3,9 +3,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpushare.cli.tables import as_json, coloured, plain
+from gpushare.cli.tables import Table, as_json, coloured, plain
 from gpushare.cli.usage_tables import (
-    Table,
     UsageFilter,
     cards,
     containers,
