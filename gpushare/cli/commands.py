@@ -4,15 +4,13 @@ The flags have the names that kubectl uses. The work is in ``display``, which a 
 the API client is slow to load, and ``--help`` does not need it.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
 from gpushare.cli import completion
 from gpushare.cli.lazy import CONTEXT
-
-F = TypeVar("F", bound=Callable[..., Any])
+from gpushare.runtime.flags import with_options
 
 _METRIC: Final = click.option("--metric", metavar="NAME", help="Show every series of this metric.")
 _POD: Final = click.argument("pod", required=False, metavar="[POD]", shell_complete=completion.pods)
@@ -20,15 +18,7 @@ _NAMESPACE: Final = click.option("-n", "--namespace", metavar="NAME", help="Only
 _NODE: Final = click.option(
     "--node", metavar="NODE", shell_complete=completion.nodes, help="Only pods on this node."
 )
-_DISPLAY: Final = (
-    click.argument("node", required=False, metavar="[NODE]", shell_complete=completion.nodes),
-    click.option(
-        "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format."
-    ),
-    click.option("-l", "--selector", default="", metavar="LABELS", help="Only nodes with these labels."),
-    click.option("-w", "--watch", is_flag=True, help="Show again after every change, until interrupted."),
-)
-_CONNECTION: Final = (
+_connection_options = with_options(
     click.option(
         "--kubeconfig",
         type=click.Path(),
@@ -37,22 +27,15 @@ _CONNECTION: Final = (
     ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
 )
-
-
-def _display_options(function: F) -> F:
-    """Adds the flags that select the cluster, nodes and the output, with the names of ``display.Flags``."""
-    return _with(function, (*_DISPLAY, *_CONNECTION))
-
-
-def _connection_options(function: F) -> F:
-    """Adds the flags that select the cluster."""
-    return _with(function, _CONNECTION)
-
-
-def _with(function: F, options: Sequence[Callable[[F], F]]) -> F:
-    for option in reversed(options):
-        function = option(function)
-    return function
+_display_options = with_options(
+    click.argument("node", required=False, metavar="[NODE]", shell_complete=completion.nodes),
+    click.option(
+        "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format."
+    ),
+    click.option("-l", "--selector", default="", metavar="LABELS", help="Only nodes with these labels."),
+    click.option("-w", "--watch", is_flag=True, help="Show again after every change, until interrupted."),
+    _connection_options,
+)
 
 
 @click.command("inspect", context_settings=CONTEXT)

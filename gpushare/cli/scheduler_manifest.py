@@ -45,6 +45,7 @@ from gpushare.kubescheduler.static_pod import (
     removed,
     version_of,
 )
+from gpushare.runtime.flags import with_options
 
 _MANIFEST: Final = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 _BACKUP: Final = "/etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"
@@ -55,41 +56,37 @@ _EXTENDER_S: Final = 30
 _ANSWER_S: Final = 5.0
 
 
-def _common(function: Callable[..., None]) -> Callable[..., None]:
-    options = (
-        click.option(
-            "--root",
-            default="/",
-            type=click.Path(path_type=Path),
-            help="Where the file system of the node is mounted.",
-        ),
-        click.option("--manifest", default=_MANIFEST, help="The static pod of kube-scheduler, on the node."),
-        click.option("--backup", default=_BACKUP, help="Path of the backup of the manifest, on the node."),
-        click.option("--dry-run", is_flag=True, help="Show the changes without making them."),
-        click.option(
-            "--wait",
-            default=_HEALTHY_S,
-            metavar="SECONDS",
-            type=click.IntRange(1),
-            help="How long to wait until kube-scheduler is healthy; after that everything is restored.",
-        ),
-        click.option(
-            "--settle",
-            default=_SETTLE_S,
-            metavar="SECONDS",
-            type=click.IntRange(0),
-            help="How long kube-scheduler must be healthy without a restart.",
-        ),
-        click.option(
-            "--control-planes",
-            type=click.IntRange(1),
-            metavar="N",
-            help="In a Job with N pods, one per control plane: edit one control plane after the other.",
-        ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+_common = with_options(
+    click.option(
+        "--root",
+        default="/",
+        type=click.Path(path_type=Path),
+        help="Where the file system of the node is mounted.",
+    ),
+    click.option("--manifest", default=_MANIFEST, help="The static pod of kube-scheduler, on the node."),
+    click.option("--backup", default=_BACKUP, help="Path of the backup of the manifest, on the node."),
+    click.option("--dry-run", is_flag=True, help="Show the changes without making them."),
+    click.option(
+        "--wait",
+        default=_HEALTHY_S,
+        metavar="SECONDS",
+        type=click.IntRange(1),
+        help="How long to wait until kube-scheduler is healthy; after that everything is restored.",
+    ),
+    click.option(
+        "--settle",
+        default=_SETTLE_S,
+        metavar="SECONDS",
+        type=click.IntRange(0),
+        help="How long kube-scheduler must be healthy without a restart.",
+    ),
+    click.option(
+        "--control-planes",
+        type=click.IntRange(1),
+        metavar="N",
+        help="In a Job with N pods, one per control plane: edit one control plane after the other.",
+    ),
+)
 
 
 @click.group("scheduler-manifest", context_settings={"show_default": True, **CONTEXT})

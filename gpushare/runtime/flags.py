@@ -29,6 +29,17 @@ class _Settings(Protocol):
 S = TypeVar("S", bound=_Settings)
 
 
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds flags and arguments to a command, in the order of its help."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
 def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = True) -> Callable[[F], F]:
     """Return a decorator that adds the common flags to a command, with these defaults.
 
@@ -39,7 +50,7 @@ def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = T
         envvar="KUBECONFIG",
         help="Path of a kubeconfig; default: the service account.",
     )
-    options = (
+    return with_options(
         click.option("--ops-host", default="0.0.0.0", help="Address of the admin server."),  # noqa: S104 - probes and scrapes come from other hosts
         click.option(
             "--ops-port",
@@ -57,13 +68,6 @@ def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = T
             help="Minimum level of log messages.",
         ),
     )
-
-    def add(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
 
 
 def run_daemon(
