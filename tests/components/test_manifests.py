@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from components.manifests import device_plugin, everything, extender
+from components.manifests import everything, extender
 from components.manifests.evict_recover import switched_off
 from components.manifests.pulls import mirrored, used
 from components.stack import from_file, load
@@ -201,7 +201,7 @@ def test_the_extender_parses_its_arguments_and_listens_on_the_port_of_the_probes
     chosen = {"tlsSecret": "tls", "shortlist": 50, "cgpuPodsPerCard": 0}
     container = pod(pick(made(extender=chosen), "Deployment"))["containers"][0]
     settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {"POD_IP": "10.0.0.1"})
-    assert (settings.port, settings.ops_port) == (12345, extender.OPS_PORT)
+    assert (settings.port, settings.ops_port) == (12345, 12346)
     assert {each["containerPort"] for each in container["ports"]} == {settings.port, settings.ops_port}
     assert settings.advertise == "10.0.0.1:12345"
     assert settings.tls is not None
@@ -245,7 +245,7 @@ def test_the_agent_parses_its_arguments_and_its_paths_are_mounted(
         MemoryUnit.MIB,
         DeviceListStrategy.CDI,
     )
-    assert settings.ops_port == device_plugin.OPS_PORT
+    assert settings.ops_port == 12347
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
     assert mounts[str(settings.folder)] is False
     assert mounts[str(settings.cgroups)] is True
@@ -432,13 +432,6 @@ def test_the_operators_rules_are_the_groups_of_the_files() -> None:
         for group in yaml.safe_load((FILES / name).read_text())["groups"]
     ]
     assert rule["spec"] == {"groups": groups}
-
-
-def test_vocabularies_and_ports_are_the_daemons_own() -> None:
-    assert [str(each) for each in MemoryUnit] == [str(each) for each in MemoryUnit]
-    assert [str(each) for each in DeviceListStrategy] == [str(each) for each in DeviceListStrategy]
-    for command, port in ((extender_command, extender.OPS_PORT), (agent_command, device_plugin.OPS_PORT)):
-        assert [each.default for each in command.params if each.name == "ops_port"] == [port]
 
 
 def test_the_agent_gets_all_gpus_by_a_mount() -> None:
