@@ -56,7 +56,7 @@ def top() -> None:
 @top.command("node", context_settings=CONTEXT)
 @click.option("-s", "--gpushare", is_flag=True, help="Show the memory of shared GPUs.")
 @click.option("-d", "--details", is_flag=True, help="Show the pods of every node.")
-@click.option("-u", "--use", is_flag=True, help="Show the usage of the GPUs, as the exporters report it.")
+@click.option("-u", "--use", is_flag=True, help="Show the usage of GPUs, from the exporters.")
 @_METRIC
 @_display_options
 def top_node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **flags: Any) -> None:

@@ -14,6 +14,7 @@ import click
 
 from gpushare.adapters.kubelet.pods import CLUSTER_CA, KubeletAccess
 from gpushare.contract import (
+    AGENT_OPS_PORT,
     DEVICE_PLUGIN_FOLDER,
     ISOLATION_LIBRARIES,
     ISOLATION_STATE,
@@ -60,7 +61,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--node-name", envvar="NODE_NAME", help="Name of this node.")
+@click.option("--node-name", envvar="NODE_NAME", help="Name of this node, required.")
 @_option("memory-unit", default=str(MemoryUnit.GIB), help="Unit of gpu-mem: GiB or MiB.")
 @click.option(
     "--device-list-strategy",
@@ -156,7 +157,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     default=Path(MPS_SHM),
     help="Directory of the MPS shared memory on the node.",
 )
-@daemon_options(12347)
+@daemon_options(AGENT_OPS_PORT)
 @_switch("query-kubelet", default=False, help="Query the kubelet for pods that the API server does not show.")
 @_option("kubelet-address", default=_ANY_ADDRESS, help="Address of the kubelet; 0.0.0.0 is this host.")
 @_option("kubelet-port", type=PORT, default=10250, help="Port of the kubelet.")
@@ -169,7 +170,12 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 @click.option("--kubelet-insecure-tls", is_flag=True, help="Do not verify the kubelet's certificate.")
 @_option("client-cert", type=click.Path(path_type=Path), help="Client certificate for the kubelet.")
 @_option("client-key", type=click.Path(path_type=Path), help="Key of the client certificate.")
-@_option("token", default="", help="Bearer token for the kubelet.  [default: the service account's]")
+@_option(
+    "token",
+    default="",
+    help="Bearer token for the kubelet; default: the service account's.",
+    show_default=False,
+)
 @_option("timeout", type=SECONDS, default=10.0, help="Timeout of kubelet requests in seconds.")
 @_switch("mps", default=False, help="Accepted for compatibility; the node's label decides.", hidden=True)
 @_switch("logtostderr", default=True, help="Accepted for compatibility.", hidden=True)

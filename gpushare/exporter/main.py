@@ -13,14 +13,14 @@ from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--node-name", envvar="NODE_NAME", help="Name of this node; NODE_NAME in the manifests.")
-@click.option("--interval-seconds", type=SECONDS, default=15.0, help="Interval between readings.")
-@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one source.")
+@click.option("--node-name", envvar="NODE_NAME", help="Name of this node, required.")
+@click.option("--interval-seconds", type=SECONDS, default=15.0, help="Seconds between readings.")
+@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one source, in seconds.")
 @click.option(
     "--stale-seconds",
     type=SECONDS,
     default=60.0,
-    help="Maximum age of a snapshot; older ones are not exported.",
+    help="Maximum age of exported values, in seconds.",
 )
 @click.option(
     "--process-ids",
@@ -37,13 +37,13 @@ from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
     "--proc-root",
     type=click.Path(path_type=Path),
     default=Path("/proc"),
-    help="The host's /proc; /proc with hostPID.",
+    help="Mount of the host's /proc; with hostPID it is /proc.",
 )
 @click.option(
     "--isolation-state",
     type=click.Path(path_type=Path),
     default=Path(ISOLATION_STATE),
-    help="Folder of the limits and regions of containers; may be missing.",
+    help="Directory of the containers' limits and regions; may be missing.",
 )
 @daemon_options(EXPORTER_PORT)
 def command(**flags: Any) -> None:

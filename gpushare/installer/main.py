@@ -57,7 +57,10 @@ def command() -> None:
 @_node_options
 @_daemon_options
 def install_command(**flags: Any) -> None:
-    """Install the library as the version for new containers; with --wait, also remove unused versions."""
+    """Install the library for new containers.
+
+    With --wait, also repair it, and remove versions that no container uses.
+    """
     if flags["wait"]:
         _run_daemon("isolation install", flags)
         return
@@ -78,7 +81,10 @@ def install_command(**flags: Any) -> None:
 @_node_options
 @_daemon_options
 def uninstall_command(**flags: Any) -> None:
-    """Disable the library for new containers, and remove the versions that no container uses."""
+    """Disable the library for new containers.
+
+    Also removes the versions that no container uses.
+    """
     if flags["wait"]:
         _run_daemon("isolation uninstall", {**flags, "package": None})
         return
