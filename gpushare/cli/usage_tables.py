@@ -97,10 +97,13 @@ def metric_of_cards(name: str) -> Metric:
 
 
 def _named(name: str, what: str, metrics: Iterable[Metric]) -> Metric:
-    known = {each.name: each for each in metrics}
-    if name not in known:
-        raise ConfigError(f"--metric: {name!r} is not a metric of {what}; use one of {', '.join(known)}")
-    return known[name]
+    """The metric of that name; the suffix ``_total`` of a counter is optional."""
+    known = list(metrics)
+    for metric in known:
+        if name in (str(metric), metric.name):
+            return metric
+    names = ", ".join(map(str, known))
+    raise ConfigError(f"--metric: {name!r} is not a metric of {what}; use one of {names}")
 
 
 def _of_pods(metric: Metric) -> bool:
