@@ -28,7 +28,7 @@ def broken(manifest: Object) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_our_stacks_keep_every_rule(name: str) -> None:
+def test_our_stacks_comply_with_every_rule(name: str) -> None:
     for manifest in everything(load(from_file(STACKS[name]))):
         assert broken(manifest) == {}, manifest["metadata"]["name"]
 

@@ -39,7 +39,7 @@ async def test_inspect_shows_sharing_nodes_over_all_pages(api: Api) -> None:
     )
 
 
-async def test_only_running_pods_that_are_on_a_node_are_asked_for(api: Api) -> None:
+async def test_only_running_bound_pods_are_requested(api: Api) -> None:
     api.nodes = [node("n1", share(15))]
     await call(api, "inspect")
     await call(api, "inspect", "n1")
