@@ -164,9 +164,9 @@ async def _report(name: str, text: str) -> None:
             pods = [pod for raw in await _raw_pods(client) if (pod := _decode(raw)).metadata.name == name]
             for pod in pods:
                 job, node = _job(pod), pod.spec.node_name
-                note = Event(
+                event = Event(
                     "Job", SYSTEM_NAMESPACE, job.name, job.uid, _REASON, f"{node}: {text}", warning=True
                 )
-                await write_event(client, note, component=INSTALLER_NAME, identity=name)
+                await write_event(client, event, component=INSTALLER_NAME, identity=name)
     except (GpuShareError, msgspec.DecodeError) as error:
         click.echo(f"cannot write an event: {error}", err=True)

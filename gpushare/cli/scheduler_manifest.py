@@ -63,7 +63,9 @@ _common = with_options(
         type=click.Path(path_type=Path),
         help="Where the file system of the node is mounted.",
     ),
-    click.option("--manifest", default=_MANIFEST, help="The static pod of kube-scheduler, on the node."),
+    click.option(
+        "--manifest", default=_MANIFEST, help="Path of the static pod of kube-scheduler, on the node."
+    ),
     click.option("--backup", default=_BACKUP, help="Path of the backup of the manifest, on the node."),
     click.option("--dry-run", is_flag=True, help="Show the changes without making them."),
     click.option(
@@ -120,8 +122,8 @@ def command() -> None:
 def install(root: Path, manifest: str, backup: str, **flags: Any) -> None:
     """Add the extender to the configuration of the scheduler.
 
-    Nothing is changed if the extender does not answer this node. Everything is restored if the new scheduler
-    does not become healthy or the extender stops answering.
+    Nothing is changed if the extender does not answer this node. The previous files are restored if the new
+    scheduler does not become healthy or the extender stops answering.
     """
     node, extender = NodeFiles(root, manifest, backup), _extender(flags)
 
@@ -141,7 +143,7 @@ def install(root: Path, manifest: str, backup: str, **flags: Any) -> None:
 def restore(root: Path, manifest: str, backup: str, **flags: Any) -> None:
     """Remove the extender from the configuration of the scheduler.
 
-    Everything is restored if the scheduler does not become healthy.
+    The previous files are restored if the scheduler does not become healthy.
     """
     node = NodeFiles(root, manifest, backup)
 
