@@ -31,7 +31,7 @@ from gpushare.errors import ConfigError
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs
-from gpushare.runtime.flags import PORT, SECONDS, daemon_options, run_daemon
+from gpushare.runtime.flags import NODE_NAME, PORT, SECONDS, daemon_options, node_name_of, run_daemon
 
 _DEBUG_VERBOSITY: Final = 8
 """Lowest ``--v`` of the Aliyun plugin that corresponds to log level debug."""
@@ -61,7 +61,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--node-name", envvar="NODE_NAME", help="Name of this node, required.")
+@NODE_NAME
 @_option("memory-unit", default=str(MemoryUnit.GIB), help="Unit of gpu-mem: GiB or MiB.")
 @click.option(
     "--device-list-strategy",
@@ -194,11 +194,7 @@ def original() -> None:
 
 def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSettings:
     """Settings from parsed flags. Raises ConfigError for invalid combinations."""
-    node = flags["node_name"]
-    if not node:
-        raise ConfigError(
-            "NODE_NAME is not set: take it from spec.nodeName in the manifest, or use --node-name"
-        )
+    node = node_name_of(flags)
     unit = _unit(flags["memory_unit"])
     response = ResponseSettings(
         DeviceListStrategy(flags["device_list_strategy"]),
